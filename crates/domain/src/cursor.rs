@@ -1,0 +1,135 @@
+//! How a read goes on exactly where it stopped.
+//!
+//! A cursor names a place in one version of one file: it carries the digest of the path and the hash of the
+//! bytes, and is refused for any other. It gives no access, since every call is authorized by its path, and
+//! holds no content. A checksum makes a damaged one malformed instead of a slightly different place.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::hash::ContentHash;
+use crate::path::SpacePath;
+
+/// A place in a version of a file, and how far the range that was asked for goes.
+///
+/// *Shape* on the wire: 99 URL-safe characters, opaque to callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// The version.
+    pub hash: ContentHash,
+    /// The next byte.
+    pub offset: u64,
+    /// The 1-based line that holds it.
+    pub line: u64,
+    /// One past the last line asked for.
+    pub end: u64,
+}
+
+/// Why a cursor leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadCursor {
+    /// It was not made here, or was changed on the way.
+    #[error("`cursor` is not one that `text.read` returned")]
+    Malformed,
+    /// It belongs to another file.
+    #[error("`cursor` belongs to another `path`")]
+    Mismatch,
+}
+
+const VERSION: u8 = 1;
+const LENGTH: usize = 1 + 8 + 32 + 8 + 8 + 8 + 9;
+
+impl Cursor {
+    /// The text that a caller sends back.
+    pub fn encode(&self, path: &SpacePath) -> String {
+        let mut bytes = Vec::with_capacity(LENGTH);
+        bytes.push(VERSION);
+        bytes.extend(digest_of(path));
+        bytes.extend(self.hash.as_bytes());
+        for number in [self.offset, self.line, self.end] {
+            bytes.extend(number.to_be_bytes());
+        }
+        let check = checksum(&bytes);
+        bytes.extend(check);
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// Reads the text back, for the same path.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub fn decode(text: &str, path: &SpacePath) -> Result<Self, BadCursor> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadCursor::Malformed)?;
+        let (body, check) = bytes.split_at_checked(LENGTH - 9).ok_or(BadCursor::Malformed)?;
+        if bytes.len() != LENGTH || check != checksum(body) || body.first() != Some(&VERSION) {
+            return Err(BadCursor::Malformed);
+        }
+        if body.get(1..9) != Some(&digest_of(path)[..]) {
+            return Err(BadCursor::Mismatch);
+        }
+        let hash = body.get(9..41).and_then(|bytes| bytes.try_into().ok()).ok_or(BadCursor::Malformed)?;
+        let number = |from: usize| {
+            body.get(from..from + 8)
+                .and_then(|bytes| bytes.try_into().ok())
+                .map(u64::from_be_bytes)
+                .ok_or(BadCursor::Malformed)
+        };
+        Ok(Self { hash: ContentHash::from_bytes(hash), offset: number(41)?, line: number(49)?, end: number(57)? })
+    }
+}
+
+fn digest_of(path: &SpacePath) -> [u8; 8] {
+    first_bytes(&ContentHash::of(path.as_str().as_bytes()))
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 9] {
+    first_bytes(&ContentHash::of(bytes))
+}
+
+fn first_bytes<const N: usize>(hash: &ContentHash) -> [u8; N] {
+    let mut first = [0; N];
+    first.iter_mut().zip(hash.as_bytes()).for_each(|(to, from)| *to = *from);
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cursor() -> impl Strategy<Value = Cursor> {
+        (any::<[u8; 32]>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(hash, offset, line, end)| Cursor {
+            hash: ContentHash::from_bytes(hash),
+            offset,
+            line,
+            end,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn decoding_undoes_encoding(cursor in cursor()) {
+            let path = SpacePath::parse("/notes/a.md").unwrap();
+            prop_assert_eq!(Cursor::decode(&cursor.encode(&path), &path), Ok(cursor));
+            let other = SpacePath::parse("/notes/b.md").unwrap();
+            prop_assert_eq!(Cursor::decode(&cursor.encode(&path), &other), Err(BadCursor::Mismatch));
+        }
+
+        #[test]
+        fn no_changed_character_makes_another_cursor(cursor in cursor(), at in 0usize..99, to in "[A-Za-z0-9_-]") {
+            let path = SpacePath::root();
+            let text = cursor.encode(&path);
+            prop_assert_eq!(text.len(), 99);
+            let mut changed = text.clone();
+            changed.replace_range(at..=at, &to);
+            if changed != text {
+                prop_assert_eq!(Cursor::decode(&changed, &path), Err(BadCursor::Malformed));
+            }
+        }
+
+        #[test]
+        fn any_text_is_refused_without_a_panic(text in "\\PC{0,140}") {
+            prop_assert_eq!(Cursor::decode(&text, &SpacePath::root()), Err(BadCursor::Malformed));
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! Changing lines of a text: text in, text out, and not one byte outside the edit different.
+//!
+//! Every function here is pure. It gets the whole file and says what the whole file becomes; the store
+//! makes that true or leaves everything as it was. Terminators are ignored where a caller's lines are
+//! compared with the file's, and nothing else is. A byte order mark belongs to the file, not to its first
+//! line: it stays in front whatever happens to that line.
+
+use crate::error::ShownLine;
+use crate::limits::{NAMED_MATCHES, SHOWN_LINE_CHARS, SHOWN_LINES};
+use crate::lines::{LineRange, Lines, Span, resolve_line, spans, without_final_terminator};
+
+/// Why a text was left as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EditError {
+    /// `lines` or `line` selects nothing.
+    Range {
+        /// How many lines the text has.
+        total_lines: u64,
+    },
+    /// `old` or `anchor` does not stand there.
+    NoMatch {
+        /// Where it was looked for: 1-based, end exclusive.
+        searched: Lines,
+        /// What stands there now, bounded.
+        lines: Vec<ShownLine>,
+        /// 1-based lines of the text where it stands instead, bounded.
+        elsewhere: Vec<u64>,
+    },
+    /// `old` stands there more than once.
+    Ambiguous {
+        /// The 1-based first line of each match, bounded.
+        matches: Vec<u64>,
+        /// Whether there are more.
+        more: bool,
+    },
+}
+
+const BOM: char = '\u{feff}';
+
+/// Replaces the one place inside `range` where the lines of `old` stand by the lines of `new`.
+///
+/// One final terminator of `old` and of `new` is ignored; an empty `new` deletes the lines. The terminator
+/// of the last replaced line is kept as it is. *Source*: MCP-013, MCP-045.
+///
+/// # Errors
+/// [`EditError`]; the text is then unchanged.
+pub fn replace(text: &str, range: LineRange, old: &str, new: &str) -> Result<String, EditError> {
+    let (bom, body) = split_bom(text);
+    let total_lines = spans(body, 0).count() as u64;
+    let within = range.resolve(total_lines).map_err(|_| EditError::Range { total_lines })?;
+    let wanted = wanted_lines(if bom.is_empty() { old } else { old.strip_prefix(BOM).unwrap_or(old) });
+    let new = if bom.is_empty() { new } else { new.strip_prefix(BOM).unwrap_or(new) };
+
+    let found = find_all(body, within, &wanted, NAMED_MATCHES + 1);
+    let [place] = found.as_slice() else {
+        if found.is_empty() {
+            let everywhere = Lines { start: 1, end: total_lines + 1 };
+            let elsewhere = find_all(body, everywhere, &wanted, NAMED_MATCHES);
+            return Err(EditError::NoMatch {
+                searched: within,
+                lines: show(body, within),
+                elsewhere: elsewhere.iter().map(|place| place.line + 1).collect(),
+            });
+        }
+        let more = found.len() > NAMED_MATCHES;
+        let matches = found.iter().take(NAMED_MATCHES).map(|place| place.line + 1).collect();
+        return Err(EditError::Ambiguous { matches, more });
+    };
+
+    let before = body.get(..place.first.start).unwrap_or_default();
+    if new.is_empty() {
+        let after = body.get(place.last.end..).unwrap_or_default();
+        return Ok([bom, before, after].concat());
+    }
+    let after = body.get(place.last.content_end..).unwrap_or_default();
+    let ending = ending_at(body, place.first, place.last);
+    Ok([bom, before, &with_ending(without_final_terminator(new), ending), after].concat())
+}
+
+/// Puts `content` as new lines before the line `line`, which must be exactly `anchor`.
+///
+/// Exactly one terminator ends the new lines. *Source*: MCP-014, MCP-046.
+///
+/// # Errors
+/// [`EditError`]; the text is then unchanged.
+pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<String, EditError> {
+    let (bom, body) = split_bom(text);
+    let total_lines = spans(body, 0).count() as u64;
+    let line = resolve_line(line, total_lines).ok_or(EditError::Range { total_lines })?;
+    let index = usize::try_from(line).unwrap_or(usize::MAX);
+    let span = spans(body, 0).nth(index).ok_or(EditError::Range { total_lines })?;
+    let anchor = without_final_terminator(anchor);
+    let anchor = if bom.is_empty() { anchor } else { anchor.strip_prefix(BOM).unwrap_or(anchor) };
+    if span.content(body) != anchor {
+        let here = Lines { start: line + 1, end: line + 2 };
+        let elsewhere = spans(body, 0)
+            .zip(1u64..)
+            .filter(|(span, _)| span.content(body) == anchor)
+            .map(|(_, line)| line)
+            .take(NAMED_MATCHES)
+            .collect();
+        return Err(EditError::NoMatch { searched: here, lines: show(body, here), elsewhere });
+    }
+    let ending = ending_at(body, span, span);
+    let before = body.get(..span.start).unwrap_or_default();
+    let after = body.get(span.start..).unwrap_or_default();
+    Ok([bom, before, &with_ending(without_final_terminator(content), ending), ending, after].concat())
+}
+
+/// Adds `content` as new lines at the end, after supplying the last line's missing terminator unless
+/// `content` itself begins with a line break. No final terminator is added. *Source*: MCP-015.
+pub fn append(text: &str, content: &str) -> String {
+    let (_, body) = split_bom(text);
+    // What is needed of the end is the last two terminators; do not walk the file for them.
+    let ending = match last_newline(body) {
+        Some(at) if at > 0 && body.as_bytes().get(at - 1) == Some(&b'\r') => "\r\n",
+        _ => "\n",
+    };
+    let open = !body.is_empty() && !body.ends_with('\n');
+    let breaks = content.starts_with('\n') || content.starts_with("\r\n");
+    let supplied = if open && !breaks { ending } else { "" };
+    [text, supplied, &with_ending(content, ending)].concat()
+}
+
+fn last_newline(text: &str) -> Option<usize> {
+    memchr::memrchr(b'\n', text.as_bytes())
+}
+
+fn split_bom(text: &str) -> (&str, &str) {
+    text.split_at(if text.starts_with(BOM) { BOM.len_utf8() } else { 0 })
+}
+
+/// A bare `\n` in a caller's text becomes the ending of the place where it goes.
+fn with_ending(content: &str, ending: &str) -> String {
+    if ending == "\n" {
+        return content.to_owned();
+    }
+    let mut converted = String::with_capacity(content.len() + content.len() / 32);
+    let mut previous = '\0';
+    for character in content.chars() {
+        if character == '\n' && previous != '\r' {
+            converted.push('\r');
+        }
+        converted.push(character);
+        previous = character;
+    }
+    converted
+}
+
+/// The line ending in use at an edited region: its own first one, else that of the line before it.
+fn ending_at(body: &str, first: Span, last: Span) -> &'static str {
+    let own = spans(body, first.start)
+        .take_while(|span| span.start <= last.start)
+        .map(|span| span.terminator(body))
+        .find(|terminator| !terminator.is_empty());
+    let used = match own {
+        Some(terminator) => terminator,
+        None => match first.start.checked_sub(2).and_then(|from| body.as_bytes().get(from..first.start)) {
+            Some(b"\r\n") => "\r\n",
+            _ => "\n",
+        },
+    };
+    if used == "\r\n" { "\r\n" } else { "\n" }
+}
+
+/// The lines that a caller's text stands for.
+fn wanted_lines(text: &str) -> Vec<&str> {
+    let text = without_final_terminator(text);
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    let last = lines.len() - 1;
+    for line in lines.iter_mut().take(last) {
+        *line = line.strip_suffix('\r').unwrap_or(line);
+    }
+    lines
+}
+
+struct Place {
+    /// 0-based.
+    line: u64,
+    first: Span,
+    last: Span,
+}
+
+/// Every place, overlapping ones too, where `wanted` stands as consecutive whole lines inside `within`; at
+/// most `most`. Linear in lines whatever they hold (Knuth, Morris and Pratt over lines).
+fn find_all(body: &str, within: Lines, wanted: &[&str], most: usize) -> Vec<Place> {
+    let mut failure = vec![0usize; wanted.len()];
+    let mut length = 0;
+    for at in 1..wanted.len() {
+        while length > 0 && wanted.get(at) != wanted.get(length) {
+            length = failure.get(length - 1).copied().unwrap_or(0);
+        }
+        if wanted.get(at) == wanted.get(length) {
+            length += 1;
+        }
+        if let Some(slot) = failure.get_mut(at) {
+            *slot = length;
+        }
+    }
+
+    let mut found = Vec::new();
+    let mut matched = 0;
+    let from = usize::try_from(within.start - 1).unwrap_or(usize::MAX);
+    let count = usize::try_from(within.count()).unwrap_or(usize::MAX);
+    // The beginnings of the lines that the current match covers, oldest first.
+    let mut recent = std::collections::VecDeque::with_capacity(wanted.len().min(1024));
+    for (span, line) in spans(body, 0).zip(0u64..).skip(from).take(count) {
+        recent.push_back(span);
+        if recent.len() > wanted.len() {
+            recent.pop_front();
+        }
+        let content = span.content(body);
+        while matched > 0 && wanted.get(matched) != Some(&content) {
+            matched = failure.get(matched - 1).copied().unwrap_or(0);
+        }
+        if wanted.get(matched) == Some(&content) {
+            matched += 1;
+        }
+        if matched == wanted.len() {
+            if let Some(first) = recent.front() {
+                found.push(Place { line: line + 1 - wanted.len() as u64, first: *first, last: span });
+            }
+            if found.len() == most {
+                break;
+            }
+            matched = failure.get(matched - 1).copied().unwrap_or(0);
+        }
+    }
+    found
+}
+
+/// The lines of a range, bounded in number and length.
+fn show(body: &str, lines: Lines) -> Vec<ShownLine> {
+    let from = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
+    let count = usize::try_from(lines.count()).unwrap_or(usize::MAX).min(SHOWN_LINES);
+    spans(body, 0)
+        .zip(1u64..)
+        .skip(from)
+        .take(count)
+        .map(|(span, line)| ShownLine { line, text: span.content(body).chars().take(SHOWN_LINE_CHARS).collect() })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: LineRange = LineRange::ALL;
+
+    #[test]
+    fn a_line_is_replaced_and_nothing_else() {
+        assert_eq!(replace("a\nb\nc", ALL, "b", "x\ny"), Ok("a\nx\ny\nc".into()));
+        assert_eq!(replace("a\nb\nc", ALL, "b\n", "x\n"), Ok("a\nx\nc".into()));
+        assert_eq!(replace("a\nb\nc", ALL, "c", "x"), Ok("a\nb\nx".into()));
+        assert_eq!(replace("a\nb\nc", ALL, "b", ""), Ok("a\nc".into()));
+        assert_eq!(replace("a\nb\nc", ALL, "c", ""), Ok("a\nb\n".into()));
+        assert_eq!(replace("a\nb\nc", ALL, "b", "\n"), Ok("a\n\nc".into()));
+        assert_eq!(replace("a\n\nc", ALL, "", "b"), Ok("a\nb\nc".into()));
+        assert_eq!(replace("a\nb\nc\n", ALL, "a\nb", "z"), Ok("z\nc\n".into()));
+    }
+
+    #[test]
+    fn the_ending_of_the_place_is_taken_over() {
+        assert_eq!(replace("a\r\nb\r\nc", ALL, "b", "x\ny"), Ok("a\r\nx\r\ny\r\nc".into()));
+        assert_eq!(replace("a\r\nb\r\nc", ALL, "a\nb", "x\r\ny\nz"), Ok("x\r\ny\r\nz\r\nc".into()));
+        assert_eq!(replace("a\r\nb", ALL, "b", "x\ny"), Ok("a\r\nx\r\ny".into()));
+        assert_eq!(replace("a\nb\r\n", ALL, "a", "x\ny"), Ok("x\ny\nb\r\n".into()));
+        assert_eq!(insert("a\r\nb", 2, "b", "x\ny"), Ok("a\r\nx\r\ny\r\nb".into()));
+        assert_eq!(append("a\r\nb", "c\nd"), "a\r\nb\r\nc\r\nd");
+    }
+
+    #[test]
+    fn matching_ignores_terminators_and_nothing_else() {
+        for old in [" b", "b ", "B", "b\n\n"] {
+            assert!(matches!(replace("a\nb\nc", ALL, old, "x"), Err(EditError::NoMatch { .. })), "{old:?}");
+        }
+        assert_eq!(replace("a\r\nb\nc", ALL, "a\nb\r\n", "x"), Ok("x\nc".into()));
+    }
+
+    #[test]
+    fn no_match_shows_what_is_there_and_where_it_stands_instead() {
+        let Err(EditError::NoMatch { searched, lines, elsewhere }) = replace("a\nb\nc\nb", LineRange(3, 4), "b", "x") else {
+            panic!("expected no match");
+        };
+        assert_eq!(searched, Lines { start: 3, end: 4 });
+        assert_eq!(lines, [ShownLine { line: 3, text: "c".into() }]);
+        assert_eq!(elsewhere, [2, 4]);
+    }
+
+    #[test]
+    fn several_matches_are_named_even_when_they_overlap() {
+        assert_eq!(
+            replace("a\na\na", ALL, "a\na", "x"),
+            Err(EditError::Ambiguous { matches: vec![1, 2], more: false })
+        );
+        assert_eq!(replace("a\nb\na", LineRange(2, 0), "a", "x"), Ok("a\nb\nx".into()));
+    }
+
+    #[test]
+    fn an_insertion_stands_before_its_anchor() {
+        assert_eq!(insert("a\nb", 2, "b", "x"), Ok("a\nx\nb".into()));
+        assert_eq!(insert("a\nb", -1, "b\n", "x\n"), Ok("a\nx\nb".into()));
+        assert_eq!(insert("a\nb", 1, "a", "x\n\n"), Ok("x\n\na\nb".into()));
+        assert_eq!(insert("a\nb", 3, "b", "x"), Err(EditError::Range { total_lines: 2 }));
+        assert_eq!(
+            insert("a\nb\nc", 1, "c", "x"),
+            Err(EditError::NoMatch {
+                searched: Lines { start: 1, end: 2 },
+                lines: vec![ShownLine { line: 1, text: "a".into() }],
+                elsewhere: vec![3],
+            })
+        );
+    }
+
+    #[test]
+    fn appending_completes_the_last_line_first() {
+        assert_eq!(append("a", "b"), "a\nb");
+        assert_eq!(append("a\n", "b"), "a\nb");
+        assert_eq!(append("a", "\nb"), "a\nb");
+        assert_eq!(append("", "b"), "b");
+        assert_eq!(append("a", "b\n"), "a\nb\n");
+    }
+
+    #[test]
+    fn a_byte_order_mark_stays_in_front() {
+        assert_eq!(replace("\u{feff}a\nb", ALL, "a", "x"), Ok("\u{feff}x\nb".into()));
+        assert_eq!(replace("\u{feff}a\nb", ALL, "\u{feff}a", "\u{feff}x"), Ok("\u{feff}x\nb".into()));
+        assert_eq!(insert("\u{feff}a", 1, "a", "x"), Ok("\u{feff}x\na".into()));
+        assert_eq!(append("\u{feff}", "x"), "\u{feff}x");
+    }
+
+    #[test]
+    fn a_hostile_old_is_found_in_linear_time() {
+        let file = "a\n".repeat(200_000);
+        let old = format!("{}b", "a\n".repeat(100_000));
+        assert!(matches!(replace(&file, ALL, &old, "x"), Err(EditError::NoMatch { .. })));
+    }
+
+    fn model(text: &str) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (line, tail) = match rest.find('\n') {
+                Some(at) => rest.split_at(at + 1),
+                None => (rest, ""),
+            };
+            let content = without_final_terminator(line);
+            lines.push((content.to_owned(), line[content.len()..].to_owned()));
+            rest = tail;
+        }
+        lines
+    }
+
+    proptest! {
+        #[test]
+        fn replace_equals_the_oracle(
+            text in "(a|b|\n|\r\n){0,14}", old in "(a|b|\n|\r\n){0,5}", new in "(x|y|\n){0,5}",
+            start in -5i64..6, end in -5i64..6
+        ) {
+            let lines = model(&text);
+            let wanted: Vec<String> = {
+                let stripped = without_final_terminator(&old);
+                let mut parts: Vec<String> = stripped.replace("\r\n", "\n").split('\n').map(str::to_owned).collect();
+                // A `\r` at the very end of `old` is content: nothing follows that would make it a terminator.
+                if stripped.ends_with('\r') && !stripped.ends_with("\r\n") {
+                    let last = parts.pop().unwrap_or_default();
+                    parts.push(last);
+                }
+                parts
+            };
+            let outcome = replace(&text, LineRange(start, end), &old, &new);
+            match LineRange(start, end).resolve(lines.len() as u64) {
+                Err(_) => {
+                    let refused = matches!(outcome, Err(EditError::Range { .. }));
+                    prop_assert!(refused);
+                }
+                Ok(within) => {
+                    let places: Vec<usize> = (0..lines.len())
+                        .filter(|at| *at + 1 >= within.start as usize && at + wanted.len() < within.end as usize)
+                        .filter(|at| wanted.iter().enumerate().all(|(offset, line)| lines[at + offset].0 == *line))
+                        .collect();
+                    match places.as_slice() {
+                        [] => {
+                            let refused = matches!(outcome, Err(EditError::NoMatch { .. }));
+                            prop_assert!(refused);
+                        }
+                        [at] => {
+                            let result = outcome.unwrap();
+                            let before: String = lines[..*at].iter().map(|(content, end)| format!("{content}{end}")).collect();
+                            let after: String = lines[at + wanted.len()..].iter().map(|(content, end)| format!("{content}{end}")).collect();
+                            prop_assert!(result.starts_with(&before) && result.ends_with(&after));
+                            let middle = &result[before.len()..result.len() - after.len()];
+                            if new.is_empty() {
+                                prop_assert_eq!(middle, "");
+                            } else {
+                                let last_end = &lines[at + wanted.len() - 1].1;
+                                prop_assert!(middle.ends_with(last_end.as_str()));
+                                let content = &middle[..middle.len() - last_end.len()];
+                                prop_assert_eq!(content.replace("\r\n", "\n"), without_final_terminator(&new));
+                            }
+                        }
+                        _ => {
+                            let refused = matches!(outcome, Err(EditError::Ambiguous { .. }));
+                            prop_assert!(refused);
+                        }
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn an_insertion_only_adds(text in "(a|b|\n|\r\n){1,14}", line in -6i64..7, content in "(x|\n){0,4}") {
+            let lines = model(&text);
+            if let Some(at) = resolve_line(line, lines.len() as u64) {
+                let at = at as usize;
+                let result = insert(&text, line, &lines[at].0, &content).unwrap();
+                let before: String = lines[..at].iter().map(|(content, end)| format!("{content}{end}")).collect();
+                let after = &text[before.len()..];
+                prop_assert!(result.starts_with(&before) && result.ends_with(after));
+                let middle = &result[before.len()..result.len() - after.len()];
+                prop_assert_eq!(middle.replace("\r\n", "\n"), format!("{}\n", without_final_terminator(&content)));
+            }
+        }
+
+        #[test]
+        fn appending_keeps_every_byte_before(text in "(a|\n|\r\n){0,9}", content in "(x|\n){1,5}") {
+            let result = append(&text, &content);
+            prop_assert!(result.starts_with(&text));
+            let added = &result[text.len()..];
+            prop_assert!(added.replace("\r\n", "\n").ends_with(&content));
+            prop_assert!(result.contains(&content) || result.contains("\r\n"));
+        }
+    }
+}

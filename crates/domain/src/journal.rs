@@ -1,0 +1,41 @@
+//! What the owner can read afterwards about each call: who, what, where, and what became of it.
+//!
+//! A line never holds content. Hashes say which version was read, replaced and made, so a line can be
+//! checked against the file, and a later undo can find its way back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::hash::ContentHash;
+use crate::path::SpacePath;
+
+/// One call, or one event that no call asked for, as a line of JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// When it ended: RFC 3339, UTC, microseconds.
+    pub at: String,
+    /// The user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The token's `jti`; none on stdio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The client that the token was minted for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The tool by its canonical name, or `list`, or an event such as `conflict_copy`.
+    pub tool: String,
+    /// What it was about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<SpacePath>,
+    /// The version that was read or replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<ContentHash>,
+    /// The version that was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<ContentHash>,
+    /// `ok`, or the stable code of the refusal.
+    pub outcome: String,
+    /// Names the server's log line, for `internal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incident: Option<u64>,
+}

@@ -1,0 +1,337 @@
+//! What a line is, which lines a range selects, and where in a file they begin.
+//!
+//! A line ends at `\n`, with a `\r` directly before it belonging to the terminator; the last line may have
+//! no terminator. So `""` has 0 lines, `"a"` 1, `"a\n"` 1 and `"a\n\n"` 2. A [`LineIndex`] is sparse: it
+//! remembers a line start about every [`STRIDE`] bytes, so a window costs at most one stride of reading
+//! before it, and the index of a gigabyte stays in the hundreds of kilobytes.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// A range of lines as a caller writes it: `[start, end)`, 1-indexed, end exclusive.
+///
+/// Negative numbers count from the end (`-1` is the last line); `0` as start means from the first line, `0`
+/// as end means to the end. *Source*: MCP-040 to MCP-042.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineRange(pub i64, pub i64);
+
+impl LineRange {
+    /// All lines.
+    pub const ALL: Self = Self(0, 0);
+}
+
+impl JsonSchema for LineRange {
+    fn schema_name() -> Cow<'static, str> {
+        "LineRange".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2 })
+    }
+}
+
+/// Resolved lines: 1-based `start`, exclusive `end`, `start <= end <= total + 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Lines {
+    /// The first line, from 1.
+    pub start: u64,
+    /// One past the last line.
+    pub end: u64,
+}
+
+impl Lines {
+    /// How many lines.
+    pub fn count(self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+}
+
+/// The range selects nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmptyRange;
+
+impl LineRange {
+    /// Which lines of a file with `total` lines are meant. What lies past either end is clipped.
+    ///
+    /// # Errors
+    /// [`EmptyRange`] where nothing is selected in a file that has lines, or the start lies after the end.
+    pub fn resolve(self, total: u64) -> Result<Lines, EmptyRange> {
+        let total = i128::from(total);
+        let place = |number: i64, open: i128| match i128::from(number) {
+            0 => open,
+            negative if negative < 0 => total + 1 + negative,
+            positive => positive,
+        };
+        let start = place(self.0, 1);
+        let end = place(self.1, i128::MAX);
+        if start > end || (total > 0 && (start == end || start > total || end < 2)) {
+            return Err(EmptyRange);
+        }
+        let clip = |number: i128| u64::try_from(number.clamp(1, total + 1)).unwrap_or(1);
+        Ok(Lines { start: clip(start), end: clip(end) })
+    }
+}
+
+/// The 0-based place of one line that a caller names by number, negative from the end.
+pub fn resolve_line(number: i64, total: u64) -> Option<u64> {
+    let total = i128::from(total);
+    let line = if number < 0 { total + 1 + i128::from(number) } else { i128::from(number) };
+    (line >= 1 && line <= total).then(|| u64::try_from(line - 1).ok()).flatten()
+}
+
+/// One line of a text: byte offsets of its beginning, the end of its content, and the end of its terminator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// One past the content, where the terminator begins.
+    pub content_end: usize,
+    /// One past the terminator; equal to `content_end` where there is none.
+    pub end: usize,
+}
+
+impl Span {
+    /// The terminator of the line: `"\n"`, `"\r\n"` or nothing.
+    pub fn terminator<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.content_end..self.end).unwrap_or_default()
+    }
+
+    /// The content of the line without its terminator.
+    pub fn content<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.start..self.content_end).unwrap_or_default()
+    }
+}
+
+/// Walks the lines of a text from a byte offset that begins a line.
+#[derive(Clone, Debug)]
+pub struct Spans<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+/// The lines of `text` from byte `at` on.
+pub fn spans(text: &str, at: usize) -> Spans<'_> {
+    Spans { text: text.as_bytes(), at }
+}
+
+impl Iterator for Spans<'_> {
+    type Item = Span;
+
+    fn next(&mut self) -> Option<Span> {
+        let rest = self.text.get(self.at..)?;
+        if rest.is_empty() {
+            return None;
+        }
+        let start = self.at;
+        let span = match memchr::memchr(b'\n', rest) {
+            Some(length) => {
+                let end = start + length;
+                let carriage = length > 0 && rest.get(length - 1) == Some(&b'\r');
+                Span { start, content_end: end - usize::from(carriage), end: end + 1 }
+            }
+            None => Span { start, content_end: self.text.len(), end: self.text.len() },
+        };
+        self.at = span.end;
+        Some(span)
+    }
+}
+
+/// How many lines a text has.
+pub fn count(text: &str) -> u64 {
+    let mut scanner = LineScanner::default();
+    scanner.feed(text.as_bytes());
+    scanner.finish().total_lines()
+}
+
+/// Removes one terminator from the end, if there is one.
+pub fn without_final_terminator(text: &str) -> &str {
+    match text.strip_suffix('\n') {
+        Some(body) => body.strip_suffix('\r').unwrap_or(body),
+        None => text,
+    }
+}
+
+/// About how many bytes lie between two remembered line starts.
+pub const STRIDE: u64 = 64 * 1024;
+
+/// Where lines begin, sparsely, and how many there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineIndex {
+    total_lines: u64,
+    size_bytes: u64,
+    /// 0-based line and the byte where it begins, ascending; the first is `(0, 0)`.
+    marks: Box<[(u64, u64)]>,
+}
+
+impl LineIndex {
+    /// How many lines the file has.
+    pub fn total_lines(&self) -> u64 {
+        self.total_lines
+    }
+
+    /// How many bytes the file has.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// A line start at or before the 0-based `line`: its 0-based number and its byte.
+    pub fn nearest(&self, line: u64) -> (u64, u64) {
+        let after = self.marks.partition_point(|(marked, _)| *marked <= line);
+        after.checked_sub(1).and_then(|index| self.marks.get(index)).copied().unwrap_or((0, 0))
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn footprint(&self) -> usize {
+        size_of::<Self>() + size_of_val::<[(u64, u64)]>(&self.marks)
+    }
+}
+
+/// Builds a [`LineIndex`] from a file that arrives in pieces.
+#[derive(Clone, Debug, Default)]
+pub struct LineScanner {
+    newlines: u64,
+    bytes: u64,
+    ends_open: bool,
+    marks: Vec<(u64, u64)>,
+}
+
+impl LineScanner {
+    /// Adds the next piece.
+    pub fn feed(&mut self, piece: &[u8]) {
+        let mut counted_to = 0;
+        while let Some(rest) = piece.get(counted_to..) {
+            // Jump to the first newline that makes the next mark due; count those before it in bulk.
+            let due = self.marks.last().map_or(0, |(_, byte)| byte + STRIDE);
+            let here = self.bytes + counted_to as u64;
+            let skip = usize::try_from(due.saturating_sub(here + 1)).unwrap_or(usize::MAX).min(rest.len());
+            let (before, after) = rest.split_at_checked(skip).unwrap_or((rest, &[]));
+            self.newlines += memchr::memchr_iter(b'\n', before).count() as u64;
+            let Some(newline) = memchr::memchr(b'\n', after) else { break };
+            self.newlines += 1;
+            counted_to += skip + newline + 1;
+            self.marks.push((self.newlines, self.bytes + counted_to as u64));
+        }
+        self.bytes += piece.len() as u64;
+        if let Some(last) = piece.last() {
+            self.ends_open = *last != b'\n';
+        }
+    }
+
+    /// The index of all pieces.
+    pub fn finish(self) -> LineIndex {
+        let mut marks = Vec::with_capacity(self.marks.len() + 1);
+        marks.push((0, 0));
+        marks.extend(self.marks.into_iter().filter(|(_, byte)| *byte < self.bytes));
+        LineIndex {
+            total_lines: self.newlines + u64::from(self.ends_open),
+            size_bytes: self.bytes,
+            marks: marks.into_boxed_slice(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_are_counted_as_the_contract_says() {
+        for (text, lines) in [("", 0), ("a", 1), ("a\n", 1), ("a\n\n", 2), ("\n", 1), ("\r\n", 1), ("a\rb", 1)] {
+            assert_eq!(count(text), lines, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ranges_resolve_as_the_contract_says() {
+        let lines = |start, end| Ok(Lines { start, end });
+        for (range, total, expected) in [
+            ((0, 0), 10, lines(1, 11)),
+            ((1, 3), 10, lines(1, 3)),
+            ((-2, 0), 10, lines(9, 11)),
+            ((-1, 0), 10, lines(10, 11)),
+            ((1, -1), 10, lines(1, 10)),
+            ((-3, -1), 10, lines(8, 10)),
+            ((5, 99), 10, lines(5, 11)),
+            ((-99, 3), 10, lines(1, 3)),
+            ((11, 0), 10, Err(EmptyRange)),
+            ((11, 20), 10, Err(EmptyRange)),
+            ((3, 3), 10, Err(EmptyRange)),
+            ((5, 2), 10, Err(EmptyRange)),
+            ((1, -10), 10, Err(EmptyRange)),
+            ((0, -99), 10, Err(EmptyRange)),
+            ((0, 0), 0, lines(1, 1)),
+            ((1, 5), 0, lines(1, 1)),
+            ((3, 0), 0, lines(1, 1)),
+            ((5, 2), 0, Err(EmptyRange)),
+            ((i64::MIN, i64::MAX), 10, lines(1, 11)),
+            ((i64::MAX, i64::MIN), 10, Err(EmptyRange)),
+        ] {
+            assert_eq!(LineRange(range.0, range.1).resolve(total), expected, "{range:?} of {total}");
+        }
+    }
+
+    #[test]
+    fn one_line_resolves_from_either_end() {
+        assert_eq!(resolve_line(1, 3), Some(0));
+        assert_eq!(resolve_line(-1, 3), Some(2));
+        assert_eq!(resolve_line(0, 3), None);
+        assert_eq!(resolve_line(4, 3), None);
+        assert_eq!(resolve_line(-4, 3), None);
+        assert_eq!(resolve_line(i64::MIN, 3), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_resolved_range_equals_slicing_a_list(start in -12i64..12, end in -12i64..12, total in 0u64..10) {
+            let lines: Vec<u64> = (1..=total).collect();
+            let first = match start { 0 => 1, s if s < 0 => total as i64 + 1 + s, s => s };
+            let last = match end { 0 => i64::MAX, e if e < 0 => total as i64 + 1 + e, e => e };
+            let chosen: Vec<u64> = lines.iter().copied().filter(|line| (*line as i64) >= first && (*line as i64) < last).collect();
+            match LineRange(start, end).resolve(total) {
+                Ok(lines) => prop_assert_eq!((lines.start..lines.end).collect::<Vec<_>>(), chosen),
+                Err(EmptyRange) => prop_assert!(chosen.is_empty() && (total > 0 || first > last)),
+            }
+        }
+
+        #[test]
+        fn spans_cover_the_text_and_agree_with_counting(text in "(a|\r|\n|\r\n|é){0,40}") {
+            let all: Vec<Span> = spans(&text, 0).collect();
+            prop_assert_eq!(all.len() as u64, count(&text));
+            let mut at = 0;
+            for span in &all {
+                prop_assert_eq!(span.start, at);
+                prop_assert!(!span.content(&text).contains('\n'));
+                prop_assert!(matches!(span.terminator(&text), "\n" | "\r\n" | ""));
+                at = span.end;
+            }
+            prop_assert_eq!(at, text.len());
+        }
+
+        #[test]
+        fn the_index_finds_every_line_start(lengths in proptest::collection::vec(0usize..90_000, 0..8), cut in 1usize..70_000) {
+            let text: Vec<u8> = lengths.iter().flat_map(|length| {
+                let mut line = vec![b'x'; *length];
+                line.push(b'\n');
+                line
+            }).collect();
+            let mut scanner = LineScanner::default();
+            text.chunks(cut).for_each(|piece| scanner.feed(piece));
+            let index = scanner.finish();
+            prop_assert_eq!(index.total_lines(), lengths.len() as u64);
+            let mut start = 0u64;
+            for (line, length) in lengths.iter().enumerate() {
+                let (marked, byte) = index.nearest(line as u64);
+                prop_assert!(marked <= line as u64 && byte <= start);
+                let between = text[byte as usize..start as usize].iter().filter(|byte| **byte == b'\n').count() as u64;
+                prop_assert_eq!(between, line as u64 - marked);
+                prop_assert!(start - byte < STRIDE + 90_001);
+                start += *length as u64 + 1;
+            }
+        }
+    }
+}

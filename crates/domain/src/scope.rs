@@ -1,0 +1,439 @@
+//! What a token lets its bearer read and write, as a list of path scopes.
+//!
+//! The one rule for matching lives here: by whole components, case-sensitive, on canonical paths. A claim
+//! of which any item is malformed grants nothing at all, and removing a scope never permits more.
+
+use std::fmt;
+
+use crate::path::{RESERVED_PREFIX, SpacePath};
+
+/// What a scope allows; [`Verb::Write`] includes reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// Read files and list directories.
+    Read,
+    /// Create, change and remove files, and read them.
+    Write,
+}
+
+impl Verb {
+    /// The word that stands before the colon.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+
+    /// Whether a scope with this verb allows what `needed` asks for.
+    pub fn includes(self, needed: Self) -> bool {
+        self >= needed
+    }
+}
+
+/// How far below its path a scope reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Reach {
+    /// `/work`: the path itself and all below.
+    Subtree,
+    /// `/work/`: the same, written as a directory.
+    Directory,
+    /// `/work/*`: the directory and its direct children.
+    Children,
+}
+
+/// One path scope such as `read:/work/` or `write:/notes/*`.
+///
+/// *Shape* in tokens and challenges: verb, colon, canonical space path, percent-encoded outside
+/// `A-Za-z0-9/._~-`; a final `/*` is the wildcard, a literal `*` is `%2A`. *Source*: AUTH-034 to AUTH-039.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Scope {
+    path: SpacePath,
+    verb: Verb,
+    reach: Reach,
+}
+
+/// Why a text is not a scope. It never repeats the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadScope {
+    /// No `read:` or `write:` in front.
+    #[error("a scope begins with `read:` or `write:`, as in `read:/notes/`")]
+    Verb,
+    /// The path is not absolute in the space, or not canonical.
+    #[error("the path of a scope begins with `/` and has no empty, `.` or `..` component")]
+    Path,
+    /// A character that must be percent-encoded, or an escape that is none.
+    #[error("the path of a scope is percent-encoded outside `A-Za-z0-9/._~-`")]
+    Encoding,
+}
+
+impl Scope {
+    /// The scope that covers exactly what a call on `path` needs, for a challenge.
+    pub fn needed(verb: Verb, path: &SpacePath) -> Self {
+        Self { path: path.clone(), verb, reach: Reach::Subtree }
+    }
+
+    /// Everything: `write:/`, or `read:/`.
+    pub fn everything(verb: Verb) -> Self {
+        Self { path: SpacePath::root(), verb, reach: Reach::Directory }
+    }
+
+    /// Parses the encoded form, as it stands in a token.
+    ///
+    /// # Errors
+    /// [`BadScope`]; nothing is repaired here, since a token is made by a program.
+    pub fn parse(text: &str) -> Result<Self, BadScope> {
+        let (verb, rest) = split_verb(text)?;
+        if !rest.starts_with('/') {
+            return Err(BadScope::Path);
+        }
+        let (body, reach) = split_reach(rest);
+        let mut parts = Vec::new();
+        for part in body.split('/').skip(1) {
+            let part = decode_component(part).ok_or(BadScope::Encoding)?;
+            if part.is_empty() || part == "." || part == ".." || part.contains('/') {
+                return Err(BadScope::Path);
+            }
+            parts.push(part);
+        }
+        Self::assemble(verb, &format!("/{}", parts.join("/")), reach)
+    }
+
+    /// Parses what a person types after `--scope`: raw text, not percent-encoded, where only a final
+    /// `/*` is special. The path is normalized like any other.
+    ///
+    /// # Errors
+    /// [`BadScope`] without a verb or with a path that is none.
+    pub fn parse_raw(text: &str) -> Result<Self, BadScope> {
+        let (verb, rest) = split_verb(text)?;
+        if rest.is_empty() {
+            return Err(BadScope::Path);
+        }
+        let (body, reach) = split_reach(rest);
+        Self::assemble(verb, if body.is_empty() { "/" } else { body }, reach)
+    }
+
+    fn assemble(verb: Verb, path: &str, reach: Reach) -> Result<Self, BadScope> {
+        let path = SpacePath::parse(path).map_err(|_| BadScope::Path)?;
+        Ok(Self { path, verb, reach })
+    }
+
+    /// What it allows.
+    pub fn verb(&self) -> Verb {
+        self.verb
+    }
+
+    /// Whether it allows `verb` on `path`.
+    pub fn covers(&self, verb: Verb, path: &SpacePath) -> bool {
+        self.verb.includes(verb)
+            && match self.reach {
+                Reach::Subtree | Reach::Directory => self.path.covers(path),
+                Reach::Children => self.path == *path || self.path.is_parent_of(path),
+            }
+    }
+}
+
+fn split_verb(text: &str) -> Result<(Verb, &str), BadScope> {
+    let (word, rest) = text.split_once(':').ok_or(BadScope::Verb)?;
+    match word {
+        "read" => Ok((Verb::Read, rest)),
+        "write" => Ok((Verb::Write, rest)),
+        _ => Err(BadScope::Verb),
+    }
+}
+
+/// Takes the ending that says how far a scope reaches off its path; what is left of `/` is empty.
+fn split_reach(path: &str) -> (&str, Reach) {
+    if let Some(body) = path.strip_suffix("/*") {
+        (body, Reach::Children)
+    } else if let Some(body) = path.strip_suffix('/') {
+        (body, Reach::Directory)
+    } else {
+        (path, Reach::Subtree)
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-')
+}
+
+/// Percent-encodes one path component: every byte but the unreserved ones of RFC 3986.
+pub fn encode_component(component: &str) -> String {
+    let mut encoded = String::with_capacity(component.len());
+    for byte in component.bytes() {
+        if is_plain(byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                encoded.extend(char::from_digit(u32::from(digit), 16).map(|digit| digit.to_ascii_uppercase()));
+            }
+        }
+    }
+    encoded
+}
+
+/// Undoes [`encode_component`], once; `None` where a character should have been encoded, or an escape is
+/// malformed or not UTF-8.
+fn decode_component(component: &str) -> Option<String> {
+    if !component.bytes().all(|byte| is_plain(byte) || byte == b'%') {
+        return None;
+    }
+    percent_decode(component)
+}
+
+/// Percent-decodes once; characters that are not part of an escape stay as they are.
+///
+/// `None` where an escape is malformed or the result is not UTF-8.
+pub fn percent_decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+            let (high, low) = (digit()?, digit()?);
+            bytes.push(u8::try_from(high << 4 | low).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.verb.word())?;
+        for component in self.path.components() {
+            write!(f, "/{}", encode_component(component))?;
+        }
+        f.write_str(match self.reach {
+            Reach::Subtree if self.path.is_root() => "/",
+            Reach::Subtree => "",
+            Reach::Directory => "/",
+            Reach::Children => "/*",
+        })
+    }
+}
+
+/// All the path scopes of one caller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scopes(Vec<Scope>);
+
+impl Scopes {
+    /// Nothing is granted.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Reads a `scope` claim: items separated by single spaces.
+    ///
+    /// # Errors
+    /// [`BadScope`] for the first malformed item; the caller then grants nothing.
+    pub fn parse_claim(claim: &str) -> Result<Self, BadScope> {
+        if claim.is_empty() {
+            return Ok(Self::none());
+        }
+        claim.split(' ').map(Scope::parse).collect::<Result<Vec<_>, _>>().map(Self)
+    }
+
+    /// The scopes of a claim, or none where any item of it is malformed.
+    pub fn from_claim(claim: &str) -> Self {
+        Self::parse_claim(claim).unwrap_or_default()
+    }
+
+    /// Whether any scope allows `verb` on `path`.
+    pub fn cover(&self, verb: Verb, path: &SpacePath) -> bool {
+        self.0.iter().any(|scope| scope.covers(verb, path))
+    }
+
+    /// Whether any scope allows `verb` anywhere.
+    pub fn any(&self, verb: Verb) -> bool {
+        self.0.iter().any(|scope| scope.verb.includes(verb))
+    }
+
+    /// The scopes, in the order of the claim.
+    pub fn iter(&self) -> impl Iterator<Item = &Scope> {
+        self.0.iter()
+    }
+
+    /// Whether nothing is granted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, scope) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(" ")?;
+            }
+            scope.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A name that the space keeps for Stile, and no scope can reach.
+pub fn is_reserved(name: &str) -> bool {
+    name.starts_with(RESERVED_PREFIX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn covers(scope: &str, verb: Verb, path: &str) -> bool {
+        Scopes::from_claim(scope).cover(verb, &SpacePath::parse(path).unwrap())
+    }
+
+    #[test]
+    fn the_three_endings_reach_as_the_contract_says() {
+        for (scope, path, covered) in [
+            ("read:/", "/", true),
+            ("read:/", "/a/b", true),
+            ("read:/work/", "/work", true),
+            ("read:/work/", "/work/a/b", true),
+            ("read:/work", "/work/a/b", true),
+            ("read:/work", "/workshop", false),
+            ("read:/work/", "/workshop/a", false),
+            ("read:/work/*", "/work", true),
+            ("read:/work/*", "/work/a", true),
+            ("read:/work/*", "/work/a/b", false),
+            ("read:/*", "/a", true),
+            ("read:/*", "/", true),
+            ("read:/*", "/a/b", false),
+            ("read:/Work", "/work", false),
+            ("read:/%2A", "/*", true),
+            ("read:/my%20notes/", "/my notes/a", true),
+        ] {
+            assert_eq!(covers(scope, Verb::Read, path), covered, "{scope} {path}");
+        }
+    }
+
+    #[test]
+    fn write_includes_read_and_not_the_reverse() {
+        assert!(covers("write:/a", Verb::Read, "/a"));
+        assert!(!covers("read:/a", Verb::Write, "/a"));
+    }
+
+    #[test]
+    fn one_malformed_item_grants_nothing() {
+        for claim in [
+            "read:/ openid",
+            "read:/  read:/a",
+            " read:/",
+            "read:/a read:",
+            "read:a",
+            "read:/a b",
+            "read:/a/../b",
+            "read:/a//b",
+            "read:/./a",
+            "read:/a*",
+            "read:/*/a",
+            "read:/%2F",
+            "read:/a%2Fb",
+            "read:/%zz",
+            "read:/%c3",
+            "read:/é",
+            "read:/%2e%2e",
+            "read:/%00",
+            "READ:/",
+            "delete:/",
+            "read",
+            "read:/C:",
+            "read:/a?b",
+        ] {
+            assert!(Scopes::from_claim(claim).is_empty(), "{claim}");
+        }
+    }
+
+    #[test]
+    fn raw_text_is_encoded_for_the_token() {
+        for (raw, encoded) in [
+            ("read:/my notes/", "read:/my%20notes/"),
+            ("write:/notes/*", "write:/notes/*"),
+            ("write:/no*tes", "write:/no%2Ates"),
+            ("read:/100%/", "read:/100%25/"),
+            ("read:/été", "read:/%C3%A9t%C3%A9"),
+            ("read:notes", "read:/notes"),
+            ("read:/", "read:/"),
+            ("read:/*", "read:/*"),
+        ] {
+            assert_eq!(Scope::parse_raw(raw).unwrap().to_string(), encoded);
+        }
+        assert_eq!(Scope::parse_raw("read:/../a"), Err(BadScope::Path));
+        assert_eq!(Scope::parse_raw("notes"), Err(BadScope::Verb));
+    }
+
+    fn component() -> impl Strategy<Value = String> {
+        prop_oneof!["[ab]{1,2}", "\\*", "é", "a b", "%41", "\\PC{1,4}"]
+            .prop_filter("a component", |text| SpacePath::root().child(text).is_some())
+    }
+
+    fn path() -> impl Strategy<Value = SpacePath> {
+        proptest::collection::vec(component(), 0..4)
+            .prop_filter_map("a path", |parts| SpacePath::parse(&format!("/{}", parts.join("/"))).ok())
+    }
+
+    fn scope() -> impl Strategy<Value = Scope> {
+        (path(), prop_oneof![Just(Verb::Read), Just(Verb::Write)], 0..3).prop_map(|(path, verb, reach)| {
+            let reach = match reach {
+                0 if !path.is_root() => Reach::Subtree,
+                1 => Reach::Children,
+                _ => Reach::Directory,
+            };
+            Scope { path, verb, reach }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn writing_and_parsing_a_scope_is_the_identity(scope in scope()) {
+            prop_assert_eq!(Scope::parse(&scope.to_string()), Ok(scope));
+        }
+
+        #[test]
+        fn a_claim_survives_its_text(scopes in proptest::collection::vec(scope(), 0..4)) {
+            let scopes = Scopes(scopes);
+            prop_assert_eq!(Scopes::from_claim(&scopes.to_string()), scopes);
+        }
+
+        #[test]
+        fn removing_a_scope_never_permits_more(
+            scopes in proptest::collection::vec(scope(), 1..5), gone in any::<prop::sample::Index>(), path in path()
+        ) {
+            let all = Scopes(scopes.clone());
+            let mut fewer = scopes;
+            fewer.remove(gone.index(fewer.len()));
+            let fewer = Scopes(fewer);
+            for verb in [Verb::Read, Verb::Write] {
+                prop_assert!(all.cover(verb, &path) || !fewer.cover(verb, &path));
+            }
+        }
+
+        #[test]
+        fn cover_equals_the_oracle(scope in scope(), path in path(), verb in prop_oneof![Just(Verb::Read), Just(Verb::Write)]) {
+            let ours: Vec<_> = scope.path.components().collect();
+            let theirs: Vec<_> = path.components().collect();
+            let below = theirs.len() >= ours.len() && theirs[..ours.len()] == ours[..];
+            let near = theirs.len() <= ours.len() + 1;
+            let expected = below
+                && (scope.reach != Reach::Children || near)
+                && (scope.verb == Verb::Write || verb == Verb::Read);
+            prop_assert_eq!(scope.covers(verb, &path), expected);
+        }
+
+        #[test]
+        fn arbitrary_claims_never_panic(claim in "\\PC{0,60}") {
+            let _ = Scopes::from_claim(&claim);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Finding the first line that contains a text, by simple case folding, as the file streams past.
+//!
+//! Simple folding maps one scalar value to one, so positions stay positions and nothing is buffered. The
+//! matcher is Knuth, Morris and Pratt over folded characters and starts anew on each line.
+
+/// A query that is ready to be matched.
+#[derive(Clone, Debug)]
+pub struct Query {
+    folded: Vec<char>,
+    failure: Vec<usize>,
+}
+
+/// The simple case folding of one scalar value (Unicode `CaseFolding.txt`, statuses C and S).
+pub fn fold(character: char) -> char {
+    if character.is_ascii() {
+        return character.to_ascii_lowercase();
+    }
+    unicode_case_mapping::case_folded(character)
+        .and_then(|folded| char::from_u32(folded.get()))
+        .unwrap_or(character)
+}
+
+impl Query {
+    /// Prepares a query; `None` where it is empty, holds a line break, or has more than `most` characters.
+    pub fn new(text: &str, most: usize) -> Option<Self> {
+        let folded: Vec<char> = text.chars().take(most + 1).map(fold).collect();
+        if folded.is_empty() || folded.len() > most || folded.contains(&'\n') {
+            return None;
+        }
+        let mut failure = vec![0; folded.len()];
+        let mut length = 0usize;
+        for at in 1..folded.len() {
+            while length > 0 && folded.get(at) != folded.get(length) {
+                length = failure.get(length - 1).copied().unwrap_or(0);
+            }
+            if folded.get(at) == folded.get(length) {
+                length += 1;
+            }
+            if let Some(slot) = failure.get_mut(at) {
+                *slot = length;
+            }
+        }
+        Some(Self { folded, failure })
+    }
+
+    /// A matcher at the beginning of a line.
+    pub fn matcher(&self) -> Matcher<'_> {
+        Matcher { query: self, matched: 0, line: 0, line_start: 0, at: 0 }
+    }
+}
+
+/// Where a matcher stands in a stream of text.
+#[derive(Clone, Debug)]
+pub struct Matcher<'q> {
+    query: &'q Query,
+    matched: usize,
+    line: u64,
+    line_start: u64,
+    at: u64,
+}
+
+/// The first line that contains the query, relative to where the matcher began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Lines that were passed before it.
+    pub line: u64,
+    /// Bytes that were passed before its first.
+    pub line_start: u64,
+}
+
+impl Matcher<'_> {
+    /// Reads the next piece of text, which is whole characters.
+    pub fn feed(&mut self, piece: &str) -> Option<Found> {
+        for character in piece.chars() {
+            self.at += character.len_utf8() as u64;
+            if character == '\n' {
+                self.matched = 0;
+                self.line += 1;
+                self.line_start = self.at;
+                continue;
+            }
+            let folded = fold(character);
+            while self.matched > 0 && self.query.folded.get(self.matched) != Some(&folded) {
+                self.matched = self.query.failure.get(self.matched - 1).copied().unwrap_or(0);
+            }
+            if self.query.folded.get(self.matched) == Some(&folded) {
+                self.matched += 1;
+                if self.matched == self.query.folded.len() {
+                    return Some(Found { line: self.line, line_start: self.line_start });
+                }
+            }
+        }
+        None
+    }
+
+    /// Lines passed so far.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn find(text: &str, query: &str) -> Option<Found> {
+        Query::new(query, 100).and_then(|query| query.matcher().feed(text))
+    }
+
+    #[test]
+    fn case_does_not_matter_and_lines_do() {
+        assert_eq!(find("a\nb WATER c", "water"), Some(Found { line: 1, line_start: 2 }));
+        assert_eq!(find("STRASSE", "straße"), None);
+        assert_eq!(find("ΑΣ", "ας"), Some(Found { line: 0, line_start: 0 }));
+        assert_eq!(find("ÉTÉ", "été"), Some(Found { line: 0, line_start: 0 }));
+        assert_eq!(find("wat\ner", "water"), None);
+        assert_eq!(find("aab", "ab"), Some(Found { line: 0, line_start: 0 }));
+    }
+
+    #[test]
+    fn what_is_no_query_is_refused() {
+        assert!(Query::new("", 10).is_none());
+        assert!(Query::new("a\nb", 10).is_none());
+        assert!(Query::new("aaaa", 3).is_none());
+        assert!(Query::new("aaa", 3).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_find_what_a_scan_of_lines_finds(text in "(a|b|A|\n|é|É){0,30}", query in "(a|b|B|é){1,4}", cut in 0usize..30) {
+            let folded = |text: &str| text.chars().map(fold).collect::<String>();
+            let expected = text.split('\n').position(|line| folded(line).contains(&folded(&query)));
+            let cut = (0..=cut.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+            let prepared = Query::new(&query, 100).unwrap();
+            let mut matcher = prepared.matcher();
+            let found = matcher.feed(&text[..cut]).or_else(|| matcher.feed(&text[cut..]));
+            prop_assert_eq!(found.map(|found| found.line as usize), expected);
+            if let Some(found) = found {
+                let start: usize = text.split('\n').take(found.line as usize).map(|line| line.len() + 1).sum();
+                prop_assert_eq!(found.line_start as usize, start);
+            }
+        }
+    }
+}

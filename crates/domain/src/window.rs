@@ -1,0 +1,90 @@
+//! The piece of a text that one answer carries: whole lines while they fit, never half a character.
+//!
+//! The bound is in bytes of content because that is what an answer costs; it is cut at a line boundary
+//! because that is what an agent can name. Only a single line that is longer than the whole budget is cut
+//! inside, at a character boundary, and then only a cursor leads on.
+
+/// Where a window stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// How many of the bytes belong to the window.
+    pub bytes: usize,
+    /// 1-based line of the first byte after the window.
+    pub line: u64,
+    /// Whether the window stops inside `line` and not at its beginning.
+    pub inside: bool,
+}
+
+/// Cuts a window from `bytes`, which begin in line `first` (1-based), so that it ends before line `end` and
+/// within `budget`.
+///
+/// `bytes` hold either all up to the end of the file (`whole`) or more than `budget` bytes. The budget is at
+/// least one character, 4 bytes.
+pub fn cut(bytes: &[u8], first: u64, end: u64, budget: usize, whole: bool) -> Cut {
+    let mut taken = 0;
+    let mut line = first;
+    while line < end {
+        let rest = bytes.get(taken..).unwrap_or_default();
+        let next = match memchr::memchr(b'\n', rest) {
+            Some(newline) => taken + newline + 1,
+            None if whole && rest.is_empty() => break,
+            None if whole => bytes.len(),
+            None => usize::MAX,
+        };
+        if next > budget {
+            if taken > 0 {
+                return Cut { bytes: taken, line, inside: false };
+            }
+            return Cut { bytes: floor_char_boundary(bytes, budget), line, inside: true };
+        }
+        taken = next;
+        line += 1;
+    }
+    Cut { bytes: taken, line, inside: false }
+}
+
+/// The last character boundary at or before `at`, in bytes that are UTF-8 up to there.
+fn floor_char_boundary(bytes: &[u8], at: usize) -> usize {
+    if at >= bytes.len() {
+        return bytes.len();
+    }
+    (0..=at).rev().find(|at| bytes.get(*at).is_none_or(|byte| byte & 0xC0 != 0x80)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lines;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_window_holds_whole_lines_while_they_fit() {
+        assert_eq!(cut(b"ab\ncd\n", 1, 3, 10, true), Cut { bytes: 6, line: 3, inside: false });
+        assert_eq!(cut(b"ab\ncd\n", 1, 2, 10, true), Cut { bytes: 3, line: 2, inside: false });
+        assert_eq!(cut(b"ab\ncd\n", 1, 3, 5, true), Cut { bytes: 3, line: 2, inside: false });
+        assert_eq!(cut(b"ab\ncd", 1, 3, 5, true), Cut { bytes: 5, line: 3, inside: false });
+        assert_eq!(cut("aéé\n".as_bytes(), 1, 2, 4, true), Cut { bytes: 3, line: 1, inside: true });
+    }
+
+    proptest! {
+        #[test]
+        fn windows_concatenate_to_the_text(text in "(a|é|🜨|\n|\r\n){0,40}", budget in 4usize..12) {
+            let total = lines::count(&text);
+            let (mut at, mut line, mut read) = (0, 1, String::new());
+            for _ in 0..200 {
+                if at == text.len() { break }
+                let rest = &text.as_bytes()[at..];
+                // As a store does: everything that is left, or a little more than the budget.
+                let whole = rest.len() <= budget + 4;
+                let piece = if whole { rest } else { &rest[..budget + 4] };
+                let cut = cut(piece, line, total + 1, budget, whole);
+                prop_assert!(cut.bytes > 0 && cut.bytes <= budget);
+                read.push_str(&text[at..at + cut.bytes]);
+                at += cut.bytes;
+                prop_assert_eq!(cut.line, text[..at].matches('\n').count() as u64 + 1 + u64::from(at == text.len() && !text.ends_with('\n')));
+                line = cut.line;
+            }
+            prop_assert_eq!(read, text);
+        }
+    }
+}

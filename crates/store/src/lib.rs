@@ -1,0 +1,27 @@
+//! What persists: the file space beneath one directory handle, keys and tokens, the journal.
+//!
+//! The only crate that opens a file or a database. It decides nothing that the domain can decide: it takes
+//! permits and plans, and makes them true on a disk that others write to as well.
+
+pub mod space;
+pub mod state;
+pub mod journal;
+
+use std::io;
+
+use stile_domain::error::Refusal;
+
+/// Turns an error that nobody expected into a refusal that names a line of the log, and writes that line.
+/// Neither holds a path.
+pub fn incident(doing: &'static str, error: &io::Error) -> Refusal {
+    let incident = new_incident();
+    tracing::error!(incident, doing, kind = ?error.kind(), errno = error.raw_os_error(), "unexpected error");
+    Refusal::Internal { incident }
+}
+
+/// A number for a line of the log that an agent can pass on to its user.
+pub fn new_incident() -> u64 {
+    // Twelve decimal digits: short enough to be read out, and they fit a JSON number exactly.
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
+    (high ^ low) % 1_000_000_000_000
+}

@@ -1,0 +1,260 @@
+//! The shape of a tool, and what is derived from it.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Gate, Permits, Principal};
+use stile_store::space::Space;
+
+use crate::arguments;
+
+/// One thing that an agent can do.
+///
+/// The doc comment of the type is the description that agents read.
+pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
+    /// The canonical name, with a dot.
+    const NAME: &'static str;
+    /// A short title for people.
+    const TITLE: &'static str;
+    /// Whether it can destroy what is there. Meaningless for a tool that only reads.
+    const DESTRUCTIVE: bool;
+    /// Whether the same call again changes nothing more.
+    const IDEMPOTENT: bool;
+    /// What it asks for.
+    type Permits: Permits + 'static;
+    /// What it answers.
+    type Output: Output;
+
+    /// The permits for exactly this call, or a refusal that knows nothing of what exists.
+    ///
+    /// # Errors
+    /// [`Refusal::InsufficientScope`].
+    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal>;
+
+    /// Does it.
+    fn run(self, permits: Self::Permits, space: &Space) -> impl Future<Output = Result<Self::Output, Refusal>> + Send;
+
+    /// What the journal says of it: the file, and the version that the caller based it on.
+    fn trace(&self) -> (&SpacePath, Option<ContentHash>);
+}
+
+/// What a tool answers.
+pub trait Output: Serialize + JsonSchema + Send {
+    /// The one text block; by default the structured answer as compact JSON.
+    fn text(&self) -> Option<String> {
+        None
+    }
+    /// The versions that the journal records: read or replaced, and made.
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>);
+}
+
+/// A finished call, ready for any transport.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// `structuredContent`.
+    pub structured: Value,
+    /// The text block.
+    pub text: String,
+    /// What was refused, if it was.
+    pub refusal: Option<Refusal>,
+}
+
+impl Answer {
+    /// The answer that a refusal makes.
+    pub fn refused(refusal: Refusal) -> Self {
+        Self { structured: json!({ "error": refusal.to_json() }), text: refusal.to_string(), refusal: Some(refusal) }
+    }
+}
+
+/// What a finished call leaves for the journal.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The file.
+    pub path: Option<SpacePath>,
+    /// The version read or replaced.
+    pub before: Option<ContentHash>,
+    /// The version made.
+    pub after: Option<ContentHash>,
+}
+
+type Running<'a> = Pin<Box<dyn Future<Output = (Answer, Trace)> + Send + 'a>>;
+
+/// A tool without its type, as the registry lists it.
+#[derive(Clone, Copy)]
+pub struct Declared {
+    /// The canonical name.
+    pub name: &'static str,
+    /// A short title for people.
+    pub title: &'static str,
+    /// Whether its permits allow no change; this is `readOnlyHint`.
+    pub read_only: bool,
+    /// `destructiveHint`.
+    pub destructive: bool,
+    /// `idempotentHint`.
+    pub idempotent: bool,
+    input: fn() -> Map<String, Value>,
+    output: fn() -> Map<String, Value>,
+    ask: fn(&Value, &Principal) -> Result<(), (Refusal, Trace)>,
+    call: for<'a> fn(Value, &'a Principal, &'a Space) -> Running<'a>,
+}
+
+impl Declared {
+    /// Declares a tool.
+    pub const fn of<T: Tool>() -> Self {
+        Self {
+            name: T::NAME,
+            title: T::TITLE,
+            read_only: <T::Permits as Permits>::READ_ONLY,
+            destructive: T::DESTRUCTIVE,
+            idempotent: T::IDEMPOTENT,
+            input: input_schema::<T>,
+            output: output_schema::<T>,
+            ask: ask::<T>,
+            call: call::<T>,
+        }
+    }
+
+    /// What agents read about it.
+    pub fn description(&self) -> String {
+        let schema = (self.input)();
+        schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
+    /// The flat, closed schema of its arguments.
+    pub fn input_schema(&self) -> Map<String, Value> {
+        let mut schema = (self.input)();
+        schema.remove("description");
+        schema
+    }
+
+    /// The schema of its structured answer, which admits the error object.
+    pub fn output_schema(&self) -> Map<String, Value> {
+        (self.output)()
+    }
+
+    /// Whether `principal` may make exactly this call. Arguments that do not parse pass: the tool itself
+    /// says what is wrong with them, and touches nothing.
+    ///
+    /// # Errors
+    /// The refusal, and what the journal says of it.
+    pub fn ask(&self, arguments: &Value, principal: &Principal) -> Result<(), (Refusal, Trace)> {
+        (self.ask)(arguments, principal)
+    }
+
+    /// Parses, asks and runs.
+    pub fn call<'a>(&self, arguments: Value, principal: &'a Principal, space: &'a Space) -> Running<'a> {
+        (self.call)(arguments, principal, space)
+    }
+}
+
+fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), (Refusal, Trace)> {
+    let Ok(input) = arguments::parse::<T>(arguments.clone()) else { return Ok(()) };
+    let (path, before) = input.trace();
+    let trace = Trace { path: Some(path.clone()), before, after: None };
+    input.ask(principal.gate()).map(drop).map_err(|refusal| (refusal, trace))
+}
+
+/// The only caller of [`Tool::run`].
+fn call<'a, T: Tool>(arguments: Value, principal: &'a Principal, space: &'a Space) -> Running<'a> {
+    Box::pin(async move {
+        let input = match arguments::parse::<T>(arguments) {
+            Ok(input) => input,
+            Err(refusal) => return (Answer::refused(refusal), Trace::default()),
+        };
+        let (path, before) = input.trace();
+        let mut trace = Trace { path: Some(path.clone()), before, after: None };
+        let outcome = match input.ask(principal.gate()) {
+            Ok(permits) => input.run(permits, space).await,
+            Err(refusal) => Err(refusal),
+        };
+        match outcome.and_then(|output| render(&output).map(|answer| (answer, output.versions()))) {
+            Ok((answer, (before, after))) => {
+                trace.before = before.or(trace.before);
+                trace.after = after;
+                (answer, trace)
+            }
+            Err(refusal) => (Answer::refused(refusal), trace),
+        }
+    })
+}
+
+fn render<O: Output>(output: &O) -> Result<Answer, Refusal> {
+    let structured = serde_json::to_value(output).map_err(|error| stile_store::incident("answer", &error.into()))?;
+    let text = output.text().unwrap_or_else(|| structured.to_string());
+    Ok(Answer { structured, text, refusal: None })
+}
+
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .into_generator()
+}
+
+/// Flat and plain: no `$schema`, no title, no `format` that only schemars knows, no nullable unions. Some
+/// clients refuse a whole tool list for any of these.
+fn plain(value: &mut Value) {
+    if let Value::Object(object) = value {
+        if !object.get("format").is_some_and(|format| format == "uri") {
+            object.remove("format");
+        }
+        object.remove("title");
+        object.remove("$schema");
+        if let Some(Value::Array(types)) = object.get_mut("type") {
+            types.retain(|name| name != "null");
+            if let [only] = types.as_slice() {
+                let only = only.clone();
+                object.insert("type".to_owned(), only);
+            }
+        }
+        object.values_mut().for_each(plain);
+    } else if let Value::Array(items) = value {
+        items.iter_mut().for_each(plain);
+    }
+}
+
+fn schema_of<T: JsonSchema>() -> Map<String, Value> {
+    let mut schema = Value::from(generator().into_root_schema_for::<T>());
+    plain(&mut schema);
+    match schema {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn input_schema<T: Tool>() -> Map<String, Value> {
+    schema_of::<T>()
+}
+
+/// `type: object` at the root for clients that read no further, and beside it what is answered: the output,
+/// or the error object.
+fn output_schema<T: Tool>() -> Map<String, Value> {
+    let mut success = schema_of::<T::Output>();
+    success.remove("description");
+    success.insert("additionalProperties".to_owned(), false.into());
+    let error = json!({
+        "type": "object",
+        "properties": {
+            "error": {
+                "type": "object",
+                "properties": { "code": { "type": "string" }, "message": { "type": "string" } },
+                "required": ["code", "message"]
+            }
+        },
+        "required": ["error"],
+        "additionalProperties": false
+    });
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("anyOf".to_owned(), json!([success, error]));
+    schema
+}
