@@ -1,1 +1,11 @@
-//! server
+//! How Stile is reached: MCP over HTTP and stdio, tokens, configuration, the command line.
+//!
+//! The only crate that knows the MCP SDK, HTTP, JWT, clap and the environment. Every way in ends in
+//! [`stile_tools::calls::Services`], so none of them can do more than the caller's scopes allow.
+
+pub mod auth;
+pub mod config;
+pub mod mcp;
+pub mod http;
+pub mod stdio;
+pub mod cli;

@@ -1,0 +1,28 @@
+//! Who is asking: from a bearer token to a [`Principal`], and the only place where one is made.
+
+use std::time::SystemTime;
+
+use stile_domain::permit::Principal;
+
+/// A caller whose token was verified just now.
+#[derive(Clone, Debug)]
+pub struct Verified {
+    /// Who, and with which scopes.
+    pub principal: Principal,
+    /// When the token expires; streams that were opened with it end then.
+    pub expires: SystemTime,
+}
+
+/// Why a token was not accepted. The caller learns only that it was not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Rejected(pub &'static str);
+
+/// Checks bearer tokens.
+pub trait Verifier: Send + Sync + 'static {
+    /// Accepts a token or says why not.
+    ///
+    /// # Errors
+    /// [`Rejected`], with a reason for the server's log that holds nothing of the token.
+    fn verify(&self, token: &str) -> Result<Verified, Rejected>;
+}

@@ -1,0 +1,5 @@
+//! The program `stile`.
+
+fn main() -> std::process::ExitCode {
+    stile_server::cli::main()
+}
