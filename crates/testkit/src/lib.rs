@@ -1,1 +1,1 @@
-//! testkit
+//! Fixtures, scripted clients and the leak check.
