@@ -86,8 +86,7 @@ impl Journal {
         let folder = state.path().join(FOLDER);
         make_folder(&folder)?;
         sync_folder(state.path())?;
-        let shared =
-            Arc::new(Shared { folder, create, state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared { folder, create, state: Mutex::default(), changed: Condvar::new() });
         let syncing = Arc::clone(&shared);
         let syncer = std::thread::Builder::new().name("journal".to_owned()).spawn(move || syncing.keep_synced())?;
         Ok(Self { shared, syncer: Some(syncer) })

@@ -1,1 +1,4 @@
-//! Fixtures, scripted clients and the leak check.
+//! Fixtures, scripted clients and the leak check for the tests of the other crates.
+
+pub mod documents;
+pub mod schema;

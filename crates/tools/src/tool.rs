@@ -218,6 +218,10 @@ fn plain(value: &mut Value) {
             object.remove("format");
         }
         object.remove("title");
+        if let Some(Value::String(description)) = object.get_mut("description") {
+            // A doc comment is wrapped for its readers here, not for an agent's.
+            *description = description.replace('\n', " ");
+        }
         object.remove("$schema");
         if let Some(Value::Array(types)) = object.get_mut("type") {
             types.retain(|name| name != "null");

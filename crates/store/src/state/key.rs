@@ -112,10 +112,8 @@ fn to_hex(bytes: &[u8]) -> String {
 fn from_hex(text: &str) -> Option<[u8; 32]> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    let bytes: Vec<u8> = digits?
-        .chunks_exact(2)
-        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
-        .collect();
+    let bytes: Vec<u8> =
+        digits?.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
     if text.len() == 64 { bytes.try_into().ok() } else { None }
 }
 
