@@ -1,4 +1,7 @@
 //! Fixtures, scripted clients and the leak check for the tests of the other crates.
 
+pub mod client;
 pub mod documents;
+pub mod leaks;
+pub mod process;
 pub mod schema;
