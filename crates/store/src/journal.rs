@@ -125,6 +125,11 @@ impl Journal {
         }
         Ok(())
     }
+
+    /// Syncs what was written, now. Only a process that is about to end need call it.
+    pub fn sync(&self) {
+        self.shared.sync();
+    }
 }
 
 impl Drop for Journal {
@@ -173,6 +178,17 @@ impl Shared {
         Ok(current)
     }
 
+    fn sync(&self) {
+        let unsynced = std::mem::take(&mut self.lock().unsynced);
+        for file in unsynced {
+            if let Err(error) = file.sync_data() {
+                // The system may have dropped what it could not write, so this file is not to be trusted.
+                tracing::error!(kind = ?error.kind(), errno = error.raw_os_error(), "the journal was not synced");
+                self.lock().current.take_if(|current| Arc::ptr_eq(&current.file, &file));
+            }
+        }
+    }
+
     /// Syncs after lines were written, until the journal is closed. Sleeps where nothing is written.
     fn keep_synced(&self) {
         let mut state = self.lock();
@@ -185,19 +201,12 @@ impl Shared {
                 state = more.unwrap_or_else(PoisonError::into_inner).0;
             }
             let closing = state.closing;
-            let unsynced = std::mem::take(&mut state.unsynced);
             drop(state);
-            let failed = unsynced.into_iter().filter_map(|file| file.sync_data().err().map(|error| (file, error)));
-            let failed: Vec<_> = failed.collect();
-            state = self.lock();
-            for (file, error) in failed {
-                // The system may have dropped what it could not write, so this file is not to be trusted.
-                tracing::error!(kind = ?error.kind(), errno = error.raw_os_error(), "the journal was not synced");
-                state.current.take_if(|current| Arc::ptr_eq(&current.file, &file));
-            }
+            self.sync();
             if closing {
                 return;
             }
+            state = self.lock();
         }
     }
 }
@@ -419,12 +428,12 @@ mod tests {
 
     /// In the child: journals line after line and says so, until it is killed.
     fn journal_until_killed(folder: &Path) {
-        use std::io::Write as _;
         let journal = Journal::open(&StateDir::open(folder).unwrap()).unwrap();
         for n in 0.. {
             journal.ready().unwrap();
             journal.append(line(&format!("n{n}"))).unwrap();
-            writeln!(io::stderr(), "acknowledged n{n}").unwrap();
+            // In one call, so that the kill does not cut it.
+            io::stderr().write_all(format!("acknowledged n{n}\n").as_bytes()).unwrap();
         }
     }
 
