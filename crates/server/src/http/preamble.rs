@@ -1,0 +1,295 @@
+//! What a request's head says before the HTTP library has tidied it up.
+//!
+//! Smuggling lives in the gap between two readers of one byte stream, and the library resolves some of those
+//! ambiguities silently: of `Content-Length` and `Transfer-Encoding` together it keeps one, and of a repeated
+//! `Host` it shows both to a handler that asks for one. So the raw bytes of each head are read here as well,
+//! with the same parser, before the library gets them. Exactly `Content-Length` bytes are then skipped to
+//! reach the next head. A chunked body is not followed: such a request is the last on its connection.
+//!
+//! This is a state machine over bytes and does no I/O. *Source*: RFC 9112 §2.2, §3.2, §6.
+
+/// The longest head, request line and all.
+pub const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// The most header fields; the HTTP library's own limit.
+const MAX_FIELDS: usize = 100;
+
+/// What is to be done about one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Answer it, and go on.
+    Keep,
+    /// Answer it, then close the connection.
+    Last,
+    /// Answer 400 with this reason, then close the connection.
+    Refuse(&'static str),
+}
+
+/// Where in the stream the next byte belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before the first byte of a head.
+    Between,
+    /// Inside a head.
+    Head,
+    /// Inside a body of known length.
+    Body,
+    /// After the last request that is followed.
+    Beyond,
+}
+
+/// Follows one connection's requests.
+#[derive(Debug, Default)]
+pub struct Preamble {
+    state: State,
+    head: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Head,
+    Body(u64),
+    Beyond,
+}
+
+impl Preamble {
+    /// A fresh connection.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Where the next byte belongs.
+    pub fn place(&self) -> Place {
+        match self.state {
+            State::Head if self.head.is_empty() => Place::Between,
+            State::Head => Place::Head,
+            State::Body(_) => Place::Body,
+            State::Beyond => Place::Beyond,
+        }
+    }
+
+    /// Takes the next bytes, and tells `found` of each head that they complete.
+    pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(Verdict)) {
+        while !bytes.is_empty() {
+            match &mut self.state {
+                State::Beyond => return,
+                State::Body(left) => {
+                    let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                    *left -= skipped as u64;
+                    if *left == 0 {
+                        self.state = State::Head;
+                    }
+                    bytes = bytes.get(skipped..).unwrap_or_default();
+                }
+                State::Head => {
+                    bytes = self.feed_head(bytes);
+                    if let Some((verdict, next)) = self.judged() {
+                        self.head = Vec::new();
+                        self.state = next;
+                        found(verdict);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes bytes up to the end of a line, or all of them. Empty lines before a request are skipped, as the
+    /// library does.
+    fn feed_head<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
+        if self.head.is_empty() {
+            let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+            bytes = bytes.get(blank..).unwrap_or_default();
+        }
+        let line = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |newline| newline + 1);
+        let room = (MAX_HEAD_BYTES + 1).saturating_sub(self.head.len());
+        let (taken, rest) = bytes.split_at_checked(line.min(room)).unwrap_or((bytes, &[]));
+        self.head.extend_from_slice(taken);
+        rest
+    }
+
+    /// The verdict on a head, once it is complete.
+    fn judged(&self) -> Option<(Verdict, State)> {
+        if self.head.len() > MAX_HEAD_BYTES {
+            return Some((Verdict::Refuse("the head of the request is too large"), State::Beyond));
+        }
+        let complete = self.head.ends_with(b"\n\r\n") || self.head.ends_with(b"\n\n");
+        if !complete {
+            return None;
+        }
+        Some(match judge(&self.head) {
+            Ok(Framing::Length(0)) => (Verdict::Keep, State::Head),
+            Ok(Framing::Length(length)) => (Verdict::Keep, State::Body(length)),
+            Ok(Framing::Chunked) => (Verdict::Last, State::Beyond),
+            Err(why) => (Verdict::Refuse(why), State::Beyond),
+        })
+    }
+}
+
+/// How long the body is.
+enum Framing {
+    Length(u64),
+    Chunked,
+}
+
+/// Reads one whole head.
+fn judge(head: &[u8]) -> Result<Framing, &'static str> {
+    if has_bare_line_feed(head) {
+        return Err("a line of the head does not end with CR LF");
+    }
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    if !matches!(request.parse(head), Ok(httparse::Status::Complete(length)) if length == head.len()) {
+        return Err("the head of the request is malformed");
+    }
+    if !request.path.is_some_and(|target| target.starts_with('/')) {
+        return Err("the request target is not a path");
+    }
+    let named = |name: &str| {
+        let name = name.to_owned();
+        request.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(&name)).map(|field| field.value)
+    };
+    if request.headers.iter().any(|field| field.name.contains('_')) {
+        return Err("a header name contains an underscore");
+    }
+    if named("host").count() != 1 {
+        return Err("the request has not exactly one Host");
+    }
+    let chunked = named("transfer-encoding").next().is_some();
+    let mut lengths = named("content-length");
+    match (lengths.next(), lengths.next()) {
+        (Some(_), _) if chunked => Err("the request has both Content-Length and Transfer-Encoding"),
+        (Some(_), Some(_)) => Err("the request has more than one Content-Length"),
+        (Some(length), None) => decimal(length).map(Framing::Length).ok_or("Content-Length is not a number"),
+        (None, _) if chunked => Ok(Framing::Chunked),
+        (None, _) => Ok(Framing::Length(0)),
+    }
+}
+
+fn has_bare_line_feed(head: &[u8]) -> bool {
+    let before = std::iter::once(&b'\n').chain(head);
+    head.iter().zip(before).any(|(byte, before)| *byte == b'\n' && *before != b'\r')
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || digits.len() > 18 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdicts(pieces: &[&[u8]]) -> (Vec<Verdict>, Place) {
+        let mut preamble = Preamble::new();
+        let mut found = Vec::new();
+        for piece in pieces {
+            preamble.feed(piece, |verdict| found.push(verdict));
+        }
+        (found, preamble.place())
+    }
+
+    fn verdict(head: &str) -> Verdict {
+        let (found, _) = verdicts(&[head.as_bytes()]);
+        assert_eq!(found.len(), 1, "{head}");
+        found[0]
+    }
+
+    const TWO: &[u8] = b"\r\nPOST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\n\r\nGET / H\r\n\
+        GET /health HTTP/1.1\r\nHost: a\r\n\r\nPOST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+        GET /smuggled HTTP/1.1\r\n\r\n";
+
+    #[test]
+    fn bodies_are_skipped_and_heads_found_however_the_bytes_are_split() {
+        let whole = (vec![Verdict::Keep, Verdict::Keep, Verdict::Last], Place::Beyond);
+        assert_eq!(verdicts(&[TWO]), whole);
+        for first in 0..TWO.len() {
+            for second in first..TWO.len() {
+                let pieces = [&TWO[..first], &TWO[first..second], &TWO[second..]];
+                assert_eq!(verdicts(&pieces), whole, "{first} {second}");
+            }
+        }
+        let bytes: Vec<&[u8]> = TWO.chunks(1).collect();
+        assert_eq!(verdicts(&bytes), whole);
+    }
+
+    #[test]
+    fn the_place_is_known_at_every_moment() {
+        let mut preamble = Preamble::new();
+        let mut seen = Vec::new();
+        for piece in ["", "\r\n", "P", "OST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n", "a", "b", "G"] {
+            preamble.feed(piece.as_bytes(), |_| {});
+            seen.push(preamble.place());
+        }
+        assert_eq!(
+            seen,
+            [Place::Between, Place::Between, Place::Head, Place::Body, Place::Body, Place::Between, Place::Head]
+        );
+    }
+
+    #[test]
+    fn what_two_parsers_may_read_differently_is_refused() {
+        for head in [
+            "POST / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\ncontent-length: 3\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3, 3\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x3\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer_Encoding: chunked\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nX: 1\r\n folded\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length : 3\r\n\r\n",
+            "POST / HTTP/1.1\nHost: a\n\n",
+            "POST / HTTP/1.1\r\nHost: a\nX: 1\r\n\r\n",
+            "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n",
+            "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+            "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n",
+            "PRI * HTTP/2.0\r\n\r\n",
+        ] {
+            assert!(matches!(verdict(head), Verdict::Refuse(_)), "{head}");
+        }
+    }
+
+    #[test]
+    fn plain_requests_pass() {
+        for (head, expected) in [
+            ("GET /health HTTP/1.1\r\nHost: a\r\n\r\n", Verdict::Keep),
+            ("GET /health HTTP/1.0\r\nhost: a\r\n\r\n", Verdict::Keep),
+            ("POST /mcp?x=1 HTTP/1.1\r\nHOST:a\r\nContent-Length: 0\r\n\r\n", Verdict::Keep),
+            ("POST /mcp HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n", Verdict::Last),
+        ] {
+            assert_eq!(verdict(head), expected, "{head}");
+        }
+    }
+
+    #[test]
+    fn an_endless_head_is_given_up() {
+        let long = [b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec(), vec![b'x'; MAX_HEAD_BYTES]].concat();
+        let (found, place) = verdicts(&[&long]);
+        assert!(matches!(found[..], [Verdict::Refuse(_)]));
+        assert_eq!(place, Place::Beyond);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_or_depend_on_how_they_are_split(
+            bytes in proptest::collection::vec(proptest::prop_oneof![
+                proptest::prelude::Just(b"\r\n".to_vec()), proptest::prelude::Just(b"\r\n\r\n".to_vec()),
+                proptest::prelude::Just(b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec()),
+                proptest::prelude::Just(b"Content-Length: 3\r\n".to_vec()),
+                proptest::collection::vec(proptest::prelude::any::<u8>(), 0..5),
+            ], 0..12),
+            at in proptest::prelude::any::<proptest::sample::Index>(),
+        ) {
+            let bytes = bytes.concat();
+            let at = at.index(bytes.len() + 1);
+            proptest::prop_assert_eq!(verdicts(&[&bytes]), verdicts(&[&bytes[..at], &bytes[at..]]));
+        }
+    }
+}

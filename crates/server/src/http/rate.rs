@@ -1,0 +1,88 @@
+//! How many requests one subject gets answered.
+//!
+//! A token bucket each, on the monotonic clock. The map is bounded: a bucket that is full again is the same
+//! as none, so those are forgotten when it grows.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Subjects that are remembered before full buckets are looked for.
+const MOST_SUBJECTS: usize = 10_000;
+
+/// The buckets of all subjects.
+pub struct RateLimit {
+    per_second: f64,
+    burst: f64,
+    buckets: Mutex<HashMap<String, Bucket>>,
+}
+
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl RateLimit {
+    /// `per_second` requests over time, `burst` at once; each at least one.
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        Self { per_second: per_second.max(1).into(), burst: burst.max(1).into(), buckets: Mutex::default() }
+    }
+
+    /// Takes one request out of a subject's bucket.
+    ///
+    /// # Errors
+    /// How long to wait for the next, where the bucket is empty.
+    pub fn take(&self, subject: &str, now: Instant) -> Result<(), Duration> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MOST_SUBJECTS && !buckets.contains_key(subject) {
+            buckets.retain(|_, bucket| self.left(bucket, now) < self.burst);
+        }
+        let bucket = match buckets.get_mut(subject) {
+            Some(bucket) => bucket,
+            None => buckets.entry(subject.to_owned()).or_insert(Bucket { left: self.burst, at: now }),
+        };
+        bucket.left = self.left(bucket, now);
+        bucket.at = now;
+        if bucket.left < 1.0 {
+            return Err(Duration::from_secs_f64((1.0 - bucket.left) / self.per_second));
+        }
+        bucket.left -= 1.0;
+        Ok(())
+    }
+
+    fn left(&self, bucket: &Bucket, now: Instant) -> f64 {
+        let elapsed = now.saturating_duration_since(bucket.at).as_secs_f64();
+        elapsed.mul_add(self.per_second, bucket.left).min(self.burst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_answered_then_the_rate_and_each_subject_has_its_own() {
+        let limit = RateLimit::new(2, 3);
+        let start = Instant::now();
+        for _ in 0..3 {
+            assert!(limit.take("ann", start).is_ok());
+        }
+        let wait = limit.take("ann", start).unwrap_err();
+        assert!(wait <= Duration::from_millis(500), "{wait:?}");
+        assert!(limit.take("bob", start).is_ok());
+        assert!(limit.take("ann", start + Duration::from_millis(500)).is_ok());
+        assert!(limit.take("ann", start + Duration::from_millis(501)).is_err());
+        assert!(limit.take("ann", start + Duration::from_secs(3600)).is_ok());
+    }
+
+    #[test]
+    fn idle_subjects_are_forgotten() {
+        let limit = RateLimit::new(1, 1);
+        let start = Instant::now();
+        for number in 0..MOST_SUBJECTS {
+            let _ = limit.take(&number.to_string(), start);
+        }
+        let _ = limit.take("one more", start + Duration::from_secs(5));
+        assert_eq!(limit.buckets.lock().unwrap().len(), 1);
+    }
+}

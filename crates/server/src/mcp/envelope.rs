@@ -1,0 +1,200 @@
+//! One JSON-RPC message, as far as it must be understood before the SDK gets it.
+//!
+//! The edge decides from the message itself which lifecycle it belongs to and what it asks for. A message
+//! that cannot be understood is answered here and never passed on, so nothing slips past a check by being
+//! odd. *Source*: JSON-RPC 2.0 §4 to §6 as MCP narrows it: no batches, ids are strings or integers, `params`
+//! are objects.
+
+use serde_json::{Map, Value, json};
+
+use super::json::{self as strict, BadJson};
+
+/// JSON-RPC: the bytes are no JSON.
+pub const PARSE_ERROR: i32 = -32700;
+/// JSON-RPC: the JSON is no message.
+pub const INVALID_REQUEST: i32 = -32600;
+/// JSON-RPC: the parameters do not fit the method.
+pub const INVALID_PARAMS: i32 = -32602;
+/// JSON-RPC: the server failed.
+pub const INTERNAL_ERROR: i32 = -32603;
+/// Ours, outside the reserved range: the token's scopes do not allow it.
+pub const INSUFFICIENT_SCOPE: i32 = -31403;
+
+/// Where a request of the sessionless lifecycle names its version.
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// One message that has the shape of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Envelope {
+    message: Map<String, Value>,
+}
+
+/// Bytes that are no message: what to answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Malformed {
+    /// The JSON-RPC code.
+    pub code: i32,
+    /// What is wrong, without repeating it.
+    pub message: String,
+    /// The id of the request, where one could be read.
+    pub id: Option<Value>,
+}
+
+impl Malformed {
+    /// The answer.
+    pub fn to_json(&self) -> Value {
+        error(self.id.as_ref(), self.code, &self.message, None)
+    }
+}
+
+/// A JSON-RPC error answer. Without an id the member is left out, as MCP wants it.
+pub fn error(id: Option<&Value>, code: i32, message: &str, data: Option<Value>) -> Value {
+    let mut body = json!({ "code": code, "message": message });
+    if let Some(data) = data {
+        body["data"] = data;
+    }
+    match id {
+        Some(id) => json!({ "jsonrpc": "2.0", "id": id, "error": body }),
+        None => json!({ "jsonrpc": "2.0", "error": body }),
+    }
+}
+
+impl Envelope {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// [`Malformed`], for what is not JSON (−32700), not one JSON-RPC message (−32600), or has parameters
+    /// that are no object (−32602).
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let malformed = |code, message: &str, id| Malformed { code, message: message.to_owned(), id };
+        let value = strict::parse(bytes).map_err(|error| {
+            let code = if error == BadJson::Syntax { PARSE_ERROR } else { INVALID_REQUEST };
+            malformed(code, &error.to_string(), None)
+        })?;
+        let message = match value {
+            Value::Object(message) => message,
+            Value::Array(_) => return Err(malformed(INVALID_REQUEST, "batches are not supported", None)),
+            _ => return Err(malformed(INVALID_REQUEST, "the message is not an object", None)),
+        };
+        let id = message.get("id").filter(|id| is_id(id)).cloned();
+        let invalid = |what: &str| malformed(INVALID_REQUEST, what, id.clone());
+        if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(invalid("`jsonrpc` must be \"2.0\""));
+        }
+        if message.contains_key("id") && id.is_none() {
+            return Err(invalid("`id` must be a string or an integer"));
+        }
+        match message.get("method") {
+            Some(Value::String(_)) if message.contains_key("result") || message.contains_key("error") => {
+                return Err(invalid("the message is both a request and a response"));
+            }
+            Some(Value::String(_)) => {}
+            Some(_) => return Err(invalid("`method` must be a string")),
+            None if !is_response(&message) => return Err(invalid("the message is neither a request nor a response")),
+            None => {}
+        }
+        match message.get("params") {
+            None | Some(Value::Object(_)) => Ok(Self { message }),
+            Some(_) => Err(malformed(INVALID_PARAMS, "`params` must be an object", id)),
+        }
+    }
+
+    /// The id of a request or a response.
+    pub fn id(&self) -> Option<&Value> {
+        self.message.get("id")
+    }
+
+    /// The method of a request or a notification.
+    pub fn method(&self) -> Option<&str> {
+        self.message.get("method").and_then(Value::as_str)
+    }
+
+    /// Whether it asks for an answer.
+    pub fn is_request(&self) -> bool {
+        self.method().is_some() && self.id().is_some()
+    }
+
+    /// One of the parameters.
+    pub fn param(&self, name: &str) -> Option<&Value> {
+        self.message.get("params").and_then(|params| params.get(name))
+    }
+
+    /// Whether it names its protocol version itself, and so belongs to no session. Headers have no say in
+    /// this: a client could send one that contradicts the message.
+    pub fn is_sessionless(&self) -> bool {
+        self.method() != Some("initialize")
+            && self.param("_meta").and_then(|meta| meta.get(VERSION_KEY)).is_some_and(Value::is_string)
+    }
+
+    /// The message itself.
+    pub fn into_value(self) -> Value {
+        Value::Object(self.message)
+    }
+}
+
+fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_i64()
+}
+
+fn is_response(message: &Map<String, Value>) -> bool {
+    match (message.get("result"), message.get("error")) {
+        (Some(result), None) => result.is_object() && message.contains_key("id"),
+        (None, Some(error)) => {
+            error.get("code").is_some_and(Value::is_i64) && error.get("message").is_some_and(Value::is_string)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(text: &str) -> Result<(), (i32, Option<Value>)> {
+        Envelope::parse(text.as_bytes()).map(drop).map_err(|malformed| (malformed.code, malformed.id))
+    }
+
+    #[test]
+    fn messages_are_told_from_what_only_looks_like_one() {
+        for (text, expected) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, Ok(())),
+            (r#"{"jsonrpc":"2.0","id":"a","method":"ping","params":{}}"#, Ok(())),
+            (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, Ok(())),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Ok(())),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#, Ok(())),
+            ("{", Err((PARSE_ERROR, None))),
+            ("[]", Err((INVALID_REQUEST, None))),
+            (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, Err((INVALID_REQUEST, None))),
+            ("7", Err((INVALID_REQUEST, None))),
+            ("{}", Err((INVALID_REQUEST, None))),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, Err((INVALID_REQUEST, Some(1.into())))),
+            (r#"{"id":1,"method":"ping"}"#, Err((INVALID_REQUEST, Some(1.into())))),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Err((INVALID_REQUEST, None))),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, Err((INVALID_REQUEST, None))),
+            (r#"{"jsonrpc":"2.0","id":9e99,"method":"ping"}"#, Err((INVALID_REQUEST, None))),
+            (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, Err((INVALID_REQUEST, None))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Err((INVALID_REQUEST, Some(1.into())))),
+            (r#"{"jsonrpc":"2.0","id":1}"#, Err((INVALID_REQUEST, Some(1.into())))),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#, Err((INVALID_REQUEST, Some(1.into())))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, Err((INVALID_REQUEST, Some(1.into())))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, Err((INVALID_PARAMS, Some(1.into())))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#, Err((INVALID_PARAMS, Some(1.into())))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","id":2}"#, Err((INVALID_REQUEST, None))),
+        ] {
+            assert_eq!(code(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_lifecycle_is_read_from_the_message_and_initialize_always_has_a_session() {
+        let sessionless = |method: &str, meta: &str| {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{meta}}}}}"#);
+            Envelope::parse(text.as_bytes()).unwrap().is_sessionless()
+        };
+        let version = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+        assert!(sessionless("tools/list", version));
+        assert!(!sessionless("initialize", version));
+        assert!(!sessionless("tools/list", "{}"));
+        assert!(!sessionless("tools/list", r#"{"io.modelcontextprotocol/protocolVersion":7}"#));
+    }
+}

@@ -1,0 +1,280 @@
+//! What the SDK calls, and what is called for it.
+//!
+//! Every method finds out who is asking, makes one call of [`Services`] and puts the answer into the
+//! protocol's words. Each runs behind a guard, because a panic inside the SDK leaves its request hanging for
+//! ever.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    ContentBlock, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Value, json};
+use stile_domain::permit::Principal;
+use stile_tools::calls::{Services, UnknownTool};
+use stile_tools::tool::Answer;
+
+use super::client_names::{Spelling, ToolNames, spelling};
+use super::tool_cards::ToolCards;
+use super::{identity, resources};
+
+type Context = RequestContext<RoleServer>;
+
+/// Who is asking.
+#[derive(Clone, Debug)]
+pub enum Caller {
+    /// One caller for as long as the process lives: stdio.
+    Fixed(Principal),
+    /// The caller of each request, left in its extensions by the HTTP edge.
+    OfRequest,
+}
+
+/// The server as the SDK knows it. Clones are one server.
+#[derive(Clone)]
+pub struct Handler {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    services: Services,
+    caller: Caller,
+    names: ToolNames,
+    cards: ToolCards,
+}
+
+impl Handler {
+    /// A server on `services`.
+    pub fn new(services: Services, caller: Caller, names: ToolNames) -> Self {
+        let cards = ToolCards::new(services.tools);
+        Self { shared: Arc::new(Shared { services, caller, names, cards }) }
+    }
+
+    fn principal(&self, context: &Context) -> Result<Principal, ErrorData> {
+        match &self.shared.caller {
+            Caller::Fixed(principal) => Ok(principal.clone()),
+            Caller::OfRequest => context
+                .extensions
+                .get::<http::request::Parts>()
+                .and_then(|parts| parts.extensions.get::<Principal>())
+                .cloned()
+                .ok_or_else(|| internal("a request came without its caller")),
+        }
+    }
+
+    fn spelling(&self, principal: &Principal, context: &Context) -> Spelling {
+        // A request that carries its own version belongs to no session, whatever came before it.
+        let session = if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
+        let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
+        spelling(self.shared.names, principal.client(), session_client)
+    }
+}
+
+/// An internal error with an incident number, and its line in the log.
+fn internal(what: &'static str) -> ErrorData {
+    let incident = stile_store::new_incident();
+    tracing::error!(target: "stile::mcp", incident, what, "internal error");
+    let message = format!("the server failed (incident {incident}); if it fails again, give the user that number");
+    ErrorData::internal_error(message, Some(json!({ "code": "internal", "incident": incident })))
+}
+
+/// Runs `work` so that a panic in it is an answer.
+async fn guarded<T>(work: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(internal("a handler panicked")))
+}
+
+fn is_sessionless(context: &Context) -> bool {
+    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+}
+
+/// `_meta` of a result.
+fn meta(context: &Context) -> Option<MetaObject> {
+    is_sessionless(context).then(identity::result_meta)
+}
+
+/// Refuses every cursor: all lists here fit one page, so none was ever given out.
+fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match request.and_then(|request| request.cursor.as_ref()) {
+        Some(_) => Err(ErrorData::invalid_params("there is no such `cursor`: the list has one page", None)),
+        None => Ok(()),
+    }
+}
+
+/// How the protocol says an [`Answer`].
+fn tool_result(answer: Answer, meta: Option<MetaObject>) -> CallToolResult {
+    let content = vec![ContentBlock::text(answer.text)];
+    let mut result =
+        if answer.refusal.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = Some(answer.structured);
+    result.meta = meta;
+    result
+}
+
+/// A list that depends on who asks and changes with the space.
+macro_rules! uncached {
+    ($result:ident, $items:expr, $context:expr) => {{
+        let mut result = $result::with_all_items($items);
+        result.ttl_ms = Some(0);
+        result.cache_scope = Some(CacheScope::Private);
+        result.meta = meta($context);
+        result
+    }};
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        identity::server_config()
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(identity::PROTOCOL_VERSIONS)
+    }
+
+    async fn discover(&self, _context: Context) -> Result<DiscoverResult, ErrorData> {
+        Ok(DiscoverResult::from_server_info(identity::PROTOCOL_VERSIONS.to_vec(), identity::server_config()))
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListToolsResult, ErrorData> {
+        guarded(async {
+            only_page(request.as_ref())?;
+            let principal = self.principal(&context)?;
+            let tools = self.shared.services.listed(&principal);
+            let cards = self.shared.cards.list(&tools, self.spelling(&principal, &context));
+            Ok(uncached!(ListToolsResult, cards, &context))
+        })
+        .await
+    }
+
+    async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {
+        guarded(async {
+            let principal = self.principal(&context)?;
+            let arguments = request.arguments.map_or(Value::Null, Value::Object);
+            match self.shared.services.call(&request.name, arguments, &principal).await {
+                Ok(answer) => Ok(tool_result(answer, meta(&context)).into()),
+                Err(UnknownTool) => Err(ErrorData::invalid_params("there is no tool of that name; see `tools/list`", None)),
+            }
+        })
+        .await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        guarded(async {
+            only_page(request.as_ref())?;
+            let principal = self.principal(&context)?;
+            Ok(uncached!(ListResourcesResult, resources::listed(&principal), &context))
+        })
+        .await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        guarded(async {
+            only_page(request.as_ref())?;
+            let principal = self.principal(&context)?;
+            Ok(uncached!(ListResourceTemplatesResult, resources::templates(&principal), &context))
+        })
+        .await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: Context,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        guarded(async {
+            let principal = self.principal(&context)?;
+            let text = self
+                .shared
+                .services
+                .read_resource(&request.uri, &principal)
+                .await
+                .map_err(|error| resources::error(&request.uri, error))?;
+            let mut result = resources::contents(&request.uri, text);
+            result.ttl_ms = Some(0);
+            result.cache_scope = Some(CacheScope::Private);
+            result.meta = meta(&context);
+            Ok(result.into())
+        })
+        .await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        only_page(request.as_ref())?;
+        Ok(uncached!(ListPromptsResult, Vec::new(), &context))
+    }
+
+    async fn get_prompt(&self, _: GetPromptRequestParams, _: Context) -> Result<GetPromptResponse, ErrorData> {
+        Err(ErrorData::invalid_params("there is no such prompt", None))
+    }
+
+    async fn complete(&self, _: CompleteRequestParams, _: Context) -> Result<CompleteResult, ErrorData> {
+        Ok(CompleteResult::default())
+    }
+
+    /// Accepted and without effect: nothing is ever logged to a client.
+    #[expect(deprecated, reason = "older clients still send it, and refusing it would fail their start-up")]
+    async fn set_level(&self, _: rmcp::model::SetLevelRequestParams, context: Context) -> Result<(), ErrorData> {
+        if is_sessionless(&context) {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "logging/setLevel", None));
+        }
+        Ok(())
+    }
+
+    /// Where a known method ends up whose parameters do not parse, together with the unknown methods.
+    async fn on_custom_request(&self, request: CustomRequest, context: Context) -> Result<CustomResult, ErrorData> {
+        if is_known(&request.method, is_sessionless(&context)) {
+            let message = format!("the parameters do not fit {}", request.method);
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method", None))
+    }
+}
+
+/// Whether the protocol has that method in that lifecycle.
+fn is_known(method: &str, sessionless: bool) -> bool {
+    match method {
+        "tools/call" | "tools/list" | "resources/read" | "resources/list" | "resources/templates/list"
+        | "prompts/list" | "prompts/get" | "completion/complete" => true,
+        "server/discover" => sessionless,
+        "initialize" | "ping" | "logging/setLevel" => !sessionless,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_as_an_internal_error_with_an_incident() {
+        let answer = guarded::<()>(async { panic!("the content of a note") }).await.unwrap_err();
+        assert_eq!(answer.code, ErrorCode::INTERNAL_ERROR);
+        let data = answer.data.unwrap();
+        assert_eq!(data["code"], "internal");
+        assert!(data["incident"].is_u64());
+        assert!(!answer.message.contains("note"));
+    }
+}

@@ -1,0 +1,153 @@
+//! JSON as two parsers cannot disagree about it.
+//!
+//! A check that reads one value of a duplicate key while the handler reads the other is no check, so a
+//! document with a duplicate key anywhere is refused, and so is one nested deeper than any real call. The
+//! rest is `serde_json`, which is also what the SDK parses with.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// The deepest nesting of arrays and objects. Real calls need five.
+pub const MAX_DEPTH: usize = 64;
+
+/// Why bytes were not accepted. It repeats nothing of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadJson {
+    /// Not JSON at all, or not UTF-8, or a number that no `f64` holds.
+    #[error("the message is not valid JSON")]
+    Syntax,
+    /// JSON that two parsers may read differently, or that is nested too deep.
+    #[error("the message repeats a key or is nested deeper than {MAX_DEPTH} levels")]
+    Ambiguous,
+}
+
+/// Parses one document, with nothing after it.
+///
+/// # Errors
+/// [`BadJson`].
+pub fn parse(bytes: &[u8]) -> Result<Value, BadJson> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict { depth: 0 }.deserialize(&mut deserializer).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => BadJson::Ambiguous,
+        _ => BadJson::Syntax,
+    })?;
+    deserializer.end().map_err(|_| BadJson::Syntax)?;
+    Ok(value)
+}
+
+/// A value at a depth.
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: usize,
+}
+
+impl Strict {
+    fn below<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.depth >= MAX_DEPTH { Err(E::custom("too deep")) } else { Ok(Self { depth: self.depth + 1 }) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not finite"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let below = self.below()?;
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(below)? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let below = self.below()?;
+        let mut object = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = entries.next_value_seed(below)?;
+            if object.insert(key, value).is_some() {
+                return Err(A::Error::custom("duplicate key"));
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unambiguous_is_read_as_serde_json_reads_it() {
+        for text in ["null", "[]", r#"{"a":[1,-2,3.5,"é\u0041",true,null],"b":{"a":{}}}"#, " 7 ", "18446744073709551615"] {
+            assert_eq!(parse(text.as_bytes()), Ok(serde_json::from_str(text).unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_repeated_key_is_refused_at_any_depth_and_in_any_spelling() {
+        for text in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"c":2,"a":3}}]"#, r#"{"a":1,"\u0061":2}"#] {
+            assert_eq!(parse(text.as_bytes()), Err(BadJson::Ambiguous), "{text}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(parse(nested(MAX_DEPTH).as_bytes()).is_ok());
+        assert_eq!(parse(nested(MAX_DEPTH + 1).as_bytes()), Err(BadJson::Ambiguous));
+        assert_eq!(parse("[".repeat(1_000_000).as_bytes()), Err(BadJson::Ambiguous));
+        assert_eq!(parse(r#"{"a":"#.repeat(1_000_000).as_bytes()), Err(BadJson::Ambiguous));
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for bytes in [
+            &b""[..], b"{", b"{} {}", b"[1,]", b"{\"a\":01}", b"1e999", b"-1e999", b"NaN", b"\"\xff\"",
+            b"\xef\xbb\xbf{}", b"\"\\ud800\"", b"\"\n\"", b"'a'", b"{a:1}", b"nul",
+        ] {
+            assert_eq!(parse(bytes), Err(BadJson::Syntax), "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+}

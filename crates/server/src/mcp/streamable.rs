@@ -1,0 +1,53 @@
+//! The SDK's HTTP service, with the settings that our edge relies on.
+//!
+//! Host, Origin, callers, sessions' owners and sizes are checked before a request gets here, so the SDK's own
+//! checks of hosts are off. It keeps the sessions themselves. No event store is installed: it would replay
+//! any caller's events to any other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use http::{Request, Response};
+use http_body_util::Full;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio_util::sync::CancellationToken;
+
+use super::handler::Handler;
+
+/// MCP over HTTP.
+pub struct Streamable {
+    service: StreamableHttpService<Handler, LocalSessionManager>,
+    sessions: Arc<LocalSessionManager>,
+}
+
+impl Streamable {
+    /// A service. Sessions that hear nothing for `session_idle` are closed; `ended` ends all streams.
+    pub fn new(handler: Handler, session_idle: Duration, max_body_bytes: usize, ended: CancellationToken) -> Self {
+        let mut sessions = LocalSessionManager::default();
+        // The SDK's idle timer also ends calls that are running, so it must be longer than any call.
+        sessions.session_config.keep_alive = Some(session_idle);
+        let sessions = Arc::new(sessions);
+        let config = StreamableHttpServerConfig::default()
+            .with_cancellation_token(ended)
+            .with_json_response(true)
+            .with_max_request_body_bytes(max_body_bytes)
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let service = StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&sessions), config);
+        Self { service, sessions }
+    }
+
+    /// Answers a request whose body was read and checked.
+    pub async fn answer(&self, request: Request<Bytes>) -> Response<Body> {
+        self.service.handle(request.map(Full::new)).await.map(Body::new)
+    }
+
+    /// Ends a session, and its streams with it.
+    pub async fn close(&self, session: &str) {
+        // The only error is that it has ended already.
+        let _ = self.sessions.close_session(&session.into()).await;
+    }
+}
