@@ -71,14 +71,9 @@ mod tests {
     #[test]
     fn every_other_algorithm_is_an_error_and_no_panic() {
         install();
-        for algorithm in [
-            Algorithm::HS384,
-            Algorithm::HS512,
-            Algorithm::RS256,
-            Algorithm::PS256,
-            Algorithm::ES256,
-            Algorithm::EdDSA,
-        ] {
+        for algorithm in
+            [Algorithm::HS384, Algorithm::HS512, Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::EdDSA]
+        {
             assert!(signer_factory(&algorithm, &EncodingKey::from_secret(&[1; 32])).is_err());
             assert!(verifier_factory(&algorithm, &DecodingKey::from_secret(&[1; 32])).is_err());
             assert!(jsonwebtoken::crypto::sign(b"m", &EncodingKey::from_secret(&[1; 32]), algorithm).is_err());

@@ -89,13 +89,7 @@ impl LocalVerifier {
         // The library reads a clock of its own, and rounds; `check_times` is stricter.
         validation.validate_exp = false;
         validation.validate_nbf = false;
-        Self {
-            key: DecodingKey::from_secret(&key.secret),
-            audience: key.audience.clone(),
-            validation,
-            tokens,
-            clock,
-        }
+        Self { key: DecodingKey::from_secret(&key.secret), audience: key.audience.clone(), validation, tokens, clock }
     }
 
     fn check_claims(&self, claims: &Claims) -> Result<(), Rejected> {
@@ -116,7 +110,8 @@ impl Verifier for LocalVerifier {
         // Signature and audience by the library; the claims are parsed again below, more strictly.
         jsonwebtoken::decode::<serde::de::IgnoredAny>(token, &self.key, &self.validation)
             .map_err(|_| Rejected("the signature or a required claim is not right"))?;
-        let claims: Claims = json::parse_unique(&payload).ok_or(Rejected("a claim is missing, malformed or repeated"))?;
+        let claims: Claims =
+            json::parse_unique(&payload).ok_or(Rejected("a claim is missing, malformed or repeated"))?;
         self.check_claims(&claims)?;
         match self.tokens.is_live(&claims.jti) {
             Ok(true) => {}
@@ -212,7 +207,11 @@ mod tests {
             let mut claims = self.claims();
             for (name, value) in changes.as_object().unwrap() {
                 let claims = claims.as_object_mut().unwrap();
-                if value.is_null() { claims.remove(name); } else { claims.insert(name.clone(), value.clone()); }
+                if value.is_null() {
+                    claims.remove(name);
+                } else {
+                    claims.insert(name.clone(), value.clone());
+                }
             }
             claims.to_string()
         }

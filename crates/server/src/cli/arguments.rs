@@ -121,9 +121,9 @@ fn token() -> Command {
                 .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON.")),
         )
         .subcommand(
-            Command::new("revoke")
-                .about("Ends a token. Running servers refuse it from the next request on.")
-                .arg(Arg::new("jti").value_name("JTI").required(true).help("Its identifier, as in `stile token list`.")),
+            Command::new("revoke").about("Ends a token. Running servers refuse it from the next request on.").arg(
+                Arg::new("jti").value_name("JTI").required(true).help("Its identifier, as in `stile token list`."),
+            ),
         )
         .after_help(
             "\

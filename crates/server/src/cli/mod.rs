@@ -212,7 +212,10 @@ mod tests {
         assert!(table.lines().nth(1).unwrap().contains("revoked"), "{table}");
 
         let (_, error, code) = stile(&format!("token revoke nobody {at}"));
-        assert_eq!((error.as_str(), code), ("error: there is no token `nobody`; `stile token list` shows all of them\n", 1));
+        assert_eq!(
+            (error.as_str(), code),
+            ("error: there is no token `nobody`; `stile token list` shows all of them\n", 1)
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use stile_store::state::{Key, Tokens};
 use super::{Failure, local_user, start};
 use crate::auth::{LocalVerifier, Order, mint};
 use crate::config::{Config, Environment, Resolved, Source};
+use crate::http::{HttpOptions, Timeouts};
 
 /// How long the token lives that a terminal is shown.
 const SHOWN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -41,11 +42,51 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     };
     let journal = Arc::clone(&services.journal);
     let runtime = start::runtime()?;
-    let served = runtime.block_on(crate::http::serve(config, services, verifier, announce));
+    let space = services.space.clone();
+    let served = runtime.block_on(async {
+        let served = crate::http::serve(options(config), services, verifier, stop(), announce).await;
+        space.close().await;
+        served
+    });
     // What is in flight was given its time by then.
     runtime.shutdown_background();
     journal.sync();
     served.map_err(|error| Failure::Failed(failed(config, &error)))
+}
+
+/// What of the settings is about HTTP.
+fn options(config: &Config) -> HttpOptions {
+    HttpOptions {
+        listen: config.listen,
+        public_url: config.public_url.clone(),
+        allowed_hosts: config.allowed_hosts.clone(),
+        allowed_origins: config.allowed_origins.clone(),
+        authorization_servers: Vec::new(),
+        max_body_bytes: config.max_body_bytes,
+        rate_per_second: config.rate_per_second,
+        rate_burst: config.rate_burst,
+        sessions_per_subject: config.sessions_per_subject,
+        session_idle: Duration::from_secs(config.session_idle_seconds),
+        max_connections: config.max_connections,
+        tool_names: config.tool_names,
+        timeouts: Timeouts::default(),
+    }
+}
+
+/// Completes when the process is asked to end: an interrupt, or a request to terminate.
+async fn stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 fn failed(config: &Config, error: &io::Error) -> String {
@@ -80,7 +121,11 @@ fn mint_command(resolved: &Resolved) -> String {
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+,@%~\\".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Where a client on this machine, or behind the operator's proxy, finds the server.
@@ -152,10 +197,11 @@ mod tests {
     #[test]
     fn a_port_that_is_taken_says_so() {
         let config = resolved(&[]).config;
-        let said: Vec<String> = [io::ErrorKind::AddrInUse, io::ErrorKind::AddrNotAvailable, io::ErrorKind::PermissionDenied]
-            .into_iter()
-            .map(|kind| failed(&config, &kind.into()))
-            .collect();
+        let said: Vec<String> =
+            [io::ErrorKind::AddrInUse, io::ErrorKind::AddrNotAvailable, io::ErrorKind::PermissionDenied]
+                .into_iter()
+                .map(|kind| failed(&config, &kind.into()))
+                .collect();
         insta::assert_snapshot!(said.join("\n"));
     }
 }

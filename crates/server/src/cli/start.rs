@@ -30,9 +30,8 @@ pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure>
         )));
     }
     let state = StateDir::open(&config.state)?;
-    let journal = Journal::open(&state).map_err(|error| {
-        Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display()))
-    })?;
+    let journal = Journal::open(&state)
+        .map_err(|error| Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display())))?;
     let journal = Arc::new(journal);
     if *resolved.source("root") == Source::Default {
         make_space(&config.root)

@@ -17,7 +17,12 @@ pub(super) fn run(resolved: &Resolved, matches: &ArgMatches, environment: Enviro
     let (_, services) = start::open(resolved)?;
     let journal = Arc::clone(&services.journal);
     let runtime = start::runtime()?;
-    let served = runtime.block_on(crate::stdio::serve(services, principal, &resolved.config));
+    let space = services.space.clone();
+    let served = runtime.block_on(async {
+        let served = crate::stdio::serve(services, principal, resolved.config.tool_names).await;
+        space.close().await;
+        served
+    });
     // A thread may still wait for input that will never come.
     runtime.shutdown_background();
     journal.sync();

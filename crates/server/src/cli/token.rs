@@ -124,9 +124,8 @@ fn table(tokens: &[TokenRecord], now: i64) -> String {
 }
 
 fn json_list(tokens: &[TokenRecord], now: i64) -> String {
-    let time = |seconds: i64| {
-        DateTime::from_timestamp(seconds, 0).map(|time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
-    };
+    let time =
+        |seconds: i64| DateTime::from_timestamp(seconds, 0).map(|time| time.to_rfc3339_opts(SecondsFormat::Secs, true));
     let rows = tokens.iter().map(|token| {
         json!({
             "jti": token.jti,
