@@ -201,13 +201,11 @@ async fn a_body_that_stalls_or_drips_for_ever_is_given_up() {
 #[tokio::test]
 async fn a_client_that_does_not_read_its_answer_is_cut_off() {
     let server = Server::with(|options| options.timeouts.stall = Duration::from_millis(300)).await;
-    let session = server.open(WRITE).await;
-    let create = crate::support::call(1, "file.create", json!({ "path": "/big.md", "content": "x".repeat(3_000_000) }));
-    assert_eq!(server.in_session(WRITE, &session, &create).await.json()["result"]["isError"], false);
+    let session = server.open(READ).await;
     let mut client = server.connect().await;
-    let read = crate::support::call(2, "text.read", json!({ "path": "/big.md" }));
+    let flood = crate::support::call(2, "test.floods", json!({ "bytes": 5_000_000 }));
     for _ in 0..4 {
-        client.send(Client::post_bytes(READ, &[("mcp-session-id", &session)], read.to_string().as_bytes())).await;
+        client.send(Client::post_bytes(READ, &[("mcp-session-id", &session)], flood.to_string().as_bytes())).await;
     }
     tokio::time::sleep(Duration::from_millis(1500)).await;
     // What was sent before is still there to be read, and then the connection ends early.

@@ -82,6 +82,15 @@ async fn a_deleted_session_is_gone() {
 }
 
 #[tokio::test]
+async fn a_delete_that_is_refused_deletes_nothing() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let id = ("mcp-session-id", session.as_str());
+    assert_eq!(server.connect().await.delete(READ, &[id, ("mcp-protocol-version", "1999-01-01")]).await.status, 400);
+    assert_eq!(server.in_session(READ, &session, &request(1, "ping", json!({}))).await.status, 200);
+}
+
+#[tokio::test]
 async fn outside_a_session_the_older_lifecycle_is_told_to_open_one() {
     let server = Server::start().await;
     assert_eq!(server.post(READ, &[], &request(1, "ping", json!({}))).await.status, 400);

@@ -31,7 +31,7 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What calls are made on: an empty space, and the real tools with the misbehaving ones.
 pub fn services() -> Services {
-    let tools = [registry::TOOLS, &[Declared::of::<Panics>(), Declared::of::<Sleeps>()]].concat();
+    let tools = [registry::TOOLS, &[Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()]].concat();
     Services { space: Space::in_memory(), journal: Arc::new(Journal {}), tools: Box::leak(tools.into_boxed_slice()) }
 }
 
@@ -330,6 +330,24 @@ pub struct Sleeps {
     milliseconds: u64,
 }
 
+/// A tool with a long answer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Floods {
+    bytes: usize,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Flood {
+    flood: String,
+}
+
+impl Output for Flood {
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (None, None)
+    }
+}
+
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Done {
     done: bool,
@@ -382,6 +400,27 @@ impl Tool for Sleeps {
     async fn run(self, _: Permit<Read>, _: &Space) -> Result<Done, Refusal> {
         tokio::time::sleep(Duration::from_millis(self.milliseconds)).await;
         Ok(Done { done: true })
+    }
+
+    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
+        (root(), None)
+    }
+}
+
+impl Tool for Floods {
+    const NAME: &'static str = "test.floods";
+    const TITLE: &'static str = "Flood";
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Permits = Permit<Read>;
+    type Output = Flood;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+        gate.permit(root())
+    }
+
+    async fn run(self, _: Permit<Read>, _: &Space) -> Result<Flood, Refusal> {
+        Ok(Flood { flood: "x".repeat(self.bytes) })
     }
 
     fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
