@@ -280,7 +280,8 @@ mod tests {
 
     #[test]
     fn no_match_shows_what_is_there_and_where_it_stands_instead() {
-        let Err(EditError::NoMatch { searched, lines, elsewhere }) = replace("a\nb\nc\nb", LineRange(3, 4), "b", "x") else {
+        let Err(EditError::NoMatch { searched, lines, elsewhere }) = replace("a\nb\nc\nb", LineRange(3, 4), "b", "x")
+        else {
             panic!("expected no match");
         };
         assert_eq!(searched, Lines { start: 3, end: 4 });

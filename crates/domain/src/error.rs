@@ -37,7 +37,9 @@ pub enum Remedy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The argument is no space path.
-    #[error("`{argument}` {why}. Nothing was read or written. Name files from the root of the space, as in `/notes/a.md`; read the resource `list:///` to see what is there.")]
+    #[error(
+        "`{argument}` {why}. Nothing was read or written. Name files from the root of the space, as in `/notes/a.md`; read the resource `list:///` to see what is there."
+    )]
     InvalidPath {
         /// The argument as the caller wrote its name.
         argument: &'static str,
@@ -59,7 +61,9 @@ pub enum Refusal {
         what: String,
     },
     /// Nothing is there.
-    #[error("there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its folder holds, or call `file.create` to make it.")]
+    #[error(
+        "there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its folder holds, or call `file.create` to make it."
+    )]
     NotFound {
         /// What was asked for.
         path: SpacePath,
@@ -67,13 +71,17 @@ pub enum Refusal {
         list: String,
     },
     /// Something is there already.
-    #[error("`{path}` exists already, and `file.create` never overwrites. Nothing was written. Call `text.read` on it and change it with `text.replace`, or choose another name.")]
+    #[error(
+        "`{path}` exists already, and `file.create` never overwrites. Nothing was written. Call `text.read` on it and change it with `text.replace`, or choose another name."
+    )]
     AlreadyExists {
         /// What was to be made.
         path: SpacePath,
     },
     /// A directory, FIFO, socket or device.
-    #[error("`{path}` is not a regular file. Nothing was read or written. If it is a directory, read the resource `{list}`.")]
+    #[error(
+        "`{path}` is not a regular file. Nothing was read or written. If it is a directory, read the resource `{list}`."
+    )]
     NotAFile {
         /// What was asked for.
         path: SpacePath,
@@ -81,37 +89,49 @@ pub enum Refusal {
         list: String,
     },
     /// A component, or the thing listed, is no directory.
-    #[error("`{path}` is not a directory, or leads through something that is none. Nothing was written. Call `text.read` if it is a file.")]
+    #[error(
+        "`{path}` is not a directory, or leads through something that is none. Nothing was written. Call `text.read` if it is a file."
+    )]
     NotADirectory {
         /// What was asked for.
         path: SpacePath,
     },
     /// A symbolic link stands in the way.
-    #[error("`{path}` is a symbolic link or leads through one, and links are never followed. Nothing was read or written. Name the file by its own path in the space.")]
+    #[error(
+        "`{path}` is a symbolic link or leads through one, and links are never followed. Nothing was read or written. Name the file by its own path in the space."
+    )]
     SymlinkRefused {
         /// What was asked for.
         path: SpacePath,
     },
     /// The file has several names.
-    #[error("`{path}` has more than one name (hard links), so changing it here would part it from the others. Nothing was written. Ask the user to make a separate copy.")]
+    #[error(
+        "`{path}` has more than one name (hard links), so changing it here would part it from the others. Nothing was written. Ask the user to make a separate copy."
+    )]
     HardLinked {
         /// What was asked for.
         path: SpacePath,
     },
     /// The operating system refused, or the file's metadata could not be kept.
-    #[error("the system does not let the server do that to `{path}`, or its owner, mode or attributes could not be kept. Nothing was written. Retrying will not help: ask the user to check the file's permissions.")]
+    #[error(
+        "the system does not let the server do that to `{path}`, or its owner, mode or attributes could not be kept. Nothing was written. Retrying will not help: ask the user to check the file's permissions."
+    )]
     NotPermitted {
         /// What was asked for.
         path: SpacePath,
     },
     /// Too many callers, or another program holds the folder.
-    #[error("`{path}` is busy: others are changing that folder. Nothing was written. Wait a moment and send the same call again.")]
+    #[error(
+        "`{path}` is busy: others are changing that folder. Nothing was written. Wait a moment and send the same call again."
+    )]
     Busy {
         /// What was asked for.
         path: SpacePath,
     },
     /// Not UTF-8.
-    #[error("`{path}` is not UTF-8 text ({size_bytes} bytes, hash {hash}). Nothing was written, and its bytes are not shown. `file.remove` takes this hash; text tools cannot be used on it.")]
+    #[error(
+        "`{path}` is not UTF-8 text ({size_bytes} bytes, hash {hash}). Nothing was written, and its bytes are not shown. `file.remove` takes this hash; text tools cannot be used on it."
+    )]
     NotText {
         /// What was asked for.
         path: SpacePath,
@@ -122,7 +142,9 @@ pub enum Refusal {
     },
     /// The hash, or a cursor's, is not that of the file as it is. The current one is withheld on purpose:
     /// only reading again may yield a new base.
-    #[error("`{path}` has changed since you read it: `{argument}` is not of its current bytes. Nothing was written. Call `text.read` on it again, redo the change on the text that is there now, and send the hash that it returns.")]
+    #[error(
+        "`{path}` has changed since you read it: `{argument}` is not of its current bytes. Nothing was written. Call `text.read` on it again, redo the change on the text that is there now, and send the hash that it returns."
+    )]
     Stale {
         /// What was asked for.
         path: SpacePath,
@@ -166,13 +188,17 @@ pub enum Refusal {
         advice: &'static str,
     },
     /// No space left, or over a quota.
-    #[error("the disk that holds the space is full. `{path}` is as it was. Tell the user; the same call works once there is room.")]
+    #[error(
+        "the disk that holds the space is full. `{path}` is as it was. Tell the user; the same call works once there is room."
+    )]
     NoSpace {
         /// What was asked for.
         path: SpacePath,
     },
     /// An error after the change took place.
-    #[error("the change to `{path}` may or may not have been made: an error came after the point of no return. Call `text.read` to see what is there now before you do anything else.")]
+    #[error(
+        "the change to `{path}` may or may not have been made: an error came after the point of no return. Call `text.read` to see what is there now before you do anything else."
+    )]
     UnknownOutcome {
         /// What was asked for.
         path: SpacePath,
@@ -186,7 +212,9 @@ pub enum Refusal {
         granted: Vec<Scope>,
     },
     /// The server failed.
-    #[error("the server failed (incident {incident}). Before repeating a change, call `text.read` to see whether it happened; if it fails again, give the user that number.")]
+    #[error(
+        "the server failed (incident {incident}). Before repeating a change, call `text.read` to see whether it happened; if it fails again, give the user that number."
+    )]
     Internal {
         /// Names the line in the server's log.
         incident: u64,

@@ -4,17 +4,17 @@
 //! and pure functions. This crate opens no file, reads no clock and awaits nothing, so each rule can be
 //! tested alone and is the same for every transport and every store.
 
-pub mod path;
-pub mod scope;
-pub mod permit;
-pub mod hash;
-pub mod lines;
-pub mod edit;
-pub mod search;
-pub mod window;
 pub mod cursor;
-pub mod listing;
+pub mod edit;
+pub mod error;
 pub mod facts;
+pub mod hash;
 pub mod journal;
 pub mod limits;
-pub mod error;
+pub mod lines;
+pub mod listing;
+pub mod path;
+pub mod permit;
+pub mod scope;
+pub mod search;
+pub mod window;

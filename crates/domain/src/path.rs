@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(parsed(".."), Err(BadPath::AboveRoot));
         assert_eq!(parsed("a/../../a"), Err(BadPath::AboveRoot));
         assert_eq!(parsed("/../etc/passwd"), Err(BadPath::AboveRoot));
-        assert_eq!(parsed("a/...") , Ok("/a/...".into()));
+        assert_eq!(parsed("a/..."), Ok("/a/...".into()));
     }
 
     #[test]
@@ -259,7 +259,8 @@ mod tests {
         }
         let mut stack: Vec<String> = Vec::new();
         for (index, part) in text.split('/').filter(|part| !part.is_empty() && *part != ".").enumerate() {
-            let drive = |part: &str| part.len() > 1 && part.as_bytes()[1] == b':' && part.as_bytes()[0].is_ascii_alphabetic();
+            let drive =
+                |part: &str| part.len() > 1 && part.as_bytes()[1] == b':' && part.as_bytes()[0].is_ascii_alphabetic();
             if part.len() > 255 || (index == 0 && drive(part)) || part.starts_with(".stile-") {
                 return None;
             }
@@ -269,7 +270,9 @@ mod tests {
                 stack.push(part.to_owned());
             }
         }
-        if stack.first().is_some_and(|part| part.len() > 1 && part.as_bytes()[1] == b':' && part.as_bytes()[0].is_ascii_alphabetic()) {
+        if stack.first().is_some_and(|part| {
+            part.len() > 1 && part.as_bytes()[1] == b':' && part.as_bytes()[0].is_ascii_alphabetic()
+        }) {
             return None;
         }
         Some(stack)

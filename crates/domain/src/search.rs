@@ -15,9 +15,7 @@ pub fn fold(character: char) -> char {
     if character.is_ascii() {
         return character.to_ascii_lowercase();
     }
-    unicode_case_mapping::case_folded(character)
-        .and_then(|folded| char::from_u32(folded.get()))
-        .unwrap_or(character)
+    unicode_case_mapping::case_folded(character).and_then(|folded| char::from_u32(folded.get())).unwrap_or(character)
 }
 
 impl Query {

@@ -4,8 +4,8 @@
 //! [`stile_tools::calls::Services`], so none of them can do more than the caller's scopes allow.
 
 pub mod auth;
-pub mod config;
-pub mod mcp;
-pub mod http;
-pub mod stdio;
 pub mod cli;
+pub mod config;
+pub mod http;
+pub mod mcp;
+pub mod stdio;

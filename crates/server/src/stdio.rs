@@ -14,12 +14,10 @@ use std::future::Future;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion, ServerJsonRpcMessage,
-};
+use rmcp::RoleServer;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
-use rmcp::RoleServer;
 use serde_json::Value;
 use stile_domain::permit::Principal;
 use stile_tools::calls::Services;
@@ -27,7 +25,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::mcp::client_names::ToolNames;
+use crate::config::ToolNames;
 use crate::mcp::envelope::{self, Envelope, Malformed};
 use crate::mcp::handler::{Caller, Handler};
 use crate::mcp::identity;
@@ -181,7 +179,10 @@ impl Transport<RoleServer> for Lines {
         "stdio".into()
     }
 
-    fn send(&mut self, item: TxJsonRpcMessage<RoleServer>) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
         let answers = self.answers.clone();
         async move {
             queue(answers, &item).await;

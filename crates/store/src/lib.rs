@@ -3,9 +3,9 @@
 //! The only crate that opens a file or a database. It decides nothing that the domain can decide: it takes
 //! permits and plans, and makes them true on a disk that others write to as well.
 
+pub mod journal;
 pub mod space;
 pub mod state;
-pub mod journal;
 
 use std::io;
 

@@ -1,1 +1,7 @@
-//! testkit
+//! Fixtures, scripted clients and the leak check for the tests of the other crates.
+
+pub mod client;
+pub mod documents;
+pub mod leaks;
+pub mod process;
+pub mod schema;

@@ -14,15 +14,10 @@ use crate::tool::Tool;
 ///
 /// # Errors
 /// [`Refusal::InvalidPath`] or [`Refusal::InvalidArgument`].
-pub fn parse<T: Tool>(arguments: Value) -> Result<T, Refusal> {
-    let object = match arguments {
-        Value::Null => Value::Object(Map::new()),
-        other => other,
-    };
-    match serde_json::from_value::<T>(object.clone()) {
-        Ok(input) => Ok(input),
-        Err(_) => Err(explain(&crate::tool::Declared::of::<T>().input_schema(), &object)),
-    }
+pub fn parse<T: Tool>(arguments: &Value) -> Result<T, Refusal> {
+    let none = Value::Object(Map::new());
+    let arguments = if arguments.is_null() { &none } else { arguments };
+    T::deserialize(arguments).map_err(|_| explain(&crate::tool::Declared::of::<T>().input_schema(), arguments))
 }
 
 /// What is wrong with arguments that did not parse.
@@ -40,7 +35,10 @@ fn explain(schema: &Map<String, Value>, arguments: &Value) -> Refusal {
     }
     if arguments.keys().any(|name| !properties.contains_key(name)) {
         let names: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
-        return Refusal::invalid_argument(format!("there is an unknown argument; the arguments are {}", names.join(", ")));
+        return Refusal::invalid_argument(format!(
+            "there is an unknown argument; the arguments are {}",
+            names.join(", ")
+        ));
     }
     for (name, property) in properties {
         let Some(value) = arguments.get(name) else { continue };
@@ -60,7 +58,8 @@ fn explain(schema: &Map<String, Value>, arguments: &Value) -> Refusal {
 /// What a value must be, if it is not.
 fn mismatch(property: &Value, value: &Value) -> Option<String> {
     if let Some(allowed) = property.get("enum").and_then(Value::as_array) {
-        let words: Vec<String> = allowed.iter().map(|word| format!("`{}`", word.as_str().unwrap_or_default())).collect();
+        let words: Vec<String> =
+            allowed.iter().map(|word| format!("`{}`", word.as_str().unwrap_or_default())).collect();
         return (!allowed.contains(value)).then(|| format!("one of {}", words.join(", ")));
     }
     match property.get("type").and_then(Value::as_str) {
@@ -68,7 +67,9 @@ fn mismatch(property: &Value, value: &Value) -> Option<String> {
             let Some(text) = value.as_str() else { return Some("a string".to_owned()) };
             if property.get("pattern").is_some() {
                 let hash = stile_domain::hash::ContentHash::parse(text);
-                return hash.is_err().then(|| "the 64 lower-case hexadecimal digits of a hash, as `text.read` returned it".to_owned());
+                return hash
+                    .is_err()
+                    .then(|| "the 64 lower-case hexadecimal digits of a hash, as `text.read` returned it".to_owned());
             }
             let most = property.get("maxLength").and_then(Value::as_u64).unwrap_or(u64::MAX);
             let least = property.get("minLength").and_then(Value::as_u64).unwrap_or(0);

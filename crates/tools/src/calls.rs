@@ -16,7 +16,7 @@ use stile_store::journal::Journal;
 use stile_store::space::Space;
 
 use crate::registry;
-use crate::tool::{Answer, Declared, Trace};
+use crate::tool::{Answer, Declared, Denied, Trace};
 
 /// What calls are made on.
 #[derive(Clone)]
@@ -41,7 +41,8 @@ impl Services {
     /// The refusal, where scopes do not suffice.
     pub fn ask(&self, name: &str, arguments: &Value, principal: &Principal) -> Result<(), Refusal> {
         let Some(tool) = registry::find(self.tools, name) else { return Ok(()) };
-        tool.ask(arguments, principal).map_err(|(refusal, trace)| {
+        tool.ask(arguments, principal).map_err(|denied| {
+            let Denied { refusal, trace } = *denied;
             let _ = self.journal.append(line(tool.name, principal, trace, Some(&refusal)));
             refusal
         })
@@ -53,7 +54,9 @@ impl Services {
     /// [`UnknownTool`]; every other failure is an [`Answer`].
     pub async fn call(&self, name: &str, arguments: Value, principal: &Principal) -> Result<Answer, UnknownTool> {
         let tool = registry::find(self.tools, name).ok_or(UnknownTool)?;
-        if !tool.read_only && let Err(error) = self.journal.ready() {
+        if !tool.read_only
+            && let Err(error) = self.journal.ready()
+        {
             return Ok(Answer::refused(stile_store::incident("journal", &error)));
         }
         let running = AssertUnwindSafe(tool.call(arguments, principal, &self.space)).catch_unwind();

@@ -71,9 +71,9 @@ impl Tool for FileCreate {
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<FileCreated, Refusal> {
         let bytes = match self.encoding {
             Encoding::Utf8 => self.content.into_bytes(),
-            Encoding::Base64 => STANDARD
-                .decode(self.content)
-                .map_err(|_| Refusal::invalid_argument("`content` must be base64 with padding when `encoding` is `base64`"))?,
+            Encoding::Base64 => STANDARD.decode(self.content).map_err(|_| {
+                Refusal::invalid_argument("`content` must be base64 with padding when `encoding` is `base64`")
+            })?,
         };
         let created = space.create(permit, bytes).await?;
         Ok(FileCreated {

@@ -4,15 +4,15 @@
 //! says which permits it needs and `run` uses them. No tool knows a transport or learns who is asking, so
 //! none can decide for them. [`registry::TOOLS`] lists them all.
 
-pub mod tool;
 pub mod arguments;
-pub mod registry;
 pub mod calls;
+pub mod registry;
+pub mod tool;
 
 pub mod file_create;
 pub mod file_remove;
+pub mod list;
+pub mod text_append;
+pub mod text_insert;
 pub mod text_read;
 pub mod text_replace;
-pub mod text_insert;
-pub mod text_append;
-pub mod list;

@@ -45,10 +45,9 @@ impl Services {
     /// The refusal, where scopes do not suffice; it is journalled.
     pub fn ask_resource(&self, uri: &str, principal: &Principal) -> Result<(), Refusal> {
         let Ok(request) = request(uri) else { return Ok(()) };
-        principal.gate().permit::<List>(&request.path).map(drop).map_err(|refusal| {
+        principal.gate().permit::<List>(&request.path).map(drop).inspect_err(|refusal| {
             let trace = Trace { path: Some(request.path), ..Trace::default() };
-            let _ = self.journal.append(line(NAME, principal, trace, Some(&refusal)));
-            refusal
+            let _ = self.journal.append(line(NAME, principal, trace, Some(refusal)));
         })
     }
 

@@ -43,8 +43,9 @@ impl Tool for TextInsert {
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
         let Self { path, hash, line, anchor, content } = self;
-        let edited =
-            space.edit(permit, hash, ["line", "anchor"], move |text| edit::insert(text, line, &anchor, &content)).await?;
+        let edited = space
+            .edit(permit, hash, ["line", "anchor"], move |text| edit::insert(text, line, &anchor, &content))
+            .await?;
         Ok(TextChanged::new(path, hash, &edited))
     }
 

@@ -84,6 +84,16 @@ pub struct Trace {
     pub after: Option<ContentHash>,
 }
 
+/// A call that may not be made, and what the journal says of it.
+#[derive(Debug)]
+pub struct Denied {
+    /// Why not.
+    pub refusal: Refusal,
+    /// What it was about.
+    pub trace: Trace,
+}
+
+type Asking = fn(&Value, &Principal) -> Result<(), Box<Denied>>;
 type Running<'a> = Pin<Box<dyn Future<Output = (Answer, Trace)> + Send + 'a>>;
 
 /// A tool without its type, as the registry lists it.
@@ -101,7 +111,7 @@ pub struct Declared {
     pub idempotent: bool,
     input: fn() -> Map<String, Value>,
     output: fn() -> Map<String, Value>,
-    ask: fn(&Value, &Principal) -> Result<(), (Refusal, Trace)>,
+    ask: Asking,
     call: for<'a> fn(Value, &'a Principal, &'a Space) -> Running<'a>,
 }
 
@@ -143,8 +153,8 @@ impl Declared {
     /// says what is wrong with them, and touches nothing.
     ///
     /// # Errors
-    /// The refusal, and what the journal says of it.
-    pub fn ask(&self, arguments: &Value, principal: &Principal) -> Result<(), (Refusal, Trace)> {
+    /// [`Denied`].
+    pub fn ask(&self, arguments: &Value, principal: &Principal) -> Result<(), Box<Denied>> {
         (self.ask)(arguments, principal)
     }
 
@@ -154,17 +164,17 @@ impl Declared {
     }
 }
 
-fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), (Refusal, Trace)> {
-    let Ok(input) = arguments::parse::<T>(arguments.clone()) else { return Ok(()) };
+fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), Box<Denied>> {
+    let Ok(input) = arguments::parse::<T>(arguments) else { return Ok(()) };
     let (path, before) = input.trace();
     let trace = Trace { path: Some(path.clone()), before, after: None };
-    input.ask(principal.gate()).map(drop).map_err(|refusal| (refusal, trace))
+    input.ask(principal.gate()).map(drop).map_err(|refusal| Box::new(Denied { refusal, trace }))
 }
 
 /// The only caller of [`Tool::run`].
 fn call<'a, T: Tool>(arguments: Value, principal: &'a Principal, space: &'a Space) -> Running<'a> {
     Box::pin(async move {
-        let input = match arguments::parse::<T>(arguments) {
+        let input = match arguments::parse::<T>(&arguments) {
             Ok(input) => input,
             Err(refusal) => return (Answer::refused(refusal), Trace::default()),
         };
@@ -208,6 +218,10 @@ fn plain(value: &mut Value) {
             object.remove("format");
         }
         object.remove("title");
+        if let Some(Value::String(description)) = object.get_mut("description") {
+            // A doc comment is wrapped for its readers here, not for an agent's.
+            *description = description.replace('\n', " ");
+        }
         object.remove("$schema");
         if let Some(Value::Array(types)) = object.get_mut("type") {
             types.retain(|name| name != "null");

@@ -1,8 +1,17 @@
 //! Who is asking: from a bearer token to a [`Principal`], and the only place where one is made.
 
+mod crypto;
+mod json;
+mod local;
+mod mint;
+
 use std::time::SystemTime;
 
 use stile_domain::permit::Principal;
+use stile_domain::scope::Scopes;
+
+pub use local::LocalVerifier;
+pub use mint::{MAX_LIFE, MintError, Minted, Order, mint};
 
 /// A caller whose token was verified just now.
 #[derive(Clone, Debug)]
@@ -25,4 +34,9 @@ pub trait Verifier: Send + Sync + 'static {
     /// # Errors
     /// [`Rejected`], with a reason for the server's log that holds nothing of the token.
     fn verify(&self, token: &str) -> Result<Verified, Rejected>;
+}
+
+/// The local user, who started this process and gave the scopes on its command line.
+pub fn local_user(name: &str, scopes: Scopes) -> Principal {
+    Principal::assert_verified(name, None, None, scopes)
 }

@@ -1,6 +1,234 @@
-//! The command line.
+//! The command line: what a person, a script or an MCP client starts.
+//!
+//! Each subcommand is a file. Standard output carries only what was asked for (a token, a list, the protocol);
+//! everything else goes to standard error.
+
+mod arguments;
+mod config;
+mod duration;
+mod serve;
+mod start;
+mod stdio;
+mod token;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use stile_store::state::StateError;
+
+use crate::config::{ConfigError, Environment, Resolved, resolve};
+
+/// Why a command did not do its work.
+#[derive(Debug)]
+enum Failure {
+    /// The arguments do not parse, or help or the version was asked for.
+    Arguments(clap::Error),
+    /// The usage or a setting is wrong; the message says what to change.
+    Usage(String),
+    /// It failed at run time.
+    Failed(String),
+}
+
+impl Failure {
+    /// The text for standard error and the exit code. Help and the version are no failure.
+    fn report(&self) -> (String, u8) {
+        match self {
+            Self::Arguments(error) => (error.to_string(), if error.use_stderr() { 2 } else { 0 }),
+            Self::Usage(message) => (format!("error: {message}\n"), 2),
+            Self::Failed(message) => (format!("error: {message}\n"), 1),
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Overlap { .. } => Self::Usage(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
 
 /// Runs the program.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    start::hide_panics();
+    let environment = |name: &str| std::env::var(name).ok();
+    let mut output = io::stdout();
+    let ran = run(std::env::args_os(), &environment, &mut output).and_then(|()| Ok(output.flush()?));
+    match ran.map_err(|failure| failure.report()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((text, 0)) => ExitCode::from(u8::from(output.write_all(text.as_bytes()).is_err())),
+        Err((text, code)) => {
+            let _ = io::stderr().write_all(text.as_bytes());
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Does what the arguments say.
+fn run(
+    arguments: impl IntoIterator<Item = OsString>,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let command = arguments::command();
+    // Snapshots must not depend on the terminal that the tests run in.
+    let command = if cfg!(test) { command.term_width(100) } else { command };
+    let matches = command.try_get_matches_from(arguments).map_err(Failure::Arguments)?;
+    match matches.subcommand() {
+        Some(("serve", matches)) => serve::run(&settings(matches, environment)?, environment),
+        Some(("stdio", matches)) => stdio::run(&settings(matches, environment)?, matches, environment),
+        Some(("token", matches)) => token::run(matches, environment, output),
+        Some(("config", matches)) => config::run(&settings(matches, environment)?, output),
+        // Clap has refused everything else.
+        _ => Ok(()),
+    }
+}
+
+fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolved, Failure> {
+    // A command has only some of the settings as flags; asking for another is an error of clap's.
+    let flag = |name: &str| matches.try_get_one::<String>(name).ok().flatten().cloned();
+    Ok(resolve(&flag, environment)?)
+}
+
+/// The name of the user at this machine.
+fn local_user(environment: Environment<'_>) -> String {
+    let names = ["USER", "LOGNAME", "USERNAME"].into_iter();
+    names.filter_map(environment).find(|name| !name.is_empty()).unwrap_or_else(|| "local".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a command as a person with a home folder would, and returns output, errors and exit code.
+    fn stile(line: &str) -> (String, String, u8) {
+        let environment = |name: &str| match name {
+            "HOME" => Some("/home/ann".to_owned()),
+            "USER" => Some("ann".to_owned()),
+            _ => None,
+        };
+        let mut output = Vec::new();
+        let arguments = std::iter::once("stile").chain(line.split(' ').filter(|word| !word.is_empty()));
+        let ran = run(arguments.map(OsString::from), &environment, &mut output);
+        let (error, code) = ran.map_or_else(|failure| failure.report(), |()| (String::new(), 0));
+        (String::from_utf8(output).unwrap(), error, code)
+    }
+
+    fn help(command: &str) -> String {
+        let (output, help, code) = stile(&format!("{command} --help"));
+        assert_eq!((output.as_str(), code), ("", 0));
+        help
+    }
+
+    /// Help names the default state folder, which elsewhere is another.
+    #[cfg(not(any(target_os = "macos", windows)))]
+    #[test]
+    fn the_help_of_every_command() {
+        insta::assert_snapshot!("help", help(""));
+        insta::assert_snapshot!("help_serve", help("serve"));
+        insta::assert_snapshot!("help_stdio", help("stdio"));
+        insta::assert_snapshot!("help_token", help("token"));
+        insta::assert_snapshot!("help_token_list", help("token list"));
+        insta::assert_snapshot!("help_token_revoke", help("token revoke"));
+        insta::assert_snapshot!("help_config", help("config"));
+    }
+
+    #[test]
+    fn what_config_prints() {
+        insta::assert_snapshot!(stile("config --listen 127.0.0.1:8080 --state /nonexistent/state /srv/notes").0);
+    }
+
+    #[test]
+    fn wrong_usage_says_what_to_do_and_exits_with_2() {
+        let state = tempfile::tempdir().unwrap();
+        let path = state.path().to_str().unwrap();
+        let mut said = String::new();
+        for line in [
+            "",
+            "sreve",
+            "serve --lisen 1",
+            "serve --listen here",
+            "serve a b",
+            "serve --state <state> <state>/space",
+            "stdio --scope notes --state <state>",
+            "stdio --listen 127.0.0.1:1",
+            "token --state <state>",
+            "token --state <state> --scope notes",
+            "token --state <state> --scope read:/../x",
+            "token --state <state> --scope read:/ --expires 30",
+            "token --state <state> --scope read:/ --expires 400d",
+            "token --state <state> --scope read:/ --expires 0s",
+            "token --state <state> --scope read:/ --user ",
+            "token --scope read:/ list",
+            "token --state <state> list",
+            "token revoke",
+            "config --max-file-bytes big",
+        ] {
+            let (output, error, code) = stile(&line.replace("<state>", path));
+            assert_eq!((output.as_str(), code), ("", 2), "{line}: {error}");
+            said += &format!("$ stile {line}\n{}\n", error.replace(path, "<state>"));
+        }
+        insta::assert_snapshot!(said);
+    }
+
+    #[test]
+    fn a_token_is_minted_listed_and_revoked() {
+        let state = tempfile::tempdir().unwrap();
+        let at = format!("--state {}", state.path().display());
+        let (token, error, code) = stile(&format!("token {at} --scope read:/ --scope write:/notes/* --client editor"));
+        assert_eq!((error.as_str(), code), ("", 0));
+        assert_eq!(token.trim_end().split('.').count(), 3);
+        assert_eq!(token.lines().count(), 1, "a token and nothing else");
+
+        let (listed, ..) = stile(&format!("token list {at} --json"));
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let row = &listed[0];
+        assert_eq!(row["user"], "ann");
+        assert_eq!(row["client"], "editor");
+        assert_eq!(row["scopes"], "read:/ write:/notes/*");
+        assert_eq!(row["state"], "live");
+        let jti = row["jti"].as_str().unwrap();
+
+        let (said, _, code) = stile(&format!("token revoke {jti} {at}"));
+        assert_eq!((said, code), (format!("{jti} is revoked; every server refuses it from the next request on\n"), 0));
+        let (again, _, code) = stile(&format!("token revoke {jti} {at}"));
+        assert!(again.contains("was revoked before") && code == 0, "{again}");
+        let (table, ..) = stile(&format!("token list {at}"));
+        assert!(table.lines().nth(1).unwrap().contains("revoked"), "{table}");
+
+        let (_, error, code) = stile(&format!("token revoke nobody {at}"));
+        assert_eq!(
+            (error.as_str(), code),
+            ("error: there is no token `nobody`; `stile token list` shows all of them\n", 1)
+        );
+    }
+
+    #[test]
+    fn a_state_folder_that_cannot_be_trusted_exits_with_1() {
+        let state = tempfile::tempdir().unwrap();
+        std::fs::write(state.path().join("key.json"), "{}").unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(state.path().join("key.json"), mode).unwrap();
+        }
+        let (output, error, code) = stile(&format!("token --scope read:/ --state {}", state.path().display()));
+        assert!(output.is_empty() && code == 1 && error.contains("is damaged"), "{error}");
+    }
 }

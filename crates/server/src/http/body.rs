@@ -30,7 +30,9 @@ pub async fn read(body: Body, most: usize, timeouts: &Timeouts) -> Result<Bytes,
     if announced > most {
         return Err(BadBody::TooLarge);
     }
-    timeout(timeouts.body, pieces(body, announced.min(FIRST_ROOM), most, timeouts)).await.unwrap_or(Err(BadBody::Stalled))
+    timeout(timeouts.body, pieces(body, announced.min(FIRST_ROOM), most, timeouts))
+        .await
+        .unwrap_or(Err(BadBody::Stalled))
 }
 
 async fn pieces(mut body: Body, room: usize, most: usize, timeouts: &Timeouts) -> Result<Bytes, BadBody> {

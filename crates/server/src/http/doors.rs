@@ -57,7 +57,10 @@ impl Doors {
             ["http", "https"].map(|scheme| Origin { scheme: scheme.to_owned(), authority: authority.clone() })
         });
         Self {
-            origins: own_pages.chain(public.clone()).chain(origins.iter().filter_map(|text| Origin::parse_rule(text))).collect(),
+            origins: own_pages
+                .chain(public.clone())
+                .chain(origins.iter().filter_map(|text| Origin::parse_rule(text)))
+                .collect(),
             hosts: own
                 .iter()
                 .cloned()
@@ -181,15 +184,40 @@ mod tests {
     #[test]
     fn only_known_names_are_answered_to() {
         for host in [
-            "localhost", "localhost:9999", "127.0.0.1:1", "[::1]:9999", "[::1]", "LOCALHOST:9999", "127.0.0.2:9999",
-            "notes.example.org", "notes.example.org:443", "nas.local:9999", "nas:81",
+            "localhost",
+            "localhost:9999",
+            "127.0.0.1:1",
+            "[::1]:9999",
+            "[::1]",
+            "LOCALHOST:9999",
+            "127.0.0.2:9999",
+            "notes.example.org",
+            "notes.example.org:443",
+            "nas.local:9999",
+            "nas:81",
         ] {
             assert_eq!(check(&[host], &[]), Ok(()), "{host}");
         }
         for host in [
-            "", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "evil.example:9999", "localhost:x",
-            "localhost:", "localhost:99999999", "a@localhost", "localhost/", "localhost evil", "127.1", "0x7f.1",
-            "2130706433", "[::ffff:127.0.0.1]", "::1", "nas", "nas:82", "localhost,evil.example",
+            "",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "evil.example:9999",
+            "localhost:x",
+            "localhost:",
+            "localhost:99999999",
+            "a@localhost",
+            "localhost/",
+            "localhost evil",
+            "127.1",
+            "0x7f.1",
+            "2130706433",
+            "[::ffff:127.0.0.1]",
+            "::1",
+            "nas",
+            "nas:82",
+            "localhost,evil.example",
         ] {
             assert_eq!(check(&[host], &[]), Err(Foreign::Host), "{host}");
         }
@@ -200,16 +228,33 @@ mod tests {
     #[test]
     fn only_pages_that_are_allowed_may_call() {
         for origin in [
-            "http://localhost:3000", "http://127.0.0.1", "https://localhost", "HTTP://LOCALHOST:1", "http://[::1]:6274",
-            "https://notes.example.org", "https://app.example.org", "https://app.example.org:443", "app://obsidian.md",
+            "http://localhost:3000",
+            "http://127.0.0.1",
+            "https://localhost",
+            "HTTP://LOCALHOST:1",
+            "http://[::1]:6274",
+            "https://notes.example.org",
+            "https://app.example.org",
+            "https://app.example.org:443",
+            "app://obsidian.md",
             "http://dev.test:8080",
         ] {
             assert_eq!(check(&["localhost"], &[origin]), Ok(()), "{origin}");
         }
         for origin in [
-            "null", "", "*", "http://evil.example", "http://127.0.0.1.evil", "http://localhost.evil.example",
-            "http://localhost@evil.example", "http://notes.example.org", "https://notes.example.org:8443",
-            "http://app.example.org", "https://sub.app.example.org", "file://localhost", "http://localhost/",
+            "null",
+            "",
+            "*",
+            "http://evil.example",
+            "http://127.0.0.1.evil",
+            "http://localhost.evil.example",
+            "http://localhost@evil.example",
+            "http://notes.example.org",
+            "https://notes.example.org:8443",
+            "http://app.example.org",
+            "https://sub.app.example.org",
+            "file://localhost",
+            "http://localhost/",
             "https://app.example.org, https://evil.example",
         ] {
             assert_eq!(check(&["localhost"], &[origin]), Err(Foreign::Origin), "{origin}");

@@ -70,7 +70,9 @@ impl Endpoint {
 
     async fn answer_or_refuse(&self, mut parts: Parts, body: Body) -> Result<Response<Body>, Early> {
         let verified = self.authenticate(&parts.headers)?;
-        self.rate.take(verified.principal.subject(), Instant::now()).map_err(|wait| Box::new(answers::too_many(wait)))?;
+        self.rate
+            .take(verified.principal.subject(), Instant::now())
+            .map_err(|wait| Box::new(answers::too_many(wait)))?;
         // The token ends here: what follows knows the caller, and could at worst log it.
         parts.headers.remove(AUTHORIZATION);
         parts.extensions.insert(verified.principal.clone());
@@ -95,7 +97,11 @@ impl Endpoint {
     async fn post(&self, mut parts: Parts, body: Body, principal: &Principal) -> Result<Response<Body>, Early> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
-            return Err(Box::new(answers::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)));
+            return Err(Box::new(answers::plain(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                message,
+            )));
         }
         let bytes = body::read(body, self.options.max_body_bytes, &self.options.timeouts).await.map_err(bad_body)?;
         let message = Envelope::parse(&bytes)
@@ -217,7 +223,10 @@ fn has_no_session(message: &Envelope, headers: &HeaderMap) -> bool {
 
 /// Whether the header names a revision without sessions. Revisions are dates and sort as text.
 fn names_sessionless(headers: &HeaderMap) -> bool {
-    headers.get(PROTOCOL_VERSION).and_then(|version| version.to_str().ok()).is_some_and(|version| version >= FIRST_SESSIONLESS)
+    headers
+        .get(PROTOCOL_VERSION)
+        .and_then(|version| version.to_str().ok())
+        .is_some_and(|version| version >= FIRST_SESSIONLESS)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -258,6 +267,7 @@ fn not_a_message(message: &Envelope) -> Response<Body> {
 
 /// An event stream does not outlive the token that it was opened with.
 fn ending_with_token(response: Response<Body>, verified: &Verified) -> Response<Body> {
-    let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+    let is_stream =
+        response.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
     if is_stream { response.map(|body| Expiring::body(body, verified.expires)) } else { response }
 }

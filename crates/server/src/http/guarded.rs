@@ -168,7 +168,9 @@ impl<S> Guarded<S> {
             if self.link.is_answering() || place == Place::Body {
                 // It is the client that waits.
                 self.head_due = Instant::now() + self.timeouts.idle;
-            } else if place == Place::Between && let Some(free) = self.link.free_since() {
+            } else if place == Place::Between
+                && let Some(free) = self.link.free_since()
+            {
                 self.head_due = self.head_due.max(free + self.timeouts.idle);
             }
             if Instant::now() >= self.head_due {

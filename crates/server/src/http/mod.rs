@@ -26,7 +26,7 @@ pub mod waiting;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use crate::mcp::client_names::ToolNames;
+pub use crate::config::ToolNames;
 pub use server::serve;
 
 /// How the server is to be reached.

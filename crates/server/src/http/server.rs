@@ -58,10 +58,15 @@ pub async fn serve(
     let streams = CancellationToken::new();
     let timeouts = options.timeouts;
     let slots = Arc::new(Semaphore::new(options.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
-    let doors =
-        Doors::new(address, options.public_url.as_deref(), &options.allowed_hosts, &options.allowed_origins);
+    let doors = Doors::new(address, options.public_url.as_deref(), &options.allowed_hosts, &options.allowed_origins);
     let edge = Edge::new(doors, routes(options, services, verifier, streams.clone()));
-    let accepting = Accepting { edge: Arc::clone(&edge), slots, line: WaitingLine::default(), stop: CancellationToken::new(), timeouts };
+    let accepting = Accepting {
+        edge: Arc::clone(&edge),
+        slots,
+        line: WaitingLine::default(),
+        stop: CancellationToken::new(),
+        timeouts,
+    };
     on_listening(address);
 
     let connections = accepting.run(listener, shutdown).await;

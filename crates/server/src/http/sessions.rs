@@ -52,7 +52,9 @@ impl Sessions {
         let mut table = self.lock();
         let mut closed: Vec<String> = table
             .iter()
-            .filter(|(_, session)| session.under_way.is_empty() && now.saturating_duration_since(session.used) > self.idle)
+            .filter(|(_, session)| {
+                session.under_way.is_empty() && now.saturating_duration_since(session.used) > self.idle
+            })
             .map(|(id, _)| id.clone())
             .collect();
         for id in &closed {

@@ -4,17 +4,7 @@
 //! not: they hand tool names to a model's API that knows only `[a-zA-Z0-9_-]`, and then lose the whole list.
 //! Those are shown `file_create`. A call is accepted under either spelling, whoever makes it.
 
-/// How the operator wants names to be listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ToolNames {
-    /// With dots, but for clients that are known to refuse them.
-    #[default]
-    Auto,
-    /// With dots for everyone.
-    Dotted,
-    /// With underscores for everyone.
-    Underscored,
-}
+use crate::config::ToolNames;
 
 /// How one list is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +26,10 @@ struct Row {
 
 /// The clients that are known to refuse dots in tool names.
 const REFUSE_DOTS: &[Row] = &[
-    Row { prefix: "claude-ai", source: "Claude Desktop and claude.ai name themselves so; list rejected by `^[a-zA-Z0-9_-]{1,64}$`, public threads of March to July 2026" },
+    Row {
+        prefix: "claude-ai",
+        source: "Claude Desktop and claude.ai name themselves so; list rejected by `^[a-zA-Z0-9_-]{1,64}$`, public threads of March to July 2026",
+    },
     Row { prefix: "claude desktop", source: "the same host, as people write it in a token's client claim" },
     Row { prefix: "claude-desktop", source: "the same host, as people write it in a token's client claim" },
     Row { prefix: "claude.ai", source: "the same host, as people write it in a token's client claim" },

@@ -184,7 +184,10 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, Err((INVALID_REQUEST, Some(1.into())))),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, Err((INVALID_PARAMS, Some(1.into())))),
             (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"a"}}"#, Ok(())),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":7}}"#, Err((INVALID_PARAMS, Some(1.into())))),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":7}}"#,
+                Err((INVALID_PARAMS, Some(1.into()))),
+            ),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#, Err((INVALID_PARAMS, Some(1.into())))),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","id":2}"#, Err((INVALID_REQUEST, None))),
         ] {

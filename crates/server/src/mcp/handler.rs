@@ -23,9 +23,10 @@ use stile_domain::permit::Principal;
 use stile_tools::calls::{Services, UnknownTool};
 use stile_tools::tool::Answer;
 
-use super::client_names::{Spelling, ToolNames, spelling};
+use super::client_names::{Spelling, spelling};
 use super::tool_cards::ToolCards;
 use super::{identity, resources};
+use crate::config::ToolNames;
 
 type Context = RequestContext<RoleServer>;
 
@@ -163,7 +164,9 @@ impl ServerHandler for Handler {
             let arguments = request.arguments.map_or(Value::Null, Value::Object);
             match self.shared.services.call(&request.name, arguments, &principal).await {
                 Ok(answer) => Ok(tool_result(answer, meta(&context)).into()),
-                Err(UnknownTool) => Err(ErrorData::invalid_params("there is no tool of that name; see `tools/list`", None)),
+                Err(UnknownTool) => {
+                    Err(ErrorData::invalid_params("there is no tool of that name; see `tools/list`", None))
+                }
             }
         })
         .await
@@ -256,8 +259,14 @@ impl ServerHandler for Handler {
 /// Whether the protocol has that method in that lifecycle.
 fn is_known(method: &str, sessionless: bool) -> bool {
     match method {
-        "tools/call" | "tools/list" | "resources/read" | "resources/list" | "resources/templates/list"
-        | "prompts/list" | "prompts/get" | "completion/complete" => true,
+        "tools/call"
+        | "tools/list"
+        | "resources/read"
+        | "resources/list"
+        | "resources/templates/list"
+        | "prompts/list"
+        | "prompts/get"
+        | "completion/complete" => true,
         "server/discover" => sessionless,
         "initialize" | "ping" | "logging/setLevel" => !sessionless,
         _ => false,

@@ -33,12 +33,8 @@ pub const PROTOCOL_VERSIONS: &[ProtocolVersion] =
 /// Prompts and completions are declared though there are none: the SDK answers their lists anyway, and a
 /// server should declare what it answers. `resources.subscribe` waits for change notifications.
 pub(crate) fn server_config() -> ServerConfig {
-    let capabilities = ServerCapabilities::builder()
-        .enable_tools()
-        .enable_resources()
-        .enable_prompts()
-        .enable_completions()
-        .build();
+    let capabilities =
+        ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().enable_completions().build();
     ServerConfig::new(capabilities)
         .with_protocol_version(ProtocolVersion::V_2025_11_25)
         .with_server_info(implementation().with_icons(vec![icon()]))

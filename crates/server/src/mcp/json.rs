@@ -120,7 +120,9 @@ mod tests {
 
     #[test]
     fn what_is_unambiguous_is_read_as_serde_json_reads_it() {
-        for text in ["null", "[]", r#"{"a":[1,-2,3.5,"é\u0041",true,null],"b":{"a":{}}}"#, " 7 ", "18446744073709551615"] {
+        for text in
+            ["null", "[]", r#"{"a":[1,-2,3.5,"é\u0041",true,null],"b":{"a":{}}}"#, " 7 ", "18446744073709551615"]
+        {
             assert_eq!(parse(text.as_bytes()), Ok(serde_json::from_str(text).unwrap()), "{text}");
         }
     }
@@ -144,8 +146,21 @@ mod tests {
     #[test]
     fn what_is_no_json_is_refused() {
         for bytes in [
-            &b""[..], b"{", b"{} {}", b"[1,]", b"{\"a\":01}", b"1e999", b"-1e999", b"NaN", b"\"\xff\"",
-            b"\xef\xbb\xbf{}", b"\"\\ud800\"", b"\"\n\"", b"'a'", b"{a:1}", b"nul",
+            &b""[..],
+            b"{",
+            b"{} {}",
+            b"[1,]",
+            b"{\"a\":01}",
+            b"1e999",
+            b"-1e999",
+            b"NaN",
+            b"\"\xff\"",
+            b"\xef\xbb\xbf{}",
+            b"\"\\ud800\"",
+            b"\"\n\"",
+            b"'a'",
+            b"{a:1}",
+            b"nul",
         ] {
             assert_eq!(parse(bytes), Err(BadJson::Syntax), "{}", String::from_utf8_lossy(bytes));
         }

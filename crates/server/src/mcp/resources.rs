@@ -44,7 +44,10 @@ pub(crate) fn error(uri: &str, error: ListError) -> ErrorData {
     match error {
         ListError::NoSuchResource => {
             let data = json!({ "code": "not_found", "uri": uri });
-            ErrorData::resource_not_found("There is no such resource; read `list:///` to see what there is.", Some(data))
+            ErrorData::resource_not_found(
+                "There is no such resource; read `list:///` to see what there is.",
+                Some(data),
+            )
         }
         ListError::Refused(refusal) => refused(uri, &refusal),
     }

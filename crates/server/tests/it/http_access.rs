@@ -142,7 +142,9 @@ async fn an_unknown_tool_is_invalid_params() {
 async fn a_foreign_host_or_origin_is_refused_on_every_route() {
     let server = Server::start().await;
     for target in ["/mcp", "/health", "/.well-known/oauth-protected-resource", "/nothing"] {
-        for headers in [[("host", "evil.example"), ("x-a", "b")], [("host", "localhost"), ("origin", "http://evil.example")]] {
+        for headers in
+            [[("host", "evil.example"), ("x-a", "b")], [("host", "localhost"), ("origin", "http://evil.example")]]
+        {
             let reply = server.connect().await.get(target, WRITE, &headers).await;
             assert_eq!(reply.status, 403, "{target} {headers:?}");
         }

@@ -10,7 +10,11 @@ use crate::support::{Client, READ, Server, WRITE, request};
 async fn what_is_no_message_is_told_so_with_the_code_of_json_rpc() {
     let server = Server::start().await;
     let session = server.open(WRITE).await;
-    let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{}1{}}}}}"#, "[".repeat(100), "]".repeat(100));
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{}1{}}}}}"#,
+        "[".repeat(100),
+        "]".repeat(100)
+    );
     for (body, code) in [
         ("", -32700),
         ("{", -32700),
@@ -26,7 +30,10 @@ async fn what_is_no_message_is_told_so_with_the_code_of_json_rpc() {
         (r#"{"jsonrpc":"2.0","id":1,"method":["ping"]}"#, -32600),
         (r#"{"jsonrpc":"2.0","id":1}"#, -32600),
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, -32602),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"text.read","name":"file.create"}}"#, -32600),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"text.read","name":"file.create"}}"#,
+            -32600,
+        ),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","method":"ping"}"#, -32600),
         (deep.as_str(), -32600),
     ] {
@@ -65,10 +72,16 @@ async fn requests_that_two_parsers_may_read_differently_are_refused_and_the_conn
     for head in [
         format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n{auth}content-length: {length}\r\n\r\n"),
         format!("POST /mcp HTTP/1.1\r\n{auth}content-length: {length}\r\n\r\n"),
-        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ntransfer-encoding: chunked\r\n\r\n"),
-        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}transfer-encoding: chunked\r\ncontent-length: {length}\r\n\r\n"),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ntransfer-encoding: chunked\r\n\r\n"
+        ),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}transfer-encoding: chunked\r\ncontent-length: {length}\r\n\r\n"
+        ),
         format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ncontent-length: 0\r\n\r\n"),
-        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ncontent-length: {length}\r\n\r\n"),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ncontent-length: {length}\r\n\r\n"
+        ),
         format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content_length: {length}\r\n\r\n"),
         format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}Transfer_Encoding: chunked\r\n\r\n"),
         format!("POST http://localhost/mcp HTTP/1.1\r\nhost: localhost\r\n{auth}\r\n"),
@@ -94,7 +107,9 @@ async fn a_chunked_request_is_answered_and_is_the_last() {
     let mut head = Client::head("POST", "/mcp", READ, &[("content-type", "application/json")]);
     head.push_str("accept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
     let mut client = server.connect().await;
-    client.send(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", body.len())).await;
+    client
+        .send(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", body.len()))
+        .await;
     let reply = client.reply().await;
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
     assert!(client.reply_head().await.is_none());
@@ -104,7 +119,11 @@ async fn a_chunked_request_is_answered_and_is_the_last() {
 async fn requests_in_a_row_on_one_connection_are_all_answered() {
     let server = Server::start().await;
     let mut client = server.connect().await;
-    let one = Client::post_bytes(READ, &[], request(1, "x", json!({ "_meta": crate::support::meta() })).to_string().as_bytes());
+    let one = Client::post_bytes(
+        READ,
+        &[],
+        request(1, "x", json!({ "_meta": crate::support::meta() })).to_string().as_bytes(),
+    );
     let health = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec();
     client.send([health.clone(), one, health].concat()).await;
     assert_eq!(client.reply().await.status, 200);

@@ -48,7 +48,8 @@ async fn a_full_server_lets_the_longest_waiting_go_and_keeps_the_busy() {
     let session = server.open(READ).await;
     let mut busy = server.connect().await;
     let slow = call(1, "test.sleeps", json!({ "milliseconds": 1500 }));
-    busy.send(crate::support::Client::post_bytes(READ, &[("mcp-session-id", &session)], slow.to_string().as_bytes())).await;
+    busy.send(crate::support::Client::post_bytes(READ, &[("mcp-session-id", &session)], slow.to_string().as_bytes()))
+        .await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let mut half_open = Vec::new();
     for _ in 0..40 {

@@ -25,10 +25,7 @@ async fn the_handshake_agrees_on_a_version_and_says_who_answers() {
     assert_eq!(result["serverInfo"]["title"], "Stile");
     assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
     assert!(result["serverInfo"]["icons"][0]["src"].as_str().unwrap().starts_with("data:image/svg+xml;base64,"));
-    assert_eq!(
-        result["capabilities"],
-        json!({ "completions": {}, "prompts": {}, "resources": {}, "tools": {} })
-    );
+    assert_eq!(result["capabilities"], json!({ "completions": {}, "prompts": {}, "resources": {}, "tools": {} }));
     assert!(result["instructions"].as_str().unwrap().len() <= 600);
 }
 
@@ -209,5 +206,8 @@ async fn a_client_must_accept_both_kinds_of_answer() {
     let body = initialize("2025-11-25", "test");
     assert_eq!(server.post(READ, &[("accept", "application/json")], &body).await.status, 406);
     assert_eq!(server.post(READ, &[("content-type", "text/plain")], &body).await.status, 415);
-    assert_eq!(server.post(READ, &[("mcp-protocol-version", "1999-01-01")], &request(1, "ping", json!({}))).await.status, 400);
+    assert_eq!(
+        server.post(READ, &[("mcp-protocol-version", "1999-01-01")], &request(1, "ping", json!({}))).await.status,
+        400
+    );
 }

@@ -45,8 +45,12 @@ async fn another_callers_session_does_not_exist() {
             initialize("2026-07-28", "test"),
             initialized.clone(),
             // What only looks sessionless.
-            request(1, "initialize", json!({ "protocolVersion": "2026-07-28", "capabilities": {},
-                "clientInfo": { "name": "x", "version": "1" }, "_meta": meta() })),
+            request(
+                1,
+                "initialize",
+                json!({ "protocolVersion": "2026-07-28", "capabilities": {},
+                "clientInfo": { "name": "x", "version": "1" }, "_meta": meta() }),
+            ),
         ] {
             for headers in [vec![id], vec![id, ("mcp-protocol-version", "2025-11-25")]] {
                 assert_eq!(server.post(token, &headers, &body).await.status, 404, "{token} {body}");

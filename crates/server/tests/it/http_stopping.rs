@@ -23,8 +23,7 @@ async fn calls_that_run_are_answered_and_streams_are_ended() {
     legacy.send(Client::post_bytes(READ, &[id], call(1, "test.sleeps", slow.clone()).to_string().as_bytes())).await;
     let mut modern = server.connect().await;
     let params = json!({ "name": "test.sleeps", "arguments": slow, "_meta": meta() });
-    let headers =
-        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "test.sleeps")];
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "test.sleeps")];
     modern.send(Client::post_bytes(READ, &headers, request(1, "tools/call", params).to_string().as_bytes())).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
 

@@ -31,7 +31,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What calls are made on: an empty space, and the real tools with the misbehaving ones.
 pub fn services() -> Services {
-    let tools = [registry::TOOLS, &[Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()]].concat();
+    let tools =
+        [registry::TOOLS, &[Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()]].concat();
     Services { space: Space::in_memory(), journal: Arc::new(Journal {}), tools: Box::leak(tools.into_boxed_slice()) }
 }
 
@@ -190,7 +191,12 @@ impl Reply {
     /// The message: the body itself, or the last event of a stream.
     pub fn json(&self) -> Value {
         let is_stream = self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
-        let data = self.body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim).rfind(|data| !data.is_empty());
+        let data = self
+            .body
+            .lines()
+            .filter_map(|line| line.strip_prefix("data:"))
+            .map(str::trim)
+            .rfind(|data| !data.is_empty());
         let text = if is_stream { data.unwrap_or_else(|| panic!("no event in {self:?}")) } else { &self.body };
         serde_json::from_str(text).unwrap_or_else(|_| panic!("no JSON in {self:?}"))
     }
@@ -225,9 +231,7 @@ impl Client {
 
     pub fn post_bytes(token: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         let mut head = Self::head("POST", "/mcp", token, headers);
-        for (name, value) in
-            [("accept", "application/json, text/event-stream"), ("content-type", "application/json")]
-        {
+        for (name, value) in [("accept", "application/json, text/event-stream"), ("content-type", "application/json")] {
             if !headers.iter().any(|(found, _)| *found == name) {
                 head.push_str(&format!("{name}: {value}\r\n"));
             }

@@ -1,131 +1,86 @@
 //! The file space beneath one directory handle.
+//!
+//! A [`Space`] is asked with permits and answers or refuses; each of its functions is asynchronous outside and
+//! plain blocking code inside. `os` is the only room that makes system calls, `lock` says who may change a
+//! folder now, `write` is compare-and-swap, `keeper` holds what was displaced, `clean` is the start after a
+//! kill, `read` the bounded windows, `names` what our own files are called.
+
+mod clean;
+mod fault;
+mod keeper;
+mod list;
+mod lock;
+mod names;
+mod os;
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use stile_domain::cursor::Cursor;
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
+use stile_domain::facts::{Memory, Stamp};
 use stile_domain::hash::ContentHash;
+use stile_domain::limits::Limits;
 use stile_domain::lines::{LineRange, Lines};
 use stile_domain::listing::{Page, Position};
+use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Permit, Read};
 use stile_domain::search::Query;
 
-/// A folder that agents are let into.
-#[derive(Clone, Default)]
-pub struct Space {
-    files: std::sync::Arc<std::sync::Mutex<std::collections::BTreeMap<String, Vec<u8>>>>,
+pub use keeper::Events;
+use os::Identity;
+
+/// Bytes of facts about files that are kept in memory.
+const MEMORY_BYTES: usize = 16 * 1024 * 1024;
+/// Large files that are hashed for the first time, or edited, at once.
+const LARGE_AT_ONCE: usize = 2;
+/// Own writes that are remembered, so that they need not settle before they are read.
+const OWN_WRITES: usize = 1024;
+
+/// A folder that agents are let into. Cheap to clone.
+#[derive(Clone)]
+pub struct Space(Arc<Inner>);
+
+/// How a space is to be kept.
+#[derive(Clone)]
+pub struct SpaceOptions {
+    /// Ceilings.
+    pub limits: Limits,
+    /// How long a change waits for others before it is refused as busy.
+    pub lock_wait: Duration,
+    /// Where to say what no call asked for, such as a conflict copy.
+    pub events: Events,
 }
 
-// A stand-in until the real one arrives: everything in memory.
-impl Space {
-    /// An empty one.
-    pub fn in_memory() -> Self {
-        Self::default()
-    }
+/// The root could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("the space cannot be opened: {0}")]
+pub struct OpenError(#[from] io::Error);
 
-    fn files(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeMap<String, Vec<u8>>> {
-        self.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    /// Reads.
-    ///
-    /// # Errors
-    /// Nothing is there.
-    pub async fn read(&self, permit: Permit<Read>, from: ReadFrom) -> Result<Window, Refusal> {
-        let _ = from;
-        let bytes =
-            self.files().get(permit.path().as_str()).cloned().ok_or_else(|| Refusal::not_found(permit.path()))?;
-        let content = String::from_utf8_lossy(&bytes).into_owned();
-        let total_lines = stile_domain::lines::count(&content);
-        Ok(Window {
-            hash: ContentHash::of(&bytes),
-            total_lines,
-            lines: Lines { start: 1, end: total_lines + 1 },
-            match_line: None,
-            next: None,
-            content,
-        })
-    }
-
-    /// Makes.
-    ///
-    /// # Errors
-    /// Something is there.
-    pub async fn create(&self, permit: Permit<Edit>, bytes: Vec<u8>) -> Result<Created, Refusal> {
-        let mut files = self.files();
-        if files.contains_key(permit.path().as_str()) {
-            return Err(Refusal::AlreadyExists { path: permit.path().clone() });
-        }
-        let created = Created {
-            hash: ContentHash::of(&bytes),
-            size_bytes: bytes.len() as u64,
-            total_lines: std::str::from_utf8(&bytes).ok().map(stile_domain::lines::count),
-        };
-        files.insert(permit.path().as_str().to_owned(), bytes);
-        Ok(created)
-    }
-
-    /// Removes.
-    ///
-    /// # Errors
-    /// Nothing is there, or something else.
-    pub async fn remove(&self, permit: Permit<Edit>, hash: ContentHash) -> Result<(), Refusal> {
-        let mut files = self.files();
-        let bytes = files.get(permit.path().as_str()).ok_or_else(|| Refusal::not_found(permit.path()))?;
-        if ContentHash::of(bytes) != hash {
-            return Err(Refusal::Stale { path: permit.path().clone(), argument: "hash" });
-        }
-        files.remove(permit.path().as_str());
-        Ok(())
-    }
-
-    /// Changes.
-    ///
-    /// # Errors
-    /// Nothing is there, or something else.
-    pub async fn edit(
-        &self, permit: Permit<Edit>, hash: ContentHash, _arguments: [&'static str; 2],
-        change: impl FnOnce(&str) -> Result<String, EditError> + Send + 'static,
-    ) -> Result<Edited, Refusal> {
-        let mut files = self.files();
-        let bytes = files.get_mut(permit.path().as_str()).ok_or_else(|| Refusal::not_found(permit.path()))?;
-        if ContentHash::of(bytes) != hash {
-            return Err(Refusal::Stale { path: permit.path().clone(), argument: "hash" });
-        }
-        let text = change(&String::from_utf8_lossy(bytes))
-            .map_err(|_| Refusal::invalid_argument("the edit does not apply"))?;
-        let total_lines = stile_domain::lines::count(&text);
-        *bytes = text.into_bytes();
-        Ok(Edited { hash: ContentHash::of(bytes), total_lines })
-    }
-
-    /// Lists.
-    ///
-    /// # Errors
-    /// None.
-    pub async fn list(&self, permit: Permit<List>, _after: Option<Position>) -> Result<Page, Refusal> {
-        let mut entries = Vec::new();
-        let mut names = std::collections::BTreeSet::new();
-        for (path, bytes) in self.files().iter() {
-            let Ok(path) = stile_domain::path::SpacePath::parse(path) else { continue };
-            let depth = permit.path().components().count();
-            if !permit.path().covers(&path) {
-                continue;
-            }
-            let Some(name) = path.components().nth(depth) else { continue };
-            let Some(child) = permit.path().child(name) else { continue };
-            if !permit.shows(&child) || !names.insert(name.to_owned()) {
-                continue;
-            }
-            let kind = if child == path { stile_domain::listing::Kind::File } else { stile_domain::listing::Kind::Directory };
-            let size_bytes = (child == path).then_some(bytes.len() as u64);
-            entries.push(stile_domain::listing::Entry { name: name.to_owned(), kind, size_bytes, hash: None });
-        }
-        if entries.is_empty() && !permit.path().is_root() {
-            return Err(Refusal::not_found(permit.path()));
-        }
-        entries.sort_by_key(|entry| Position::of(entry.kind, &entry.name));
-        Ok(Page { path: permit.path().clone(), entries, truncated: false, next_uri: None })
-    }
+struct Inner {
+    root: OwnedFd,
+    options: SpaceOptions,
+    /// Whether the file system has advisory locks on folders; without them nothing is changed.
+    can_lock: bool,
+    /// Whether it can exchange two names in one step.
+    can_exchange: bool,
+    folders: Arc<lock::Folders>,
+    keeper: Arc<keeper::Keeper>,
+    memory: Mutex<Memory>,
+    own: Mutex<VecDeque<Stamp>>,
+    first_reads: lock::Turnstile,
+    large_edits: lock::Turnstile,
 }
 
 /// Where a read begins.
@@ -188,4 +143,178 @@ pub struct Edited {
     pub hash: ContentHash,
     /// Of its new text.
     pub total_lines: u64,
+}
+
+impl Space {
+    /// Opens a folder of the machine, by the authority of whoever started the program, and cleans up after
+    /// processes that were killed. Also answers what the person who started it should know.
+    ///
+    /// # Errors
+    /// [`OpenError`] where the folder cannot be opened.
+    pub fn open_ambient(root: &Path, options: SpaceOptions) -> Result<(Self, Vec<String>), OpenError> {
+        let root = os::open_root(root)?;
+        let folders = Arc::new(lock::Folders::default());
+        let mut notices = Vec::new();
+        let abilities = probe(&root);
+        if !abilities.lock {
+            notices.push("this file system has no advisory locks on folders: every change will be refused".to_owned());
+        } else {
+            clean::clean(&root, &folders, &options.events);
+        }
+        if abilities.exchange == Some(false) {
+            notices.push(
+                "this file system cannot exchange two files in one step: while a file is changed its name is absent \
+                 for an instant"
+                    .to_owned(),
+            );
+        }
+        let inner = Inner {
+            root,
+            can_lock: abilities.lock,
+            can_exchange: abilities.exchange.unwrap_or(true),
+            folders,
+            keeper: keeper::Keeper::new(Arc::clone(&options.events)),
+            memory: Mutex::new(Memory::new(MEMORY_BYTES)),
+            own: Mutex::default(),
+            first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
+            large_edits: lock::Turnstile::new(LARGE_AT_ONCE),
+            options,
+        };
+        Ok((Self(Arc::new(inner)), notices))
+    }
+
+    /// Reads lines of a text file.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn read(&self, permit: Permit<Read>, from: ReadFrom) -> Result<Window, Refusal> {
+        self.run(move |inner| inner.read(permit.path(), &from)).await
+    }
+
+    /// Lists a page of a directory, of what the permit's caller may see.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn list(&self, permit: Permit<List>, after: Option<Position>) -> Result<Page, Refusal> {
+        self.run(move |inner| inner.list(&permit, after.as_ref())).await
+    }
+
+    /// Makes a file that was not there.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing is then made.
+    pub async fn create(&self, permit: Permit<Edit>, bytes: Vec<u8>) -> Result<Created, Refusal> {
+        self.run(move |inner| inner.create(permit.path(), &bytes)).await
+    }
+
+    /// Removes a file that still is the version `base`.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the file is then as it was.
+    pub async fn remove(&self, permit: Permit<Edit>, base: ContentHash) -> Result<(), Refusal> {
+        self.run(move |inner| inner.remove(permit.path(), base)).await
+    }
+
+    /// Makes of a text file that still is the version `base` what `plan` makes of its text. `arguments` are the
+    /// caller's names for the range and the text that the plan may find fault with.
+    ///
+    /// # Errors
+    /// [`Refusal`]; the file is then as it was.
+    pub async fn edit(
+        &self,
+        permit: Permit<Edit>,
+        base: ContentHash,
+        arguments: [&'static str; 2],
+        plan: impl FnOnce(&str) -> Result<String, EditError> + Send + 'static,
+    ) -> Result<Edited, Refusal> {
+        self.run(move |inner| inner.edit(permit.path(), base, arguments, Box::new(plan))).await
+    }
+
+    /// Lets go of everything that is still kept; takes a second at most where anything is.
+    pub async fn close(&self) {
+        let inner = Arc::clone(&self.0);
+        let _ = tokio::task::spawn_blocking(move || inner.keeper.close()).await;
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let inner = Arc::clone(&self.0);
+        match tokio::task::spawn_blocking(move || work(&inner)).await {
+            Ok(done) => done,
+            Err(error) => Err(crate::incident("space", &error.into())),
+        }
+    }
+}
+
+impl Inner {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers the state in which a write of ours left a file.
+    fn remember_own(&self, identity: Identity, file: &File) {
+        let Ok(status) = os::look(file) else { return };
+        if status.identity() == identity {
+            let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+            if own.len() == OWN_WRITES {
+                own.pop_front();
+            }
+            own.push_back(status.stamp);
+        }
+    }
+
+    /// Whether a write of ours left a file in exactly this state.
+    fn is_own(&self, stamp: &Stamp) -> bool {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().any(|own| own == stamp)
+    }
+}
+
+/// What the file system of a space can do.
+struct Abilities {
+    lock: bool,
+    /// `None` where it could not be tried, as in a folder that may not be written.
+    exchange: Option<bool>,
+}
+
+/// Tries locks and the exchange, in the root, with two empty files that the cleaner would know.
+fn probe(root: &OwnedFd) -> Abilities {
+    let lock = match os::try_lock(root) {
+        Ok(true) => {
+            os::unlock(root);
+            true
+        }
+        Ok(false) => true,
+        Err(_) => false,
+    };
+    let owner = names::Owner::new(uuid::Uuid::new_v4().as_u64_pair().0, 0);
+    let empty = ContentHash::of(b"");
+    let name =
+        |sequence| names::Name::new(&owner, sequence, names::Deed::Create, None, Some(&empty), "probe").to_string();
+    let (one, other) = (name(0), name(1));
+    let exchange = os::make_file(root, &one)
+        .and_then(|_| os::make_file(root, &other))
+        .ok()
+        .map(|_| os::exchange(root, &one, &other).is_ok());
+    for name in [one, other] {
+        let _ = os::unlink(root, &name);
+    }
+    Abilities { lock, exchange }
+}
+
+/// Tells a caller what an error of the system means for the file it named.
+fn refusal(error: &io::Error, path: &SpacePath) -> Refusal {
+    use rustix::io::Errno;
+    let path = path.clone();
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NOENT | Errno::STALE | Errno::NAMETOOLONG) => Refusal::not_found(&path),
+        Some(Errno::NOTDIR) => Refusal::NotADirectory { path },
+        Some(Errno::LOOP) => Refusal::SymlinkRefused { path },
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Refusal::NotPermitted { path },
+        Some(Errno::NXIO | Errno::NODEV | Errno::ISDIR) => Refusal::not_a_file(&path),
+        Some(Errno::NOSPC | Errno::DQUOT) => Refusal::NoSpace { path },
+        Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::TXTBSY | Errno::BUSY) => Refusal::Busy { path },
+        _ => crate::incident("file", error),
+    }
 }

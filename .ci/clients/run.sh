@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The official clients against a built server, over HTTP and stdio:
+#
+#     run.sh STILE_BINARY [WORK_FOLDER]
+#
+# Installs the clients into WORK_FOLDER (default .ci/out), once.
+
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
+prepare "$@"
+source_folder=$here/clients
+folder=$work/clients
+python=$folder/venv/bin/python
+
+install_python() {
+  if ! cmp -s "$source_folder/requirements.txt" "$folder/requirements.txt"; then
+    rm -rf "$folder/venv" "$folder/requirements.txt"
+    # Some systems have a pip but nothing to put one into a new environment.
+    python3 -m venv --without-pip "$folder/venv"
+    timeout 240 python3 -m pip --python "$python" install --quiet --disable-pip-version-check \
+      -r "$source_folder/requirements.txt" >"$folder/pip.log" 2>&1 ||
+      { cat "$folder/pip.log" >&2; fail "pip could not install the Python client"; }
+    cp "$source_folder/requirements.txt" "$folder/"
+  fi
+}
+
+# run NAME COMMAND...: its `ok` lines, and what it says on standard error only if it fails.
+run() {
+  local name=$1 log=$tmp/client.log since=$SECONDS
+  shift
+  if ! timeout 150 "$@" 2>"$log" </dev/null; then
+    tail -n 40 "$log" >&2
+    [ ! -s "$tmp/serve.log" ] || { echo "the server's log ends with:"; tail -n 20 "$tmp/serve.log"; } >&2
+    fail "$name"
+  fi
+  echo "done $name: $((SECONDS - since)) s"
+}
+
+mkdir -p "$folder"
+install_python &
+python_installed=$!
+install_modules "$source_folder" "$folder"
+wait "$python_installed" || exit 1
+# An ES module is resolved from where it lies, so it goes beside its node_modules.
+cp "$source_folder/typescript_client.mjs" "$folder/"
+export MODULES=$folder/node_modules NODE=$node
+echo "installed: $((SECONDS - started)) s"
+
+start_server
+mint "$tmp/token" write:/
+mint "$tmp/reader" read:/
+mint "$tmp/narrow" read:/ write:/elsewhere/
+mkdir "$tmp/stdio-space"
+http=(--http "$origin/mcp" --token "$tmp/token" --reader-token "$tmp/reader")
+stdio=(--stdio "$stile" stdio "$tmp/stdio-space" --state "$tmp/stdio-state")
+
+run "python http" "$python" "$source_folder/python_client.py" "${http[@]}"
+run "python stdio" "$python" "$source_folder/python_client.py" "${stdio[@]}"
+run "typescript http" "$node" "$folder/typescript_client.mjs" "${http[@]}"
+run "typescript stdio" "$node" "$folder/typescript_client.mjs" "${stdio[@]}"
+run "inspector http" "$source_folder/inspector.sh" "${http[@]}" --narrow-token "$tmp/narrow"
+run "inspector stdio" "$source_folder/inspector.sh" "${stdio[@]}"
+stop_server
+echo "all clients: $((SECONDS - started)) s"

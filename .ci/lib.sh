@@ -1,0 +1,87 @@
+# Sourced by the checks here: where they install things, and the one server they start and end.
+# A check calls `prepare STILE_BINARY [WORK_FOLDER]` first; afterwards $stile, $work and $tmp are set.
+
+set -euo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+server_pid=
+started=$SECONDS
+
+fail() {
+  printf 'FAILED %s\n' "$*" >&2
+  exit 1
+}
+
+prepare() {
+  [ $# -ge 1 ] || fail "usage: $0 STILE_BINARY [WORK_FOLDER]"
+  stile=$(realpath -- "$1")
+  [ -x "$stile" ] || fail "$1 is not a program"
+  mkdir -p -- "${2:-$here/out}"
+  work=$(realpath -- "${2:-$here/out}")
+  tmp=$(mktemp -d)
+  trap clean_up EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+}
+
+clean_up() {
+  if [ -n "$server_pid" ]; then
+    kill "$server_pid" 2>/dev/null || true
+    wait "$server_pid" 2>/dev/null || true
+  fi
+  rm -rf -- "$tmp"
+}
+
+# install_modules SOURCE TARGET: what SOURCE/package-lock.json pins, into TARGET. Sets $node to the
+# Node it pins too: two of these packages need a newer one than some systems have.
+install_modules() {
+  mkdir -p "$2"
+  if ! cmp -s "$1/package-lock.json" "$2/package-lock.json" || [ ! -e "$2/installed" ]; then
+    rm -f "$2/installed"
+    cp "$1/package.json" "$1/package-lock.json" "$2/"
+    (cd "$2" && timeout 240 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >"$2/npm.log" 2>&1 ||
+      { cat "$2/npm.log" >&2; fail "npm could not install $2"; }
+    touch "$2/installed"
+  fi
+  node=$(echo "$2"/node_modules/node-linux-*/bin/node)
+  [ -x "$node" ] || fail "no Node for this machine in $2"
+}
+
+# Starts `stile serve` on an empty space and sets $origin.
+start_server() {
+  mkdir "$tmp/space"
+  "$stile" serve "$tmp/space" --listen 127.0.0.1:0 --state "$tmp/state" >"$tmp/serve.out" 2>"$tmp/serve.log" &
+  server_pid=$!
+  local tries
+  for tries in $(seq 100); do
+    origin=$(sed -n 's|.*listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$tmp/serve.log" | head -1)
+    [ -z "$origin" ] || return 0
+    kill -0 "$server_pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  cat "$tmp/serve.log" >&2
+  fail "the server did not say where it listens"
+}
+
+# Ends the server as a service manager would and expects a clean end.
+stop_server() {
+  local pid=$server_pid status=0 tries
+  kill -TERM "$pid"
+  for tries in $(seq 100); do
+    kill -0 "$pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -0 "$pid" 2>/dev/null && fail "the server was still there 10 s after SIGTERM"
+  server_pid=
+  wait "$pid" || status=$?
+  [ "$status" -eq 0 ] || fail "the server ended with status $status after SIGTERM"
+}
+
+# mint FILE SCOPE...
+mint() {
+  local file=$1 scopes=() scope
+  shift
+  for scope; do scopes+=(--scope "$scope"); done
+  (umask 077; "$stile" token --state "$tmp/state" "${scopes[@]}" >"$file")
+  [ "$(wc -l <"$file")" -eq 1 ] || fail "stile token printed more or less than one line"
+}

@@ -1,0 +1,10 @@
+use stile_domain::permit::{Edit, Permit};
+
+fn remove(_: Permit<Edit>) {}
+
+fn twice(permit: Permit<Edit>) {
+    remove(permit);
+    remove(permit);
+}
+
+fn main() {}

@@ -1,0 +1,116 @@
+//! New tokens, as `stile token` makes them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde::Serialize;
+use stile_domain::scope::Scopes;
+use stile_store::state::{Key, StateError, TokenRecord, Tokens};
+
+use super::crypto;
+
+/// The longest life of a token: any year. A token that outlives that was forgotten.
+pub const MAX_LIFE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// What a token is to say.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The user.
+    pub subject: String,
+    /// What they may do.
+    pub scopes: Scopes,
+    /// The client that it is for, whose spelling of tool names is then known.
+    pub client: Option<String>,
+    /// How long it lives.
+    pub life: Duration,
+}
+
+/// A new token.
+pub struct Minted {
+    /// The bearer token itself, a secret.
+    pub token: String,
+    /// Its identifier.
+    pub jti: String,
+}
+
+/// Why no token was made.
+#[derive(Debug, thiserror::Error)]
+pub enum MintError {
+    /// It would say nothing about who bears it, or hide something from who reads a list of tokens.
+    #[error("a {0} is a name without control characters, of 1 to 200 bytes")]
+    Name(&'static str),
+    /// It would live too long, or not at all.
+    #[error("a token lives from 1 second to 366 days")]
+    Life,
+    /// It would be refused for its size.
+    #[error("so many scopes do not fit into a token; use fewer")]
+    TooLong,
+    /// It could not be recorded, so it would be refused.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// It could not be signed.
+    #[error("cannot sign the token: {0}")]
+    Sign(#[from] jsonwebtoken::errors::Error),
+}
+
+#[derive(Serialize)]
+struct Claims<'a> {
+    sub: &'a str,
+    aud: &'a str,
+    jti: &'a str,
+    iat: i64,
+    exp: i64,
+    scope: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<&'a str>,
+}
+
+/// Makes a token and records it, durably, before it is returned.
+///
+/// # Errors
+/// [`MintError`].
+pub fn mint(key: &Key, tokens: &Tokens, order: &Order, now: SystemTime) -> Result<Minted, MintError> {
+    check_name("user", &order.subject)?;
+    order.client.as_deref().map_or(Ok(()), |client| check_name("client", client))?;
+    if order.life < Duration::from_secs(1) || order.life > MAX_LIFE {
+        return Err(MintError::Life);
+    }
+    let issued = seconds(now);
+    let record = TokenRecord {
+        jti: uuid::Uuid::new_v4().to_string(),
+        subject: order.subject.clone(),
+        client: order.client.clone(),
+        scopes: order.scopes.to_string(),
+        issued,
+        expires: issued.saturating_add(i64::try_from(order.life.as_secs()).unwrap_or(i64::MAX)),
+        revoked: None,
+    };
+    let claims = Claims {
+        sub: &record.subject,
+        aud: &key.audience,
+        jti: &record.jti,
+        iat: record.issued,
+        exp: record.expires,
+        scope: &record.scopes,
+        client: record.client.as_deref(),
+    };
+    crypto::install();
+    let secret = EncodingKey::from_secret(&key.secret);
+    let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &secret)?;
+    if token.len() > super::local::MAX_TOKEN_BYTES {
+        return Err(MintError::TooLong);
+    }
+    tokens.record(&record)?;
+    Ok(Minted { token, jti: record.jti })
+}
+
+fn check_name(what: &'static str, name: &str) -> Result<(), MintError> {
+    let fits = !name.is_empty() && name.len() <= 200 && !name.chars().any(char::is_control);
+    if fits { Ok(()) } else { Err(MintError::Name(what)) }
+}
+
+/// UTC seconds since 1970.
+pub(super) fn seconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,184 @@
+//! Which commands there are, with their flags and their help.
+//!
+//! The flags of settings come from their declarations.
+
+use clap::{Arg, ArgAction, Command};
+
+use crate::config::{Given, SETTINGS, Setting};
+
+/// What stdio takes besides the folders; the rest is about HTTP.
+const STDIO_SETTINGS: &[&str] = &[
+    "state",
+    "config",
+    "root",
+    "max_file_bytes",
+    "max_read_bytes",
+    "read_budget_bytes",
+    "tool_names",
+    "lock_wait_seconds",
+    "log",
+];
+
+const STATE_SETTINGS: &[&str] = &["state", "config"];
+
+const SOURCES: &str = "\
+Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \
+(listen = \"127.0.0.1:9999\"). A flag goes before a variable, a variable before the file. \
+`stile config` shows what is in force, and from where.";
+
+/// The whole command line.
+pub(super) fn command() -> Command {
+    Command::new("stile")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Lets AI agents into a folder of yours, one bounded and authorized step at a time.")
+        .after_help(
+            "\
+Examples:
+  stile serve                       serve ~/stile over HTTP, and say how to connect a client
+  stile serve notes                 serve the folder notes
+  stile stdio notes                 what an MCP client starts by itself
+  stile token --scope read:/        print a token that may read everything
+  stile token list                  show all tokens
+  stile config                      show all settings
+
+Exit codes:
+  0  done
+  1  failed at run time
+  2  wrong usage or configuration",
+        )
+        .subcommand_required(true)
+        .max_term_width(100)
+        .disable_help_subcommand(true)
+        .subcommand(serve())
+        .subcommand(stdio())
+        .subcommand(token())
+        .subcommand(config())
+}
+
+fn serve() -> Command {
+    Command::new("serve")
+        .about("Serves a folder to agents over HTTP, until it is interrupted.")
+        .args(SETTINGS.iter().map(setting))
+        .after_help(format!(
+            "\
+Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it prints one \
+line on standard error. Where standard output is a terminal, it also prints a token and a block to paste into \
+an MCP client.
+
+{SOURCES}
+
+Examples:
+  stile serve
+  stile serve ~/notes --listen 127.0.0.1:8080
+  stile serve ~/notes --public-url https://notes.example.org --allowed-hosts notes.example.org"
+        ))
+}
+
+fn stdio() -> Command {
+    Command::new("stdio")
+        .about("Serves a folder to the one MCP client that starts this command, over standard input and output.")
+        .args(settings(STDIO_SETTINGS))
+        .arg(scope("Let the client do only this, for example read:/notes/. May be repeated. [default: write:/]"))
+        .after_help(format!(
+            "\
+The client acts as you, with the scopes given here. No token is needed. It ends when standard input ends.
+
+{SOURCES}
+
+Example, as most clients are configured:
+  {{\"mcpServers\": {{\"stile\": {{\"command\": \"stile\", \"args\": [\"stdio\", \"/home/ann/notes\"]}}}}}}"
+        ))
+}
+
+fn token() -> Command {
+    Command::new("token")
+        .about("Mints a token for an agent, and prints it and nothing else.")
+        .args(settings(STATE_SETTINGS).map(|arg| arg.global(true)))
+        .arg(scope("What the token allows. Needed; may be repeated."))
+        .arg(
+            Arg::new("expires")
+                .long("expires")
+                .value_name("DURATION")
+                .default_value("30d")
+                .help("How long it lives, as in 45s, 90m, 12h or 30d; at most 366d."),
+        )
+        .arg(
+            Arg::new("user")
+                .long("user")
+                .value_name("NAME")
+                .help("Who the agent acts for. [default: your user name on this machine]"),
+        )
+        .arg(
+            Arg::new("client")
+                .long("client")
+                .value_name("NAME")
+                .help("The program that it is for, so that tool names are spelled as that one accepts them."),
+        )
+        .args_conflicts_with_subcommands(true)
+        .subcommand(
+            Command::new("list")
+                .about("Shows all tokens: who they are for, what they allow, until when.")
+                .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON.")),
+        )
+        .subcommand(
+            Command::new("revoke").about("Ends a token. Running servers refuse it from the next request on.").arg(
+                Arg::new("jti").value_name("JTI").required(true).help("Its identifier, as in `stile token list`."),
+            ),
+        )
+        .after_help(
+            "\
+A scope is a verb, a colon and a path from the root of the space, as you would type it:
+  read:/              read everything
+  read:/work/         read the folder /work and everything below it
+  read:/work/*        read the files directly in /work
+  write:/notes/a.md   read and change that one file
+
+Whoever has the token can do what it allows, so treat it as a password.
+
+Examples:
+  stile token --scope read:/
+  stile token --scope read:/ --scope \"write:/my notes/\" --expires 7d
+  stile token --scope write:/ --client cursor --state /var/lib/stile",
+        )
+}
+
+fn config() -> Command {
+    Command::new("config")
+        .about("Shows every setting, its value in force, and where it comes from.")
+        .args(SETTINGS.iter().map(setting))
+        .after_help(format!("{SOURCES}\n\nThe output is itself a valid stile.toml."))
+}
+
+fn settings(names: &'static [&'static str]) -> impl Iterator<Item = Arg> {
+    SETTINGS.iter().filter(|setting| names.contains(&setting.name)).map(setting)
+}
+
+fn setting(setting: &Setting) -> Arg {
+    let default = setting.default_shown().map(|default| format!(" [default: {default}]")).unwrap_or_default();
+    let arg = Arg::new(setting.name).value_name(setting.value).help(setting.help() + &default);
+    match setting.given {
+        Given::Positional => arg,
+        Given::Flag | Given::NotInFile => arg.long(setting.flag()),
+    }
+}
+
+fn scope(help: &'static str) -> Arg {
+    Arg::new("scope").long("scope").value_name("SCOPE").action(ArgAction::Append).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn settings_named_here_are_declared() {
+        for name in STDIO_SETTINGS.iter().chain(STATE_SETTINGS) {
+            assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
+        }
+    }
+}

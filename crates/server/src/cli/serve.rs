@@ -1,0 +1,207 @@
+//! `stile serve`: HTTP.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use stile_domain::scope::{Scope, Verb};
+use stile_store::state::{Key, Tokens};
+
+use super::{Failure, local_user, start};
+use crate::auth::{LocalVerifier, Order, mint};
+use crate::config::{Config, Environment, Resolved, Source};
+use crate::http::{HttpOptions, Timeouts};
+
+/// How long the token lives that a terminal is shown.
+const SHOWN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Serves until it is told to stop.
+pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(), Failure> {
+    let config = &resolved.config;
+    start::log(config.log);
+    start::raise_file_limit();
+    let (state, services) = start::open(resolved)?;
+    let (key, tokens) = (Key::open(&state)?, Arc::new(Tokens::open(&state)?));
+    let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
+    // The token is minted before anything is served, so that an error ends the command.
+    let token = if io::stdout().is_terminal() {
+        let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
+        let order = Order { subject: local_user(environment), scopes, client: None, life: SHOWN_LIFE };
+        Some(mint(&key, &tokens, &order, SystemTime::now())?.token)
+    } else {
+        None
+    };
+    let announce = |address: SocketAddr| {
+        let _ = writeln!(io::stderr(), "listening on http://{address}");
+        let _ = match token {
+            Some(token) => io::stdout().write_all(welcome(resolved, address, &token).as_bytes()),
+            None => writeln!(io::stderr(), "mint a token with: {}", mint_command(resolved)),
+        };
+    };
+    let journal = Arc::clone(&services.journal);
+    let runtime = start::runtime()?;
+    let space = services.space.clone();
+    let served = runtime.block_on(async {
+        let served = crate::http::serve(options(config), services, verifier, stop(), announce).await;
+        space.close().await;
+        served
+    });
+    // What is in flight was given its time by then.
+    runtime.shutdown_background();
+    journal.sync();
+    served.map_err(|error| Failure::Failed(failed(config, &error)))
+}
+
+/// What of the settings is about HTTP.
+fn options(config: &Config) -> HttpOptions {
+    HttpOptions {
+        listen: config.listen,
+        public_url: config.public_url.clone(),
+        allowed_hosts: config.allowed_hosts.clone(),
+        allowed_origins: config.allowed_origins.clone(),
+        authorization_servers: Vec::new(),
+        max_body_bytes: config.max_body_bytes,
+        rate_per_second: config.rate_per_second,
+        rate_burst: config.rate_burst,
+        sessions_per_subject: config.sessions_per_subject,
+        session_idle: Duration::from_secs(config.session_idle_seconds),
+        max_connections: config.max_connections,
+        tool_names: config.tool_names,
+        timeouts: Timeouts::default(),
+    }
+}
+
+/// Completes when the process is asked to end: an interrupt, or a request to terminate.
+async fn stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+fn failed(config: &Config, error: &io::Error) -> String {
+    let listen = config.listen;
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("another program listens on {listen}; stop it, or choose another port with --listen")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("this machine does not have the address of {listen}; choose another with --listen")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("listening on {listen} is not allowed; choose a port above 1023 with --listen")
+        }
+        _ => format!("the server failed: {error}"),
+    }
+}
+
+/// The flag that other commands need to find the same state.
+fn state_arguments(resolved: &Resolved) -> Vec<String> {
+    match resolved.source("state") {
+        Source::Default => Vec::new(),
+        _ => vec!["--state".to_owned(), resolved.config.state.to_string_lossy().into_owned()],
+    }
+}
+
+fn mint_command(resolved: &Resolved) -> String {
+    let words = ["stile", "token", "--scope", "write:/"].map(str::to_owned);
+    words.into_iter().chain(state_arguments(resolved)).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+,@%~\\".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Where a client on this machine, or behind the operator's proxy, finds the server.
+fn url(config: &Config, address: SocketAddr) -> String {
+    let origin = config.public_url.clone().unwrap_or_else(|| match address {
+        SocketAddr::V4(address) if address.ip().is_unspecified() => format!("http://127.0.0.1:{}", address.port()),
+        SocketAddr::V6(address) if address.ip().is_unspecified() => format!("http://[::1]:{}", address.port()),
+        address => format!("http://{address}"),
+    });
+    origin + "/mcp"
+}
+
+/// What a person at a terminal needs to connect a client.
+fn welcome(resolved: &Resolved, address: SocketAddr, token: &str) -> String {
+    let root = resolved.config.root.to_string_lossy().into_owned();
+    let mut args = vec!["stdio".to_owned(), root.clone()];
+    args.extend(state_arguments(resolved));
+    let http = json!({
+        "mcpServers": {
+            "stile": {
+                "type": "http",
+                "url": url(&resolved.config, address),
+                "headers": { "Authorization": format!("Bearer {token}") }
+            }
+        }
+    });
+    let stdio = json!({ "command": "stile", "args": args });
+    format!(
+        "\nServing {root}. Paste this into an MCP client that speaks HTTP; the token in it may read and\n\
+         change everything for 30 days, so treat it as a password:\n\n{http:#}\n\n\
+         For a client that starts its servers itself:\n\n\"stile\": {stdio}\n\n\
+         A token that may do less: stile token --scope read:/notes/ (see stile token --help).\n\
+         Stop with Ctrl-C.\n\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(flags: &[(&str, &str)]) -> Resolved {
+        let flag = |name: &str| flags.iter().find(|(flag, _)| *flag == name).map(|(_, value)| (*value).to_owned());
+        crate::config::resolve(&flag, &|name| (name == "HOME").then(|| "/home/ann".to_owned())).unwrap()
+    }
+
+    #[test]
+    fn what_a_terminal_shows() {
+        let resolved = resolved(&[("root", "/srv/my notes"), ("state", "/nonexistent/the state")]);
+        insta::assert_snapshot!(welcome(&resolved, resolved.config.listen, "THE.TOKEN.ITSELF"));
+        assert_eq!(mint_command(&resolved), "stile token --scope write:/ --state '/nonexistent/the state'");
+    }
+
+    #[test]
+    fn the_address_that_clients_use() {
+        let plain = resolved(&[]);
+        for (address, shown) in [
+            ("127.0.0.1:9999", "http://127.0.0.1:9999/mcp"),
+            ("0.0.0.0:80", "http://127.0.0.1:80/mcp"),
+            ("[::]:80", "http://[::1]:80/mcp"),
+            ("[fe80::1]:80", "http://[fe80::1]:80/mcp"),
+        ] {
+            assert_eq!(url(&plain.config, address.parse().unwrap()), shown);
+        }
+        let public = resolved(&[("public_url", "https://notes.example.org")]);
+        assert_eq!(url(&public.config, public.config.listen), "https://notes.example.org/mcp");
+        assert_eq!(mint_command(&plain), "stile token --scope write:/");
+    }
+
+    #[test]
+    fn a_port_that_is_taken_says_so() {
+        let config = resolved(&[]).config;
+        let said: Vec<String> =
+            [io::ErrorKind::AddrInUse, io::ErrorKind::AddrNotAvailable, io::ErrorKind::PermissionDenied]
+                .into_iter()
+                .map(|kind| failed(&config, &kind.into()))
+                .collect();
+        insta::assert_snapshot!(said.join("\n"));
+    }
+}

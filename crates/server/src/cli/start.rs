@@ -1,0 +1,155 @@
+//! What every server does before it serves, however it is reached.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use stile_store::journal::Journal;
+use stile_store::space::{Space, SpaceOptions};
+use stile_store::state::{StateDir, check_apart, lies_in, make_space};
+use stile_tools::calls::Services;
+use stile_tools::registry;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::Failure;
+use crate::config::{Config, LogLevel, Resolved, Source};
+
+/// Opens the state folder, the journal and the space, in this order, so that a space is not touched where
+/// its changes could not be journalled.
+pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure> {
+    let config = &resolved.config;
+    check_apart(&config.root, &config.state)?;
+    if lies_in(&config.config, &config.root)? {
+        return Err(Failure::Usage(format!(
+            "the settings file {} lies in the space, where an agent could change it; move it elsewhere",
+            config.config.display()
+        )));
+    }
+    let state = StateDir::open(&config.state)?;
+    let journal = Journal::open(&state)
+        .map_err(|error| Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display())))?;
+    let journal = Arc::new(journal);
+    if *resolved.source("root") == Source::Default {
+        make_space(&config.root)
+            .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", config.root.display())))?;
+    }
+    let space = open_space(config, &journal)?;
+    Ok((state, Services { space, journal, tools: registry::TOOLS }))
+}
+
+/// The one place where the root of a space is named to the store.
+fn open_space(config: &Config, journal: &Arc<Journal>) -> Result<Space, Failure> {
+    let events = Arc::clone(journal);
+    let options = SpaceOptions {
+        limits: config.limits(),
+        lock_wait: Duration::from_secs(config.lock_wait_seconds),
+        // Nobody waits for an event; that it is missing is logged, and the next change is refused.
+        events: Arc::new(move |line| {
+            if let Err(error) = events.append(line) {
+                let _ = stile_store::incident("journal", &error);
+            }
+        }),
+    };
+    let (space, notices) = Space::open_ambient(&config.root, options)
+        .map_err(|error| Failure::Usage(format!("cannot serve {}: {error}", config.root.display())))?;
+    for notice in notices {
+        writeln!(io::stderr(), "{notice}")?;
+    }
+    Ok(space)
+}
+
+/// Logs to standard error what our own crates say, and nothing of what others do: the SDK logs whole
+/// messages, and so contents.
+pub(super) fn log(level: LogLevel) {
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false).with_filter(filter(level));
+    // An error means that a subscriber is there already.
+    let _ = tracing_subscriber::registry().with(lines).try_init();
+}
+
+fn filter(level: LogLevel) -> Targets {
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    Targets::new().with_target("stile", level)
+}
+
+/// Says of a panic only where it happened: what it says may hold content.
+pub(super) fn hide_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(|place| format!("{}:{}", place.file(), place.line()));
+        let _ = writeln!(io::stderr(), "stile panicked at {}", place.unwrap_or_default());
+    }));
+}
+
+/// Lets the process have as many connections and files open as it may.
+pub(super) fn raise_file_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, getrlimit, setrlimit};
+        let mut limit = getrlimit(Resource::Nofile);
+        limit.current = limit.maximum;
+        // Where this is refused the lower limit stands, and connections are bounded anyway.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
+}
+
+/// The runtime that serves.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn only_our_own_crates_are_logged() {
+        let filter = filter(LogLevel::Debug);
+        assert!(filter.would_enable("stile_server::http", &Level::DEBUG));
+        assert!(filter.would_enable("stile_store", &Level::ERROR));
+        assert!(!filter.would_enable("stile_server", &Level::TRACE));
+        for target in ["rmcp", "rmcp::service", "hyper", "tokio", "", "h2"] {
+            assert!(!filter.would_enable(target, &Level::ERROR), "{target}");
+        }
+    }
+
+    fn resolved(root: &std::path::Path, state: &std::path::Path, file: Option<&std::path::Path>) -> Resolved {
+        let flag = |name: &str| {
+            let path = match name {
+                "root" => root,
+                "state" => state,
+                "config" => file?,
+                _ => return None,
+            };
+            path.to_str().map(str::to_owned)
+        };
+        crate::config::resolve(&flag, &|_| None).unwrap()
+    }
+
+    #[test]
+    fn state_in_the_space_is_refused_and_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join(".state");
+        let failure = open(&resolved(folder.path(), &state, None)).map(drop).unwrap_err();
+        assert!(matches!(failure, Failure::Usage(ref message) if message.contains("must lie apart")), "{failure:?}");
+        assert!(!state.exists());
+    }
+
+    #[test]
+    fn settings_in_the_space_are_refused() {
+        let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = root.path().join("stile.toml");
+        std::fs::write(&file, "").unwrap();
+        let failure = open(&resolved(root.path(), state.path(), Some(&file))).map(drop).unwrap_err();
+        assert!(matches!(failure, Failure::Usage(ref message) if message.contains("lies in the space")), "{failure:?}");
+    }
+}

@@ -1,0 +1,30 @@
+//! `stile stdio`: one client, which started this process.
+
+use std::sync::Arc;
+
+use clap::ArgMatches;
+use stile_domain::scope::{Scope, Scopes, Verb};
+
+use super::{Failure, local_user, start, token};
+use crate::auth;
+use crate::config::{Environment, Resolved};
+
+/// Serves until standard input ends.
+pub(super) fn run(resolved: &Resolved, matches: &ArgMatches, environment: Environment<'_>) -> Result<(), Failure> {
+    let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
+    let principal = auth::local_user(&local_user(environment), token::scopes(matches)?.unwrap_or_else(everything));
+    start::log(resolved.config.log);
+    let (_, services) = start::open(resolved)?;
+    let journal = Arc::clone(&services.journal);
+    let runtime = start::runtime()?;
+    let space = services.space.clone();
+    let served = runtime.block_on(async {
+        let served = crate::stdio::serve(services, principal, resolved.config.tool_names).await;
+        space.close().await;
+        served
+    });
+    // A thread may still wait for input that will never come.
+    runtime.shutdown_background();
+    journal.sync();
+    served.map_err(|error| Failure::Failed(format!("the server failed: {error}")))
+}

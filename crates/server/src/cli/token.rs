@@ -1,0 +1,172 @@
+//! `stile token`: mints, lists and revokes tokens.
+
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use chrono::{DateTime, SecondsFormat};
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use stile_domain::scope::{Scope, Scopes};
+use stile_store::state::{Key, Revoked, StateDir, TokenRecord, Tokens};
+
+use super::{Failure, duration, local_user, settings};
+use crate::auth::{MintError, Order, mint};
+use crate::config::Environment;
+
+/// Does what the subcommand says; mints where there is none.
+pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+    match matches.subcommand() {
+        Some(("list", matches)) => {
+            let tokens = Tokens::open(&state(matches, environment)?)?.list()?;
+            let list = if matches.get_flag("json") { json_list } else { table };
+            output.write_all(list(&tokens, now()).as_bytes())?;
+        }
+        Some(("revoke", matches)) => {
+            let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
+            match Tokens::open(&state(matches, environment)?)?.revoke(jti, now())? {
+                Revoked::Now => writeln!(output, "{jti} is revoked; every server refuses it from the next request on")?,
+                Revoked::Before(when) => writeln!(output, "{jti} was revoked before, on {}", minute(when))?,
+            }
+        }
+        _ => {
+            let order = order(matches, environment)?;
+            let state = state(matches, environment)?;
+            let (key, tokens) = (Key::open(&state)?, Tokens::open(&state)?);
+            writeln!(output, "{}", mint(&key, &tokens, &order, SystemTime::now())?.token)?;
+        }
+    }
+    Ok(())
+}
+
+impl From<MintError> for Failure {
+    fn from(error: MintError) -> Self {
+        match error {
+            MintError::Name(_) | MintError::Life | MintError::TooLong => Self::Usage(error.to_string()),
+            MintError::State(error) => error.into(),
+            MintError::Sign(_) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+fn state(matches: &ArgMatches, environment: Environment<'_>) -> Result<StateDir, Failure> {
+    Ok(StateDir::open(&settings(matches, environment)?.config.state)?)
+}
+
+fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Failure> {
+    let text = |name: &str| matches.get_one::<String>(name).cloned();
+    let scopes = scopes(matches)?.ok_or_else(|| {
+        let message = "a token without a scope would allow nothing; say what it is for, as in\n\
+                       \n  stile token --scope read:/\n  stile token --scope read:/ --scope write:/notes/\n\
+                       \n`stile token --help` explains scopes";
+        Failure::Usage(message.to_owned())
+    })?;
+    let expires = text("expires").unwrap_or_default();
+    let life = duration::parse(&expires).ok_or_else(|| {
+        Failure::Usage(format!("--expires: `{expires}` is not a duration such as 45s, 90m, 12h or 30d"))
+    })?;
+    let subject = text("user").unwrap_or_else(|| local_user(environment));
+    Ok(Order { subject, scopes, client: text("client"), life })
+}
+
+/// What `--scope` says; `None` where it was not given.
+pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
+    let Some(given) = matches.get_many::<String>("scope") else { return Ok(None) };
+    let scopes: Result<Scopes, Failure> = given
+        .map(|text| Scope::parse_raw(text).map_err(|error| Failure::Usage(format!("--scope: `{text}`: {error}"))))
+        .collect();
+    scopes.map(Some)
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// What became of a token.
+fn standing(token: &TokenRecord, now: i64) -> &'static str {
+    match token.revoked {
+        Some(_) => "revoked",
+        None if token.expires <= now => "expired",
+        None => "live",
+    }
+}
+
+/// In UTC, as a person reads it.
+fn minute(seconds: i64) -> String {
+    DateTime::from_timestamp(seconds, 0).unwrap_or_default().format("%Y-%m-%d %H:%M").to_string()
+}
+
+fn table(tokens: &[TokenRecord], now: i64) -> String {
+    let heading = ["JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "SCOPES"].map(str::to_owned);
+    let rows = tokens.iter().map(|token| {
+        [
+            token.jti.clone(),
+            token.subject.clone(),
+            token.client.clone().unwrap_or_else(|| "-".to_owned()),
+            standing(token, now).to_owned(),
+            minute(token.issued),
+            minute(token.expires),
+            token.scopes.clone(),
+        ]
+    });
+    let rows: Vec<[String; 7]> = std::iter::once(heading).chain(rows).collect();
+    let mut widths = [0; 7];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |row: &[String; 7]| {
+        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+fn json_list(tokens: &[TokenRecord], now: i64) -> String {
+    let time =
+        |seconds: i64| DateTime::from_timestamp(seconds, 0).map(|time| time.to_rfc3339_opts(SecondsFormat::Secs, true));
+    let rows = tokens.iter().map(|token| {
+        json!({
+            "jti": token.jti,
+            "user": token.subject,
+            "client": token.client,
+            "scopes": token.scopes,
+            "issued": time(token.issued),
+            "expires": time(token.expires),
+            "revoked": token.revoked.and_then(time),
+            "state": standing(token, now),
+        })
+    });
+    format!("{:#}\n", Value::Array(rows.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens() -> Vec<TokenRecord> {
+        let token = TokenRecord {
+            jti: "0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01".to_owned(),
+            subject: "ann".to_owned(),
+            client: None,
+            scopes: "read:/ write:/my%20notes/".to_owned(),
+            issued: 1_800_000_000,
+            expires: 1_802_592_000,
+            revoked: None,
+        };
+        let client = Some("editor".to_owned());
+        vec![
+            token.clone(),
+            TokenRecord { jti: "t2".to_owned(), revoked: Some(1_800_000_100), client, ..token.clone() },
+            TokenRecord { jti: "t3".to_owned(), subject: "Zoë".to_owned(), expires: 1_800_000_200, ..token },
+        ]
+    }
+
+    #[test]
+    fn the_lists() {
+        insta::assert_snapshot!("token_table", table(&tokens(), 1_800_000_300));
+        insta::assert_snapshot!("token_json", json_list(&tokens(), 1_800_000_300));
+        insta::assert_snapshot!("token_table_empty", table(&[], 0));
+    }
+}

@@ -1,0 +1,332 @@
+//! The system calls that the space is made of, and the only place that makes them.
+//!
+//! Everything is relative to an open directory: a path is resolved by the operating system beneath the root's
+//! handle and follows no symlink, also while another process swaps directories for links. On Linux one
+//! `openat2` does it; elsewhere, and on kernels without it, each component is opened on its own with
+//! `O_NOFOLLOW`, which holds the same promise more slowly. macOS has the exchange as `renamex_np`, which
+//! rustix calls by the same name.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fgetxattr,
+    flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat, openat, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+use stile_domain::facts::{Nanos, Stamp};
+use stile_domain::listing::Kind;
+
+use super::fault;
+
+/// Flags of every open: never wait for the other end of a FIFO, never take a terminal, never leak to a child.
+const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
+
+/// The identity of a file or folder: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Identity(pub(super) u64, pub(super) u64);
+
+/// Opens the root of a space by a path of the machine, following links to it.
+pub(super) fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(rustix::fs::CWD, path, flags, Mode::empty())?)
+}
+
+/// Opens a folder beneath `root` by components joined with `/`; none is the root itself.
+pub(super) fn open_folder(root: &OwnedFd, relative: &str) -> io::Result<OwnedFd> {
+    open_beneath(root, relative, OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+/// Opens a file beneath `root` for reading, whatever kind it is.
+pub(super) fn open_file(root: &OwnedFd, relative: &str) -> io::Result<File> {
+    open_beneath(root, relative, OFlags::RDONLY).map(File::from)
+}
+
+/// Opens a file in an open folder by its name, for reading.
+pub(super) fn open_in(folder: &OwnedFd, name: &str) -> io::Result<File> {
+    fault::point(fault::Call::Open)?;
+    Ok(File::from(openat(folder, name, OFlags::RDONLY | ALWAYS, Mode::empty())?))
+}
+
+#[cfg(target_os = "linux")]
+fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    use rustix::fs::{ResolveFlags, openat2};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    /// Set once the kernel, or a sandbox around us, has said that it knows no `openat2`.
+    static ABSENT: AtomicBool = AtomicBool::new(false);
+    let relative = or_itself(relative);
+    // `NO_SYMLINKS` already refuses a link; `NOFOLLOW` beside `DIRECTORY` would call it "no directory".
+    let flags = flags | ALWAYS.difference(OFlags::NOFOLLOW);
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    if !ABSENT.load(Ordering::Relaxed) {
+        // The kernel asks to try again when the tree moved under it; 64 tries always sufficed in a race.
+        for _ in 0..64 {
+            match openat2(root, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN) => {}
+                Err(Errno::NOSYS) => {
+                    ABSENT.store(true, Ordering::Relaxed);
+                    break;
+                }
+                // A seccomp filter may say EPERM for a call that it does not know; the walk then decides.
+                Err(Errno::PERM) => break,
+                done => return Ok(done?),
+            }
+        }
+    }
+    walk_beneath(root, relative, flags)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    walk_beneath(root, or_itself(relative), flags)
+}
+
+/// The path of the root from the root is `.`.
+fn or_itself(relative: &str) -> &str {
+    if relative.is_empty() { "." } else { relative }
+}
+
+/// Opens each component on its own, following no link. `relative` is canonical: it holds no `..`.
+pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
+    let step = |folder: &OwnedFd, name: &str, flags: OFlags| match openat(folder, name, flags | ALWAYS, Mode::empty()) {
+        // With `O_DIRECTORY` a link is "no directory"; say what it is.
+        Err(Errno::NOTDIR) if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_link(&stat)) => {
+            Err(Errno::LOOP)
+        }
+        done => done,
+    };
+    match relative.rsplit_once('/') {
+        None => Ok(step(root, relative, flags)?),
+        Some((folders, last)) => {
+            let mut folder: Option<OwnedFd> = None;
+            for name in folders.split('/') {
+                folder = Some(step(folder.as_ref().unwrap_or(root), name, OFlags::RDONLY | OFlags::DIRECTORY)?);
+            }
+            Ok(step(folder.as_ref().unwrap_or(root), last, flags)?)
+        }
+    }
+}
+
+fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+}
+
+/// What the file system says of an open file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Status {
+    pub(super) kind: Kind,
+    pub(super) stamp: Stamp,
+    pub(super) links: u64,
+    pub(super) mode: u32,
+    pub(super) owner: (u32, u32),
+}
+
+impl Status {
+    pub(super) fn identity(&self) -> Identity {
+        Identity(self.stamp.device, self.stamp.inode)
+    }
+}
+
+#[expect(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the widths differ between platforms")]
+fn status(stat: &Stat) -> Status {
+    let nanos =
+        |seconds: i64, fraction: i64| -> Nanos { seconds.saturating_mul(1_000_000_000).saturating_add(fraction) };
+    Status {
+        kind: match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Symlink,
+            _ => Kind::Other,
+        },
+        stamp: Stamp {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: nanos(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: nanos(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        },
+        links: stat.st_nlink as u64,
+        mode: u32::from(stat.st_mode) & 0o7777,
+        owner: (stat.st_uid, stat.st_gid),
+    }
+}
+
+/// The state of an open file.
+pub(super) fn look(file: impl AsFd) -> io::Result<Status> {
+    Ok(status(&fstat(file)?))
+}
+
+/// The state of a name in an open folder; a link is not followed.
+pub(super) fn look_at(folder: &OwnedFd, name: &str) -> io::Result<Status> {
+    Ok(status(&statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?))
+}
+
+/// The time by the clock that stamps files.
+pub(super) fn now() -> Nanos {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    (now.tv_sec as i64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as i64)
+}
+
+/// Reads into `buffer` from `offset` until it is full or the file ends; says how much.
+pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..)
+        && !rest.is_empty()
+    {
+        match file.read_at(rest, offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Makes a new file in a folder, open for writing, with the mode that the folder and the process give to
+/// new files; answers it and that mode.
+pub(super) fn make_file(folder: &OwnedFd, name: &str) -> io::Result<(File, u32)> {
+    fault::point(fault::Call::Open)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | ALWAYS;
+    let file = openat(folder, name, flags, Mode::from_raw_mode(0o666))?;
+    let mode = look(&file)?.mode;
+    Ok((File::from(file), mode))
+}
+
+/// Sets the mode of an open file.
+pub(super) fn set_mode(file: impl AsFd, mode: u32) -> io::Result<()> {
+    Ok(fchmod(file, Mode::from_raw_mode(mode as rustix::fs::RawMode))?)
+}
+
+/// Makes a folder in a folder; `false` where something is there already.
+pub(super) fn make_folder(folder: &OwnedFd, name: &str) -> io::Result<bool> {
+    match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes an empty folder.
+pub(super) fn remove_folder(folder: &OwnedFd, name: &str) -> io::Result<()> {
+    Ok(unlinkat(folder, name, AtFlags::REMOVEDIR)?)
+}
+
+/// Removes a name.
+pub(super) fn unlink(folder: &OwnedFd, name: &str) -> io::Result<()> {
+    Ok(unlinkat(folder, name, AtFlags::empty())?)
+}
+
+/// Makes what was done to an open file or folder durable.
+pub(super) fn sync(file: impl AsFd) -> io::Result<()> {
+    fault::point(fault::Call::Sync)?;
+    Ok(fsync(file)?)
+}
+
+/// Exchanges two names of a folder in one step.
+pub(super) fn exchange(folder: &OwnedFd, one: &str, other: &str) -> io::Result<()> {
+    fault::point(fault::Call::Rename)?;
+    Ok(renameat_with(folder, one, folder, other, RenameFlags::EXCHANGE)?)
+}
+
+/// Whether an error says that the file system has no such operation.
+pub(super) fn is_unsupported(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP))
+}
+
+/// Renames within a folder, failing where the new name is taken.
+pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
+    fault::point(fault::Call::Rename)?;
+    match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE).map_err(io::Error::from) {
+        Err(error) if is_unsupported(&error) => {
+            // Two steps that never replace: a crash between them leaves both names, and the cleaner one.
+            linkat(folder, from, folder, to, AtFlags::empty())?;
+            Ok(unlinkat(folder, from, AtFlags::empty())?)
+        }
+        done => done,
+    }
+}
+
+/// Takes an exclusive advisory lock on an open folder or file, without waiting; `false` where another holds
+/// one. It goes with [`unlock`], with the last descriptor, and with the process.
+pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives a lock back.
+pub(super) fn unlock(file: impl AsFd) {
+    let _ = flock(file, FlockOperation::Unlock);
+}
+
+/// Gives `to` the owner, extended attributes (access lists among them) and mode of `from`.
+pub(super) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Result<()> {
+    let (owner, group) = status.owner;
+    if look(to)?.owner != status.owner {
+        fchown(to, Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)))?;
+    }
+    let wanted = attributes(from)?;
+    for name in attribute_names(to)? {
+        if !wanted.iter().any(|(wanted, _)| *wanted == name) {
+            fremovexattr(to, name.as_str())?;
+        }
+    }
+    for (name, value) in wanted {
+        if attribute(to, &name).ok().as_deref() != Some(value.as_slice()) {
+            fsetxattr(to, name.as_str(), &value, rustix::fs::XattrFlags::empty())?;
+        }
+    }
+    set_mode(to, status.mode)
+}
+
+fn attributes(file: impl AsFd) -> io::Result<Vec<(String, Vec<u8>)>> {
+    let file = file.as_fd();
+    attribute_names(file)?.into_iter().map(|name| attribute(file, &name).map(|value| (name, value))).collect()
+}
+
+/// The names of a file's extended attributes; none where the file system has none.
+fn attribute_names(file: impl AsFd) -> io::Result<Vec<String>> {
+    let mut names = vec![0u8; 64 * 1024];
+    let length = match flistxattr(file, names.as_mut_slice()) {
+        Ok(length) => length,
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    names.truncate(length);
+    let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| String::from_utf8(name.to_vec()).map_err(|_| io::ErrorKind::InvalidData.into())).collect()
+}
+
+fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
+    let mut value = vec![0u8; 64 * 1024];
+    let length = fgetxattr(file, name, value.as_mut_slice())?;
+    value.truncate(length);
+    Ok(value)
+}
+
+/// Calls `each` with the name and kind of every entry of a folder, itself and its parent left out; a name
+/// that is not UTF-8 is passed over, since no path can express it.
+pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, Kind)) -> io::Result<()> {
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if name == "." || name == ".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => Kind::Symlink,
+            FileType::Unknown => look_at(folder, name).map_or(Kind::Other, |status| status.kind),
+            _ => Kind::Other,
+        };
+        each(name, kind);
+    }
+    Ok(())
+}

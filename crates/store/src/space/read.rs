@@ -1,0 +1,397 @@
+//! Reading: whole files once, windows of them without reading the rest.
+//!
+//! What an answer says of a file (its hash) and what it shows of it (lines) must be of one version. A small
+//! file is read into one buffer, so they are. A large one is read twice, and the stamp before and after, past
+//! the clock's granularity, proves that nothing moved in between.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use stile_domain::cursor::Cursor;
+use stile_domain::error::Refusal;
+use stile_domain::facts::{Facts, Stamp};
+use stile_domain::hash::{ContentHash, Hasher};
+use stile_domain::lines::{LineIndex, LineRange, LineScanner, Lines};
+use stile_domain::listing::Kind;
+use stile_domain::path::SpacePath;
+use stile_domain::search::Query;
+use stile_domain::window;
+
+use super::{Inner, Next, ReadFrom, Window, os, refusal};
+
+/// Files up to this size are read in one piece.
+const ONE_PIECE: u64 = 1024 * 1024;
+/// The piece in which larger ones are read.
+const PIECE: usize = 256 * 1024;
+/// A file that changed more recently than this may be in the middle of a save.
+const SETTLING: Duration = Duration::from_millis(5);
+/// How long a read waits for a file to stop changing before it gives up or takes it as it is.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Hashes an open file from its beginning to its end.
+pub(super) fn hash_file(file: &File) -> io::Result<ContentHash> {
+    let mut hasher = Hasher::default();
+    let size = os::look(file)?.stamp.size;
+    let mut buffer = vec![0; usize::try_from(size).unwrap_or(PIECE).clamp(1, PIECE)];
+    let mut offset = 0;
+    loop {
+        let read = os::read_at(file, &mut buffer, offset)?;
+        hasher.update(buffer.get(..read).unwrap_or_default());
+        offset += read as u64;
+        if read < buffer.len() {
+            return Ok(hasher.finish());
+        }
+    }
+}
+
+/// Reads an open file of about `size` bytes whole, and no more than `limit`; `None` where it is larger.
+pub(super) fn read_whole(file: &File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let mut room = usize::try_from(size.min(limit)).unwrap_or(usize::MAX).saturating_add(1);
+    loop {
+        let start = bytes.len();
+        bytes.resize(start + room, 0);
+        let read = os::read_at(file, bytes.get_mut(start..).unwrap_or_default(), start as u64)?;
+        bytes.truncate(start + read);
+        if bytes.len() as u64 > limit {
+            return Ok(None);
+        }
+        if read < room {
+            return Ok(Some(bytes));
+        }
+        room = PIECE;
+    }
+}
+
+/// A regular file, opened, and its state.
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) status: os::Status,
+}
+
+/// Makes sure that what was opened is a regular file.
+pub(super) fn regular(file: io::Result<File>, path: &SpacePath) -> Result<Opened, Refusal> {
+    let file = file.map_err(|error| refusal(&error, path))?;
+    let status = os::look(&file).map_err(|error| refusal(&error, path))?;
+    if status.kind == Kind::File { Ok(Opened { file, status }) } else { Err(Refusal::not_a_file(path)) }
+}
+
+/// What is known of a file in one state, with its bytes where they were read in one piece.
+struct Known {
+    stamp: Stamp,
+    facts: Arc<Facts>,
+    bytes: Option<Vec<u8>>,
+}
+
+impl Inner {
+    /// Reads a window; the body of `text.read`.
+    pub(super) fn read(&self, path: &SpacePath, from: &ReadFrom) -> Result<Window, Refusal> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let opened = regular(os::open_file(&self.root, relative(path)), path)?;
+            if opened.status.stamp.size > self.options.limits.read_size {
+                return Err(Refusal::TooLarge {
+                    path: path.clone(),
+                    limit_bytes: self.options.limits.read_size,
+                    advice: "Ask the user to split the file, or to raise the server's limit.",
+                });
+            }
+            let io = |error: io::Error| refusal(&error, path);
+            let Some(known) = self.know(&opened, path, deadline)? else {
+                std::thread::sleep(Duration::from_millis(2));
+                continue;
+            };
+            let Some(lines) = &known.facts.lines else {
+                return Err(Refusal::NotText {
+                    path: path.clone(),
+                    size_bytes: known.stamp.size,
+                    hash: known.facts.hash,
+                });
+            };
+            let source = Source { file: &opened.file, bytes: known.bytes.as_deref(), lines };
+            let read = source.window(path, from, known.facts.hash, self.options.limits.read_budget);
+            // Of bytes in memory the answer is of one version; otherwise the stamp must not have moved.
+            if known.bytes.is_some() || os::look(&opened.file).map_err(io)?.stamp == known.stamp {
+                return read.map_err(io)?;
+            }
+            if Instant::now() >= deadline {
+                return Err(Refusal::Busy { path: path.clone() });
+            }
+        }
+    }
+
+    /// Reads a file's facts, from memory where that may be; `None` to try again, since it is changing.
+    fn know(&self, opened: &Opened, path: &SpacePath, deadline: Instant) -> Result<Option<Known>, Refusal> {
+        let io = |error: io::Error| refusal(&error, path);
+        let Opened { file, status } = opened;
+        let stamp = status.stamp;
+        if let Some(facts) = self.memory().recall(&stamp) {
+            return Ok(Some(Known { stamp, facts, bytes: None }));
+        }
+        let patient = Instant::now() < deadline;
+        let began = os::now();
+        if stamp.size <= ONE_PIECE {
+            if patient && self.is_settling(&stamp, began) {
+                return Ok(None);
+            }
+            let whole = read_whole(file, stamp.size, self.options.limits.read_size).map_err(io)?;
+            let Some(bytes) = whole else { return Ok(None) };
+            let facts = Arc::new(facts_of(&bytes));
+            let after = os::look(file).map_err(io)?.stamp;
+            if after != stamp && patient {
+                return Ok(None);
+            }
+            if after == stamp {
+                self.memory().remember(stamp, &facts, began);
+            }
+            return Ok(Some(Known { stamp, facts, bytes: Some(bytes) }));
+        }
+        if !stamp.settled_at(began) {
+            return if patient { Ok(None) } else { Err(Refusal::Busy { path: path.clone() }) };
+        }
+        let turn = self.first_reads.enter(Instant::now() + self.options.lock_wait);
+        if turn.is_none() {
+            return Err(Refusal::Busy { path: path.clone() });
+        }
+        let facts = Arc::new(scan(file).map_err(io)?);
+        if os::look(file).map_err(io)?.stamp != stamp {
+            return if patient { Ok(None) } else { Err(Refusal::Busy { path: path.clone() }) };
+        }
+        self.memory().remember(stamp, &facts, began);
+        Ok(Some(Known { stamp, facts, bytes: None }))
+    }
+
+    /// Whether a file may be in the middle of a save by another program: it changed a moment ago, and not by
+    /// us. An editor that truncates and then writes shows an empty file for that moment.
+    fn is_settling(&self, stamp: &Stamp, now: i64) -> bool {
+        let settling = i64::try_from(SETTLING.as_nanos()).unwrap_or(0);
+        stamp.modified.saturating_add(settling) > now && !self.is_own(stamp)
+    }
+}
+
+/// The path as the system calls take it: relative to the root, empty for the root itself.
+pub(super) fn relative(path: &SpacePath) -> &str {
+    path.as_str().trim_start_matches('/')
+}
+
+/// The facts of bytes in memory.
+pub(super) fn facts_of(bytes: &[u8]) -> Facts {
+    let lines = std::str::from_utf8(bytes).ok().map(|text| {
+        let mut scanner = LineScanner::default();
+        scanner.feed(text.as_bytes());
+        scanner.finish()
+    });
+    Facts { hash: ContentHash::of(bytes), lines }
+}
+
+/// The facts of a file that is read in pieces.
+fn scan(file: &File) -> io::Result<Facts> {
+    let (mut hasher, mut scanner) = (Hasher::default(), LineScanner::default());
+    let mut text = Utf8Check::default();
+    let mut buffer = vec![0; PIECE];
+    let mut offset = 0;
+    loop {
+        let read = os::read_at(file, &mut buffer, offset)?;
+        let piece = buffer.get(..read).unwrap_or_default();
+        hasher.update(piece);
+        scanner.feed(piece);
+        text.feed(piece);
+        offset += read as u64;
+        if read < PIECE {
+            let lines = text.is_text().then(|| scanner.finish());
+            return Ok(Facts { hash: hasher.finish(), lines });
+        }
+    }
+}
+
+/// Whether bytes that arrive in pieces are UTF-8.
+#[derive(Default)]
+struct Utf8Check {
+    /// The beginning of a character that the last piece cut off.
+    open: Vec<u8>,
+    broken: bool,
+}
+
+impl Utf8Check {
+    fn feed(&mut self, mut piece: &[u8]) {
+        // Complete the open character byte by byte; it is at most four bytes long.
+        while !self.open.is_empty() && !self.broken {
+            let Some((first, rest)) = piece.split_first() else { return };
+            piece = rest;
+            self.open.push(*first);
+            match std::str::from_utf8(&self.open) {
+                Ok(_) => self.open.clear(),
+                Err(error) => self.broken |= error.error_len().is_some(),
+            }
+        }
+        if let Err(error) = std::str::from_utf8(piece) {
+            self.broken |= error.error_len().is_some();
+            self.open = piece.get(error.valid_up_to()..).unwrap_or_default().to_vec();
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        !self.broken && self.open.is_empty()
+    }
+}
+
+/// A text file in one known state.
+struct Source<'a> {
+    file: &'a File,
+    bytes: Option<&'a [u8]>,
+    lines: &'a LineIndex,
+}
+
+/// Where a window begins, and where the range that was asked for ends.
+struct Place {
+    offset: u64,
+    line: u64,
+    end: u64,
+    match_line: Option<u64>,
+}
+
+impl Source<'_> {
+    fn window(
+        &self,
+        path: &SpacePath,
+        from: &ReadFrom,
+        hash: ContentHash,
+        budget: usize,
+    ) -> io::Result<Result<Window, Refusal>> {
+        let place = match self.place(path, from, hash)? {
+            Ok(place) => place,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let size = self.lines.size_bytes();
+        let left = usize::try_from(size.saturating_sub(place.offset)).unwrap_or(usize::MAX);
+        // Four bytes more than the budget tell whether a character that ends on it is whole.
+        let bytes = self.bytes_at(place.offset, left.min(budget.saturating_add(4)))?;
+        let whole = bytes.len() == left;
+        let cut = window::cut(&bytes, place.line, place.end, budget, whole);
+        let Ok(content) = String::from_utf8(bytes.get(..cut.bytes).unwrap_or_default().to_vec()) else {
+            return Ok(Err(Refusal::invalid_argument("`cursor` is not one that `text.read` returned")));
+        };
+        let truncated = cut.inside || cut.line < place.end;
+        let next = truncated.then(|| Next {
+            cursor: Cursor { hash, offset: place.offset + cut.bytes as u64, line: cut.line, end: place.end },
+            inside: cut.inside,
+        });
+        Ok(Ok(Window {
+            content,
+            hash,
+            total_lines: self.lines.total_lines(),
+            lines: Lines { start: place.line, end: cut.line + u64::from(cut.inside) },
+            match_line: place.match_line,
+            next,
+        }))
+    }
+
+    fn place(&self, path: &SpacePath, from: &ReadFrom, hash: ContentHash) -> io::Result<Result<Place, Refusal>> {
+        let total = self.lines.total_lines();
+        Ok(match from {
+            ReadFrom::Cursor(cursor) if cursor.hash != hash => {
+                Err(Refusal::Stale { path: path.clone(), argument: "cursor" })
+            }
+            ReadFrom::Cursor(cursor) => Ok(Place {
+                offset: cursor.offset.min(self.lines.size_bytes()),
+                line: cursor.line.clamp(1, total + 1),
+                end: cursor.end.clamp(1, total + 1),
+                match_line: None,
+            }),
+            ReadFrom::Range(range) => match resolve(*range, total) {
+                Ok(lines) => {
+                    let offset = self.offset_of(lines.start)?;
+                    Ok(Place { offset, line: lines.start, end: lines.end, match_line: None })
+                }
+                Err(refusal) => Err(refusal),
+            },
+            ReadFrom::Match { range, query } => match resolve(*range, total) {
+                Ok(lines) => self.find(lines, query)?.ok_or_else(|| Refusal::NoMatch {
+                    path: path.clone(),
+                    argument: "q",
+                    place: format!("in lines {} to {}", lines.start, lines.end.saturating_sub(1).max(lines.start)),
+                    hint: " `q` is looked for inside each line, upper or lower case; try fewer words or a wider range."
+                        .to_owned(),
+                    lines: Vec::new(),
+                    elsewhere: Vec::new(),
+                }),
+                Err(refusal) => Err(refusal),
+            },
+        })
+    }
+
+    /// The byte where a 1-based line begins.
+    fn offset_of(&self, line: u64) -> io::Result<u64> {
+        let wanted = line - 1;
+        let (mut marked, mut offset) = self.lines.nearest(wanted);
+        if wanted >= self.lines.total_lines() {
+            return Ok(self.lines.size_bytes());
+        }
+        while marked < wanted {
+            let piece = self.bytes_at(offset, PIECE)?;
+            let mut at = 0;
+            while marked < wanted
+                && let Some(newline) = memchr::memchr(b'\n', piece.get(at..).unwrap_or_default())
+            {
+                at += newline + 1;
+                marked += 1;
+            }
+            if marked < wanted {
+                at = piece.len();
+            }
+            offset += at as u64;
+            if piece.is_empty() {
+                break;
+            }
+        }
+        Ok(offset)
+    }
+
+    fn find(&self, within: Lines, query: &Query) -> io::Result<Option<Place>> {
+        let start = self.offset_of(within.start)?;
+        let mut matcher = query.matcher();
+        let mut offset = start;
+        loop {
+            let piece = self.bytes_at(offset, PIECE)?;
+            // Whole characters only; what is cut off comes with the next piece.
+            let text = match std::str::from_utf8(&piece) {
+                Ok(text) => text,
+                Err(error) => {
+                    piece.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok()).unwrap_or("")
+                }
+            };
+            if let Some(found) = matcher.feed(text) {
+                let line = within.start + found.line;
+                return Ok((line < within.end).then_some(Place {
+                    offset: start + found.line_start,
+                    line,
+                    end: within.end,
+                    match_line: Some(line),
+                }));
+            }
+            if text.is_empty() || within.start + matcher.line() >= within.end {
+                return Ok(None);
+            }
+            offset += text.len() as u64;
+        }
+    }
+
+    fn bytes_at(&self, offset: u64, most: usize) -> io::Result<Vec<u8>> {
+        if let Some(bytes) = self.bytes {
+            let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+            let end = start.saturating_add(most).min(bytes.len());
+            return Ok(bytes.get(start..end).unwrap_or_default().to_vec());
+        }
+        let left = usize::try_from(self.lines.size_bytes().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let mut buffer = vec![0; most.min(left)];
+        let read = os::read_at(self.file, &mut buffer, offset)?;
+        buffer.truncate(read);
+        Ok(buffer)
+    }
+}
+
+fn resolve(range: LineRange, total_lines: u64) -> Result<Lines, Refusal> {
+    range.resolve(total_lines).map_err(|_| Refusal::InvalidRange { argument: "lines", total_lines })
+}

@@ -1,0 +1,606 @@
+//! Stories of the space on a real file system.
+
+#![expect(clippy::disallowed_methods, reason = "a test is its own verified caller")]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use stile_domain::edit;
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::journal::Line;
+use stile_domain::limits::Limits;
+use stile_domain::lines::LineRange;
+use stile_domain::listing::Kind;
+use stile_domain::path::{RESERVED_PREFIX, SpacePath};
+use stile_domain::permit::{List, Principal};
+use stile_domain::scope::Scopes;
+use stile_domain::search::Query;
+
+use super::names::{Deed, Name, Owner};
+use super::write::UNFINISHED;
+use super::{Inner, ReadFrom, Space, SpaceOptions, Window, fault, os, read};
+
+struct Rig {
+    folder: tempfile::TempDir,
+    space: Space,
+    events: Arc<Mutex<Vec<Line>>>,
+}
+
+fn path(text: &str) -> SpacePath {
+    SpacePath::parse(text).unwrap()
+}
+
+fn hash(text: &str) -> ContentHash {
+    ContentHash::of(text.as_bytes())
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self::on(folder, limits)
+    }
+
+    fn on(folder: tempfile::TempDir, limits: Limits) -> Self {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&events);
+        let options = SpaceOptions {
+            limits,
+            lock_wait: Duration::from_secs(20),
+            events: Arc::new(move |line| sink.lock().unwrap().push(line)),
+        };
+        let (space, notices) = Space::open_ambient(folder.path(), options).unwrap();
+        assert_eq!(notices, Vec::<String>::new());
+        Self { folder, space, events }
+    }
+
+    fn inner(&self) -> &Inner {
+        &self.space.0
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        fs::write(self.file(name), text).unwrap();
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    fn read(&self, name: &str, start: i64, end: i64) -> Result<Window, Refusal> {
+        self.inner().read(&path(name), &ReadFrom::Range(LineRange(start, end)))
+    }
+
+    fn replace(&self, name: &str, base: &str, old: &str, new: &str) -> Result<ContentHash, Refusal> {
+        let (old, new) = (old.to_owned(), new.to_owned());
+        let plan = Box::new(move |text: &str| edit::replace(text, LineRange::ALL, &old, &new));
+        self.inner().edit(&path(name), hash(base), ["lines", "old"], plan).map(|edited| edited.hash)
+    }
+
+    /// Names in the root that are not visible files of the user.
+    fn hidden(&self) -> Vec<String> {
+        let names = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(RESERVED_PREFIX)).collect()
+    }
+
+    fn visible(&self) -> Vec<String> {
+        let names = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| !name.starts_with(RESERVED_PREFIX))
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn list(&self, folder: &str, claim: &str) -> Result<Vec<(String, Kind)>, Refusal> {
+        let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim(claim));
+        let permit = principal.gate().permit::<List>(&path(folder))?;
+        let page = self.inner().list(&permit, None)?;
+        Ok(page.entries.into_iter().map(|entry| (entry.name, entry.kind)).collect())
+    }
+
+    fn copies(&self) -> Vec<String> {
+        self.visible().into_iter().filter(|name| name.contains("(conflict ")).collect()
+    }
+}
+
+fn code<T: std::fmt::Debug>(outcome: Result<T, Refusal>) -> &'static str {
+    outcome.unwrap_err().code().0
+}
+
+#[test]
+fn a_file_is_made_with_its_folders_and_read_back() {
+    let rig = Rig::new();
+    let created = rig.inner().create(&path("a/b/c.md"), b"one\ntwo\n").unwrap();
+    assert_eq!((created.hash, created.size_bytes, created.total_lines), (hash("one\ntwo\n"), 8, Some(2)));
+    let window = rig.read("a/b/c.md", 2, 0).unwrap();
+    assert_eq!((window.content.as_str(), window.hash, window.total_lines), ("two\n", created.hash, 2));
+    assert_eq!(code(rig.inner().create(&path("a/b/c.md"), b"x")), "already_exists");
+    assert_eq!(code(rig.inner().create(&path("a/b"), b"x")), "already_exists");
+    assert_eq!(code(rig.inner().create(&path("/"), b"x")), "already_exists");
+    assert_eq!(rig.hidden(), Vec::<String>::new());
+}
+
+#[test]
+fn a_file_that_cannot_be_made_leaves_no_folder() {
+    let rig = Rig::new();
+    rig.put("file", "");
+    assert_eq!(code(rig.inner().create(&path("file/below/x"), b"x")), "not_a_directory");
+    fault::arm(3, 28);
+    assert_eq!(code(rig.inner().create(&path("new/deep/x"), b"x")), "no_space");
+    assert_eq!(rig.visible(), ["file"]);
+}
+
+#[test]
+fn an_edit_needs_the_hash_of_what_it_replaces() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\ntwo\n");
+    assert_eq!(rig.replace("a.md", "one\ntwo\n", "two", "TWO"), Ok(hash("one\nTWO\n")));
+    assert_eq!(rig.text("a.md"), "one\nTWO\n");
+    assert_eq!(code(rig.replace("a.md", "one\ntwo\n", "one", "x")), "stale");
+    assert_eq!(rig.text("a.md"), "one\nTWO\n");
+    assert_eq!(code(rig.replace("b.md", "", "one", "x")), "not_found");
+}
+
+#[test]
+fn what_was_displaced_is_let_go_in_the_end() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    rig.replace("a.md", "one\n", "one", "two").unwrap();
+    assert_eq!(rig.hidden().len(), 2, "the displaced file and its marker");
+    rig.inner().keeper.close();
+    assert_eq!(rig.hidden(), Vec::<String>::new());
+    assert_eq!(rig.visible(), ["a.md"]);
+}
+
+#[test]
+fn a_write_through_an_old_descriptor_becomes_a_conflict_copy() {
+    use std::io::Write as _;
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    let mut editor = fs::OpenOptions::new().append(true).open(rig.file("a.md")).unwrap();
+    rig.replace("a.md", "one\n", "one", "two").unwrap();
+    editor.write_all(b"typed late\n").unwrap();
+    drop(editor);
+    rig.inner().keeper.close();
+    assert_eq!(rig.text("a.md"), "two\n");
+    let [copy] = rig.copies().try_into().unwrap();
+    assert_eq!(rig.text(&copy), "one\ntyped late\n");
+    let events = rig.events.lock().unwrap();
+    assert_eq!(events[0].tool, "conflict_copy");
+    assert_eq!(events[0].path.as_ref().map(SpacePath::as_str), Some(format!("/{copy}").as_str()));
+}
+
+#[test]
+fn a_save_between_the_check_and_the_swap_wins() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    // An editor that renames a new file over the old one.
+    let (new, target) = (rig.file("editor.tmp"), rig.file("a.md"));
+    fault::on_swap(move || {
+        fs::write(&new, "edited\n").unwrap();
+        fs::rename(&new, &target).unwrap();
+    });
+    assert_eq!(code(rig.replace("a.md", "one\n", "one", "two")), "stale");
+    assert_eq!(rig.text("a.md"), "edited\n");
+    // An editor that overwrites in place.
+    let target = rig.file("a.md");
+    fault::on_swap(move || fs::write(&target, "again\n").unwrap());
+    assert_eq!(code(rig.replace("a.md", "edited\n", "edited", "two")), "stale");
+    assert_eq!(rig.text("a.md"), "again\n");
+    // One that saves just before a removal.
+    let target = rig.file("a.md");
+    fault::on_swap(move || fs::write(&target, "kept\n").unwrap());
+    assert_eq!(code(rig.inner().remove(&path("a.md"), hash("again\n"))), "stale");
+    assert_eq!(rig.text("a.md"), "kept\n");
+    // One that deletes: the edit does not bring it back.
+    let target = rig.file("a.md");
+    fault::on_swap(move || fs::remove_file(&target).unwrap());
+    assert_eq!(code(rig.replace("a.md", "kept\n", "kept", "two")), "not_found");
+    assert_eq!((rig.visible(), rig.hidden()), (vec![], vec![]));
+}
+
+#[test]
+fn of_many_writers_with_one_hash_exactly_one_wins() {
+    let rig = Rig::new();
+    rig.put("a.md", "0\n");
+    for round in 0..20 {
+        let (base, wins) = (format!("{round}\n"), Mutex::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| match rig.replace("a.md", &base, base.trim(), &(round + 1).to_string()) {
+                    Ok(_) => *wins.lock().unwrap() += 1,
+                    Err(refusal) => assert_eq!(refusal.code().0, "stale"),
+                });
+            }
+        });
+        assert_eq!(wins.into_inner().unwrap(), 1);
+    }
+    assert_eq!(rig.text("a.md"), "20\n");
+}
+
+#[test]
+fn of_many_creators_exactly_one_wins() {
+    let rig = Rig::new();
+    for round in 0..20 {
+        let (target, wins) = (path(&format!("new/{round}.md")), Mutex::new(0));
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let (target, wins, rig) = (&target, &wins, &rig);
+                scope.spawn(move || match rig.inner().create(target, format!("{writer}").as_bytes()) {
+                    Ok(_) => *wins.lock().unwrap() += 1,
+                    Err(refusal) => assert_eq!(refusal.code().0, "already_exists"),
+                });
+            }
+        });
+        assert_eq!(wins.into_inner().unwrap(), 1);
+    }
+}
+
+#[test]
+fn mode_owner_and_attributes_survive_an_edit() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    fs::set_permissions(rig.file("a.md"), fs::Permissions::from_mode(0o640)).unwrap();
+    let has_attributes =
+        rustix::fs::setxattr(rig.file("a.md"), "user.colour", b"green", rustix::fs::XattrFlags::empty()).is_ok();
+    let before = fs::metadata(rig.file("a.md")).unwrap();
+    rig.replace("a.md", "one\n", "one", "two").unwrap();
+    let after = fs::metadata(rig.file("a.md")).unwrap();
+    assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+    if has_attributes {
+        let mut value = [0; 16];
+        let length = rustix::fs::getxattr(rig.file("a.md"), "user.colour", &mut value).unwrap();
+        assert_eq!(&value[..length], b"green");
+    }
+}
+
+#[test]
+fn an_edit_without_effect_is_answered_and_changes_no_file() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    let before = fs::metadata(rig.file("a.md")).unwrap();
+    assert_eq!(rig.replace("a.md", "one\n", "one", "one"), Ok(hash("one\n")));
+    let after = fs::metadata(rig.file("a.md")).unwrap();
+    assert_eq!((after.ino(), after.mtime_nsec()), (before.ino(), before.mtime_nsec()));
+}
+
+#[test]
+fn links_are_never_followed_and_hard_links_never_parted() {
+    let rig = Rig::new();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret"), "canary").unwrap();
+    symlink(outside.path(), rig.file("door")).unwrap();
+    symlink("real.md", rig.file("alias.md")).unwrap();
+    symlink("loop", rig.file("loop")).unwrap();
+    rig.put("real.md", "text\n");
+    fs::hard_link(rig.file("real.md"), rig.file("twin.md")).unwrap();
+    for name in ["door/secret", "alias.md", "loop", "loop/x"] {
+        assert_eq!(code(rig.read(name, 0, 0)), "symlink_refused", "{name}");
+        assert_eq!(code(rig.replace(name, "canary", "canary", "x")), "symlink_refused", "{name}");
+        assert_eq!(code(rig.inner().remove(&path(name), hash("canary"))), "symlink_refused", "{name}");
+    }
+    assert_eq!(code(rig.inner().create(&path("door/new"), b"x")), "symlink_refused");
+    assert_eq!(code(rig.inner().create(&path("alias.md"), b"x")), "already_exists");
+    assert_eq!(code(rig.list("door", "read:/")), "symlink_refused");
+    assert_eq!(rig.read("real.md", 0, 0).unwrap().content, "text\n");
+    assert_eq!(code(rig.replace("real.md", "text\n", "text", "x")), "hard_linked");
+    assert_eq!(code(rig.inner().remove(&path("real.md"), hash("text\n"))), "hard_linked");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn the_walk_for_other_systems_follows_no_link_either() {
+    let rig = Rig::new();
+    let outside = tempfile::tempdir().unwrap();
+    fs::create_dir_all(rig.file("a/b")).unwrap();
+    rig.put("a/b/c", "text");
+    symlink(outside.path(), rig.file("a/door")).unwrap();
+    let root = &rig.inner().root;
+    let flags = rustix::fs::OFlags::RDONLY;
+    assert!(os::walk_beneath(root, "a/b/c", flags).is_ok());
+    for (name, errno) in [
+        ("a/door/x", rustix::io::Errno::LOOP),
+        ("a/door", rustix::io::Errno::LOOP),
+        ("a/x/c", rustix::io::Errno::NOENT),
+    ] {
+        let error = os::walk_beneath(root, name, flags).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()), "{name}");
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let rig = Rig::new();
+    fs::create_dir(rig.file("folder")).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        rig.file("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o644),
+        0,
+    )
+    .unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(rig.file("socket")).unwrap();
+    for name in ["folder", "pipe", "socket", "/"] {
+        assert_eq!(code(rig.read(name, 0, 0)), "not_a_file", "{name}");
+        assert_eq!(code(rig.replace(name, "", "x", "y")), "not_a_file", "{name}");
+        assert_eq!(code(rig.inner().remove(&path(name), hash(""))), "not_a_file", "{name}");
+    }
+    assert_eq!(code(rig.list("pipe", "read:/")), "not_a_directory");
+    rig.put("plain", "");
+    assert_eq!(code(rig.read("plain/below", 0, 0)), "not_a_directory");
+}
+
+#[test]
+fn a_binary_is_named_by_size_and_hash_alone() {
+    let rig = Rig::new();
+    fs::write(rig.file("image"), [0xff, 0xd8, 0]).unwrap();
+    let Err(Refusal::NotText { size_bytes, hash, .. }) = rig.read("image", 0, 0) else { panic!("expected not_text") };
+    assert_eq!((size_bytes, hash), (3, ContentHash::of(&[0xff, 0xd8, 0])));
+    rig.inner().remove(&path("image"), hash).unwrap();
+    assert!(rig.visible().is_empty());
+}
+
+#[test]
+fn windows_lead_on_to_the_end_and_stop_being_valid_with_the_file() {
+    let rig = Rig::with(Limits { read_budget: 100, ..Limits::default() });
+    let text: String = (0..300).map(|line| format!("line {line} é\r\n")).chain(["x".repeat(1000)]).collect();
+    rig.put("long.md", &text);
+    let (mut from, mut whole) = (ReadFrom::Range(LineRange::ALL), String::new());
+    let last = loop {
+        let window = rig.inner().read(&path("long.md"), &from).unwrap();
+        assert!(window.content.len() <= 100);
+        whole.push_str(&window.content);
+        match window.next {
+            Some(next) => from = ReadFrom::Cursor(next.cursor),
+            None => break from,
+        }
+    };
+    assert_eq!(whole, text);
+    rig.put("long.md", "short");
+    assert_eq!(code(rig.inner().read(&path("long.md"), &last)), "stale");
+}
+
+#[test]
+fn a_match_is_found_in_small_and_large_files() {
+    let rig = Rig::new();
+    let large: String = (0..200_000).map(|line| format!("filler {line}\n")).collect();
+    let at = large.find("filler 150000").unwrap();
+    let large = format!("{}# Überschrift\n{}", &large[..at], &large[at..]);
+    rig.put("large.md", &large);
+    let find = |q: &str, range| {
+        rig.inner().read(&path("large.md"), &ReadFrom::Match { range, query: Query::new(q, 100).unwrap() })
+    };
+    std::thread::sleep(Duration::from_millis(30));
+    for _ in 0..2 {
+        let window = find("überSCHRIFT", LineRange::ALL).unwrap();
+        assert_eq!(window.match_line, Some(150_001));
+        assert!(window.content.starts_with("# Überschrift\nfiller 150000\n"));
+    }
+    assert_eq!(code(find("überschrift", LineRange(1, 150_001))), "no_match");
+    assert_eq!(find("filler", LineRange(-3, 0)).unwrap().match_line, Some(199_999));
+}
+
+#[test]
+fn a_large_file_is_read_once_and_windowed_after() {
+    let rig = Rig::new();
+    let text: String = (0..400_000).map(|line| format!("{line}\n")).collect();
+    rig.put("large", &text);
+    let first = rig.read("large", 200_000, 200_003).unwrap();
+    assert_eq!(first.content, "199999\n200000\n200001\n");
+    let stamp = os::look(os::open_file(&rig.inner().root, "large").unwrap()).unwrap().stamp;
+    assert!(rig.inner().memory().recall(&stamp).is_some());
+    assert_eq!(rig.read("large", -1, 0).unwrap().content, "399999\n");
+    assert_eq!(rig.read("large", 1, 2).unwrap().hash, ContentHash::of(text.as_bytes()));
+}
+
+#[test]
+fn a_rewrite_of_the_same_size_is_never_answered_from_memory() {
+    let rig = Rig::new();
+    for round in 0..300u32 {
+        // In place, at once after a read, so that both writes share a tick wherever ticks are coarse.
+        let text = format!("{round:04}\n");
+        rig.put("hot.md", &text);
+        assert_eq!(rig.read("hot.md", 0, 0).unwrap().content, text);
+        let text = format!("{:04}\n", round + 5000);
+        rig.put("hot.md", &text);
+        assert_eq!(rig.read("hot.md", 0, 0).unwrap().hash, hash(&text));
+    }
+}
+
+#[test]
+fn a_listing_is_ordered_paged_and_hides_what_may_not_be_seen() {
+    let rig = Rig::new();
+    for name in ["b", "a", "Z"] {
+        fs::create_dir(rig.file(name)).unwrap();
+    }
+    for name in ["ä.md", ".dot", "a.md", "back\\slash"] {
+        rig.put(name, "x");
+    }
+    rig.put(".stile-0000000000000000-0.alive", "");
+    symlink("a.md", rig.file("link")).unwrap();
+    let names = |claim: &str| rig.list("/", claim).unwrap().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(names("read:/"), ["Z", "a", "b", ".dot", "a.md", "link", "ä.md"]);
+    assert_eq!(names("read:/*"), names("read:/"));
+    assert_eq!(code(rig.list("/", "read:/a/")), "insufficient_scope");
+    assert_eq!(code(rig.list("/missing", "read:/")), "not_found");
+    assert_eq!(code(rig.list("/a.md", "read:/")), "not_a_directory");
+}
+
+#[test]
+fn pages_concatenate_to_the_whole_folder() {
+    let rig = Rig::new();
+    for number in 0..450 {
+        rig.put(&format!("f{number:03}"), "x");
+    }
+    for number in 0..30 {
+        fs::create_dir(rig.file(&format!("d{number:02}"))).unwrap();
+    }
+    let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim("read:/"));
+    let (mut names, mut after) = (Vec::new(), None);
+    loop {
+        let permit = principal.gate().permit::<List>(&path("/")).unwrap();
+        let page = rig.inner().list(&permit, after.as_ref()).unwrap();
+        assert_eq!(page.truncated, page.next_uri.is_some());
+        names.extend(page.entries.into_iter().map(|entry| entry.name));
+        let Some(uri) = page.next_uri else { break };
+        assert_eq!(names.len() % 200, 0);
+        after = stile_domain::listing::parse_uri(&uri).unwrap().after;
+    }
+    assert_eq!(names.len(), 480);
+    assert!(names[..30].is_sorted() && names[30..].is_sorted() && names[29].starts_with('d'));
+}
+
+#[test]
+fn limits_are_refused_before_anything_is_written() {
+    let rig = Rig::with(Limits { file_size: 10, read_size: 20, ..Limits::default() });
+    assert_eq!(code(rig.inner().create(&path("a"), b"01234567890")), "too_large");
+    rig.put("b", "12345\n");
+    assert_eq!(code(rig.replace("b", "12345\n", "12345", "1234567890")), "too_large");
+    rig.put("c", "012345678901234567890");
+    assert_eq!(code(rig.read("c", 0, 0)), "too_large");
+    assert_eq!(code(rig.replace("c", "012345678901234567890", "x", "")), "too_large");
+    assert_eq!((rig.text("b").as_str(), rig.hidden().len()), ("12345\n", 0));
+}
+
+#[test]
+fn a_fault_at_any_call_leaves_the_old_file_whole_and_nothing_else() {
+    for errno in [5, 28] {
+        for after in 0.. {
+            let rig = Rig::new();
+            rig.put("a.md", "one\n");
+            fault::arm(after, errno);
+            let outcome = rig.replace("a.md", "one\n", "one", "two");
+            let untouched = fault::disarm();
+            rig.inner().keeper.close();
+            assert!(rig.hidden().is_empty() && rig.copies().is_empty(), "after {after}: {:?}", rig.visible());
+            match outcome {
+                Ok(_) if untouched => break,
+                Ok(_) => assert_eq!(rig.text("a.md"), "two\n"),
+                Err(Refusal::UnknownOutcome { .. }) => assert_eq!(rig.text("a.md"), "two\n"),
+                Err(refusal) => {
+                    assert!(
+                        ["no_space", "internal", "not_permitted", "stale"].contains(&refusal.code().0),
+                        "{refusal:?}"
+                    );
+                    assert_eq!(rig.text("a.md"), "one\n", "after {after}");
+                }
+            }
+            assert!(rig.replace("a.md", &rig.text("a.md"), rig.text("a.md").trim(), "three").is_ok());
+            assert!(after < 50, "the fault never stopped mattering");
+        }
+    }
+}
+
+#[test]
+fn without_an_exchange_nothing_is_lost_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = Rig::on(folder, Limits::default());
+    let Rig { folder, space, events } = rig;
+    let mut inner = Arc::into_inner(space.0).unwrap();
+    inner.can_exchange = false;
+    let rig = Rig { folder, space: Space(Arc::new(inner)), events };
+    rig.put("a.md", "one\n");
+    rig.replace("a.md", "one\n", "one", "two").unwrap();
+    assert_eq!(rig.text("a.md"), "two\n");
+    let target = rig.file("a.md");
+    fault::on_swap(move || fs::write(&target, "edited\n").unwrap());
+    assert_eq!(code(rig.replace("a.md", "two\n", "two", "three")), "stale");
+    assert_eq!(rig.text("a.md"), "edited\n");
+    rig.inner().keeper.close();
+    assert_eq!((rig.visible(), rig.hidden().len()), (vec!["a.md".to_owned()], 0));
+}
+
+/// What a killed process leaves, and what the next start makes of it.
+#[test]
+fn a_start_sweeps_what_is_ours_and_rescues_what_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let dead = Owner::new(7, 0);
+    let (old, new) = (hash("old\n"), hash("new\n"));
+    let leave = |deed, about: &str, text: &str, mode: u32| {
+        let base = (deed != Deed::Create).then_some(&old);
+        let made = (deed != Deed::Remove).then_some(&new);
+        let name = Name::new(&dead, u64::from(mode) + text.len() as u64, deed, base, made, about).to_string();
+        let file = folder.path().join(&name);
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    fs::write(folder.path().join(dead.marker()), "").unwrap();
+    fs::write(folder.path().join("a.md"), "new\n").unwrap();
+    leave(Deed::Exchange, "a.md", "old\n", 0o644);
+    leave(Deed::Exchange, "b.md", "new\n", 0o644);
+    leave(Deed::Exchange, "a.md", "a save of an editor\n", 0o644);
+    leave(Deed::Exchange, "a.md", "half a n", UNFINISHED);
+    leave(Deed::Remove, "gone.md", "old\n", 0o600);
+    leave(Deed::Remove, "saved.md", "saved before it was removed\n", 0o600);
+    leave(Deed::Replace, "aside.md", "old\n", 0o644);
+    leave(Deed::Create, "c.md", "new\n", 0o644);
+    let rig = Rig::on(folder, Limits::default());
+    let [copy] = rig.copies().try_into().unwrap();
+    assert_eq!(rig.text(&copy), "a save of an editor\n");
+    assert_eq!(rig.visible(), [copy.as_str(), "a.md", "aside.md", "saved.md"]);
+    assert_eq!(rig.text("a.md"), "new\n");
+    assert_eq!(rig.text("aside.md"), "old\n");
+    assert_eq!(rig.hidden(), Vec::<String>::new());
+    assert_eq!(rig.events.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_start_spares_what_a_living_process_uses() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    rig.replace("a.md", "one\n", "one", "two").unwrap();
+    let before = rig.hidden();
+    assert_eq!(before.len(), 2);
+    let options = SpaceOptions {
+        limits: Limits::default(),
+        lock_wait: Duration::from_secs(1),
+        events: Arc::new(|_| panic!("nothing happens")),
+    };
+    Space::open_ambient(rig.folder.path(), options).unwrap();
+    assert_eq!(rig.hidden(), before);
+}
+
+#[test]
+fn a_folder_held_by_another_is_busy_and_then_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let options =
+        SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_millis(30), events: Arc::new(|_| {}) };
+    let (space, _) = Space::open_ambient(folder.path(), options).unwrap();
+    fs::write(folder.path().join("a.md"), "one\n").unwrap();
+    let other = os::open_root(folder.path()).unwrap();
+    assert!(os::try_lock(&other).unwrap());
+    let edit = || {
+        let plan = Box::new(|text: &str| Ok(edit::append(text, "two\n")));
+        space.0.edit(&path("a.md"), hash("one\n"), ["", ""], plan)
+    };
+    assert_eq!(code(edit()), "busy");
+    drop(other);
+    edit().unwrap();
+}
+
+#[test]
+fn utf8_is_checked_across_pieces() {
+    let rig = Rig::new();
+    // A character of four bytes across every boundary of a piece.
+    let text = "a".repeat(3) + &"🜨".repeat(400_000);
+    rig.put("text", &text);
+    assert_eq!(rig.read("text", 0, 0).unwrap().hash, hash(&text));
+    let mut bytes = text.into_bytes();
+    bytes.pop();
+    fs::write(rig.file("cut"), bytes).unwrap();
+    assert_eq!(code(rig.read("cut", 0, 0)), "not_text");
+    assert_eq!(read::relative(&path("/")), "");
+}

@@ -1,0 +1,195 @@
+//! The key that local tokens are signed with, and the identifier that they are addressed to.
+//!
+//! Both are made once, in one file, so that a token works at whatever address the server listens and at no
+//! other server.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::{StateDir, StateError, create_private, io_error, private, sync_folder};
+
+const NAME: &str = "key.json";
+/// A key file is some 150 bytes.
+const MAX_BYTES: u64 = 4096;
+
+/// What tokens are signed with and addressed to.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key {
+    /// For HMAC with SHA-256.
+    pub secret: [u8; 32],
+    /// The `aud` of every token: `urn:uuid:` and a UUID.
+    pub audience: String,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key").field("secret", &"…").field("audience", &self.audience).finish()
+    }
+}
+
+/// The key as its file holds it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    /// 64 hexadecimal digits.
+    secret: String,
+    audience: String,
+}
+
+impl Key {
+    /// Reads the key; makes one where there is none. Processes that do so at once agree on one.
+    ///
+    /// # Errors
+    /// [`StateError`] where the file is damaged, belongs to someone else or can be opened by others.
+    pub fn open(state: &StateDir) -> Result<Self, StateError> {
+        let path = state.path().join(NAME);
+        match read(&path) {
+            Err(StateError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                create(state.path(), &path)?;
+                read(&path)
+            }
+            read => read,
+        }
+    }
+
+    fn generate() -> io::Result<Self> {
+        let mut secret = [0; 32];
+        SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("no random bytes to be had"))?;
+        Ok(Self { secret, audience: Uuid::new_v4().urn().to_string() })
+    }
+}
+
+fn read(path: &Path) -> Result<Key, StateError> {
+    let file = File::open(path).map_err(io_error("open", path))?;
+    let metadata = file.metadata().map_err(io_error("open", path))?;
+    if !private::is_ours(&metadata) {
+        return Err(StateError::Foreign { path: path.to_owned() });
+    }
+    if private::others_can_open(&metadata) {
+        return Err(StateError::Exposed { path: path.to_owned() });
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(io_error("read", path))?;
+    parse(&bytes).ok_or_else(|| StateError::DamagedKey { path: path.to_owned() })
+}
+
+fn parse(bytes: &[u8]) -> Option<Key> {
+    let stored: Stored = serde_json::from_slice(bytes).ok()?;
+    let uuid = Uuid::try_parse(stored.audience.strip_prefix("urn:uuid:")?).ok()?;
+    if stored.version != 1 || uuid.is_nil() {
+        return None;
+    }
+    Some(Key { secret: from_hex(&stored.secret)?, audience: stored.audience })
+}
+
+/// A finished file is linked to its name, so that nobody ever reads half a key and the first one stays.
+fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
+    let key = Key::generate().map_err(io_error("make", path))?;
+    let stored = Stored { version: 1, secret: to_hex(&key.secret), audience: key.audience };
+    let text = serde_json::to_vec(&stored).map_err(|error| io_error("make", path)(error.into()))?;
+    let temporary = folder.join(format!(".key-{}.tmp", Uuid::new_v4().simple()));
+    let linked = create_private(&temporary)
+        .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
+        .and_then(|()| match std::fs::hard_link(&temporary, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        });
+    let removed = std::fs::remove_file(&temporary);
+    linked.and(removed).and_then(|()| sync_folder(folder)).map_err(io_error("make", path))
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
+    let bytes: Vec<u8> =
+        digits?.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+    if text.len() == 64 { bytes.try_into().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> (tempfile::TempDir, StateDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        (folder, state)
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_then_read() {
+        let (folder, state) = state();
+        let key = Key::open(&state).unwrap();
+        assert_eq!(Key::open(&state).unwrap(), key);
+        assert_ne!(key.secret, [0; 32]);
+        assert!(key.audience.starts_with("urn:uuid:"));
+        let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [NAME]);
+    }
+
+    #[test]
+    fn many_first_runs_at_once_agree_on_one_key() {
+        for _ in 0..20 {
+            let (_folder, state) = state();
+            let keys: Vec<Key> = std::thread::scope(|scope| {
+                let runs: Vec<_> = (0..8).map(|_| scope.spawn(|| Key::open(&state).unwrap())).collect();
+                runs.into_iter().map(|run| run.join().unwrap()).collect()
+            });
+            assert!(keys.windows(2).all(|pair| pair[0] == pair[1]));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_that_others_can_open_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (folder, state) = state();
+        Key::open(&state).unwrap();
+        let path = folder.path().join(NAME);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        for mode in [0o640, 0o604, 0o660] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let error = Key::open(&state).unwrap_err().to_string();
+            assert!(error.contains("chmod 600"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_key_is_refused_and_left_alone() {
+        let (folder, state) = state();
+        Key::open(&state).unwrap();
+        let path = folder.path().join(NAME);
+        let good = std::fs::read_to_string(&path).unwrap();
+        for bad in [
+            "".to_owned(),
+            good[..good.len() - 1].to_owned(),
+            good.replace("\"version\":1", "\"version\":2"),
+            good.replace("urn:uuid:", "urn:"),
+            good.replace("\"secret\":\"", "\"secret\":\"00"),
+            good.replace("\"secret\":\"", "\"secret\":\"g").replacen("\",\"aud", "x\",\"aud", 1),
+            good.replace('{', "{\"more\":1,"),
+        ] {
+            std::fs::write(&path, &bad).unwrap();
+            assert!(matches!(Key::open(&state), Err(StateError::DamagedKey { .. })), "{bad}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), bad);
+        }
+    }
+
+    #[test]
+    fn a_key_does_not_show_its_secret() {
+        let key = Key { secret: [0x5a; 32], audience: "urn:uuid:x".to_owned() };
+        let shown = format!("{key:?}");
+        assert!(!shown.contains("90") && !shown.to_lowercase().contains("5a"), "{shown}");
+    }
+}

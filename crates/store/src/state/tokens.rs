@@ -1,0 +1,335 @@
+//! Which tokens were minted, and which of them were revoked.
+//!
+//! A small database, since several processes use it at once: `stile token` mints and revokes while servers
+//! look up every request. A server asks each time, so a revocation holds from the next request on.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, TransactionBehavior, params};
+
+use super::{StateDir, StateError, create_private, io_error};
+
+const NAME: &str = "stile.db";
+/// `Stil`, so that no other program's database is taken for ours.
+const APPLICATION: i32 = 0x5374_696c;
+/// How long one process waits for another to finish writing.
+const BUSY: Duration = Duration::from_secs(10);
+/// Each brings the schema from its index to the next version.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE tokens (
+        jti TEXT PRIMARY KEY NOT NULL,
+        subject TEXT NOT NULL,
+        client TEXT,
+        scopes TEXT NOT NULL,
+        issued INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        revoked INTEGER
+    ) STRICT, WITHOUT ROWID;
+"];
+
+/// A token that was minted here. Times are UTC seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRecord {
+    /// Its identifier.
+    pub jti: String,
+    /// The user.
+    pub subject: String,
+    /// The client that it was minted for.
+    pub client: Option<String>,
+    /// The `scope` claim.
+    pub scopes: String,
+    /// When it was minted.
+    pub issued: i64,
+    /// When it ends by itself.
+    pub expires: i64,
+    /// When it was revoked.
+    pub revoked: Option<i64>,
+}
+
+/// What a revocation did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revoked {
+    /// It ended the token.
+    Now,
+    /// The token had been revoked before, at this time.
+    Before(i64),
+}
+
+/// The tokens of one state folder.
+#[derive(Debug)]
+pub struct Tokens {
+    connection: Mutex<Connection>,
+}
+
+impl Tokens {
+    /// Opens the database; makes it, or brings it to this version, where needed.
+    ///
+    /// # Errors
+    /// [`StateError`] where it is damaged, another program's or a newer version's.
+    pub fn open(state: &StateDir) -> Result<Self, StateError> {
+        let path = state.path().join(NAME);
+        // SQLite gives the files beside it the mode of this one.
+        match create_private(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(io_error("make", &path)(error));
+            }
+            _ => {}
+        }
+        let connection = open(&path).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                StateError::ForeignDatabase { path: path.clone() }
+            }
+            _ => StateError::Database { doing: "open", error },
+        })?;
+        let mut connection = connection;
+        migrate(&mut connection, path)?;
+        Ok(Self { connection: Mutex::new(connection) })
+    }
+
+    /// Records a token, durably, so that it counts as live.
+    ///
+    /// # Errors
+    /// [`StateError::Database`].
+    pub fn record(&self, token: &TokenRecord) -> Result<(), StateError> {
+        let insert = "INSERT INTO tokens (jti, subject, client, scopes, issued, expires, revoked) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let TokenRecord { jti, subject, client, scopes, issued, expires, revoked } = token;
+        let row = params![jti, subject, client, scopes, issued, expires, revoked];
+        self.lock().execute(insert, row).map(drop).map_err(failed("record"))
+    }
+
+    /// Every token, in the order in which they were minted.
+    ///
+    /// # Errors
+    /// [`StateError::Database`].
+    pub fn list(&self) -> Result<Vec<TokenRecord>, StateError> {
+        let connection = self.lock();
+        let all = "SELECT jti, subject, client, scopes, issued, expires, revoked FROM tokens ORDER BY issued, jti";
+        let listed = connection.prepare_cached(all).and_then(|mut query| query.query_map([], record)?.collect());
+        listed.map_err(failed("list"))
+    }
+
+    /// Revokes a token, durably. `now` is in UTC seconds.
+    ///
+    /// # Errors
+    /// [`StateError::UnknownToken`]; [`StateError::Database`].
+    pub fn revoke(&self, jti: &str, now: i64) -> Result<Revoked, StateError> {
+        let connection = self.lock();
+        let changed = connection
+            .execute("UPDATE tokens SET revoked = ?2 WHERE jti = ?1 AND revoked IS NULL", params![jti, now])
+            .map_err(failed("revoke"))?;
+        if changed > 0 {
+            return Ok(Revoked::Now);
+        }
+        let before: Option<Option<i64>> = connection
+            .query_row("SELECT revoked FROM tokens WHERE jti = ?1", [jti], |row| row.get(0))
+            .optional()
+            .map_err(failed("revoke"))?;
+        before.flatten().map(Revoked::Before).ok_or_else(|| StateError::UnknownToken { jti: jti.to_owned() })
+    }
+
+    /// Whether a token was minted here and not revoked, as of now and whichever process did so.
+    ///
+    /// # Errors
+    /// [`StateError::Database`]; the token must then be refused.
+    pub fn is_live(&self, jti: &str) -> Result<bool, StateError> {
+        let connection = self.lock();
+        let live = connection
+            .prepare_cached("SELECT revoked IS NULL FROM tokens WHERE jti = ?1")
+            .and_then(|mut query| query.query_row([jti], |row| row.get(0)).optional());
+        Ok(live.map_err(failed("look up"))?.unwrap_or(false))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
+    Ok(TokenRecord {
+        jti: row.get(0)?,
+        subject: row.get(1)?,
+        client: row.get(2)?,
+        scopes: row.get(3)?,
+        issued: row.get(4)?,
+        expires: row.get(5)?,
+        revoked: row.get(6)?,
+    })
+}
+
+fn failed(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> StateError {
+    move |error| StateError::Database { doing, error }
+}
+
+fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY)?;
+    // In WAL mode only FULL makes an answer durable before it is given.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+/// Checks whose database it is, and brings it to this version.
+fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError> {
+    let steps = |connection: &mut Connection| -> rusqlite::Result<Result<(), StateError>> {
+        // One writer at a time from here on, so that two first runs do not both make the table.
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let number = |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+        let version = usize::try_from(number("user_version")?).unwrap_or(usize::MAX);
+        let pages: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        let is_new = version == 0 && pages == 0;
+        if !is_new && number("application_id")? != APPLICATION {
+            return Ok(Err(StateError::ForeignDatabase { path: path.clone() }));
+        }
+        let Some(missing) = MIGRATIONS.get(version..) else {
+            return Ok(Err(StateError::Newer { path: path.clone() }));
+        };
+        if !missing.is_empty() {
+            missing.iter().try_for_each(|step| transaction.execute_batch(step))?;
+            transaction.pragma_update(None, "application_id", APPLICATION)?;
+            transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
+        }
+        transaction.commit()?;
+        // Last, so that a database that is not ours stays as it was.
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        Ok(Ok(()))
+    };
+    match steps(connection) {
+        Ok(outcome) => outcome,
+        Err(error) => match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Err(StateError::ForeignDatabase { path }),
+            _ => Err(StateError::Database { doing: "open", error }),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> (tempfile::TempDir, StateDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::open(folder.path()).unwrap();
+        (folder, state)
+    }
+
+    fn token(jti: &str) -> TokenRecord {
+        TokenRecord {
+            jti: jti.to_owned(),
+            subject: "ann".to_owned(),
+            client: None,
+            scopes: "read:/".to_owned(),
+            issued: 100,
+            expires: 200,
+            revoked: None,
+        }
+    }
+
+    #[test]
+    fn a_token_lives_from_its_recording_to_its_revocation() {
+        let (_folder, state) = state();
+        let tokens = Tokens::open(&state).unwrap();
+        assert!(!tokens.is_live("a").unwrap());
+        tokens.record(&token("a")).unwrap();
+        assert!(tokens.is_live("a").unwrap());
+        assert_eq!(tokens.revoke("a", 150).unwrap(), Revoked::Now);
+        assert!(!tokens.is_live("a").unwrap());
+        assert_eq!(tokens.revoke("a", 160).unwrap(), Revoked::Before(150));
+        assert_eq!(tokens.list().unwrap(), [TokenRecord { revoked: Some(150), ..token("a") }]);
+    }
+
+    #[test]
+    fn a_token_that_was_never_minted_cannot_be_revoked() {
+        let (_folder, state) = state();
+        let error = Tokens::open(&state).unwrap().revoke("a", 1).unwrap_err();
+        assert_eq!(error.to_string(), "there is no token `a`; `stile token list` shows all of them");
+    }
+
+    #[test]
+    fn an_identifier_is_used_once() {
+        let (_folder, state) = state();
+        let tokens = Tokens::open(&state).unwrap();
+        tokens.record(&token("a")).unwrap();
+        assert!(tokens.record(&token("a")).is_err());
+    }
+
+    #[test]
+    fn a_revocation_through_another_connection_is_seen_at_once() {
+        let (_folder, state) = state();
+        let (server, command) = (Tokens::open(&state).unwrap(), Tokens::open(&state).unwrap());
+        for n in 0..50 {
+            let jti = format!("t{n}");
+            command.record(&token(&jti)).unwrap();
+            assert!(server.is_live(&jti).unwrap());
+            command.revoke(&jti, 1).unwrap();
+            assert!(!server.is_live(&jti).unwrap());
+        }
+    }
+
+    #[test]
+    fn many_first_runs_at_once_make_one_database() {
+        for _ in 0..10 {
+            let (_folder, state) = state();
+            std::thread::scope(|scope| {
+                for n in 0..8 {
+                    let state = &state;
+                    scope.spawn(move || Tokens::open(state).unwrap().record(&token(&n.to_string())).unwrap());
+                }
+            });
+            assert_eq!(Tokens::open(&state).unwrap().list().unwrap().len(), 8);
+        }
+    }
+
+    #[test]
+    fn writes_are_durable_before_they_are_acknowledged() {
+        let (_folder, state) = state();
+        let tokens = Tokens::open(&state).unwrap();
+        let connection = tokens.lock();
+        let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+        let synchronous: i32 = connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+        assert_eq!((mode.as_str(), synchronous), ("wal", 2));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn all_files_are_for_their_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (folder, state) = state();
+        let tokens = Tokens::open(&state).unwrap();
+        tokens.record(&token("a")).unwrap();
+        let mut files = 0;
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let entry = entry.unwrap();
+            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", entry.file_name());
+            files += 1;
+        }
+        assert_eq!(files, 3);
+    }
+
+    #[test]
+    fn what_is_not_our_database_is_refused_and_left_alone() {
+        let (folder, state) = state();
+        let path = folder.path().join(NAME);
+        std::fs::write(&path, "not a database, but long enough to be looked at".repeat(40)).unwrap();
+        assert!(matches!(Tokens::open(&state), Err(StateError::ForeignDatabase { .. })));
+
+        std::fs::remove_file(&path).unwrap();
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
+        let before = std::fs::read(&path).unwrap();
+        assert!(matches!(Tokens::open(&state), Err(StateError::ForeignDatabase { .. })));
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_newer_database_is_refused() {
+        let (folder, state) = state();
+        drop(Tokens::open(&state).unwrap());
+        let connection = Connection::open(folder.path().join(NAME)).unwrap();
+        connection.pragma_update(None, "user_version", 99).unwrap();
+        drop(connection);
+        let error = Tokens::open(&state).unwrap_err().to_string();
+        assert!(error.contains("newer stile"), "{error}");
+    }
+}

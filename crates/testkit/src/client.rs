@@ -1,0 +1,264 @@
+//! Scripted clients of few words: one over HTTP, one over standard input and output. They speak the protocol
+//! from its text and not through the SDK that the server uses, since two halves of one library agreeing
+//! proves little.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStdin, ChildStdout};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// A client that can call tools.
+pub trait Caller: Send {
+    /// Calls a method; answers the JSON-RPC response, or an error where the server did not answer.
+    ///
+    /// # Errors
+    /// What the connection says.
+    fn request(&mut self, method: &str, params: Value) -> io::Result<Value>;
+
+    /// Calls a tool and answers `structuredContent`.
+    ///
+    /// # Errors
+    /// Where the server did not answer, or answered with a JSON-RPC error.
+    fn tool(&mut self, name: &str, arguments: Value) -> io::Result<Value> {
+        let mut response = self.request("tools/call", json!({ "name": name, "arguments": arguments }))?;
+        match response.pointer_mut("/result/structuredContent") {
+            Some(content) => Ok(content.take()),
+            None => Err(io::Error::other(response.to_string())),
+        }
+    }
+}
+
+const REVISION: &str = "2026-07-28";
+
+fn message(id: u64, method: &str, mut params: Value) -> Value {
+    if let Some(params) = params.as_object_mut() {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/clientInfo": { "name": "testkit", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {}
+        });
+        params.insert("_meta".to_owned(), meta);
+    }
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+/// A client over HTTP in the revision without sessions, on one connection that is kept.
+#[derive(Debug)]
+pub struct Http {
+    address: SocketAddr,
+    token: String,
+    connection: Option<BufReader<TcpStream>>,
+    next: u64,
+}
+
+/// An HTTP answer.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The status code.
+    pub status: u16,
+    /// Header names in lower case, and their values.
+    pub headers: Vec<(String, String)>,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// The first value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON, or null.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// Everything as text, for the leak check.
+    pub fn bytes(&self) -> Vec<u8> {
+        let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+        [headers.as_bytes(), &self.body].concat()
+    }
+}
+
+impl Http {
+    /// A client that sends `token` to the server at `address`.
+    pub fn new(address: SocketAddr, token: &str) -> Self {
+        Self { address, token: token.to_owned(), connection: None, next: 0 }
+    }
+
+    /// Posts a method call and answers the whole reply.
+    ///
+    /// # Errors
+    /// What the connection says.
+    pub fn post(&mut self, method: &str, params: Value) -> io::Result<Reply> {
+        self.next += 1;
+        let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str).map(str::to_owned);
+        let body = message(self.next, method, params).to_string();
+        let mut head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {REVISION}\r\nMcp-Method: {method}\r\n\
+             Content-Length: {}\r\n",
+            self.address,
+            self.token,
+            body.len()
+        );
+        if let Some(name) = name {
+            head.push_str(&format!("Mcp-Name: {name}\r\n"));
+        }
+        self.send(format!("{head}\r\n{body}").as_bytes())
+    }
+
+    /// Sends raw bytes and reads one reply; the connection is opened anew where it was closed.
+    ///
+    /// # Errors
+    /// What the connection says.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<Reply> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => {
+                let stream = TcpStream::connect_timeout(&self.address, Duration::from_secs(5))?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+                BufReader::new(stream)
+            }
+        };
+        connection.get_mut().write_all(bytes)?;
+        let reply = read_reply(&mut connection)?;
+        if reply.header("connection") != Some("close") {
+            self.connection = Some(connection);
+        }
+        Ok(reply)
+    }
+}
+
+impl Caller for Http {
+    fn request(&mut self, method: &str, params: Value) -> io::Result<Value> {
+        let reply = self.post(method, params)?;
+        serde_json::from_slice(&reply.body)
+            .map_err(|_| io::Error::other(format!("{}: {}", reply.status, String::from_utf8_lossy(&reply.body))))
+    }
+}
+
+/// Reads one HTTP/1.1 reply.
+///
+/// # Errors
+/// What the connection says, or `InvalidData`.
+pub fn read_reply(connection: &mut impl io::BufRead) -> io::Result<Reply> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let line = |connection: &mut dyn io::BufRead| -> io::Result<String> {
+        let mut line = String::new();
+        if connection.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(line.trim_end().to_owned())
+    };
+    let status = line(connection)?.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(invalid)?;
+    let mut headers = Vec::new();
+    loop {
+        let header = line(connection)?;
+        if header.is_empty() {
+            break;
+        }
+        let (name, value) = header.split_once(':').ok_or_else(invalid)?;
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let mut reply = Reply { status, headers, body: Vec::new() };
+    if reply.header("transfer-encoding").is_some_and(|encoding| encoding.contains("chunked")) {
+        loop {
+            let size = usize::from_str_radix(line(connection)?.trim(), 16).map_err(|_| invalid())?;
+            let mut chunk = vec![0; size + 2];
+            connection.read_exact(&mut chunk)?;
+            chunk.truncate(size);
+            reply.body.extend(chunk);
+            if size == 0 {
+                return Ok(reply);
+            }
+        }
+    }
+    let length = reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    connection.take(length).read_to_end(&mut reply.body)?;
+    Ok(reply)
+}
+
+/// A client over the standard input and output of a server that it started.
+#[derive(Debug)]
+pub struct Stdio {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Stdio {
+    /// Talks to a child with both ends piped.
+    ///
+    /// # Panics
+    /// Where an end is not piped.
+    #[expect(clippy::expect_used, reason = "a rig that is put together wrongly should say so at once")]
+    pub fn new(mut child: Child) -> Self {
+        let input = child.stdin.take().expect("standard input is piped");
+        let output = child.stdout.take().expect("standard output is piped");
+        Self { child, input: Some(input), output: BufReader::new(output), next: 0 }
+    }
+
+    /// Sends one line as it is.
+    ///
+    /// # Errors
+    /// What the pipe says.
+    pub fn send(&mut self, line: &[u8]) -> io::Result<()> {
+        let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        input.write_all(line)?;
+        input.write_all(b"\n")?;
+        input.flush()
+    }
+
+    /// Reads one line.
+    ///
+    /// # Errors
+    /// What the pipe says, or `UnexpectedEof`.
+    pub fn receive(&mut self) -> io::Result<Value> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Closes the server's input and waits for its end.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn finish(mut self) -> io::Result<std::process::ExitStatus> {
+        self.input = None;
+        self.child.wait()
+    }
+
+    /// The process.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+}
+
+impl Caller for Stdio {
+    fn request(&mut self, method: &str, params: Value) -> io::Result<Value> {
+        self.next += 1;
+        let id = self.next;
+        self.send(message(id, method, params).to_string().as_bytes())?;
+        loop {
+            let response = self.receive()?;
+            if response.get("id") == Some(&id.into()) {
+                return Ok(response);
+            }
+        }
+    }
+}
+
+impl Drop for Stdio {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

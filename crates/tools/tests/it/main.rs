@@ -1,0 +1,60 @@
+//! The tools through their registry, on a real folder.
+
+#![expect(clippy::disallowed_methods, reason = "a test is its own verified caller and its own operator")]
+
+mod documents;
+mod schemas;
+mod stories;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use stile_domain::limits::Limits;
+use stile_domain::permit::Principal;
+use stile_domain::scope::Scopes;
+use stile_store::journal::Journal;
+use stile_store::space::{Space, SpaceOptions};
+use stile_store::state::StateDir;
+use stile_tools::calls::Services;
+use stile_tools::registry::TOOLS;
+use stile_tools::tool::Answer;
+
+/// A space in a temporary folder, with a journal in another.
+pub(crate) struct Rig {
+    pub(crate) space: tempfile::TempDir,
+    pub(crate) state_dir: StateDir,
+    _state: tempfile::TempDir,
+    pub(crate) services: Services,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        let (space, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let options =
+            SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(5), events: Arc::new(|_| {}) };
+        let state_dir = StateDir::open(&state.path().join("state")).unwrap();
+        let services = Services {
+            space: Space::open_ambient(space.path(), options).unwrap().0,
+            journal: Arc::new(Journal::open(&state_dir).unwrap()),
+            tools: TOOLS,
+        };
+        Self { space, state_dir, _state: state, services }
+    }
+
+    /// Calls a tool, and holds the answer to its advertised schema.
+    pub(crate) async fn call(&self, claim: &str, name: &str, arguments: Value) -> Answer {
+        let answer = self.services.call(name, arguments, &principal(claim)).await.unwrap();
+        let tool = stile_tools::registry::find(TOOLS, name).unwrap();
+        stile_testkit::schema::check(&tool.output_schema().into(), &answer.structured).unwrap();
+        answer
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.space.path().join(name)).unwrap()
+    }
+}
+
+pub(crate) fn principal(claim: &str) -> Principal {
+    Principal::assert_verified("ann", Some("t1"), Some("a test"), Scopes::from_claim(claim))
+}

@@ -1,0 +1,59 @@
+//! What clients are told about the tools, and what some clients cannot take.
+
+use serde_json::Value;
+use stile_tools::registry::TOOLS;
+
+fn walk(value: &Value, see: &mut impl FnMut(&str, &Value)) {
+    match value {
+        Value::Object(object) => {
+            for (keyword, value) in object {
+                see(keyword, value);
+                walk(value, see);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| walk(item, see)),
+        _ => {}
+    }
+}
+
+#[test]
+fn schemas_are_flat_closed_and_plain() {
+    for tool in TOOLS {
+        let input = tool.input_schema();
+        assert_eq!(input.get("additionalProperties"), Some(&Value::Bool(false)), "{}", tool.name);
+        for keyword in ["oneOf", "anyOf", "allOf"] {
+            assert!(!input.contains_key(keyword), "{}", tool.name);
+        }
+        for schema in [input.clone(), tool.output_schema()] {
+            walk(&schema.into(), &mut |keyword, value| {
+                assert!(
+                    !["$ref", "$defs", "$schema", "format", "title", "nullable"].contains(&keyword),
+                    "{}: {keyword}",
+                    tool.name
+                );
+                assert!(keyword != "type" || value.is_string(), "{}: a union of types", tool.name);
+            });
+        }
+        for (name, property) in input.get("properties").and_then(Value::as_object).unwrap() {
+            assert!(property.get("description").is_some(), "{}.{name} is not described", tool.name);
+        }
+        assert!(tool.description().len() > 80, "{}", tool.name);
+        assert_eq!(tool.output_schema().get("type"), Some(&Value::from("object")));
+    }
+}
+
+#[test]
+fn names_are_ones_that_clients_take() {
+    for tool in TOOLS {
+        assert!(tool.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'.'), "{}", tool.name);
+        let other = stile_tools::registry::underscored(tool.name);
+        assert_eq!(stile_tools::registry::find(TOOLS, &other).unwrap().name, tool.name);
+    }
+}
+
+#[test]
+fn hints_follow_from_permits() {
+    let readers: Vec<_> = TOOLS.iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
+    assert_eq!(readers, ["text.read"]);
+    assert!(TOOLS.iter().all(|tool| !(tool.read_only && tool.destructive)));
+}
