@@ -65,7 +65,7 @@ pub async fn serve_on(
     let (answers, answers_out) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write_lines(answers_out, output));
     let handler = Handler::new(services, Caller::Fixed(principal), tool_names);
-    let served = serve_server(handler, Lines { lines, answers: Some(answers), opened: false }).await;
+    let served = serve_server(handler, Lines { lines, answers: Some(answers), unsent: None, opened: false }).await;
     match served {
         Ok(running) => drop(running.waiting().await),
         // The input ended before anything was opened, which is no failure of ours.
@@ -159,12 +159,14 @@ async fn write_lines(mut answers: mpsc::Receiver<Vec<u8>>, mut output: impl Asyn
 struct Lines {
     lines: mpsc::Receiver<Line>,
     answers: Option<mpsc::Sender<Vec<u8>>>,
+    /// An answer to a line that was no message. It waits here, since a wait for room may be cancelled.
+    unsent: Option<Value>,
     /// Whether a lifecycle was chosen. Before that the SDK takes anything but a request for a fatal error.
     opened: bool,
 }
 
 /// What becomes of a line.
-enum Read_ {
+enum Reading {
     Message(Box<ClientJsonRpcMessage>),
     Answer(Value),
     Nothing,
@@ -190,18 +192,20 @@ impl Transport<RoleServer> for Lines {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            let answer = match self.lines.recv().await? {
-                Line::Whole(line) => match self.read(&line) {
-                    Read_::Message(message) => return Some(*message),
-                    Read_::Answer(answer) => answer,
-                    Read_::Nothing => continue,
-                },
-                Line::TooLong => too_long(),
-            };
-            if let Some(answers) = &self.answers {
-                // Dropped rather than waited for, where the client reads nothing: this future may be cancelled.
-                let _ = answers.try_send(answer.to_string().into_bytes());
+            if let (Some(answer), Some(answers)) = (&self.unsent, &self.answers) {
+                if let Ok(room) = answers.reserve().await {
+                    room.send(answer.to_string().into_bytes());
+                }
+                self.unsent = None;
             }
+            self.unsent = match self.lines.recv().await? {
+                Line::Whole(line) => match self.read(&line) {
+                    Reading::Message(message) => return Some(*message),
+                    Reading::Answer(answer) => Some(answer),
+                    Reading::Nothing => None,
+                },
+                Line::TooLong => Some(too_long()),
+            };
         }
     }
 
@@ -220,25 +224,25 @@ async fn queue(answers: Option<mpsc::Sender<Vec<u8>>>, message: &ServerJsonRpcMe
 }
 
 impl Lines {
-    fn read(&mut self, line: &[u8]) -> Read_ {
+    fn read(&mut self, line: &[u8]) -> Reading {
         if line.iter().all(u8::is_ascii_whitespace) {
-            return Read_::Nothing;
+            return Reading::Nothing;
         }
         let message = match Envelope::parse(line) {
             Ok(message) => message,
-            Err(malformed) => return Read_::Answer(malformed.to_json()),
+            Err(malformed) => return Reading::Answer(malformed.to_json()),
         };
         let id = message.id().filter(|_| message.is_request()).cloned();
         let Ok(message) = serde_json::from_value::<ClientJsonRpcMessage>(message.into_value()) else {
             let message = "the message is not one of the protocol's".to_owned();
-            return Read_::Answer(Malformed { code: envelope::INVALID_REQUEST, message, id }.to_json());
+            return Reading::Answer(Malformed { code: envelope::INVALID_REQUEST, message, id }.to_json());
         };
         match &message {
             ClientJsonRpcMessage::Request(request) => self.opened = self.opened || opens(&request.request),
             _ if self.opened => {}
-            _ => return Read_::Nothing,
+            _ => return Reading::Nothing,
         }
-        Read_::Message(Box::new(message))
+        Reading::Message(Box::new(message))
     }
 }
 

@@ -134,14 +134,15 @@ impl Endpoint {
             parts.headers.remove(SESSION_ID);
         }
         let session = self.enter(&parts.headers, principal)?;
-        let ends = parts.method == Method::DELETE;
+        let deletes = parts.method == Method::DELETE;
         let mut response = self.streamable.answer(Request::from_parts(parts, Bytes::new())).await;
+        let deleted = deletes && response.status() == StatusCode::ACCEPTED;
         if let Some(session) = &session
-            && (ends || response.status() == StatusCode::NOT_FOUND)
+            && (deleted || response.status() == StatusCode::NOT_FOUND)
         {
             self.sessions.forget(session);
         }
-        if ends && response.status() == StatusCode::ACCEPTED {
+        if deleted {
             // Nothing is left to be done, and clients take 202 for a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
@@ -169,17 +170,17 @@ impl Endpoint {
             return Ok(());
         }
         let text = |name| message.param(name).and_then(Value::as_str);
-        let asked = match message.method() {
-            Some("tools/call") => text("name").map(|name| {
+        let refusal = match message.method() {
+            Some("tools/call") => text("name").and_then(|name| {
                 let arguments = message.param("arguments").unwrap_or(&Value::Null);
-                self.services.ask(name, arguments, principal)
+                self.services.ask(name, arguments, principal).err()
             }),
-            Some("resources/read") => text("uri").map(|uri| self.services.ask_resource(uri, principal)),
+            Some("resources/read") => text("uri").and_then(|uri| self.services.ask_resource(uri, principal).err()),
             _ => None,
         };
-        match asked {
-            Some(Err(refusal)) => Err(Box::new(forbidden(message, &refusal, &self.metadata_url(headers)))),
-            Some(Ok(())) | None => Ok(()),
+        match refusal {
+            Some(refusal) => Err(Box::new(forbidden(message, &refusal, &self.metadata_url(headers)))),
+            None => Ok(()),
         }
     }
 

@@ -49,10 +49,10 @@ impl Malformed {
 
 /// A JSON-RPC error answer. Without an id the member is left out, as MCP wants it.
 pub fn error(id: Option<&Value>, code: i32, message: &str, data: Option<Value>) -> Value {
-    let mut body = json!({ "code": code, "message": message });
-    if let Some(data) = data {
-        body["data"] = data;
-    }
+    let body = match data {
+        Some(data) => json!({ "code": code, "message": message, "data": data }),
+        None => json!({ "code": code, "message": message }),
+    };
     match id {
         Some(id) => json!({ "jsonrpc": "2.0", "id": id, "error": body }),
         None => json!({ "jsonrpc": "2.0", "error": body }),
@@ -94,7 +94,12 @@ impl Envelope {
             None => {}
         }
         match message.get("params") {
-            None | Some(Value::Object(_)) => Ok(Self { message }),
+            None => Ok(Self { message }),
+            // The SDK passes over parameters that are optional and do not parse.
+            Some(Value::Object(params)) if params.get("cursor").is_some_and(|cursor| !cursor.is_string()) => {
+                Err(malformed(INVALID_PARAMS, "`cursor` must be a string", id))
+            }
+            Some(Value::Object(_)) => Ok(Self { message }),
             Some(_) => Err(malformed(INVALID_PARAMS, "`params` must be an object", id)),
         }
     }
@@ -178,6 +183,11 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#, Err((INVALID_REQUEST, Some(1.into())))),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, Err((INVALID_REQUEST, Some(1.into())))),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, Err((INVALID_PARAMS, Some(1.into())))),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"a"}}"#, Ok(())),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":7}}"#,
+                Err((INVALID_PARAMS, Some(1.into()))),
+            ),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#, Err((INVALID_PARAMS, Some(1.into())))),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","id":2}"#, Err((INVALID_REQUEST, None))),
         ] {

@@ -27,8 +27,9 @@ impl Streamable {
     /// A service. Sessions that hear nothing for `session_idle` are closed; `ended` ends all streams.
     pub fn new(handler: Handler, session_idle: Duration, max_body_bytes: usize, ended: CancellationToken) -> Self {
         let mut sessions = LocalSessionManager::default();
-        // The SDK's idle timer also ends calls that are running, so it must be longer than any call.
-        sessions.session_config.keep_alive = Some(session_idle);
+        // The SDK's idle timer also ends calls that are running, so it must be longer than any call; and a
+        // session that idles exactly as long as it may is still to be there.
+        sessions.session_config.keep_alive = Some(session_idle + session_idle / 10);
         let sessions = Arc::new(sessions);
         let config = StreamableHttpServerConfig::default()
             .with_cancellation_token(ended)

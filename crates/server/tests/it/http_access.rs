@@ -1,0 +1,177 @@
+//! The table of `access.md`, row by row.
+
+use serde_json::json;
+
+use crate::support::{Client, NOTHING, READ, Server, WORK, WRITE, call, request};
+
+#[tokio::test]
+async fn without_a_token_the_answer_is_a_challenge() {
+    let server = Server::start().await;
+    let host = format!("localhost:{}", server.address.port());
+    let metadata = format!("resource_metadata=\"http://{host}/.well-known/oauth-protected-resource/mcp\"");
+    let list = request(1, "tools/list", json!({}));
+    let missing = server.post("", &[("host", &host)], &list).await;
+    assert_eq!(missing.status, 401);
+    assert_eq!(missing.header("www-authenticate"), Some(format!("Bearer {metadata}").as_str()));
+    let expected = format!("Bearer error=\"invalid_token\", {metadata}");
+    for token in ["nonsense", "ann;-;write:/;0"] {
+        let invalid = server.post(token, &[("host", &host)], &list).await;
+        assert_eq!(invalid.status, 401);
+        assert_eq!(invalid.header("www-authenticate"), Some(expected.as_str()));
+        assert_eq!(invalid.body, missing.body, "the body never says why");
+    }
+    for method in ["GET", "DELETE", "PUT"] {
+        let mut client = server.connect().await;
+        client.send(format!("{}\r\n", Client::head(method, "/mcp", "", &[]))).await;
+        assert_eq!(client.reply().await.status, 401, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_in_the_query_is_never_looked_at() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let body = request(1, "ping", json!({})).to_string();
+    let head = Client::head("POST", &format!("/mcp?access_token={WRITE}"), "", &[("content-type", "application/json")]);
+    client.send(format!("{head}content-length: {}\r\n\r\n{body}", body.len())).await;
+    let reply = client.reply().await;
+    assert_eq!(reply.status, 401);
+    assert!(!reply.header("www-authenticate").unwrap().contains("invalid_token"));
+}
+
+#[tokio::test]
+async fn the_public_url_names_the_server_where_there_is_one() {
+    let server = Server::with(|options| options.public_url = Some("https://notes.example.org/".to_owned())).await;
+    let host = [("host", "notes.example.org")];
+    let refused = server.post("", &host, &json!({})).await;
+    let challenge = refused.header("www-authenticate").unwrap();
+    assert_eq!(
+        challenge,
+        "Bearer resource_metadata=\"https://notes.example.org/.well-known/oauth-protected-resource/mcp\""
+    );
+    let metadata = server.connect().await.get("/.well-known/oauth-protected-resource/mcp", "", &host).await;
+    assert_eq!(metadata.json()["resource"], "https://notes.example.org/mcp");
+}
+
+#[tokio::test]
+async fn a_call_outside_the_scopes_is_403_in_both_lifecycles_and_the_session_stays() {
+    let server = Server::start().await;
+    let session = server.open(WORK).await;
+    let arguments = json!({ "path": "/private/a b.md" });
+    let sessionless = json!({ "name": "text.read", "arguments": arguments });
+    for reply in [
+        server.in_session(WORK, &session, &call(1, "text.read", arguments.clone())).await,
+        server.in_session(WORK, &session, &call(1, "text_read", arguments.clone())).await,
+        server.sessionless(WORK, "tools/call", sessionless).await,
+    ] {
+        assert_eq!(reply.status, 403, "{reply:?}");
+        assert_eq!(
+            reply.header("www-authenticate"),
+            Some(
+                "Bearer error=\"insufficient_scope\", scope=\"read:/private/a%20b.md\", \
+                 resource_metadata=\"http://localhost/.well-known/oauth-protected-resource/mcp\""
+            )
+        );
+        let body = reply.json();
+        assert_eq!(body["id"], 1);
+        assert_eq!(body["error"]["code"], -31403);
+        assert_eq!(
+            body["error"]["data"],
+            json!({ "code": "insufficient_scope", "requiredScopes": ["read:/private/a%20b.md"] })
+        );
+        assert!(body["error"]["message"].as_str().unwrap().contains("`read:/work/`"));
+    }
+    let after = server.in_session(WORK, &session, &request(2, "ping", json!({}))).await;
+    assert_eq!((after.status, after.json()["result"].clone()), (200, json!({})));
+}
+
+#[tokio::test]
+async fn writing_needs_a_write_scope_and_nothing_is_touched_without() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let create = call(1, "file.create", json!({ "path": "/a.md", "content": "x" }));
+    let refused = server.in_session(READ, &session, &create).await;
+    assert_eq!(refused.status, 403);
+    assert!(refused.header("www-authenticate").unwrap().contains("scope=\"write:/a.md\""));
+    let read = server.in_session(READ, &session, &call(2, "text.read", json!({ "path": "/a.md" }))).await.json();
+    assert_eq!(read["result"]["structuredContent"]["error"]["code"], "not_found");
+}
+
+#[tokio::test]
+async fn a_resource_outside_the_scopes_is_403_whether_it_exists_or_not() {
+    let server = Server::start().await;
+    let session = server.open(WRITE).await;
+    let create = call(1, "file.create", json!({ "path": "/private/a.md", "content": "x" }));
+    assert_eq!(server.in_session(WRITE, &session, &create).await.json()["result"]["isError"], false);
+    let session = server.open(WORK).await;
+    let mut answers = Vec::new();
+    for uri in ["list:///private", "list:///absent1"] {
+        let reply = server.in_session(WORK, &session, &request(1, "resources/read", json!({ "uri": uri }))).await;
+        assert_eq!(reply.status, 403);
+        assert_eq!(server.sessionless(WORK, "resources/read", json!({ "uri": uri })).await.status, 403);
+        answers.push(reply.body.replace("private", "absent1"));
+    }
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[tokio::test]
+async fn what_does_not_parse_is_the_tools_own_error_whoever_asks() {
+    let server = Server::start().await;
+    for token in [WRITE, READ, NOTHING] {
+        let session = server.open(token).await;
+        let reply = server.in_session(token, &session, &call(1, "file.create", json!({ "path": 7 }))).await;
+        assert_eq!(reply.status, 200, "{token}");
+        let result = &reply.json()["result"];
+        assert_eq!(result["isError"], true);
+        assert_eq!(result["structuredContent"]["error"]["code"], "invalid_argument");
+        assert_eq!(result["content"].as_array().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_invalid_params() {
+    let server = Server::start().await;
+    let session = server.open(WRITE).await;
+    let reply = server.in_session(WRITE, &session, &call(1, "file.burn", json!({}))).await;
+    assert_eq!((reply.status, reply.json()["error"]["code"].clone()), (200, json!(-32602)));
+    let reply = server.sessionless(WRITE, "tools/call", json!({ "name": "file.burn" })).await;
+    assert_eq!((reply.status, reply.json()["error"]["code"].clone()), (200, json!(-32602)));
+}
+
+#[tokio::test]
+async fn a_foreign_host_or_origin_is_refused_on_every_route() {
+    let server = Server::start().await;
+    for target in ["/mcp", "/health", "/.well-known/oauth-protected-resource", "/nothing"] {
+        for headers in
+            [[("host", "evil.example"), ("x-a", "b")], [("host", "localhost"), ("origin", "http://evil.example")]]
+        {
+            let reply = server.connect().await.get(target, WRITE, &headers).await;
+            assert_eq!(reply.status, 403, "{target} {headers:?}");
+        }
+    }
+    let own = server.connect().await.get("/health", "", &[("origin", "http://localhost:5173")]).await;
+    assert_eq!(own.status, 200);
+}
+
+#[tokio::test]
+async fn health_and_metadata_need_no_token_and_say_little() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let health = client.get("/health", "", &[]).await;
+    assert_eq!(health.json(), json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }));
+    for path in ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"] {
+        let metadata = client.get(path, "", &[("host", "127.0.0.1:9")]).await;
+        assert_eq!(
+            metadata.json(),
+            json!({
+                "resource": "http://127.0.0.1:9/mcp",
+                "resource_name": "Stile",
+                "authorization_servers": ["http://127.0.0.1:9"],
+                "scopes_supported": ["read:/"],
+                "bearer_methods_supported": ["header"],
+            })
+        );
+    }
+    assert_eq!(client.get("/", "", &[]).await.status, 404);
+    assert_eq!(client.get("/mcp/", WRITE, &[]).await.status, 404);
+}

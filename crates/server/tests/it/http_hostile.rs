@@ -1,0 +1,238 @@
+//! Clients that mean harm, or are merely broken: each gets a clear answer and nobody else notices.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::{Client, READ, Server, WRITE, request};
+
+#[tokio::test]
+async fn what_is_no_message_is_told_so_with_the_code_of_json_rpc() {
+    let server = Server::start().await;
+    let session = server.open(WRITE).await;
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{}1{}}}}}"#,
+        "[".repeat(100),
+        "]".repeat(100)
+    );
+    for (body, code) in [
+        ("", -32700),
+        ("{", -32700),
+        ("null", -32600),
+        ("\u{feff}{}", -32700),
+        (r#"{"jsonrpc":"2.0","id":1e999,"method":"ping"}"#, -32700),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping"} {}"#, -32700),
+        ("[]", -32600),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":["ping"]}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, -32602),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"text.read","name":"file.create"}}"#,
+            -32600,
+        ),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","method":"ping"}"#, -32600),
+        (deep.as_str(), -32600),
+    ] {
+        let reply = server.connect().await.post_text(WRITE, &[("mcp-session-id", &session)], body).await;
+        assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &json!(code)), "{body}");
+        assert_ne!(reply.json().get("id"), Some(&json!(null)), "{body}");
+    }
+    assert_eq!(server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status, 200);
+}
+
+#[tokio::test]
+async fn answers_that_nobody_asked_for_do_no_harm() {
+    let server = Server::start().await;
+    let session = server.open(WRITE).await;
+    for body in [
+        json!({ "jsonrpc": "2.0", "id": 1, "result": {} }),
+        json!({ "jsonrpc": "2.0", "id": "x", "result": { "anything": [1] } }),
+        json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": -1, "message": "no" } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 99 } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {} }),
+        json!({ "jsonrpc": "2.0", "method": "tools/call", "params": { "name": "file.create" } }),
+        json!({ "jsonrpc": "2.0", "method": "anything", "params": { "x": 1 } }),
+    ] {
+        let reply = server.in_session(WRITE, &session, &body).await;
+        assert_eq!(reply.status, 202, "{body} {reply:?}");
+    }
+    assert_eq!(server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status, 200);
+}
+
+#[tokio::test]
+async fn requests_that_two_parsers_may_read_differently_are_refused_and_the_connection_closed() {
+    let server = Server::start().await;
+    let body = request(1, "ping", json!({})).to_string();
+    let length = body.len();
+    let auth = format!("authorization: Bearer {READ}\r\n");
+    for head in [
+        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n{auth}content-length: {length}\r\n\r\n"),
+        format!("POST /mcp HTTP/1.1\r\n{auth}content-length: {length}\r\n\r\n"),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ntransfer-encoding: chunked\r\n\r\n"
+        ),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}transfer-encoding: chunked\r\ncontent-length: {length}\r\n\r\n"
+        ),
+        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ncontent-length: 0\r\n\r\n"),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ncontent-length: {length}\r\n\r\n"
+        ),
+        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content_length: {length}\r\n\r\n"),
+        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}Transfer_Encoding: chunked\r\n\r\n"),
+        format!("POST http://localhost/mcp HTTP/1.1\r\nhost: localhost\r\n{auth}\r\n"),
+        format!("CONNECT localhost:80 HTTP/1.1\r\nhost: localhost\r\n{auth}\r\n"),
+        format!("OPTIONS * HTTP/1.1\r\nhost: localhost\r\n{auth}\r\n"),
+        format!("GET localhost:80 HTTP/1.1\r\nhost: localhost\r\n{auth}\r\n"),
+        format!("POST /mcp HTTP/1.1\nhost: localhost\n{auth}\n"),
+        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}x: 1\r\n y: 2\r\n\r\n"),
+        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length : {length}\r\n\r\n"),
+    ] {
+        let mut client = server.connect().await;
+        client.send(format!("{head}{body}GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")).await;
+        let reply = client.reply().await;
+        assert_eq!(reply.status, 400, "{head} {reply:?}");
+        assert!(client.reply_head().await.is_none(), "a second request was answered after {head}");
+    }
+}
+
+#[tokio::test]
+async fn a_chunked_request_is_answered_and_is_the_last() {
+    let server = Server::start().await;
+    let body = crate::support::initialize("2025-11-25", "test").to_string();
+    let mut head = Client::head("POST", "/mcp", READ, &[("content-type", "application/json")]);
+    head.push_str("accept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
+    let mut client = server.connect().await;
+    client
+        .send(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", body.len()))
+        .await;
+    let reply = client.reply().await;
+    assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+    assert!(client.reply_head().await.is_none());
+}
+
+#[tokio::test]
+async fn requests_in_a_row_on_one_connection_are_all_answered() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let one = Client::post_bytes(
+        READ,
+        &[],
+        request(1, "x", json!({ "_meta": crate::support::meta() })).to_string().as_bytes(),
+    );
+    let health = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec();
+    client.send([health.clone(), one, health].concat()).await;
+    assert_eq!(client.reply().await.status, 200);
+    assert_eq!(client.reply().await.status, 400);
+    assert_eq!(client.reply().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let long = "x".repeat(20 * 1024);
+    client.send(format!("GET /health HTTP/1.1\r\nhost: localhost\r\nx: {long}\r\n\r\n")).await;
+    assert_eq!(client.reply().await.status, 431);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_announced_or_not() {
+    let server = Server::with(|options| options.max_body_bytes = 10_000).await;
+    let large = "x".repeat(300_000);
+    let announced = server.connect().await.post_text(READ, &[], &large).await;
+    assert_eq!((announced.status, announced.header("connection")), (413, Some("close")));
+    let mut client = server.connect().await;
+    let mut head = Client::head("POST", "/mcp", READ, &[("content-type", "application/json")]);
+    head.push_str("transfer-encoding: chunked\r\n\r\n");
+    client.send(format!("{head}{:x}\r\n{large}\r\n0\r\n\r\n", large.len())).await;
+    assert_eq!(client.reply().await.status, 413);
+    let fits = server.connect().await.post_text(READ, &[], &format!("{:<10000}", "7")).await;
+    assert_eq!(fits.status, 400);
+}
+
+#[tokio::test]
+async fn half_sent_heads_are_dropped_in_time_even_when_they_drip() {
+    let server = Server::with(|options| options.timeouts.head = Duration::from_millis(300)).await;
+    let mut silent = server.connect().await;
+    let mut half = server.connect().await;
+    half.send("GET /health HTTP/1.1\r\nhost: ").await;
+    let mut dripping = server.connect().await;
+    let drip = async {
+        for _ in 0..100 {
+            use tokio::io::AsyncWriteExt as _;
+            if dripping.stream_mut().write_all(b"G").await.is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("a head that drips was waited for");
+    };
+    tokio::join!(silent.closed(), half.closed(), drip);
+    let mut kept = server.connect().await;
+    assert_eq!(kept.get("/health", "", &[]).await.status, 200);
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(kept.get("/health", "", &[]).await.status, 200, "an idle connection is not a half-sent head");
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_after_a_while_and_a_busy_one_is_not() {
+    let server = Server::with(|options| options.timeouts.idle = Duration::from_millis(300)).await;
+    let mut idle = server.connect().await;
+    assert_eq!(idle.get("/health", "", &[]).await.status, 200);
+    idle.closed().await;
+    let mut busy = server.connect().await;
+    let slow = json!({ "name": "test.sleeps", "arguments": { "milliseconds": 1200 } });
+    assert_eq!(busy.sessionless(READ, "tools/call", slow).await.status, 200);
+    assert_eq!(busy.get("/health", "", &[]).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_that_stalls_or_drips_for_ever_is_given_up() {
+    let server = Server::with(|options| {
+        options.timeouts.stall = Duration::from_millis(300);
+        options.timeouts.body = Duration::from_millis(900);
+    })
+    .await;
+    let head = |length: usize| {
+        let head = Client::head("POST", "/mcp", READ, &[("content-type", "application/json")]);
+        format!("{head}content-length: {length}\r\n\r\n")
+    };
+    let mut stalled = server.connect().await;
+    stalled.send(format!("{}{{", head(100))).await;
+    let mut dripping = server.connect().await;
+    dripping.send(head(100)).await;
+    let drip = async {
+        for _ in 0..8 {
+            dripping.send(" ").await;
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        }
+        dripping.reply().await.status
+    };
+    let (stalled, dripping) = tokio::join!(stalled.reply(), drip);
+    assert_eq!((stalled.status, dripping), (408, 408));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answer_is_cut_off() {
+    let server = Server::with(|options| options.timeouts.stall = Duration::from_millis(300)).await;
+    let session = server.open(READ).await;
+    let mut client = server.connect().await;
+    let flood = crate::support::call(2, "test.floods", json!({ "bytes": 5_000_000 }));
+    for _ in 0..4 {
+        client.send(Client::post_bytes(READ, &[("mcp-session-id", &session)], flood.to_string().as_bytes())).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    // What was sent before is still there to be read, and then the connection ends early.
+    let mut whole = 0;
+    while let Some(head) = client.reply_head().await {
+        assert_eq!(head.status, 200);
+        while client.piece().await.is_some() {}
+        whole += 1;
+    }
+    assert!(whole < 4, "{whole}");
+}

@@ -1,0 +1,105 @@
+//! Bounds that clients meet without doing wrong: rate, number, time.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{BOB, PATIENCE, READ, Server, call, request};
+
+#[tokio::test]
+async fn too_many_requests_of_one_subject_are_told_when_to_come_back() {
+    let server = Server::with(|options| {
+        options.rate_per_second = 1;
+        options.rate_burst = 3;
+    })
+    .await;
+    let ping = request(1, "ping", json!({}));
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(server.post(READ, &[], &ping).await);
+    }
+    assert_eq!(statuses.iter().map(|reply| reply.status).collect::<Vec<_>>(), [400, 400, 400, 429]);
+    assert_eq!(statuses[3].header("retry-after"), Some("1"));
+    assert_eq!(server.post(BOB, &[], &ping).await.status, 400, "another subject is not held back");
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    assert_eq!(server.post(READ, &[], &ping).await.status, 400);
+}
+
+/// With delayed acknowledgements and no `TCP_NODELAY`, the second piece of each event stream waits 40 ms.
+#[tokio::test]
+async fn event_streams_on_one_connection_do_not_wait_for_acknowledgements() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let mut client = server.connect().await;
+    let mut times = Vec::new();
+    for id in 0..20 {
+        let start = Instant::now();
+        let reply = client.post(READ, &[("mcp-session-id", &session)], &request(id, "ping", json!({}))).await;
+        times.push(start.elapsed());
+        assert!(reply.header("content-type").unwrap().starts_with("text/event-stream"));
+    }
+    times.sort();
+    assert!(times[10] < Duration::from_millis(20), "{times:?}");
+}
+
+#[tokio::test]
+async fn a_full_server_lets_the_longest_waiting_go_and_keeps_the_busy() {
+    let server = Server::with(|options| options.max_connections = 8).await;
+    let session = server.open(READ).await;
+    let mut busy = server.connect().await;
+    let slow = call(1, "test.sleeps", json!({ "milliseconds": 1500 }));
+    busy.send(crate::support::Client::post_bytes(READ, &[("mcp-session-id", &session)], slow.to_string().as_bytes()))
+        .await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut half_open = Vec::new();
+    for _ in 0..40 {
+        let mut client = server.connect().await;
+        client.send("POST /mcp HTT").await;
+        half_open.push(client);
+    }
+    for _ in 0..10 {
+        let start = Instant::now();
+        assert_eq!(server.connect().await.get("/health", "", &[]).await.status, 200);
+        assert!(start.elapsed() < Duration::from_secs(1));
+    }
+    assert_eq!(busy.reply().await.json()["result"]["structuredContent"]["done"], true);
+}
+
+#[tokio::test]
+async fn many_half_sent_requests_do_not_slow_the_rest() {
+    let server = Server::start().await;
+    let mut half_open = Vec::new();
+    for _ in 0..400 {
+        let mut client = server.connect().await;
+        client.send("POST /mcp HTTP/1.1\r\nhost: localhost\r\nx").await;
+        half_open.push(client);
+    }
+    let start = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(server.connect().await.get("/health", "", &[]).await.status, 200);
+    }
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_listening_stream_ends_when_its_token_expires() {
+    let server = Server::start().await;
+    let token = "ann;-;read:/;2";
+    let session = server.open(token).await;
+    let mut stream = server.connect().await;
+    let head = crate::support::Client::head(
+        "GET",
+        "/mcp",
+        token,
+        &[("accept", "text/event-stream"), ("mcp-session-id", &session)],
+    );
+    stream.send(format!("{head}\r\n")).await;
+    assert_eq!(stream.reply_head().await.unwrap().status, 200);
+    let start = Instant::now();
+    let ended = async { while stream.piece().await.is_some() {} };
+    tokio::time::timeout(PATIENCE, ended).await.expect("the stream goes on");
+    assert!(start.elapsed() < Duration::from_secs(3));
+    // A renewed token of the same caller goes on with the session.
+    assert_eq!(server.in_session(READ, &session, &request(1, "ping", json!({}))).await.status, 200);
+    assert_eq!(server.in_session(token, &session, &request(1, "ping", json!({}))).await.status, 401);
+}

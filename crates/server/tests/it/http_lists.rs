@@ -1,0 +1,102 @@
+//! What each token is shown of the tools, word by word.
+
+use serde_json::{Value, json};
+
+use crate::support::{NOTHING, READ, Server, WRITE, initialize, real_services, request};
+use stile_server::http::ToolNames;
+
+/// Under which any list must stay: some clients put all of it before each question.
+const MOST_BYTES: usize = 24 * 1024;
+
+async fn tools(server: &Server, token: &str) -> Value {
+    let listed = server.sessionless(token, "tools/list", json!({})).await;
+    assert!(listed.body.len() < MOST_BYTES, "{}", listed.body.len());
+    assert_eq!(listed.body, server.sessionless(token, "tools/list", json!({})).await.body, "the list is stable");
+    listed.json()["result"]["tools"].clone()
+}
+
+fn names(tools: &Value) -> Vec<&str> {
+    tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap()
+}
+
+#[tokio::test]
+async fn the_tools_of_a_write_token() {
+    let server = Server::on(real_services(), |_| {}).await;
+    insta::assert_snapshot!("tools_write_dotted", pretty(&tools(&server, WRITE).await));
+}
+
+#[tokio::test]
+async fn the_tools_of_a_read_token() {
+    let server = Server::on(real_services(), |_| {}).await;
+    insta::assert_snapshot!("tools_read_dotted", pretty(&tools(&server, READ).await));
+}
+
+#[tokio::test]
+async fn without_a_scope_there_are_no_tools() {
+    let server = Server::on(real_services(), |_| {}).await;
+    assert_eq!(tools(&server, NOTHING).await, json!([]));
+}
+
+#[tokio::test]
+async fn the_two_spellings_differ_in_nothing_but_the_names() {
+    let dotted = Server::on(real_services(), |_| {}).await;
+    let underscored = Server::on(real_services(), |options| options.tool_names = ToolNames::Underscored).await;
+    for token in [WRITE, READ] {
+        let mut respelled = tools(&dotted, token).await;
+        for tool in respelled.as_array_mut().unwrap() {
+            tool["name"] = tool["name"].as_str().unwrap().replace('.', "_").into();
+        }
+        assert_eq!(respelled, tools(&underscored, token).await);
+    }
+    let tools = tools(&underscored, WRITE).await;
+    insta::assert_snapshot!(names(&tools).join("\n"), @r"
+    file_create
+    file_remove
+    text_append
+    text_insert
+    text_read
+    text_replace
+    ");
+}
+
+#[tokio::test]
+async fn every_tool_states_all_hints_and_both_flat_schemas() {
+    let server = Server::on(real_services(), |_| {}).await;
+    for tool in tools(&server, WRITE).await.as_array().unwrap() {
+        let hints = tool["annotations"].as_object().unwrap();
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+            assert!(hints[hint].is_boolean(), "{hint} of {tool}");
+        }
+        assert_eq!(hints["openWorldHint"], false);
+        let input = &tool["inputSchema"];
+        assert_eq!((&input["type"], &input["additionalProperties"]), (&json!("object"), &json!(false)), "{tool}");
+        assert!(input.get("oneOf").is_none() && input.get("anyOf").is_none());
+        assert_eq!(tool["outputSchema"]["type"], "object");
+        for word in ["\"$ref\"", "\"$schema\"", "\"format\""] {
+            assert!(!tool.to_string().contains(word), "{word} in {tool}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_refuses_dots_is_shown_underscores() {
+    let server = Server::on(real_services(), |_| {}).await;
+    let by_claim = tools(&server, "ann;Claude Desktop;read:/;3600").await;
+    assert_eq!(names(&by_claim), ["text_read"]);
+
+    let opened = server.post(READ, &[], &initialize("2025-11-25", "claude-ai")).await;
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    let listed = server.in_session(READ, &session, &request(1, "tools/list", json!({}))).await.json();
+    assert_eq!(names(&listed["result"]["tools"]), ["text_read"]);
+
+    let mut named = crate::support::meta();
+    named["io.modelcontextprotocol/clientInfo"]["name"] = "claude-ai".into();
+    let body = request(1, "tools/list", json!({ "_meta": named }));
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list")];
+    let listed = server.post(READ, &headers, &body).await.json();
+    assert_eq!(names(&listed["result"]["tools"]), ["text.read"], "outside a session only authorization counts");
+}

@@ -1,0 +1,213 @@
+//! Both lifecycles on one route, and what the protocol wants of each.
+
+use serde_json::{Value, json};
+
+use crate::support::{READ, Server, WORK, WRITE, call, initialize, meta, request};
+
+#[tokio::test]
+async fn the_handshake_agrees_on_a_version_and_says_who_answers() {
+    let server = Server::start().await;
+    for (asked, agreed) in [
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        ("2025-03-26", "2025-11-25"),
+        ("2026-07-28", "2025-11-25"),
+        ("2099-01-01", "2025-11-25"),
+    ] {
+        let reply = server.post(READ, &[], &initialize(asked, "test")).await;
+        let result = &reply.json()["result"];
+        assert_eq!(result["protocolVersion"], agreed, "{asked}");
+        assert!(reply.header("mcp-session-id").is_some());
+    }
+    let reply = server.post(READ, &[], &initialize("2025-11-25", "test")).await.json();
+    let result = &reply["result"];
+    assert_eq!(result["serverInfo"]["name"], "stile");
+    assert_eq!(result["serverInfo"]["title"], "Stile");
+    assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
+    assert!(result["serverInfo"]["icons"][0]["src"].as_str().unwrap().starts_with("data:image/svg+xml;base64,"));
+    assert_eq!(result["capabilities"], json!({ "completions": {}, "prompts": {}, "resources": {}, "tools": {} }));
+    assert!(result["instructions"].as_str().unwrap().len() <= 600);
+}
+
+#[tokio::test]
+async fn a_session_creates_reads_edits_and_collides() {
+    let server = Server::start().await;
+    let session = server.open(WRITE).await;
+    let create = call(1, "file.create", json!({ "path": "/notes/a.md", "content": "one\ntwo\n" }));
+    let created = server.in_session(WRITE, &session, &create).await.json();
+    let hash = created["result"]["structuredContent"]["hash"].clone();
+    assert_eq!(created["result"]["content"].as_array().unwrap().len(), 1);
+    assert_eq!(created["result"]["content"][0]["text"], created["result"]["structuredContent"].to_string());
+    assert_eq!(created["result"].get("resultType"), None, "an older client does not know it");
+    let edit = json!({ "path": "/notes/a.md", "hash": hash, "lines": [1, 3], "old": "two", "new": "2" });
+    let edited = server.in_session(WRITE, &session, &call(2, "text_replace", edit.clone())).await.json();
+    assert_eq!(edited["result"]["isError"], false, "{edited}");
+    let stale = server.in_session(WRITE, &session, &call(3, "text.replace", edit)).await.json();
+    assert_eq!(stale["result"]["isError"], true);
+    assert_eq!(stale["result"]["structuredContent"]["error"]["code"], "stale");
+    let listed = server.in_session(WRITE, &session, &request(4, "resources/read", json!({ "uri": "list://" }))).await;
+    let contents = &listed.json()["result"]["contents"][0];
+    assert_eq!(contents["uri"], "list://", "the uri is the one that was asked for");
+    assert_eq!(contents["mimeType"], "application/json");
+    let page: Value = serde_json::from_str(contents["text"].as_str().unwrap()).unwrap();
+    assert_eq!(page["entries"][0]["name"], "notes");
+}
+
+#[tokio::test]
+async fn without_a_session_every_request_speaks_for_itself() {
+    let server = Server::start().await;
+    let discovered = server.sessionless(READ, "server/discover", json!({})).await;
+    assert_eq!(discovered.status, 200);
+    assert_eq!(discovered.header("mcp-session-id"), None);
+    let result = &discovered.json()["result"];
+    assert_eq!(result["supportedVersions"], json!(["2025-06-18", "2025-11-25", "2026-07-28"]));
+    let create = json!({ "name": "file.create", "arguments": { "path": "/a.md", "content": "x" } });
+    let created = server.sessionless(WRITE, "tools/call", create).await;
+    assert!(created.header("content-type").unwrap().starts_with("application/json"));
+    let result = &created.json()["result"];
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result["structuredContent"]["path"], "/a.md");
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "stile");
+    for (method, params) in [
+        ("tools/list", json!({})),
+        ("prompts/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({ "uri": "list:///" })),
+    ] {
+        let reply = server.sessionless(READ, method, params).await;
+        let result = &reply.json()["result"];
+        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")), "{method} {reply:?}");
+        assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "stile", "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_id_on_a_sessionless_request_is_ignored() {
+    let server = Server::start().await;
+    let body = request(1, "tools/list", json!({ "_meta": meta() }));
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list"), ("mcp-session-id", "bogus")];
+    assert_eq!(server.post(READ, &headers, &body).await.status, 200);
+    let mut client = server.connect().await;
+    assert_eq!(client.get("/mcp", READ, &[headers[0], headers[2], ("accept", "text/event-stream")]).await.status, 405);
+    assert_eq!(client.delete(READ, &[headers[0], headers[2]]).await.status, 405);
+}
+
+#[tokio::test]
+async fn headers_that_contradict_the_message_are_refused() {
+    let server = Server::start().await;
+    let body = request(1, "tools/call", json!({ "name": "text.read", "arguments": { "path": "/a" }, "_meta": meta() }));
+    for headers in [
+        vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list"), ("mcp-name", "text.read")],
+        vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "file.create")],
+        vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")],
+        vec![("mcp-protocol-version", "2025-11-25"), ("mcp-method", "tools/call"), ("mcp-name", "text.read")],
+        vec![("mcp-method", "tools/call"), ("mcp-name", "text.read")],
+    ] {
+        let reply = server.post(READ, &headers, &body).await;
+        assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &json!(-32020)), "{headers:?}");
+    }
+}
+
+#[tokio::test]
+async fn parameters_that_do_not_fit_are_invalid_and_methods_that_are_not_are_not_found() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    for (method, params, code) in [
+        ("tools/call", json!({}), -32602),
+        ("tools/call", json!({ "name": 7 }), -32602),
+        ("tools/call", json!({ "name": "text.read", "arguments": [] }), -32602),
+        ("resources/read", json!({ "uri": {} }), -32602),
+        ("resources/read", json!({}), -32602),
+        ("prompts/get", json!({}), -32602),
+        ("prompts/get", json!({ "name": "x" }), -32602),
+        ("tools/list", json!({ "cursor": "x" }), -32602),
+        ("tools/list", json!({ "cursor": "" }), -32602),
+        ("tools/list", json!({ "cursor": 7 }), -32602),
+        ("completion/complete", json!({}), -32602),
+        ("tools/burn", json!({}), -32601),
+        ("resources/subscribe", json!({ "uri": "list:///" }), -32601),
+        ("server/discover", json!([]), -32602),
+    ] {
+        let body = request(1, method, params.clone());
+        let reply = server.in_session(READ, &session, &body).await;
+        assert_eq!(reply.json()["error"]["code"], code, "{method} {params} {reply:?}");
+        assert_eq!(reply.json()["id"], 1);
+    }
+    let unknown = server.sessionless(READ, "tools/burn", json!({})).await;
+    assert_eq!((unknown.status, &unknown.json()["error"]["code"]), (404, &json!(-32601)));
+    let misfit = server.sessionless(READ, "resources/templates/list", json!({ "cursor": 7 })).await;
+    assert_eq!(misfit.json()["error"]["code"], -32602, "{misfit:?}");
+    for method in ["logging/setLevel", "ping", "resources/subscribe", "subscriptions/listen"] {
+        let reply = server.sessionless(READ, method, json!({ "level": "info", "notifications": {} })).await;
+        assert_eq!(reply.json()["error"]["code"], -32601, "{method} {reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_declared_and_empty_is_answered_empty() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let ask = |method: &'static str, params| request(1, method, params);
+    let prompts = server.in_session(READ, &session, &ask("prompts/list", json!({}))).await.json();
+    assert_eq!(prompts["result"]["prompts"], json!([]));
+    let level = server.in_session(READ, &session, &ask("logging/setLevel", json!({ "level": "info" }))).await.json();
+    assert_eq!(level["result"], json!({}));
+    let reference = json!({ "ref": { "type": "ref/prompt", "name": "x" }, "argument": { "name": "a", "value": "" } });
+    let completed = server.in_session(READ, &session, &ask("completion/complete", reference)).await.json();
+    assert_eq!(completed["result"]["completion"]["values"], json!([]));
+}
+
+#[tokio::test]
+async fn resources_are_offered_to_those_who_may_read_them_and_missing_ones_are_told_per_lifecycle() {
+    let server = Server::start().await;
+    let listed = server.sessionless(READ, "resources/list", json!({})).await.json();
+    assert_eq!(listed["result"]["resources"][0]["uri"], "list:///");
+    let listed = server.sessionless(WORK, "resources/list", json!({})).await.json();
+    assert_eq!(listed["result"]["resources"], json!([]), "the root is not theirs");
+    let templates = server.sessionless(WORK, "resources/templates/list", json!({})).await.json();
+    assert_eq!(templates["result"]["resourceTemplates"][0]["uriTemplate"], "list://{+path}");
+
+    let session = server.open(READ).await;
+    for (uri, code) in [("list:///absent", "not_found"), ("test://nowhere", "not_found")] {
+        let read = request(1, "resources/read", json!({ "uri": uri }));
+        let legacy = server.in_session(READ, &session, &read).await.json();
+        assert_eq!(legacy["error"]["code"], -32002, "{legacy}");
+        let modern = server.sessionless(READ, "resources/read", json!({ "uri": uri })).await.json();
+        assert_eq!(modern["error"]["code"], -32602, "{modern}");
+        for error in [&legacy["error"], &modern["error"]] {
+            assert_eq!((&error["data"]["uri"], &error["data"]["code"]), (&json!(uri), &json!(code)));
+        }
+    }
+    let broken = request(1, "resources/read", json!({ "uri": "list:///a%00" }));
+    let broken = server.in_session(READ, &session, &broken).await.json();
+    assert_eq!((&broken["error"]["code"], &broken["error"]["data"]["code"]), (&json!(-32602), &json!("invalid_path")));
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_an_internal_error_and_the_server_goes_on() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    for reply in [
+        server.in_session(READ, &session, &call(1, "test.panics", json!({}))).await,
+        server.sessionless(READ, "tools/call", json!({ "name": "test.panics", "arguments": {} })).await,
+    ] {
+        let error = &reply.json()["result"]["structuredContent"]["error"];
+        assert_eq!(error["code"], "internal", "{reply:?}");
+        assert!(error["incident"].is_u64());
+        assert!(!reply.body.contains("content of a note"));
+    }
+    assert_eq!(server.in_session(READ, &session, &request(2, "ping", json!({}))).await.json()["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_client_must_accept_both_kinds_of_answer() {
+    let server = Server::start().await;
+    let body = initialize("2025-11-25", "test");
+    assert_eq!(server.post(READ, &[("accept", "application/json")], &body).await.status, 406);
+    assert_eq!(server.post(READ, &[("content-type", "text/plain")], &body).await.status, 415);
+    assert_eq!(
+        server.post(READ, &[("mcp-protocol-version", "1999-01-01")], &request(1, "ping", json!({}))).await.status,
+        400
+    );
+}

@@ -1,0 +1,153 @@
+//! Sessions: whose they are, how they end, and how many there may be.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::{BOB, READ, Server, WRITE, call, initialize, meta, request};
+
+const STREAM: (&str, &str) = ("accept", "text/event-stream");
+
+#[tokio::test]
+async fn session_ids_are_random_uuids() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let parsed = uuid::Uuid::parse_str(&session).unwrap();
+    assert_eq!(parsed.get_version_num(), 4);
+    assert_ne!(session, server.open(READ).await);
+}
+
+#[tokio::test]
+async fn an_unknown_session_is_404_for_every_method() {
+    let server = Server::start().await;
+    for session in ["bogus", "00000000-0000-4000-8000-000000000000", ""] {
+        let id = ("mcp-session-id", session);
+        let ping = server.post(READ, &[id], &request(1, "ping", json!({}))).await;
+        let initialize = server.post(READ, &[id], &initialize("2025-11-25", "test")).await;
+        let get = server.connect().await.get("/mcp", READ, &[id, STREAM]).await;
+        let delete = server.connect().await.delete(READ, &[id]).await;
+        for reply in [ping, initialize, get, delete] {
+            assert_eq!((reply.status, reply.body.as_str()), (404, "Not Found: Session not found"), "{session:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_callers_session_does_not_exist() {
+    let server = Server::start().await;
+    let session = server.open(WRITE).await;
+    let id = ("mcp-session-id", session.as_str());
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    for token in [BOB, "ann;inspector;write:/;3600"] {
+        for body in [
+            request(1, "ping", json!({})),
+            initialize("2025-11-25", "test"),
+            initialize("2026-07-28", "test"),
+            initialized.clone(),
+            // What only looks sessionless.
+            request(
+                1,
+                "initialize",
+                json!({ "protocolVersion": "2026-07-28", "capabilities": {},
+                "clientInfo": { "name": "x", "version": "1" }, "_meta": meta() }),
+            ),
+        ] {
+            for headers in [vec![id], vec![id, ("mcp-protocol-version", "2025-11-25")]] {
+                assert_eq!(server.post(token, &headers, &body).await.status, 404, "{token} {body}");
+            }
+        }
+        assert_eq!(server.connect().await.get("/mcp", token, &[id, STREAM]).await.status, 404);
+        assert_eq!(server.connect().await.delete(token, &[id]).await.status, 404);
+    }
+    let initialize = initialize("2026-07-28", "test");
+    let headers = [id, ("mcp-protocol-version", "2026-07-28")];
+    assert_eq!(server.post(BOB, &headers, &initialize).await.status, 404);
+    assert_eq!(server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status, 200);
+    assert_eq!(server.in_session("ann;-;read:/;3600", &session, &request(1, "ping", json!({}))).await.status, 200);
+}
+
+#[tokio::test]
+async fn two_session_ids_are_none() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let id = ("mcp-session-id", session.as_str());
+    assert_eq!(server.post(READ, &[id, id], &request(1, "ping", json!({}))).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_gone() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let id = ("mcp-session-id", session.as_str());
+    let deleted = server.connect().await.delete(READ, &[id]).await;
+    assert_eq!(deleted.status, 204);
+    assert_eq!(server.in_session(READ, &session, &request(1, "ping", json!({}))).await.status, 404);
+    assert_eq!(server.connect().await.delete(READ, &[id]).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_delete_that_is_refused_deletes_nothing() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let id = ("mcp-session-id", session.as_str());
+    assert_eq!(server.connect().await.delete(READ, &[id, ("mcp-protocol-version", "1999-01-01")]).await.status, 400);
+    assert_eq!(server.in_session(READ, &session, &request(1, "ping", json!({}))).await.status, 200);
+}
+
+#[tokio::test]
+async fn outside_a_session_the_older_lifecycle_is_told_to_open_one() {
+    let server = Server::start().await;
+    assert_eq!(server.post(READ, &[], &request(1, "ping", json!({}))).await.status, 400);
+    assert_eq!(server.connect().await.delete(READ, &[]).await.status, 400);
+    assert_eq!(server.connect().await.get("/mcp", READ, &[STREAM]).await.status, 400);
+}
+
+#[tokio::test]
+async fn the_idlest_session_goes_when_a_subject_has_too_many() {
+    let server = Server::with(|options| options.sessions_per_subject = 3).await;
+    let bobs = server.open(BOB).await;
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        sessions.push(server.open(READ).await);
+    }
+    let ping = request(1, "ping", json!({}));
+    assert_eq!(server.in_session(READ, &sessions[0], &ping).await.status, 200);
+    let mut stream = server.connect().await;
+    stream
+        .send(format!(
+            "GET /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {READ}\r\naccept: text/event-stream\r\nmcp-session-id: {}\r\n\r\n",
+            sessions[2]
+        ))
+        .await;
+    assert_eq!(stream.reply_head().await.unwrap().status, 200);
+    sessions.push(server.open(READ).await);
+    let mut statuses = Vec::new();
+    for session in &sessions {
+        statuses.push(server.in_session(READ, session, &ping).await.status);
+    }
+    assert_eq!(statuses, [200, 404, 200, 200]);
+    assert_eq!(server.in_session(BOB, &bobs, &ping).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_that_idles_too_long_is_gone_and_can_be_replaced() {
+    let server = Server::with(|options| options.session_idle = Duration::from_millis(300)).await;
+    let session = server.open(READ).await;
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert_eq!(server.in_session(READ, &session, &request(1, "ping", json!({}))).await.status, 404);
+    server.open(READ).await;
+}
+
+#[tokio::test]
+async fn a_second_request_under_an_id_that_is_being_answered_is_refused() {
+    let server = Server::start().await;
+    let session = server.open(READ).await;
+    let slow = call(7, "test.sleeps", json!({ "milliseconds": 600 }));
+    let (first, second) = tokio::join!(server.in_session(READ, &session, &slow), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        server.in_session(READ, &session, &request(7, "ping", json!({}))).await
+    });
+    assert_eq!(first.json()["result"]["structuredContent"]["done"], true);
+    assert_eq!((second.status, &second.json()["error"]["code"]), (400, &json!(-32600)));
+    assert_eq!(server.in_session(READ, &session, &request(7, "ping", json!({}))).await.status, 200);
+}

@@ -1,0 +1,13 @@
+//! The server as its clients meet it.
+
+#![allow(unreachable_pub, reason = "modules of one test binary share a kit")]
+
+mod http_access;
+mod http_hostile;
+mod http_limits;
+mod http_lists;
+mod http_protocol;
+mod http_sessions;
+mod http_stopping;
+mod stdio_protocol;
+mod support;

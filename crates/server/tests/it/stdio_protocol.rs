@@ -1,0 +1,192 @@
+//! MCP over a pair of pipes.
+
+use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stile_server::mcp::client_names::ToolNames;
+use stile_server::stdio::{self, MAX_LINE_BYTES};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::support::{PATIENCE, call, initialize, meta, principal, request, services};
+
+struct Pipes {
+    input: Option<PipeWriter>,
+    output: BufReader<PipeReader>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+impl Pipes {
+    fn start(scopes: &str) -> Self {
+        let (their_input, input) = std::io::pipe().unwrap();
+        let (output, their_output) = std::io::pipe().unwrap();
+        let their_output = tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
+        let caller = principal("local", None, scopes);
+        let served = tokio::spawn(stdio::serve_on(their_input, their_output, services(), caller, ToolNames::Auto));
+        Self { input: Some(input), output: BufReader::new(output), served }
+    }
+
+    fn send(&mut self, message: &Value) {
+        self.send_text(&message.to_string());
+    }
+
+    fn send_text(&mut self, text: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{text}").unwrap();
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        tokio::task::block_in_place(|| self.output.read_line(&mut line)).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line:?}"))
+    }
+
+    fn ask(&mut self, message: &Value) -> Value {
+        self.send(message);
+        self.receive()
+    }
+
+    fn open(&mut self) {
+        assert!(self.ask(&initialize("2025-11-25", "test"))["result"].is_object());
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    }
+
+    /// Ends the input and waits for the server to end; returns what else it said.
+    async fn end(mut self) -> Vec<Value> {
+        drop(self.input.take());
+        timeout(PATIENCE, self.served).await.expect("the server goes on").unwrap().unwrap();
+        self.output.lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_works_and_ends_with_its_input() {
+    let mut pipes = Pipes::start("write:/");
+    pipes.open();
+    let created = pipes.ask(&call(1, "file.create", json!({ "path": "/a.md", "content": "x" })));
+    assert_eq!(created["result"]["structuredContent"]["path"], "/a.md");
+    let tools = pipes.ask(&request(2, "tools/list", json!({})));
+    assert_eq!(tools["result"]["tools"][0]["name"], "file.create");
+    assert_eq!(pipes.end().await, Vec::<Value>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_may_speak_for_itself() {
+    let mut pipes = Pipes::start("read:/");
+    let discovered = pipes.ask(&request(1, "server/discover", json!({ "_meta": meta() })));
+    assert_eq!(discovered["result"]["supportedVersions"][2], "2026-07-28");
+    let tools = pipes.ask(&request(2, "tools/list", json!({ "_meta": meta() })));
+    assert_eq!(tools["result"]["cacheScope"], "private");
+    assert_eq!(tools["result"]["resultType"], "complete");
+    pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_outside_the_scopes_is_a_tool_error() {
+    let mut pipes = Pipes::start("read:/work/");
+    pipes.open();
+    let refused = pipes.ask(&call(1, "text.read", json!({ "path": "/private.md" })));
+    assert_eq!(refused["result"]["isError"], true);
+    assert_eq!(refused["result"]["structuredContent"]["error"]["code"], "insufficient_scope");
+    let refused = pipes.ask(&request(2, "resources/read", json!({ "uri": "list:///private" })));
+    assert_eq!(refused["error"]["code"], -32602);
+    assert_eq!(refused["error"]["data"]["code"], "insufficient_scope");
+    pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_is_no_message_is_answered_and_the_rest_goes_on() {
+    let mut pipes = Pipes::start("read:/");
+    for opened in [false, true] {
+        for (line, code, id) in [
+            ("{", -32700, Value::Null),
+            ("nonsense", -32700, Value::Null),
+            ("[]", -32600, Value::Null),
+            (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"x"}"#, -32600, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":3}"#, -32600, json!(3)),
+            (r#"{"jsonrpc":"2.0","id":"a","method":"ping","params":[]}"#, -32602, json!("a")),
+        ] {
+            pipes.send_text(line);
+            let answer = pipes.receive();
+            assert_eq!(answer["error"]["code"], code, "{line} {answer}");
+            assert_eq!(answer.get("id").cloned().unwrap_or_default(), id, "{line}");
+            assert!(answer.get("id").is_none_or(|id| !id.is_null()));
+        }
+        pipes.send_text("");
+        pipes.send_text("  \r");
+        if !opened {
+            pipes.open();
+        }
+    }
+    assert_eq!(pipes.ask(&request(9, "ping", json!({})))["id"], 9);
+    pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_or_an_answer_that_comes_first_is_passed_over() {
+    let mut pipes = Pipes::start("read:/");
+    pipes.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    pipes.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }));
+    assert_eq!(pipes.ask(&request(1, "ping", json!({})))["result"], json!({}));
+    assert_eq!(pipes.ask(&request(2, "tools/list", json!({})))["error"]["code"], -32602);
+    pipes.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } }));
+    let mut unknown = meta();
+    unknown["io.modelcontextprotocol/protocolVersion"] = "2031-01-01".into();
+    assert_eq!(pipes.ask(&request(3, "tools/list", json!({ "_meta": unknown })))["error"]["code"], -32022);
+    pipes.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } }));
+    pipes.open();
+    assert_eq!(pipes.ask(&request(4, "ping", json!({})))["result"], json!({}));
+    pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_is_too_long_is_refused_and_forgotten() {
+    let mut pipes = Pipes::start("read:/");
+    pipes.open();
+    let mut input = pipes.input.take().unwrap();
+    let writer = std::thread::spawn(move || {
+        let piece = vec![b'x'; 1024 * 1024];
+        for _ in 0..(2 * MAX_LINE_BYTES / piece.len()) {
+            input.write_all(&piece).unwrap();
+        }
+        writeln!(input).unwrap();
+        writeln!(input, "{}", request(1, "ping", json!({}))).unwrap();
+        input
+    });
+    let refused = pipes.receive();
+    assert_eq!(refused["error"]["code"], -32600);
+    assert_eq!(refused.get("id"), None);
+    assert_eq!(pipes.receive()["id"], 1);
+    pipes.input = Some(writer.join().unwrap());
+    pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_is_answered_and_the_rest_goes_on() {
+    let mut pipes = Pipes::start("read:/");
+    pipes.open();
+    let answer = pipes.ask(&call(1, "test.panics", json!({})));
+    assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "internal");
+    assert_eq!(pipes.ask(&request(2, "ping", json!({})))["id"], 2);
+    pipes.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_run_when_the_input_ends_are_answered() {
+    let mut pipes = Pipes::start("write:/");
+    pipes.open();
+    pipes.send(&call(1, "test.sleeps", json!({ "milliseconds": 400 })));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    pipes.send(&call(2, "file.create", json!({ "path": "/a.md", "content": "x" })));
+    let mut answered: Vec<i64> = pipes.end().await.iter().map(|answer| answer["id"].as_i64().unwrap()).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_that_ends_at_once_is_no_failure() {
+    let pipes = Pipes::start("read:/");
+    assert_eq!(pipes.end().await, Vec::<Value>::new());
+}

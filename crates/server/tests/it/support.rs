@@ -1,0 +1,433 @@
+//! A server in this process, tokens that say what they are, tools that misbehave, and a client that can send
+//! any bytes at all.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Gate, Permit, Principal, Read};
+use stile_domain::scope::Scopes;
+use stile_server::auth::{Rejected, Verified, Verifier};
+use stile_server::http::{self, HttpOptions};
+use stile_store::journal::Journal;
+use stile_store::space::Space;
+use stile_tools::calls::Services;
+use stile_tools::registry;
+use stile_tools::tool::{Declared, Output, Tool};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Longer than anything here may take, on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What calls are made on: an empty space, and the real tools with the misbehaving ones.
+pub fn services() -> Services {
+    let tools =
+        [registry::TOOLS, &[Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()]].concat();
+    Services { space: Space::in_memory(), journal: Arc::new(Journal {}), tools: Box::leak(tools.into_boxed_slice()) }
+}
+
+/// The same, with the real tools only.
+pub fn real_services() -> Services {
+    Services { tools: registry::TOOLS, ..services() }
+}
+
+/// A caller with `scopes`.
+pub fn principal(subject: &str, client: Option<&str>, scopes: &str) -> Principal {
+    Principal::assert_verified(subject, Some("t1"), client, Scopes::parse_claim(scopes).unwrap())
+}
+
+/// Tokens that say what they are: `subject;client;scopes;seconds`, with `_` for spaces in the scopes and `-`
+/// for no client.
+pub struct Plain {
+    start: SystemTime,
+}
+
+impl Verifier for Plain {
+    fn verify(&self, token: &str) -> Result<Verified, Rejected> {
+        let parts: Vec<&str> = token.split(';').collect();
+        let [subject, client, scopes, seconds] = parts[..] else { return Err(Rejected("not of the test")) };
+        let expires = self.start + Duration::from_millis((seconds.parse::<f64>().unwrap() * 1000.0) as u64);
+        if expires <= SystemTime::now() {
+            return Err(Rejected("expired"));
+        }
+        let client = Some(client).filter(|client| *client != "-");
+        Ok(Verified { principal: principal(subject, client, &scopes.replace('_', " ")), expires })
+    }
+}
+
+pub const WRITE: &str = "ann;-;write:/;3600";
+pub const READ: &str = "ann;-;read:/;3600";
+pub const WORK: &str = "ann;-;read:/work/;3600";
+pub const NOTHING: &str = "ann;-;;3600";
+pub const BOB: &str = "bob;-;write:/;3600";
+
+pub struct Server {
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    served: JoinHandle<std::io::Result<()>>,
+}
+
+impl Server {
+    pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub async fn with(change: impl FnOnce(&mut HttpOptions)) -> Self {
+        Self::on(services(), change).await
+    }
+
+    pub async fn on(services: Services, change: impl FnOnce(&mut HttpOptions)) -> Self {
+        let mut options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
+        change(&mut options);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (listening, address) = oneshot::channel();
+        let verifier = Arc::new(Plain { start: SystemTime::now() });
+        let served = tokio::spawn(http::serve(
+            options,
+            services,
+            verifier,
+            async move {
+                let _ = stopped.await;
+            },
+            move |address| listening.send(address).unwrap(),
+        ));
+        Self { address: address.await.unwrap(), stop: Some(stop), served }
+    }
+
+    pub async fn connect(&self) -> Client {
+        Client::new(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// Tells the server to stop, without waiting for it.
+    pub fn tell_to_stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    /// Waits until it has stopped.
+    pub async fn stopped(self) {
+        timeout(PATIENCE, self.served).await.unwrap().unwrap().unwrap();
+    }
+
+    /// Sends one message on a connection of its own.
+    pub async fn post(&self, token: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
+        self.connect().await.post(token, headers, body).await
+    }
+
+    /// Opens a session and returns its id.
+    pub async fn open(&self, token: &str) -> String {
+        let reply = self.post(token, &[], &initialize("2025-11-25", "test")).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let session = reply.header("mcp-session-id").unwrap().to_owned();
+        let done = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+        assert_eq!(self.post(token, &[("mcp-session-id", &session)], &done).await.status, 202);
+        session
+    }
+
+    /// A request of a session.
+    pub async fn in_session(&self, token: &str, session: &str, body: &Value) -> Reply {
+        self.post(token, &[("mcp-session-id", session)], body).await
+    }
+
+    /// A request outside any session.
+    pub async fn sessionless(&self, token: &str, method: &str, params: Value) -> Reply {
+        let mut client = self.connect().await;
+        client.sessionless(token, method, params).await
+    }
+}
+
+pub fn initialize(version: &str, client: &str) -> Value {
+    request(
+        0,
+        "initialize",
+        json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": client, "version": "1" } }),
+    )
+}
+
+pub fn request(id: i64, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+pub fn call(id: i64, tool: &str, arguments: Value) -> Value {
+    request(id, "tools/call", json!({ "name": tool, "arguments": arguments }))
+}
+
+/// What every request of the sessionless lifecycle carries.
+pub fn meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+/// One connection.
+pub struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+/// One answer.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Reply {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The message: the body itself, or the last event of a stream.
+    pub fn json(&self) -> Value {
+        let is_stream = self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let data = self
+            .body
+            .lines()
+            .filter_map(|line| line.strip_prefix("data:"))
+            .map(str::trim)
+            .rfind(|data| !data.is_empty());
+        let text = if is_stream { data.unwrap_or_else(|| panic!("no event in {self:?}")) } else { &self.body };
+        serde_json::from_str(text).unwrap_or_else(|_| panic!("no JSON in {self:?}"))
+    }
+}
+
+impl Client {
+    pub fn new(stream: TcpStream) -> Self {
+        Self { stream: BufReader::new(stream) }
+    }
+
+    pub fn stream_mut(&mut self) -> &mut TcpStream {
+        self.stream.get_mut()
+    }
+
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.get_mut().write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    pub fn head(method: &str, target: &str, token: &str, headers: &[(&str, &str)]) -> String {
+        let mut head = format!("{method} {target} HTTP/1.1\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            head.push_str("host: localhost\r\n");
+        }
+        if !token.is_empty() {
+            head.push_str(&format!("authorization: Bearer {token}\r\n"));
+        }
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head
+    }
+
+    pub fn post_bytes(token: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+        let mut head = Self::head("POST", "/mcp", token, headers);
+        for (name, value) in [("accept", "application/json, text/event-stream"), ("content-type", "application/json")] {
+            if !headers.iter().any(|(found, _)| *found == name) {
+                head.push_str(&format!("{name}: {value}\r\n"));
+            }
+        }
+        [head.as_bytes(), format!("content-length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
+    }
+
+    pub async fn post(&mut self, token: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
+        self.post_text(token, headers, &body.to_string()).await
+    }
+
+    pub async fn post_text(&mut self, token: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        self.send(Self::post_bytes(token, headers, body.as_bytes())).await;
+        self.reply().await
+    }
+
+    pub async fn sessionless(&mut self, token: &str, method: &str, mut params: Value) -> Reply {
+        params["_meta"] = meta();
+        let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str).map(str::to_owned);
+        let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
+        if let Some(name) = &name {
+            headers.push(("mcp-name", name));
+        }
+        self.post(token, &headers, &request(1, method, params)).await
+    }
+
+    pub async fn get(&mut self, target: &str, token: &str, headers: &[(&str, &str)]) -> Reply {
+        self.send(format!("{}\r\n", Self::head("GET", target, token, headers))).await;
+        self.reply().await
+    }
+
+    pub async fn delete(&mut self, token: &str, headers: &[(&str, &str)]) -> Reply {
+        self.send(format!("{}\r\n", Self::head("DELETE", "/mcp", token, headers))).await;
+        self.reply().await
+    }
+
+    pub async fn reply(&mut self) -> Reply {
+        timeout(PATIENCE, async {
+            let mut reply = self.reply_head().await.expect("the connection was closed");
+            if let Some(length) = reply.header("content-length").and_then(|length| length.parse().ok()) {
+                let mut body = vec![0; length];
+                self.stream.read_exact(&mut body).await.unwrap();
+                reply.body = String::from_utf8(body).unwrap();
+            } else if reply.header("transfer-encoding") == Some("chunked") {
+                while let Some(piece) = self.piece().await {
+                    reply.body.push_str(&piece);
+                }
+            }
+            reply
+        })
+        .await
+        .expect("no reply in time")
+    }
+
+    /// The head of an answer whose body is not awaited; `None` if the connection was closed instead.
+    pub async fn reply_head(&mut self) -> Option<Reply> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line).await.ok()? == 0 {
+            return None;
+        }
+        let status = line.split(' ').nth(1)?.parse().ok()?;
+        let mut headers = Vec::new();
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).await.ok()?;
+            match line.trim_end().split_once(':') {
+                Some((name, value)) => headers.push((name.to_lowercase(), value.trim().to_owned())),
+                None => return Some(Reply { status, headers, body: String::new() }),
+            }
+        }
+    }
+
+    /// One chunk of a chunked body; `None` at its end, or where the connection was cut.
+    pub async fn piece(&mut self) -> Option<String> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).await.ok()?;
+        let length = usize::from_str_radix(line.trim(), 16).ok()?;
+        let mut piece = vec![0; length + 2];
+        self.stream.read_exact(&mut piece).await.ok()?;
+        piece.truncate(length);
+        (length > 0).then(|| String::from_utf8(piece).unwrap())
+    }
+
+    /// Waits until the server has closed the connection, whatever it sends before.
+    pub async fn closed(&mut self) {
+        let mut rest = Vec::new();
+        let _ = timeout(PATIENCE, self.stream.read_to_end(&mut rest)).await.expect("the connection stays open");
+    }
+}
+
+/// A tool whose handler panics, with something in the message that nobody may see.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Panics {}
+
+/// A tool that takes its time.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sleeps {
+    milliseconds: u64,
+}
+
+/// A tool with a long answer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Floods {
+    bytes: usize,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Flood {
+    flood: String,
+}
+
+impl Output for Flood {
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (None, None)
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Done {
+    done: bool,
+}
+
+impl Output for Done {
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (None, None)
+    }
+}
+
+fn root() -> &'static SpacePath {
+    static ROOT: std::sync::LazyLock<SpacePath> = std::sync::LazyLock::new(SpacePath::root);
+    &ROOT
+}
+
+impl Tool for Panics {
+    const NAME: &'static str = "test.panics";
+    const TITLE: &'static str = "Panic";
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Permits = Permit<Read>;
+    type Output = Done;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+        gate.permit(root())
+    }
+
+    async fn run(self, _: Permit<Read>, _: &Space) -> Result<Done, Refusal> {
+        panic!("the content of a note")
+    }
+
+    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
+        (root(), None)
+    }
+}
+
+impl Tool for Sleeps {
+    const NAME: &'static str = "test.sleeps";
+    const TITLE: &'static str = "Sleep";
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Permits = Permit<Read>;
+    type Output = Done;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+        gate.permit(root())
+    }
+
+    async fn run(self, _: Permit<Read>, _: &Space) -> Result<Done, Refusal> {
+        tokio::time::sleep(Duration::from_millis(self.milliseconds)).await;
+        Ok(Done { done: true })
+    }
+
+    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
+        (root(), None)
+    }
+}
+
+impl Tool for Floods {
+    const NAME: &'static str = "test.floods";
+    const TITLE: &'static str = "Flood";
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Permits = Permit<Read>;
+    type Output = Flood;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+        gate.permit(root())
+    }
+
+    async fn run(self, _: Permit<Read>, _: &Space) -> Result<Flood, Refusal> {
+        Ok(Flood { flood: "x".repeat(self.bytes) })
+    }
+
+    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
+        (root(), None)
+    }
+}
