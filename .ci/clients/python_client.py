@@ -286,7 +286,8 @@ async def check_reader(steps, reader, schemas, folder, answers):
                     await reader.call_tool(spelling, change)
                 except MCPError as error:
                     equal("the JSON-RPC code", error.code, FORBIDDEN)
-                    expect("insufficient_scope" in error.message, f"the message is {error.message!r}")
+                    equal("data.code", error.data and error.data.get("code"), "insufficient_scope")
+                    expect("write:" in error.message, f"the scope that is needed is not named: {error.message!r}")
                 else:
                     raise Failed("text.append was allowed")
                 status, challenge = answers[-1]

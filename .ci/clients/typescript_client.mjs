@@ -218,7 +218,8 @@ async function checkReader(label, client, schemas, folder, answers) {
       expect(error && !(error instanceof Failed), `text.append was not refused by HTTP: ${error}`);
       const { status, challenge, body } = answers.at(-1);
       equal('the HTTP status', status, 403);
-      equal('the JSON-RPC code', JSON.parse(body).error?.code, -31403);
+      const said = JSON.parse(body).error;
+      equal('the code and data.code', [said?.code, said?.data?.code], [-31403, 'insufficient_scope']);
       for (const part of ['Bearer', 'error="insufficient_scope"', 'scope=', 'resource_metadata=']) {
         expect(challenge.includes(part), `WWW-Authenticate lacks ${part}: ${challenge}`);
       }

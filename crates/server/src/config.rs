@@ -56,12 +56,12 @@ settings! {
     root: PathBuf = Positional "ROOT", Fallback::Text("~/stile"), path;
     /// Accept connections on this address and port.
     listen: SocketAddr = Flag "ADDR:PORT", Fallback::Text("127.0.0.1:9999"), address;
-    /// Call the server by this origin in challenges and metadata, as in https://notes.example.org;
+    /// Call the server by this origin in challenges and metadata, as in `https://notes.example.org`;
     /// left out, the request's own Host is used.
     public_url: Option<String> = Flag "URL", Fallback::Text(""), origin;
     /// Accept these names in the Host header besides localhost and the address listened on.
     allowed_hosts: Vec<String> = Flag "HOST,…", Fallback::Text(""), list;
-    /// Accept requests from web pages of these origins, as in https://app.example.org.
+    /// Accept requests from web pages of these origins, as in `https://app.example.org`.
     allowed_origins: Vec<String> = Flag "ORIGIN,…", Fallback::Text(""), list;
     /// Refuse a request with a longer body.
     max_body_bytes: usize = Flag "BYTES", Fallback::Text("4MiB"), bytes;

@@ -438,6 +438,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a child process is told so by a variable")]
     fn acknowledged_lines_survive_a_kill() {
         const CHILD: &str = "STILE_TEST_JOURNAL";
         if let Some(folder) = std::env::var_os(CHILD) {
@@ -530,6 +531,7 @@ mod tests {
     /// A file system of one megabyte, in a namespace of its own; nothing to see where that is not allowed.
     #[cfg(target_os = "linux")]
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a child process is told so by a variable")]
     fn ready_fails_before_the_disk_is_full() {
         const CHILD: &str = "STILE_TEST_JOURNAL_SMALL_DISK";
         if let Some(folder) = std::env::var_os(CHILD) {

@@ -25,19 +25,18 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let (state, services) = start::open(resolved)?;
     let (key, tokens) = (Key::open(&state)?, Arc::new(Tokens::open(&state)?));
     let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
-    // The token is minted before anything is served, so that an error ends the command.
-    let token = if io::stdout().is_terminal() {
-        let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
-        let order = Order { subject: local_user(environment), scopes, client: None, life: SHOWN_LIFE };
-        Some(mint(&key, &tokens, &order, SystemTime::now())?.token)
-    } else {
-        None
-    };
     let announce = |address: SocketAddr| {
         let _ = writeln!(io::stderr(), "listening on http://{address}");
-        let _ = match token {
-            Some(token) => io::stdout().write_all(welcome(resolved, address, &token).as_bytes()),
-            None => writeln!(io::stderr(), "mint a token with: {}", mint_command(resolved)),
+        if !io::stdout().is_terminal() {
+            let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(resolved));
+            return;
+        }
+        // Only now, so that a server that cannot listen leaves no token behind.
+        let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
+        let order = Order { subject: local_user(environment), scopes, client: None, life: SHOWN_LIFE };
+        let _ = match mint(&key, &tokens, &order, SystemTime::now()) {
+            Ok(minted) => io::stdout().write_all(welcome(resolved, address, &minted.token).as_bytes()),
+            Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),
         };
     };
     let journal = Arc::clone(&services.journal);

@@ -169,15 +169,18 @@ fn resolve(path: &Path) -> Result<PathBuf, StateError> {
         match ancestor.canonicalize() {
             Ok(mut real) => {
                 let rest = absolute.strip_prefix(ancestor).unwrap_or(Path::new(""));
+                let mut turned_back = false;
                 for part in rest.components() {
-                    // Nothing is there yet that `..` could lead out of but what was just added.
+                    // What is not there yet is no link, so `..` leads back to where it was added.
                     if part == std::path::Component::ParentDir {
+                        turned_back = true;
                         real.pop();
                     } else {
                         real.push(part);
                     }
                 }
-                return Ok(real);
+                // Beside what is not there may be something that is.
+                return if turned_back { resolve(&real) } else { Ok(real) };
             }
             // A link that leads nowhere would be followed when the folder is made, to who knows where.
             Err(error) if error.kind() != io::ErrorKind::NotFound || ancestor.symlink_metadata().is_ok() => {
@@ -279,6 +282,7 @@ mod tests {
         std::os::unix::fs::symlink(at("space/nowhere"), at("dangling")).unwrap();
         assert!(check_apart(&at("space"), &at("link/state")).is_err());
         assert!(check_apart(&at("space"), &at("dangling")).is_err());
+        assert!(check_apart(&at("space"), &at("missing/../link/state")).is_err());
         assert!(check_apart(&at("link"), &at("space")).is_err());
     }
 }
