@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{NOTHING, READ, Server, WRITE, initialize, real_services, request};
-use stile_server::http::ToolNames;
+use crate::support::{Ground, NOTHING, READ, Server, WRITE, initialize, request};
+use stile_server::config::ToolNames;
 
 /// Under which any list must stay: some clients put all of it before each question.
 const MOST_BYTES: usize = 24 * 1024;
@@ -25,26 +25,26 @@ fn pretty(value: &Value) -> String {
 
 #[tokio::test]
 async fn the_tools_of_a_write_token() {
-    let server = Server::on(real_services(), |_| {}).await;
+    let server = Server::on(Ground::real(), |_| {}).await;
     insta::assert_snapshot!("tools_write_dotted", pretty(&tools(&server, WRITE).await));
 }
 
 #[tokio::test]
 async fn the_tools_of_a_read_token() {
-    let server = Server::on(real_services(), |_| {}).await;
+    let server = Server::on(Ground::real(), |_| {}).await;
     insta::assert_snapshot!("tools_read_dotted", pretty(&tools(&server, READ).await));
 }
 
 #[tokio::test]
 async fn without_a_scope_there_are_no_tools() {
-    let server = Server::on(real_services(), |_| {}).await;
+    let server = Server::on(Ground::real(), |_| {}).await;
     assert_eq!(tools(&server, NOTHING).await, json!([]));
 }
 
 #[tokio::test]
 async fn the_two_spellings_differ_in_nothing_but_the_names() {
-    let dotted = Server::on(real_services(), |_| {}).await;
-    let underscored = Server::on(real_services(), |options| options.tool_names = ToolNames::Underscored).await;
+    let dotted = Server::on(Ground::real(), |_| {}).await;
+    let underscored = Server::on(Ground::real(), |options| options.tool_names = ToolNames::Underscored).await;
     for token in [WRITE, READ] {
         let mut respelled = tools(&dotted, token).await;
         for tool in respelled.as_array_mut().unwrap() {
@@ -65,7 +65,7 @@ async fn the_two_spellings_differ_in_nothing_but_the_names() {
 
 #[tokio::test]
 async fn every_tool_states_all_hints_and_both_flat_schemas() {
-    let server = Server::on(real_services(), |_| {}).await;
+    let server = Server::on(Ground::real(), |_| {}).await;
     for tool in tools(&server, WRITE).await.as_array().unwrap() {
         let hints = tool["annotations"].as_object().unwrap();
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
@@ -84,7 +84,7 @@ async fn every_tool_states_all_hints_and_both_flat_schemas() {
 
 #[tokio::test]
 async fn a_client_that_refuses_dots_is_shown_underscores() {
-    let server = Server::on(real_services(), |_| {}).await;
+    let server = Server::on(Ground::real(), |_| {}).await;
     let by_claim = tools(&server, "ann;Claude Desktop;read:/;3600").await;
     assert_eq!(names(&by_claim), ["text_read"]);
 

@@ -1,6 +1,12 @@
 //! The server as its clients meet it.
 
 #![allow(unreachable_pub, reason = "modules of one test binary share a kit")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
 
 mod http_access;
 mod http_hostile;

@@ -1,20 +1,22 @@
 //! MCP over a pair of pipes.
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stile_server::mcp::client_names::ToolNames;
+use stile_server::config::ToolNames;
 use stile_server::stdio::{self, MAX_LINE_BYTES};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::support::{PATIENCE, call, initialize, meta, principal, request, services};
+use crate::support::{Ground, PATIENCE, call, initialize, meta, principal, request};
 
 struct Pipes {
     input: Option<PipeWriter>,
     output: BufReader<PipeReader>,
     served: JoinHandle<std::io::Result<()>>,
+    _ground: Ground,
 }
 
 impl Pipes {
@@ -22,9 +24,11 @@ impl Pipes {
         let (their_input, input) = std::io::pipe().unwrap();
         let (output, their_output) = std::io::pipe().unwrap();
         let their_output = tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
+        let ground = Ground::new();
+        let services = ground.services.clone();
         let caller = principal("local", None, scopes);
-        let served = tokio::spawn(stdio::serve_on(their_input, their_output, services(), caller, ToolNames::Auto));
-        Self { input: Some(input), output: BufReader::new(output), served }
+        let served = tokio::spawn(stdio::serve_on(their_input, their_output, services, caller, ToolNames::Auto));
+        Self { input: Some(input), output: BufReader::new(output), served, _ground: ground }
     }
 
     fn send(&mut self, message: &Value) {
@@ -189,4 +193,36 @@ async fn calls_that_run_when_the_input_ends_are_answered() {
 async fn an_input_that_ends_at_once_is_no_failure() {
     let pipes = Pipes::start("read:/");
     assert_eq!(pipes.end().await, Vec::<Value>::new());
+}
+
+/// The parent goes away without a word, and somebody else still holds the other end of the input.
+#[test]
+fn the_process_ends_when_its_parent_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("space");
+    stile_store::state::make_space(&root).unwrap();
+    let mut parent = Command::new("sh")
+        .args(["-c", "exec 3<&0; \"$0\" stdio \"$1\" --state \"$2\" <&3 & wait", env!("CARGO_BIN_EXE_stile")])
+        .args([&root, &folder.path().join("state")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = parent.stdin.take().unwrap();
+    let mut output = BufReader::new(parent.stdout.take().unwrap());
+    writeln!(input, "{}", request(1, "ping", json!({}))).unwrap();
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert!(line.contains("\"id\":1"), "{line}");
+
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // The process was the last that could write here.
+        let _ = ended.send(output.read_line(&mut String::new()).unwrap());
+    });
+    assert_eq!(end.recv_timeout(PATIENCE), Ok(0), "the process outlives its parent");
+    drop(input);
 }

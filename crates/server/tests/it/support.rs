@@ -10,16 +10,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
+use stile_domain::limits::Limits;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Principal, Read};
 use stile_domain::scope::Scopes;
 use stile_server::auth::{Rejected, Verified, Verifier};
 use stile_server::http::{self, HttpOptions};
 use stile_store::journal::Journal;
-use stile_store::space::Space;
+use stile_store::space::{Space, SpaceOptions};
+use stile_store::state::StateDir;
 use stile_tools::calls::Services;
 use stile_tools::registry;
 use stile_tools::tool::{Declared, Output, Tool};
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -29,16 +32,35 @@ use tokio::time::timeout;
 /// Longer than anything here may take, on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What calls are made on: an empty space, and the real tools with the misbehaving ones.
-pub fn services() -> Services {
-    let tools =
-        [registry::TOOLS, &[Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()]].concat();
-    Services { space: Space::in_memory(), journal: Arc::new(Journal {}), tools: Box::leak(tools.into_boxed_slice()) }
+/// An empty space, a journal, and the folder that holds them and goes with them.
+pub struct Ground {
+    pub services: Services,
+    _folder: TempDir,
 }
 
-/// The same, with the real tools only.
-pub fn real_services() -> Services {
-    Services { tools: registry::TOOLS, ..services() }
+impl Ground {
+    /// With the real tools and the misbehaving ones.
+    pub fn new() -> Self {
+        let misbehaving = [Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()];
+        Self::with_tools(Box::leak([registry::TOOLS, &misbehaving].concat().into_boxed_slice()))
+    }
+
+    /// With the real tools only.
+    pub fn real() -> Self {
+        Self::with_tools(registry::TOOLS)
+    }
+
+    fn with_tools(tools: &'static [Declared]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("space");
+        stile_store::state::make_space(&root).unwrap();
+        let state = StateDir::open(&folder.path().join("state")).unwrap();
+        let options =
+            SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(10), events: Arc::new(|_| {}) };
+        let (space, _) = Space::open_ambient(&root, options).unwrap();
+        let journal = Arc::new(Journal::open(&state).unwrap());
+        Self { services: Services { space, journal, tools }, _folder: folder }
+    }
 }
 
 /// A caller with `scopes`.
@@ -75,6 +97,7 @@ pub struct Server {
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     served: JoinHandle<std::io::Result<()>>,
+    _ground: TempDir,
 }
 
 impl Server {
@@ -83,10 +106,10 @@ impl Server {
     }
 
     pub async fn with(change: impl FnOnce(&mut HttpOptions)) -> Self {
-        Self::on(services(), change).await
+        Self::on(Ground::new(), change).await
     }
 
-    pub async fn on(services: Services, change: impl FnOnce(&mut HttpOptions)) -> Self {
+    pub async fn on(ground: Ground, change: impl FnOnce(&mut HttpOptions)) -> Self {
         let mut options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
         change(&mut options);
         let (stop, stopped) = oneshot::channel::<()>();
@@ -94,14 +117,14 @@ impl Server {
         let verifier = Arc::new(Plain { start: SystemTime::now() });
         let served = tokio::spawn(http::serve(
             options,
-            services,
+            ground.services,
             verifier,
             async move {
                 let _ = stopped.await;
             },
             move |address| listening.send(address).unwrap(),
         ));
-        Self { address: address.await.unwrap(), stop: Some(stop), served }
+        Self { address: address.await.unwrap(), stop: Some(stop), served, _ground: ground._folder }
     }
 
     pub async fn connect(&self) -> Client {
