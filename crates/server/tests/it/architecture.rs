@@ -60,7 +60,9 @@ fn every_crate_and_every_module_of_it_is_on_the_page() {
         if name == "testkit" {
             continue;
         }
-        for module in lib.lines().filter_map(|line| line.strip_prefix("pub mod ")).map(|line| line.trim_end_matches(';')) {
+        for module in
+            lib.lines().filter_map(|line| line.strip_prefix("pub mod ")).map(|line| line.trim_end_matches(';'))
+        {
             assert!(page.contains(module), "{name}::{module} is not mentioned");
         }
     }

@@ -8,6 +8,7 @@
     reason = "a helper of a test fails the test"
 )]
 
+mod architecture;
 mod http_access;
 mod http_hostile;
 mod http_limits;
