@@ -30,7 +30,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Longer than anything here may take, on a slow machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An empty space, a journal, and the folder that holds them and goes with them.
 pub struct Ground {

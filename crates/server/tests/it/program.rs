@@ -1,0 +1,315 @@
+//! The program itself, as a person and their agents use it: every tool against every kind of caller, the day
+//! that the README promises, and the search for what must never be given away.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use stile_domain::hash::ContentHash;
+use stile_domain::journal::Line;
+use stile_domain::scope::Scopes;
+use stile_server::auth::{Order, mint};
+use stile_store::state::{Key, StateDir, Tokens};
+use stile_testkit::client::{Caller as _, Http, Reply};
+use stile_testkit::leaks::Canaries;
+use stile_testkit::process::{Rig, Server};
+use stile_tools::registry::TOOLS;
+
+const NOTE: &str = "canary-of-the-body 5b1c\nsecond line\n";
+
+struct Stage {
+    _folder: tempfile::TempDir,
+    rig: Rig,
+    server: Server,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
+        std::fs::create_dir(rig.root.join("notes")).unwrap();
+        std::fs::write(rig.root.join("notes/a.md"), NOTE).unwrap();
+        let server = rig.serve(&["--log", "trace"]);
+        Self { _folder: folder, rig, server }
+    }
+
+    fn client(&self, scopes: &[&str]) -> Http {
+        self.server.client(&self.rig.token(scopes, &[]))
+    }
+
+    fn state(&self) -> StateDir {
+        StateDir::open(&self.rig.state).unwrap()
+    }
+}
+
+/// A call of each tool on `/notes/a.md` that succeeds for a caller who may make it. A tool without a row here
+/// fails the test.
+fn sample(tool: &str) -> Value {
+    let hash = ContentHash::of(NOTE.as_bytes());
+    match tool {
+        "file.create" => json!({ "path": "/notes/new.md", "content": "new" }),
+        "file.remove" => json!({ "path": "/notes/a.md", "hash": hash }),
+        "text.read" => json!({ "path": "/notes/a.md" }),
+        "text.replace" => {
+            json!({ "path": "/notes/a.md", "hash": hash, "lines": [1, 0], "old": "second line", "new": "x" })
+        }
+        "text.insert" => {
+            json!({ "path": "/notes/a.md", "hash": hash, "line": 2, "anchor": "second line", "content": "x" })
+        }
+        "text.append" => json!({ "path": "/notes/a.md", "hash": hash, "content": "x" }),
+        unknown => panic!("{unknown} has no row in the table of callers"),
+    }
+}
+
+/// Every file of the space that is not ours, by name.
+fn contents(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.file_name().unwrap().to_string_lossy().starts_with(".stile-") {
+                found.insert(path.to_string_lossy().into_owned(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn call(client: &mut Http, tool: &str) -> Reply {
+    client.post("tools/call", json!({ "name": tool, "arguments": sample(tool) })).unwrap()
+}
+
+#[test]
+fn every_tool_is_closed_to_every_caller_but_the_right_one() {
+    let stage = Stage::new();
+    let before = contents(&stage.rig.root);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let foreign = Rig { state: elsewhere.path().join("state"), ..stage.rig.clone() }.token(&["write:/"], &[]);
+    let (key, tokens) = (Key::open(&stage.state()).unwrap(), Tokens::open(&stage.state()).unwrap());
+    let order = Order {
+        subject: "ann".to_owned(),
+        scopes: Scopes::from_claim("write:/"),
+        client: None,
+        life: Duration::from_secs(60),
+    };
+    let expired = mint(&key, &tokens, &order, SystemTime::now() - Duration::from_secs(120)).unwrap().token;
+    let revoked = stage.rig.token(&["write:/"], &[]);
+
+    for tool in TOOLS {
+        let writes = !tool.read_only;
+        // Revocation strikes in the middle of a conversation.
+        let mid_session = stage.rig.token(&["write:/elsewhere/"], &[]);
+        let mut talking = stage.server.client(&mid_session);
+        assert_eq!(call(&mut talking, tool.name).status, 403, "{}", tool.name);
+        revoke(&stage, &mid_session);
+        assert_eq!(call(&mut talking, tool.name).status, 401, "{} after revocation", tool.name);
+
+        let scoped = |scope: &str| stage.rig.token(&[scope], &[]);
+        for (caller, token, status) in [
+            ("no token", String::new(), 401),
+            ("another server's token", foreign.clone(), 401),
+            ("an expired token", expired.clone(), 401),
+            ("a sibling's prefix", scoped("write:/note"), 403),
+            ("another folder", scoped("write:/other/"), 403),
+            ("another file", scoped("write:/notes/b.md"), 403),
+            ("read scope", scoped("read:/"), if writes { 403 } else { 200 }),
+        ] {
+            let reply = call(&mut stage.server.client(&token), tool.name);
+            assert_eq!(reply.status, status, "{} with {caller}", tool.name);
+            let challenge = reply.header("www-authenticate").unwrap_or_default();
+            match status {
+                401 => assert!(challenge.starts_with("Bearer ") && !challenge.contains("insufficient"), "{challenge}"),
+                403 => {
+                    assert!(challenge.contains("error=\"insufficient_scope\""), "{challenge}");
+                    assert_eq!(reply.json().pointer("/error/code"), Some(&json!(-31403)));
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(contents(&stage.rig.root), before, "{} changed something without leave", tool.name);
+    }
+    revoke(&stage, &revoked);
+
+    // And with the right scope each succeeds, one after the other on a file of its own.
+    for tool in TOOLS {
+        let own = Stage::new();
+        let reply = call(&mut own.client(&["write:/notes/"]), tool.name);
+        assert_eq!(reply.status, 200, "{}", tool.name);
+        assert_eq!(reply.json().pointer("/result/isError"), Some(&json!(false)), "{}", tool.name);
+    }
+}
+
+fn revoke(stage: &Stage, token: &str) {
+    use base64::Engine as _;
+    let claims = token.split('.').nth(1).unwrap();
+    let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).unwrap();
+    let claims: Value = serde_json::from_slice(&claims).unwrap();
+    let mut command = stage.rig.command(&["token", "revoke", claims["jti"].as_str().unwrap(), "--state"]);
+    assert!(command.arg(&stage.rig.state).status().unwrap().success());
+}
+
+#[test]
+fn a_day_with_an_agent_leaves_its_lines_and_nothing_else() {
+    let stage = Stage::new();
+    let token = stage.rig.token(&["write:/notes/"], &["--client", "a test"]);
+    let mut agent = stage.server.client(&token);
+    let made = agent.tool("file.create", json!({ "path": "/notes/plan.md", "content": "# Plan\none\n" })).unwrap();
+    let read = agent.tool("text.read", json!({ "path": "/notes/plan.md" })).unwrap();
+    assert_eq!(read["hash"], made["hash"]);
+    let edit = json!({ "path": "/notes/plan.md", "hash": read["hash"], "lines": [1, 0], "old": "one", "new": "two" });
+    let changed = agent.tool("text.replace", edit.clone()).unwrap();
+
+    // The person saves; the agent's next edit is refused, and so is its old one.
+    let file = stage.rig.root.join("notes/plan.md");
+    std::fs::write(&file, "# Plan\nmine\n").unwrap();
+    for hash in [&read["hash"], &changed["hash"]] {
+        let mut stale = edit.clone();
+        stale["hash"] = hash.clone();
+        assert_eq!(agent.tool("text.replace", stale).unwrap()["error"]["code"], "stale");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "# Plan\nmine\n");
+
+    // Over standard input and output the same space is seen, by a process of its own.
+    let mut local = stage.rig.stdio(&["--scope", "read:/"]);
+    let seen = local.tool("text.read", json!({ "path": "/notes/plan.md" })).unwrap();
+    assert_eq!(seen["content"], "# Plan\nmine\n");
+    let refused = local.tool("file.remove", json!({ "path": "/notes/plan.md", "hash": seen["hash"] })).unwrap();
+    assert_eq!(refused["error"]["code"], "insufficient_scope");
+    assert!(local.finish().unwrap().success());
+
+    let listing = agent.request("resources/read", json!({ "uri": "list:///notes" })).unwrap();
+    assert!(listing.pointer("/result/contents/0/text").unwrap().as_str().unwrap().contains("plan.md"));
+    agent.tool("file.remove", json!({ "path": "/notes/plan.md", "hash": seen["hash"] })).unwrap();
+    let (status, _) = stage.server.stop();
+    assert!(status.success());
+
+    let lines = stile_store::journal::read_all(&StateDir::open(&stage.rig.state).unwrap()).unwrap().lines;
+    let calls: Vec<(&str, &str)> = lines.iter().map(|line| (line.tool.as_str(), line.outcome.as_str())).collect();
+    assert_eq!(
+        calls,
+        [
+            ("file.create", "ok"),
+            ("text.read", "ok"),
+            ("text.replace", "ok"),
+            ("text.replace", "stale"),
+            ("text.replace", "stale"),
+            ("text.read", "ok"),
+            ("file.remove", "insufficient_scope"),
+            ("list", "ok"),
+            ("file.remove", "ok"),
+        ]
+    );
+    let of = |line: &Line| (line.before.map(|hash| hash.to_string()), line.after.map(|hash| hash.to_string()));
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    assert_eq!(of(&lines[2]), (text(&read["hash"]), text(&changed["hash"])));
+    assert!(lines[..5].iter().all(|line| line.client.as_deref() == Some("a test") && line.token.is_some()));
+    let left: Vec<_> = contents(&stage.rig.root).into_keys().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(std::fs::read_dir(stage.rig.root.join("notes")).unwrap().count(), 1, "nothing of ours is left");
+}
+
+#[test]
+fn nothing_is_given_away_whatever_is_asked() {
+    let stage = Stage::new();
+    let (writer, reader) = (stage.rig.token(&["write:/notes/"], &[]), stage.rig.token(&["read:/notes/"], &[]));
+    let key = Key::open(&stage.state()).unwrap();
+    let hex: String = key.secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let everywhere = Canaries::new()
+        .plant("a token", &writer)
+        .plant("the signature of a token", writer.rsplit('.').next().unwrap())
+        .plant("the other token", &reader)
+        .plant("the key", &hex)
+        .plant("the root", stage.rig.root.to_str().unwrap())
+        .plant("the state folder", stage.rig.state.to_str().unwrap())
+        .plant("the query", "canary-of-a-query 77aa")
+        .plant("what an agent sent", "canary-of-an-argument 90ee");
+    let body = Canaries::new().plant("the body", "canary-of-the-body 5b1c");
+
+    let note = ContentHash::of(NOTE.as_bytes());
+    let wrong = ContentHash::of(b"something else");
+    let argument = "canary-of-an-argument 90ee";
+    let mut client = stage.server.client(&writer);
+    let mut narrow = stage.server.client(&reader);
+    for (tool, arguments) in [
+        ("text.read", json!({ "path": "/notes/a.md", "q": "canary-of-a-query 77aa" })),
+        ("text.read", json!({ "path": "/notes/a.md", "lines": [90, 99] })),
+        ("text.read", json!({ "path": "/notes/a.md", "cursor": argument })),
+        ("text.read", json!({ "path": argument, argument: 1 })),
+        ("text.read", json!({ "path": format!("/notes/{argument}\\") })),
+        ("text.read", json!({ "path": "/other/a.md" })),
+        ("text.read", json!({ "path": "/notes" })),
+        ("text.read", json!({ "path": "/notes/missing/x" })),
+        ("file.create", json!({ "path": "/notes/a.md", "content": argument })),
+        ("file.create", json!({ "path": "/notes/b", "content": argument, "encoding": "base64" })),
+        ("file.remove", json!({ "path": "/notes/a.md", "hash": wrong })),
+        ("text.append", json!({ "path": "/notes/a.md", "hash": wrong, "content": argument })),
+        (
+            "text.insert",
+            json!({ "path": "/notes/a.md", "hash": note, "line": 9, "anchor": argument, "content": argument }),
+        ),
+        ("text.append", json!({ "path": "/notes/a.md", "hash": argument, "content": argument })),
+        ("text.append", json!({ "path": "/notes/new.md", "hash": note, "content": argument })),
+        (argument, json!({})),
+    ] {
+        for (who, client) in [("writer", &mut client), ("reader", &mut narrow)] {
+            let reply = client.post("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
+            let place = format!("{tool} for the {who}: {}", String::from_utf8_lossy(&reply.bytes()));
+            everywhere.assert_absent(&place, &reply.bytes());
+            body.assert_absent(&place, &reply.bytes());
+        }
+    }
+    // A failed match shows its lines, to one who may read them and to nobody else.
+    let mismatch = json!({ "path": "/notes/a.md", "hash": note, "lines": [1, 0], "old": argument, "new": argument });
+    let shown = client.post("tools/call", json!({ "name": "text.replace", "arguments": mismatch })).unwrap();
+    assert!(!body.find(&shown.bytes()).is_empty());
+    everywhere.assert_absent("a failed match", &shown.bytes());
+    let refused = narrow.post("tools/call", json!({ "name": "text.replace", "arguments": mismatch })).unwrap();
+    body.assert_absent("a failed match without leave", &refused.bytes());
+    // A read gives the body, and nothing else of what is secret.
+    let read =
+        client.post("tools/call", json!({ "name": "text.read", "arguments": { "path": "/notes/a.md" } })).unwrap();
+    assert!(!body.find(&read.bytes()).is_empty());
+    everywhere.assert_absent("a read", &read.bytes());
+
+    for uri in ["list:///notes", "list:///other", "list:///missing", "list:///%zz", "file:///etc/passwd", argument] {
+        let reply = client.post("resources/read", json!({ "uri": uri })).unwrap();
+        body.assert_absent(uri, &reply.bytes());
+        // A resource error echoes the URI that was asked for, as the protocol wants.
+        if uri != argument {
+            everywhere.assert_absent(uri, &reply.bytes());
+        }
+    }
+    for raw in [
+        format!("GET /mcp?access_token={writer} HTTP/1.1\r\nHost: {}\r\n\r\n", stage.server.address),
+        format!("GET /{argument} HTTP/1.1\r\nHost: {}\r\n\r\n", stage.server.address),
+        format!("GET /health HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {argument}\r\n\r\n", stage.server.address),
+        format!(
+            "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {writer}x\r\nContent-Length: 2\r\n\r\n{{}}",
+            stage.server.address
+        ),
+        format!("POST /mcp HTTP/1.1\r\nHost: {argument}\r\n\r\n"),
+    ] {
+        let reply = stage.server.client("").send(raw.as_bytes()).unwrap();
+        everywhere.assert_absent(&raw, &reply.bytes());
+    }
+
+    let (_, log) = stage.server.stop();
+    assert!(!log.is_empty());
+    // The first lines tell the person who started it where the state is; the log begins after them.
+    let log = String::from_utf8_lossy(&log);
+    let logged: String = log.lines().filter(|line| !line.starts_with("mint a token with:")).collect();
+    everywhere.assert_absent("the log", logged.as_bytes());
+    body.assert_absent("the log", logged.as_bytes());
+    let journal = stile_store::journal::read_all(&StateDir::open(&stage.rig.state).unwrap()).unwrap().lines;
+    let journal = serde_json::to_string(&journal).unwrap();
+    body.assert_absent("the journal", journal.as_bytes());
+    Canaries::new()
+        .plant("a token", &writer)
+        .plant("the key", &hex)
+        .plant("the root", stage.rig.root.to_str().unwrap())
+        .assert_absent("the journal", journal.as_bytes());
+}
