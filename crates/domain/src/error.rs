@@ -62,7 +62,7 @@ pub enum Refusal {
     },
     /// Nothing is there.
     #[error(
-        "there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its folder holds, or call `file.create` to make it."
+        "there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its folder holds; `file.create` makes a new file."
     )]
     NotFound {
         /// What was asked for.
@@ -156,7 +156,7 @@ pub enum Refusal {
     NoMatch {
         /// What was asked for.
         path: SpacePath,
-        /// `old`, `anchor` or `q`.
+        /// `old` or `anchor`.
         argument: &'static str,
         /// Where it was looked for, such as `in lines 3 to 9`.
         place: String,
@@ -166,6 +166,18 @@ pub enum Refusal {
         lines: Vec<ShownLine>,
         /// 1-based lines where it stands instead.
         elsewhere: Vec<u64>,
+    },
+    /// No line contains the text that a read was to begin at.
+    #[error("no line of `{path}` from {first} to {last} contains `q`, upper or lower case alike; the file has {total_lines} line{}. Nothing was written. Try fewer words, a wider `lines`, or read without `q`.", if *.total_lines == 1 {""} else {"s"})]
+    NoSuchText {
+        /// What was asked for.
+        path: SpacePath,
+        /// The first line that was searched, from 1.
+        first: u64,
+        /// The last line that was searched.
+        last: u64,
+        /// How many lines the file has.
+        total_lines: u64,
     },
     /// The text to match stands there more than once.
     #[error("`old` stands {} times in those lines of `{path}`, beginning at lines {}. Nothing was written. Narrow `lines` to the one you mean, or add neighbouring lines to `old`.", counted(.matches, *.more), list(.matches))]
@@ -265,7 +277,7 @@ impl Refusal {
             Self::Busy { .. } => ("busy", Remedy::Time),
             Self::NotText { .. } => ("not_text", Remedy::Agent),
             Self::Stale { .. } => ("stale", Remedy::Agent),
-            Self::NoMatch { .. } => ("no_match", Remedy::Agent),
+            Self::NoMatch { .. } | Self::NoSuchText { .. } => ("no_match", Remedy::Agent),
             Self::AmbiguousMatch { .. } => ("ambiguous_match", Remedy::Agent),
             Self::TooLarge { .. } => ("too_large", Remedy::Agent),
             Self::NoSpace { .. } => ("no_space", Remedy::User),
@@ -298,6 +310,10 @@ impl Refusal {
                 if !elsewhere.is_empty() {
                     error.insert("elsewhere".to_owned(), json!(elsewhere));
                 }
+            }
+            Self::NoSuchText { total_lines, .. } => {
+                error.insert("argument".to_owned(), "q".into());
+                error.insert("total_lines".to_owned(), (*total_lines).into());
             }
             Self::AmbiguousMatch { matches, .. } => {
                 error.insert("matches".to_owned(), json!(matches));
@@ -336,6 +352,7 @@ impl Refusal {
             | Self::NotText { path, .. }
             | Self::Stale { path, .. }
             | Self::NoMatch { path, .. }
+            | Self::NoSuchText { path, .. }
             | Self::AmbiguousMatch { path, .. }
             | Self::TooLarge { path, .. }
             | Self::NoSpace { path }

@@ -77,7 +77,7 @@ impl Gate<'_> {
             Ok(Permit { path: path.clone(), scopes: Arc::clone(&self.principal.scopes), action: PhantomData })
         } else {
             Err(Refusal::InsufficientScope {
-                needed: vec![Scope::needed(A::VERB, path)],
+                needed: vec![A::needed(path)],
                 granted: self.principal.scopes.iter().cloned().collect(),
             })
         }
@@ -92,6 +92,11 @@ mod sealed {
 pub trait Action: sealed::Sealed + Send + Sync + 'static {
     /// The verb that a scope must have.
     const VERB: Verb;
+
+    /// The smallest scope that allows this on `path` and is of use, for a challenge.
+    fn needed(path: &SpacePath) -> Scope {
+        Scope::needed(Self::VERB, path)
+    }
 }
 
 /// Reading one file.
@@ -115,6 +120,10 @@ impl Action for Edit {
 }
 impl Action for List {
     const VERB: Verb = Verb::Read;
+
+    fn needed(path: &SpacePath) -> Scope {
+        Scope::needed_to_list(path)
+    }
 }
 
 /// Leave to do `A` on one path, for one call.

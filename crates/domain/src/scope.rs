@@ -73,6 +73,11 @@ impl Scope {
         Self { path: path.clone(), verb, reach: Reach::Subtree }
     }
 
+    /// The scope that covers exactly what listing a directory shows: it and its direct children.
+    pub fn needed_to_list(path: &SpacePath) -> Self {
+        Self { path: path.clone(), verb: Verb::Read, reach: Reach::Children }
+    }
+
     /// Everything: `write:/`, or `read:/`.
     pub fn everything(verb: Verb) -> Self {
         Self { path: SpacePath::root(), verb, reach: Reach::Directory }

@@ -1,6 +1,11 @@
 //! Laws of authority that the compiler holds: each program in `tests/unauthorized` must not compile.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test may use the machine")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    reason = "a test may use the machine"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -406,8 +406,11 @@ mod tests {
 
     #[test]
     fn tokens_that_we_did_not_sign_are_refused() {
-        let rig = rig();
-        let good = rig.good();
+        // One in four signatures is spelled the same in both alphabets; this one is not.
+        let rigs = std::iter::repeat_with(rig).map(|rig| (rig.good(), rig));
+        let is_ours = |good: &str| good.rsplit('.').next().is_some_and(|signature| signature.contains(['-', '_']));
+        let (good, rig) = rigs.into_iter().find(|(good, _)| is_ours(good)).unwrap();
+
         let claims = rig.claims().to_string();
         let (message, signature) = good.rsplit_once('.').unwrap();
         let (header, payload) = message.split_once('.').unwrap();

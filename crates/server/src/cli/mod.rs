@@ -105,10 +105,12 @@ fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolv
     Ok(resolve(&flag, environment)?)
 }
 
-/// The name of the user at this machine.
+/// The name of the user at this machine: what the session says, and where it says nothing, as under a timer or a
+/// service, what the system has on record.
 fn local_user(environment: Environment<'_>) -> String {
     let names = ["USER", "LOGNAME", "USERNAME"].into_iter();
-    names.filter_map(environment).find(|name| !name.is_empty()).unwrap_or_else(|| "local".to_owned())
+    let said = names.filter_map(environment).find(|name| !name.is_empty());
+    said.or_else(stile_store::state::recorded_user).unwrap_or_else(|| "local".to_owned())
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let runtime = start::runtime()?;
     let space = services.space.clone();
     let served = runtime.block_on(async {
-        let served = crate::http::serve(options(config), services, verifier, stop(), announce).await;
+        let served = crate::http::serve(options(config), services, verifier, start::stop(), announce).await;
         space.close().await;
         served
     });
@@ -70,22 +70,6 @@ fn options(config: &Config) -> HttpOptions {
         tool_names: config.tool_names,
         timeouts: Timeouts::default(),
     }
-}
-
-/// Completes when the process is asked to end: an interrupt, or a request to terminate.
-async fn stop() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 fn failed(config: &Config, error: &io::Error) -> String {

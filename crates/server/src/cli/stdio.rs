@@ -19,7 +19,10 @@ pub(super) fn run(resolved: &Resolved, matches: &ArgMatches, environment: Enviro
     let runtime = start::runtime()?;
     let space = services.space.clone();
     let served = runtime.block_on(async {
-        let served = crate::stdio::serve(services, principal, resolved.config.tool_names).await;
+        let served = tokio::select! {
+            served = crate::stdio::serve(services, principal, resolved.config.tool_names) => served,
+            () = start::stop() => Ok(()),
+        };
         space.close().await;
         served
     });

@@ -53,8 +53,10 @@ impl Doors {
         };
         let own = LOOPBACK.into_iter().map(str::to_owned).chain(listened);
         let own: Vec<Authority> = own.map(|name| Authority { name, port: None }).collect();
-        let own_pages = own.iter().flat_map(|authority| {
-            ["http", "https"].map(|scheme| Origin { scheme: scheme.to_owned(), authority: authority.clone() })
+        // A page that another program on this machine serves is as foreign as any.
+        let own_pages = own.iter().map(|authority| Origin {
+            scheme: "http".to_owned(),
+            authority: Authority { name: authority.name.clone(), port: Some(listen.port()) },
         });
         Self {
             origins: own_pages
@@ -228,11 +230,10 @@ mod tests {
     #[test]
     fn only_pages_that_are_allowed_may_call() {
         for origin in [
-            "http://localhost:3000",
-            "http://127.0.0.1",
-            "https://localhost",
-            "HTTP://LOCALHOST:1",
-            "http://[::1]:6274",
+            "http://localhost:9999",
+            "http://127.0.0.1:9999",
+            "HTTP://LOCALHOST:9999",
+            "http://[::1]:9999",
             "https://notes.example.org",
             "https://app.example.org",
             "https://app.example.org:443",
@@ -245,6 +246,9 @@ mod tests {
             "null",
             "",
             "*",
+            "http://localhost:3000",
+            "http://127.0.0.1",
+            "https://localhost:9999",
             "http://evil.example",
             "http://127.0.0.1.evil",
             "http://localhost.evil.example",

@@ -149,7 +149,11 @@ async fn a_foreign_host_or_origin_is_refused_on_every_route() {
             assert_eq!(reply.status, 403, "{target} {headers:?}");
         }
     }
-    let own = server.connect().await.get("/health", "", &[("origin", "http://localhost:5173")]).await;
+    let own = server
+        .connect()
+        .await
+        .get("/health", "", &[("origin", &format!("http://localhost:{}", server.address.port()))])
+        .await;
     assert_eq!(own.status, 200);
 }
 

@@ -308,14 +308,11 @@ impl Source<'_> {
                 Err(refusal) => Err(refusal),
             },
             ReadFrom::Match { range, query } => match resolve(*range, total) {
-                Ok(lines) => self.find(lines, query)?.ok_or_else(|| Refusal::NoMatch {
+                Ok(lines) => self.find(lines, query)?.ok_or_else(|| Refusal::NoSuchText {
                     path: path.clone(),
-                    argument: "q",
-                    place: format!("in lines {} to {}", lines.start, lines.end.saturating_sub(1).max(lines.start)),
-                    hint: " `q` is looked for inside each line, upper or lower case; try fewer words or a wider range."
-                        .to_owned(),
-                    lines: Vec::new(),
-                    elsewhere: Vec::new(),
+                    first: lines.start,
+                    last: lines.end.saturating_sub(1).max(lines.start),
+                    total_lines: total,
                 }),
                 Err(refusal) => Err(refusal),
             },

@@ -213,9 +213,39 @@ pub fn read_settings(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// The name under which the system has this process's user on record.
+#[cfg(unix)]
+pub fn recorded_user() -> Option<String> {
+    user_in(&std::fs::read_to_string("/etc/passwd").ok()?, rustix::process::getuid().as_raw())
+}
+
+/// Only systems with a record of that kind are asked.
+#[cfg(not(unix))]
+pub fn recorded_user() -> Option<String> {
+    None
+}
+
+/// The name of a user number in a password file.
+#[cfg(unix)]
+fn user_in(record: &str, number: u32) -> Option<String> {
+    record.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, id) = (fields.next()?, fields.next()?, fields.next()?);
+        (id.parse() == Ok(number) && !name.is_empty()).then(|| name.to_owned())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_user_is_found_by_number() {
+        let record = "root:x:0:0:root:/root:/bin/bash\nann:x:1000:1000::/home/ann:\nbroken\n";
+        assert_eq!(user_in(record, 1000).as_deref(), Some("ann"));
+        assert_eq!(user_in(record, 1), None);
+    }
 
     #[test]
     fn the_folder_is_made_with_its_parents_for_its_owner_alone() {

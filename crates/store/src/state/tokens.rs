@@ -77,6 +77,10 @@ impl Tokens {
             }
             _ => {}
         }
+        // Turning on the write-ahead log takes the database for itself, and SQLite does not wait for that
+        // however long its timeout is; so processes that start at once queue here.
+        let queue = std::fs::File::open(&path).map_err(io_error("open", &path))?;
+        queue.lock().map_err(io_error("lock", &path))?;
         let connection = open(&path).map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 StateError::ForeignDatabase { path: path.clone() }

@@ -100,6 +100,7 @@ fn samples() -> Vec<Refusal> {
             ],
             elsewhere: vec![9],
         },
+        Refusal::NoSuchText { path: path.clone(), first: 1, last: 12, total_lines: 12 },
         Refusal::AmbiguousMatch { path: path.clone(), matches: vec![3, 9], more: false },
         Refusal::TooLarge {
             path: path.clone(),
@@ -130,6 +131,7 @@ fn samples() -> Vec<Refusal> {
             | Refusal::NotText { .. }
             | Refusal::Stale { .. }
             | Refusal::NoMatch { .. }
+            | Refusal::NoSuchText { .. }
             | Refusal::AmbiguousMatch { .. }
             | Refusal::TooLarge { .. }
             | Refusal::NoSpace { .. }
