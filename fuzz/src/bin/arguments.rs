@@ -1,0 +1,126 @@
+//! Arguments of calls: whatever they are, a caller without scopes gets a refusal at once, which says what to
+//! do and repeats no value.
+//!
+//! An input is JSON as a client sends it: `{"name": "text.read", "arguments": {"path": "/a"}}`.
+
+#![no_main]
+
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+use serde_json::{Map, Value};
+use stile_domain::error::Refusal;
+use stile_domain::limits::Limits;
+use stile_domain::permit::Principal;
+use stile_domain::scope::Scopes;
+use stile_store::space::{Space, SpaceOptions};
+use stile_testkit::schema;
+use stile_tools::registry::{TOOLS, find};
+use stile_tools::tool::Declared;
+
+/// It stands in no message of ours, and no encoding changes it.
+const CANARY: &str = "Canary7340173401";
+
+static NOBODY: LazyLock<Principal> = LazyLock::new(|| Principal::assert_verified("nobody", None, None, Scopes::none()));
+
+/// A space whose folder is gone: nothing that a call does here could succeed, and nothing is left behind.
+static SPACE: LazyLock<Space> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options =
+        SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(5), events: Arc::new(|_| {}) };
+    Space::open_ambient(folder.path(), options).expect("an open folder").0
+});
+
+/// Each tool's schemas, which are slow to make.
+static SCHEMAS: LazyLock<Vec<(&str, Value, Value)>> = LazyLock::new(|| {
+    TOOLS.iter().map(|tool| (tool.name, tool.input_schema().into(), tool.output_schema().into())).collect()
+});
+
+fuzz_target!(|input: &[u8]| -> Corpus {
+    let Ok(Value::Object(call)) = serde_json::from_slice(input) else { return Corpus::Reject };
+    let Some(tool) = call.get("name").and_then(Value::as_str).and_then(|name| find(TOOLS, name)) else {
+        return Corpus::Reject;
+    };
+    let arguments = call.get("arguments").unwrap_or(&Value::Null);
+    a_caller_without_scopes_is_refused(tool, arguments);
+    // Once everywhere, and once not where a refusal of its own would hide those of the other arguments.
+    a_caller_without_scopes_is_refused(tool, &marked(arguments, &[]));
+    a_caller_without_scopes_is_refused(tool, &marked(arguments, &["path", "hash"]));
+    Corpus::Keep
+});
+
+fn a_caller_without_scopes_is_refused(tool: Declared, arguments: &Value) {
+    let (_, input, output) = SCHEMAS.iter().find(|(name, ..)| *name == tool.name).expect("the tool is listed");
+    // No one may wait for anything here: whoever waits has touched something.
+    let Poll::Ready((answer, trace)) =
+        tool.call(arguments.clone(), &NOBODY, &SPACE).as_mut().poll(&mut Context::from_waker(Waker::noop()))
+    else {
+        panic!("a call without leave waits");
+    };
+    let refusal = answer.refusal.expect("a call without leave is refused");
+    schema::check(output, &answer.structured).expect("a refusal fits the output schema");
+    let said = format!("{} {}", answer.text, answer.structured);
+
+    match (tool.ask(arguments, &NOBODY), &refusal) {
+        (Err(denied), Refusal::InsufficientScope { needed, granted }) => {
+            assert_eq!(denied.refusal, refusal);
+            assert!(granted.is_empty());
+            fits_what_was_advertised(input, arguments);
+            // The scope that is needed names the path, and that is all.
+            let path = trace.path.expect("a call that parses is about a path");
+            assert_eq!(denied.trace.path.as_ref(), Some(&path));
+            let mut said = said.replace(path.as_str(), "");
+            for scope in needed {
+                said = said.replace(&scope.to_string(), "");
+            }
+            assert!(!said.contains(CANARY), "{said}");
+        }
+        (Ok(()), Refusal::InvalidPath { .. } | Refusal::InvalidArgument { .. }) => {
+            assert!(trace.path.is_none());
+            assert!(!said.contains(CANARY), "{said}");
+            assert!(!said.contains("do not fit the tool's input schema"), "it does not say what to correct");
+        }
+        (asked, refusal) => panic!("asked {asked:?}, then {refusal:?}"),
+    }
+}
+
+/// What is accepted fits the schema, but for `null` where an argument may be left out, and for lengths, which
+/// are checked after leave is given.
+fn fits_what_was_advertised(schema: &Value, arguments: &Value) {
+    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    // Known: the fields of a tool are also taken from an array, in order.
+    if arguments.is_array() {
+        return;
+    }
+    let mut given = arguments.as_object().expect("arguments are an object").clone();
+    // Known: `{"base64": null}` is taken for `"base64"`.
+    given.retain(|name, value| name != "encoding" || !value.is_object());
+    given.retain(|name, value| !value.is_null() || required.iter().any(|required| required == name));
+    let mut schema = schema.clone();
+    for property in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        if let Some(property) = property.as_object_mut() {
+            property.retain(|keyword, _| !matches!(keyword.as_str(), "minLength" | "maxLength"));
+        }
+    }
+    schema::check(&schema, &given.into()).expect("accepted arguments fit the input schema");
+}
+
+/// The same with a canary in every string and every name, but for the arguments that are `spared`.
+fn marked(value: &Value, spared: &[&str]) -> Value {
+    match value {
+        Value::String(text) => format!("{text}{CANARY}").into(),
+        Value::Array(items) => items.iter().map(|item| marked(item, spared)).collect(),
+        Value::Object(object) => object
+            .iter()
+            .map(|(name, value)| match name.as_str() {
+                name if spared.contains(&name) => (name.to_owned(), value.clone()),
+                "path" | "hash" | "lines" | "q" | "cursor" | "old" | "new" | "line" | "anchor" | "content"
+                | "encoding" => (name.clone(), marked(value, spared)),
+                _ => (format!("{name}{CANARY}"), marked(value, spared)),
+            })
+            .collect(),
+        other => other.clone(),
+    }
+}
