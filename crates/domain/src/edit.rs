@@ -45,20 +45,18 @@ const BOM: char = '\u{feff}';
 /// # Errors
 /// [`EditError`]; the text is then unchanged.
 pub fn replace(text: &str, range: LineRange, old: &str, new: &str) -> Result<String, EditError> {
-    let (bom, body) = split_bom(text);
-    let total_lines = spans(body, 0).count() as u64;
+    let body = Body::of(text);
+    let total_lines = body.count();
     let within = range.resolve(total_lines).map_err(|_| EditError::Range { total_lines })?;
-    let wanted = wanted_lines(if bom.is_empty() { old } else { old.strip_prefix(BOM).unwrap_or(old) });
-    let new = if bom.is_empty() { new } else { new.strip_prefix(BOM).unwrap_or(new) };
 
-    let found = find_all(body, within, &wanted, NAMED_MATCHES + 1);
+    let found = body.find_all(within, old, NAMED_MATCHES + 1);
     let [place] = found.as_slice() else {
         if found.is_empty() {
             let everywhere = Lines { start: 1, end: total_lines + 1 };
-            let elsewhere = find_all(body, everywhere, &wanted, NAMED_MATCHES);
+            let elsewhere = body.find_all(everywhere, old, NAMED_MATCHES);
             return Err(EditError::NoMatch {
                 searched: within,
-                lines: show(body, within),
+                lines: body.show(within),
                 elsewhere: elsewhere.iter().map(|place| place.line + 1).collect(),
             });
         }
@@ -67,14 +65,15 @@ pub fn replace(text: &str, range: LineRange, old: &str, new: &str) -> Result<Str
         return Err(EditError::Ambiguous { matches, more });
     };
 
-    let before = body.get(..place.first.start).unwrap_or_default();
+    let before = body.text.get(..place.first.start).unwrap_or_default();
+    let new = body.for_line(place.line, new);
     if new.is_empty() {
-        let after = body.get(place.last.end..).unwrap_or_default();
-        return Ok([bom, before, after].concat());
+        let after = body.text.get(place.last.end..).unwrap_or_default();
+        return Ok([body.bom, before, after].concat());
     }
-    let after = body.get(place.last.content_end..).unwrap_or_default();
-    let ending = ending_at(body, place.first, place.last);
-    Ok([bom, before, &with_ending(without_final_terminator(new), ending), after].concat())
+    let after = body.text.get(place.last.content_end..).unwrap_or_default();
+    let ending = body.ending_at(place.first, place.last);
+    Ok([body.bom, before, &with_ending(without_final_terminator(new), ending), after].concat())
 }
 
 /// Puts `content` as new lines before the line `line`, which must be exactly `anchor`.
@@ -84,34 +83,30 @@ pub fn replace(text: &str, range: LineRange, old: &str, new: &str) -> Result<Str
 /// # Errors
 /// [`EditError`]; the text is then unchanged.
 pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<String, EditError> {
-    let (bom, body) = split_bom(text);
-    let total_lines = spans(body, 0).count() as u64;
+    let body = Body::of(text);
+    let total_lines = body.count();
     let line = resolve_line(line, total_lines).ok_or(EditError::Range { total_lines })?;
     let index = usize::try_from(line).unwrap_or(usize::MAX);
-    let span = spans(body, 0).nth(index).ok_or(EditError::Range { total_lines })?;
-    let anchor = without_final_terminator(anchor);
-    let anchor = if bom.is_empty() { anchor } else { anchor.strip_prefix(BOM).unwrap_or(anchor) };
-    if span.content(body) != anchor {
+    let span = body.spans().nth(index).ok_or(EditError::Range { total_lines })?;
+    let stands_at =
+        |span: Span, line: u64| span.content(body.text) == body.for_line(line, without_final_terminator(anchor));
+    if !stands_at(span, line) {
         let here = Lines { start: line + 1, end: line + 2 };
-        let elsewhere = spans(body, 0)
-            .zip(1u64..)
-            .filter(|(span, _)| span.content(body) == anchor)
-            .map(|(_, line)| line)
-            .take(NAMED_MATCHES)
-            .collect();
-        return Err(EditError::NoMatch { searched: here, lines: show(body, here), elsewhere });
+        let elsewhere = body.spans().zip(0u64..).filter(|(span, line)| stands_at(*span, *line));
+        let elsewhere = elsewhere.map(|(_, line)| line + 1).take(NAMED_MATCHES).collect();
+        return Err(EditError::NoMatch { searched: here, lines: body.show(here), elsewhere });
     }
-    let ending = ending_at(body, span, span);
-    let before = body.get(..span.start).unwrap_or_default();
-    let after = body.get(span.start..).unwrap_or_default();
-    Ok([bom, before, &with_ending(without_final_terminator(content), ending), ending, after].concat())
+    let ending = body.ending_at(span, span);
+    let (before, after) = body.text.split_at_checked(span.start).unwrap_or((body.text, ""));
+    let content = without_final_terminator(body.for_line(line, content));
+    Ok([body.bom, before, &with_ending(content, ending), ending, after].concat())
 }
 
 /// Adds `content` as new lines at the end, after supplying the last line's missing terminator unless
 /// `content` itself begins with a line break. No final terminator is added. *Source*: MCP-015.
 pub fn append(text: &str, content: &str) -> String {
-    let (_, body) = split_bom(text);
-    // What is needed of the end is the last two terminators; do not walk the file for them.
+    let Body { text: body, .. } = Body::of(text);
+    // The last terminator tells which ending is in use; do not walk the file for it.
     let ending = match last_newline(body) {
         Some(at) if at > 0 && body.as_bytes().get(at - 1) == Some(&b'\r') => "\r\n",
         _ => "\n",
@@ -126,8 +121,72 @@ fn last_newline(text: &str) -> Option<usize> {
     memchr::memrchr(b'\n', text.as_bytes())
 }
 
-fn split_bom(text: &str) -> (&str, &str) {
-    text.split_at(if text.starts_with(BOM) { BOM.len_utf8() } else { 0 })
+/// A text without its byte order mark, which stays in front whatever happens to the lines.
+struct Body<'t> {
+    bom: &'t str,
+    text: &'t str,
+}
+
+impl<'t> Body<'t> {
+    fn of(text: &'t str) -> Self {
+        let (bom, text) = text.split_at(if text.starts_with(BOM) { BOM.len_utf8() } else { 0 });
+        Self { bom, text }
+    }
+
+    /// Its lines. A file that is a mark and nothing else has one, which is empty.
+    fn spans(&self) -> impl Iterator<Item = Span> + 't {
+        let lone = (self.text.is_empty() && !self.bom.is_empty()).then_some(Span { start: 0, content_end: 0, end: 0 });
+        lone.into_iter().chain(spans(self.text, 0))
+    }
+
+    fn count(&self) -> u64 {
+        self.spans().count() as u64
+    }
+
+    /// A caller's text as it stands for the 0-based line: what was read from the first line began with the
+    /// mark, and on any other line such a character is content.
+    fn for_line<'c>(&self, line: u64, text: &'c str) -> &'c str {
+        if line == 0 && !self.bom.is_empty() { text.strip_prefix(BOM).unwrap_or(text) } else { text }
+    }
+
+    /// Every place, overlapping ones too, where the lines of `old` stand inside `within`; at most `most`.
+    fn find_all(&self, within: Lines, old: &str, most: usize) -> Vec<Place> {
+        let wanted = wanted_lines(old);
+        let mut found = find_all(self, within, &wanted, most);
+        // With the mark in front they can stand at the very beginning as well.
+        let bare = wanted_lines(self.for_line(0, old));
+        if bare != wanted && within.start == 1 {
+            let top = Lines { start: 1, end: within.end.min(bare.len() as u64 + 1) };
+            found.splice(0..0, find_all(self, top, &bare, 1));
+            found.truncate(most);
+        }
+        found
+    }
+
+    /// The line ending in use at an edited region: its own first one, else that of the line before it.
+    fn ending_at(&self, first: Span, last: Span) -> &'static str {
+        let own = spans(self.text, first.start)
+            .take_while(|span| span.start <= last.start)
+            .map(|span| span.terminator(self.text))
+            .find(|terminator| !terminator.is_empty());
+        let used = match own {
+            Some(terminator) => terminator,
+            None => match first.start.checked_sub(2).and_then(|from| self.text.as_bytes().get(from..first.start)) {
+                Some(b"\r\n") => "\r\n",
+                _ => "\n",
+            },
+        };
+        if used == "\r\n" { "\r\n" } else { "\n" }
+    }
+
+    /// The lines of a range, bounded in number and length.
+    fn show(&self, lines: Lines) -> Vec<ShownLine> {
+        let from = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
+        let count = usize::try_from(lines.count()).unwrap_or(usize::MAX).min(SHOWN_LINES);
+        let shown = self.spans().zip(1u64..).skip(from).take(count);
+        let cut = |text: &str| text.chars().take(SHOWN_LINE_CHARS).collect();
+        shown.map(|(span, line)| ShownLine { line, text: cut(span.content(self.text)) }).collect()
+    }
 }
 
 /// A bare `\n` in a caller's text becomes the ending of the place where it goes.
@@ -145,22 +204,6 @@ fn with_ending(content: &str, ending: &str) -> String {
         previous = character;
     }
     converted
-}
-
-/// The line ending in use at an edited region: its own first one, else that of the line before it.
-fn ending_at(body: &str, first: Span, last: Span) -> &'static str {
-    let own = spans(body, first.start)
-        .take_while(|span| span.start <= last.start)
-        .map(|span| span.terminator(body))
-        .find(|terminator| !terminator.is_empty());
-    let used = match own {
-        Some(terminator) => terminator,
-        None => match first.start.checked_sub(2).and_then(|from| body.as_bytes().get(from..first.start)) {
-            Some(b"\r\n") => "\r\n",
-            _ => "\n",
-        },
-    };
-    if used == "\r\n" { "\r\n" } else { "\n" }
 }
 
 /// The lines that a caller's text stands for.
@@ -183,7 +226,7 @@ struct Place {
 
 /// Every place, overlapping ones too, where `wanted` stands as consecutive whole lines inside `within`; at
 /// most `most`. Linear in lines whatever they hold (Knuth, Morris and Pratt over lines).
-fn find_all(body: &str, within: Lines, wanted: &[&str], most: usize) -> Vec<Place> {
+fn find_all(body: &Body<'_>, within: Lines, wanted: &[&str], most: usize) -> Vec<Place> {
     let mut failure = vec![0usize; wanted.len()];
     let mut length = 0;
     for at in 1..wanted.len() {
@@ -204,12 +247,12 @@ fn find_all(body: &str, within: Lines, wanted: &[&str], most: usize) -> Vec<Plac
     let count = usize::try_from(within.count()).unwrap_or(usize::MAX);
     // The beginnings of the lines that the current match covers, oldest first.
     let mut recent = std::collections::VecDeque::with_capacity(wanted.len().min(1024));
-    for (span, line) in spans(body, 0).zip(0u64..).skip(from).take(count) {
+    for (span, line) in body.spans().zip(0u64..).skip(from).take(count) {
         recent.push_back(span);
         if recent.len() > wanted.len() {
             recent.pop_front();
         }
-        let content = span.content(body);
+        let content = span.content(body.text);
         while matched > 0 && wanted.get(matched) != Some(&content) {
             matched = failure.get(matched - 1).copied().unwrap_or(0);
         }
@@ -227,18 +270,6 @@ fn find_all(body: &str, within: Lines, wanted: &[&str], most: usize) -> Vec<Plac
         }
     }
     found
-}
-
-/// The lines of a range, bounded in number and length.
-fn show(body: &str, lines: Lines) -> Vec<ShownLine> {
-    let from = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
-    let count = usize::try_from(lines.count()).unwrap_or(usize::MAX).min(SHOWN_LINES);
-    spans(body, 0)
-        .zip(1u64..)
-        .skip(from)
-        .take(count)
-        .map(|(span, line)| ShownLine { line, text: span.content(body).chars().take(SHOWN_LINE_CHARS).collect() })
-        .collect()
 }
 
 #[cfg(test)]
@@ -329,6 +360,22 @@ mod tests {
         assert_eq!(replace("\u{feff}a\nb", ALL, "\u{feff}a", "\u{feff}x"), Ok("\u{feff}x\nb".into()));
         assert_eq!(insert("\u{feff}a", 1, "a", "x"), Ok("\u{feff}x\na".into()));
         assert_eq!(append("\u{feff}", "x"), "\u{feff}x");
+        assert_eq!(insert("\u{feff}a", 1, "\u{feff}a", "\u{feff}x"), Ok("\u{feff}x\na".into()));
+        assert_eq!(insert("\u{feff}", 1, "\u{feff}", "x"), Ok("\u{feff}x\n".into()));
+        assert_eq!(replace("\u{feff}", ALL, "", "x"), Ok("\u{feff}x".into()));
+    }
+
+    #[test]
+    fn on_any_other_line_such_a_character_is_content() {
+        let none = |outcome| assert!(matches!(outcome, Err(EditError::NoMatch { .. })), "{outcome:?}");
+        none(replace("\u{feff}a\nb\nc", ALL, "\u{feff}b", "x"));
+        none(insert("\u{feff}a\nc\nd", 3, "\u{feff}d", "x"));
+        assert_eq!(replace("\u{feff}a\nc\n\u{feff}b", ALL, "\u{feff}b", "x"), Ok("\u{feff}a\nc\nx".into()));
+        assert_eq!(replace("\u{feff}a\nd", ALL, "d", "\u{feff}x"), Ok("\u{feff}a\n\u{feff}x".into()));
+        assert_eq!(
+            replace("\u{feff}a\n\u{feff}a", ALL, "\u{feff}a", "x"),
+            Err(EditError::Ambiguous { matches: vec![1, 2], more: false })
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub const RESERVED_PREFIX: &str = ".stile-";
 ///
 /// *Shape*: starts with `/`, components separated by one `/`, no component empty, `.` or `..`, no
 /// backslash, no control character, no final `/` but the root's. Unicode is kept byte for byte.
-/// *Units*: at most [`SpacePath::MAX_BYTES`] bytes of UTF-8 as given, each component at most
+/// *Units*: at most [`SpacePath::MAX_BYTES`] bytes of UTF-8, as given and as it stands here, each component at most
 /// [`SpacePath::MAX_COMPONENT_BYTES`].
 /// *Source*: MCP-025 to MCP-028, AUTH-038.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -107,7 +107,12 @@ impl SpacePath {
         if kept.first().is_some_and(|part| is_drive(part)) {
             return Err(BadPath::Drive);
         }
-        Ok(Self(format!("/{}", kept.join("/"))))
+        let canonical = format!("/{}", kept.join("/"));
+        // The slash in front may be one byte more than was given, and what is answered must parse again.
+        if canonical.len() > Self::MAX_BYTES {
+            return Err(BadPath::TooLong);
+        }
+        Ok(Self(canonical))
     }
 
     /// The path of a direct child, or `None` where no path can express that name.
@@ -238,6 +243,9 @@ mod tests {
         assert_eq!(parsed("a/.stile-/b"), Err(BadPath::Reserved));
         assert_eq!(parsed(&"a".repeat(256)), Err(BadPath::ComponentTooLong));
         assert_eq!(parsed(&"a/".repeat(2049)), Err(BadPath::TooLong));
+        assert_eq!(parsed(&"a/".repeat(2048)), Ok("/a".repeat(2048)));
+        let canonical = vec!["c".repeat(250); 16].join("/") + "/" + &"e".repeat(80);
+        assert_eq!((canonical.len(), parsed(&canonical)), (4096, Err(BadPath::TooLong)));
         assert_eq!(parsed(&"a".repeat(255)).map(|path| path.len()), Ok(256));
     }
 

@@ -17,7 +17,9 @@ use crate::tool::Tool;
 pub fn parse<T: Tool>(arguments: &Value) -> Result<T, Refusal> {
     let none = Value::Object(Map::new());
     let arguments = if arguments.is_null() { &none } else { arguments };
-    T::deserialize(arguments).map_err(|_| explain(&crate::tool::Declared::of::<T>().input_schema(), arguments))
+    // A struct can also be read from an array of its fields, which no schema of ours allows.
+    let input = if arguments.is_object() { T::deserialize(arguments).ok() } else { None };
+    input.ok_or_else(|| explain(&crate::tool::Declared::of::<T>().input_schema(), arguments))
 }
 
 /// What is wrong with arguments that did not parse.

@@ -27,13 +27,24 @@ pub struct FileCreate {
 }
 
 /// How `content` is written.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, JsonSchema)]
 enum Encoding {
     #[default]
-    #[serde(rename = "utf-8")]
+    #[schemars(rename = "utf-8")]
     Utf8,
-    #[serde(rename = "base64")]
+    #[schemars(rename = "base64")]
     Base64,
+}
+
+/// By hand, because a derived one also takes `{"base64": null}`, which the schema does not.
+impl<'de> Deserialize<'de> for Encoding {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "utf-8" => Ok(Self::Utf8),
+            "base64" => Ok(Self::Base64),
+            _ => Err(serde::de::Error::custom("not an encoding")),
+        }
+    }
 }
 
 /// A file that was made.

@@ -149,6 +149,12 @@ async fn wrong_arguments_are_explained_and_never_repeated() {
         ("text.read", json!({}), "`path` is missing"),
         ("text.read", json!(null), "`path` is missing"),
         ("text.read", json!([canary]), "`arguments` must be an object"),
+        ("file.remove", json!(["/a", good]), "`arguments` must be an object"),
+        (
+            "file.create",
+            json!({ "path": "a", "content": "", "encoding": { "base64": null } }),
+            "`encoding` must be one of",
+        ),
         ("text.read", json!({ "path": 7 }), "`path` must be a string"),
         ("text.read", json!({ "path": { canary: canary } }), "`path` must be a string"),
         ("text.read", json!({ "path": "a", canary: 1 }), "unknown argument"),
