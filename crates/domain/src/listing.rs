@@ -54,6 +54,11 @@ impl Position {
         // UTF-8 sorts by bytes as Unicode sorts by code points.
         Self { is_file: kind != Kind::Directory, name: name.to_owned() }
     }
+
+    /// Whether an entry comes after this place; what [`Ord`] says of [`Position::of`] it.
+    pub fn is_before(&self, kind: Kind, name: &str) -> bool {
+        (self.is_file, self.name.as_str()) < (kind != Kind::Directory, name)
+    }
 }
 
 /// A page of a directory, as `resources/read` answers it.
@@ -168,6 +173,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_place_is_before_what_sorts_after_it(one in "\\PC{0,3}", other in "\\PC{0,3}", kinds in 0..4) {
+            let kind = |is_directory| if is_directory { Kind::Directory } else { Kind::File };
+            let (first, second) = (kind(kinds & 1 == 0), kind(kinds & 2 == 0));
+            let place = Position::of(first, &one);
+            prop_assert_eq!(place.is_before(second, &other), place < Position::of(second, &other));
+        }
+
         #[test]
         fn reading_a_link_gives_what_it_was_made_from(
             parts in proptest::collection::vec("\\PC{1,6}", 0..4), name in "\\PC{1,8}", is_directory in any::<bool>()

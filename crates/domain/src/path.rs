@@ -124,6 +124,23 @@ impl SpacePath {
         Self::parse(&text).ok()
     }
 
+    /// Whether [`SpacePath::child`] would be a path, without making it: a listing asks this of every name.
+    pub fn can_hold(&self, name: &str) -> bool {
+        let length = self.0.len() + name.len() + usize::from(!self.is_root());
+        !name.is_empty()
+            && name != "."
+            && name != ".."
+            && name.len() <= Self::MAX_COMPONENT_BYTES
+            && length <= Self::MAX_BYTES
+            && !name.starts_with(RESERVED_PREFIX)
+            && !(self.is_root() && is_drive(name))
+            && if name.is_ascii() {
+                !name.bytes().any(|byte| byte.is_ascii_control() || byte == b'/' || byte == b'\\')
+            } else {
+                !name.chars().any(|character| character.is_control() || character == '/' || character == '\\')
+            }
+    }
+
     /// The canonical text, beginning with `/`.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -287,6 +304,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_a_folder_can_hold_is_what_makes_a_child(
+            folder in prop_oneof![Just("/".to_owned()), Just("/a".to_owned()), Just("/b".repeat(2046)), Just(format!("/{}", "c/".repeat(2040)))],
+            name in prop_oneof!["(/|\\.|\\.\\.|a|C:|\\\\|é|\\.stile-|\u{1}|\u{85}){0,4}", "\\PC{0,12}", "x{250,260}"],
+        ) {
+            let folder = SpacePath::parse(&folder).unwrap();
+            prop_assert_eq!(folder.can_hold(&name), folder.child(&name).is_some());
+        }
+
         #[test]
         fn parsing_agrees_with_the_oracle_and_is_idempotent(
             text in prop_oneof![

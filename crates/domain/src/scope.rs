@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::path::{RESERVED_PREFIX, SpacePath};
+use crate::path::SpacePath;
 
 /// What a scope allows; [`Verb::Write`] includes reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -251,6 +251,17 @@ impl Scopes {
         self.0.iter().any(|scope| scope.covers(verb, path))
     }
 
+    /// Whether any scope allows `verb` on every direct child of `folder`, whatever its name.
+    pub fn cover_children(&self, verb: Verb, folder: &SpacePath) -> bool {
+        self.0.iter().any(|scope| {
+            scope.verb.includes(verb)
+                && match scope.reach {
+                    Reach::Subtree | Reach::Directory => scope.path.covers(folder),
+                    Reach::Children => scope.path == *folder,
+                }
+        })
+    }
+
     /// Whether any scope allows `verb` anywhere.
     pub fn any(&self, verb: Verb) -> bool {
         self.0.iter().any(|scope| scope.verb.includes(verb))
@@ -283,11 +294,6 @@ impl fmt::Display for Scopes {
         }
         Ok(())
     }
-}
-
-/// A name that the space keeps for Stile, and no scope can reach.
-pub fn is_reserved(name: &str) -> bool {
-    name.starts_with(RESERVED_PREFIX)
 }
 
 #[cfg(test)]
@@ -434,6 +440,19 @@ mod tests {
                 && (scope.reach != Reach::Children || near)
                 && (scope.verb == Verb::Write || verb == Verb::Read);
             prop_assert_eq!(scope.covers(verb, &path), expected);
+        }
+
+        #[test]
+        fn what_covers_all_children_covers_each(
+            scopes in proptest::collection::vec(scope(), 0..4), folder in path(), name in component()
+        ) {
+            let scopes = Scopes(scopes);
+            if let Some(child) = folder.child(&name) {
+                prop_assert!(!scopes.cover_children(Verb::Read, &folder) || scopes.cover(Verb::Read, &child));
+                // And it says no only where a name can be found that is not covered.
+                let other = folder.child("a name in no scope").unwrap();
+                prop_assert_eq!(scopes.cover_children(Verb::Read, &folder), scopes.cover(Verb::Read, &other));
+            }
         }
 
         #[test]

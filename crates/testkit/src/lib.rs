@@ -1,5 +1,6 @@
 //! Fixtures, scripted clients and the leak check for the tests of the other crates.
 
+pub mod bench;
 pub mod client;
 pub mod documents;
 pub mod leaks;

@@ -6,7 +6,6 @@ use stile_domain::error::Refusal;
 use stile_domain::limits::PAGE_ENTRIES;
 use stile_domain::listing::{self, Entry, Kind, Page, Position};
 use stile_domain::permit::{List, Permit};
-use stile_domain::scope::is_reserved;
 
 use super::{Inner, os, read::relative, refusal};
 
@@ -25,20 +24,22 @@ impl Inner {
         let folder = os::open_folder(&self.root, relative(path)).map_err(|error| refusal(&error, path))?;
         // The first page and one more in order, the last of them on top.
         let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(PAGE_ENTRIES + 2);
+        let shows_all = permit.shows_all();
         os::entries(&folder, |name, kind| {
+            // Most names of a large folder are not on this page, so that is asked first.
+            let full = first.len() > PAGE_ENTRIES;
+            if after.is_some_and(|after| !after.is_before(kind, name))
+                || full && first.peek().is_some_and(|last| last.position.is_before(kind, name))
+            {
+                return;
+            }
             // A name that no path can express cannot be asked for, so it is not shown either.
-            if is_reserved(name) || !path.child(name).is_some_and(|entry| permit.shows(&entry)) {
+            if !path.can_hold(name) || !(shows_all || permit.shows(name)) {
                 return;
             }
-            let position = Position::of(kind, name);
-            if after.is_some_and(|after| position <= *after) {
-                return;
-            }
-            if first.len() <= PAGE_ENTRIES || first.peek().is_some_and(|last| position < last.position) {
-                first.push(Candidate { position, name: name.to_owned(), kind });
-                if first.len() > PAGE_ENTRIES + 1 {
-                    first.pop();
-                }
+            first.push(Candidate { position: Position::of(kind, name), name: name.to_owned(), kind });
+            if full {
+                first.pop();
             }
         })
         .map_err(|error| refusal(&error, path))?;

@@ -1,0 +1,135 @@
+//! What do a window and an edit cost beside the bare steps that they cannot do without?
+//!
+//! Measured: twenty lines in the middle of 50 MB, read for the first time and again; a durable edit of one line
+//! of 1 MB; the first page of a folder of 10,000 files. The corpus is made here: numbered lines, so nothing
+//! about it is random. The floors are the same system calls written by hand, in the same run.
+//!
+//! What the numbers do not say: how a cold disk does. The page cache is warm, and the disk of the machine may be
+//! a virtual one whose sync is cheap.
+
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a benchmark is its own verified caller")]
+
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stile_domain::edit;
+use stile_domain::hash::ContentHash;
+use stile_domain::limits::Limits;
+use stile_domain::lines::LineRange;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Edit, List, Principal, Read};
+use stile_domain::scope::Scopes;
+use stile_store::space::{ReadFrom, Space, SpaceOptions};
+use stile_testkit::bench::{Plan, compare, timed};
+
+fn main() {
+    let plan = Plan::from_arguments();
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let principal = Principal::assert_verified("bench", None, None, Scopes::from_claim("write:/"));
+    let open = || {
+        let options =
+            SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(10), events: Arc::new(|_| {}) };
+        Space::open_ambient(folder.path(), options).unwrap().0
+    };
+
+    // Numbered lines of 50 bytes: a million of them.
+    let big: String = (0..1_000_000).map(|line| format!("{line:>48}.\n")).collect();
+    fs::write(folder.path().join("big"), &big).unwrap();
+    let big_path = SpacePath::parse("big").unwrap();
+    let read = |space: &Space| {
+        let permit = principal.gate().permit::<Read>(&big_path).unwrap();
+        let from = ReadFrom::Range(LineRange(500_000, 500_020));
+        runtime.block_on(space.read(permit, from)).unwrap().content.len()
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    compare(
+        "20 lines in the middle of 50 MB, first time",
+        plan.rounds(15),
+        || {
+            let space = open();
+            timed(|| read(&space))
+        },
+        "read and hash 50 MB by hand",
+        || timed(|| ContentHash::of(&fs::read(folder.path().join("big")).unwrap())),
+    );
+    let space = open();
+    read(&space);
+    compare(
+        "20 lines in the middle of 50 MB, again",
+        plan.rounds(2000),
+        || timed(|| read(&space)),
+        "open, seek, read 1000 bytes by hand",
+        || {
+            timed(|| {
+                let mut file = fs::File::open(folder.path().join("big")).unwrap();
+                file.seek(SeekFrom::Start(499_999 * 50)).unwrap();
+                let mut bytes = [0; 1000];
+                file.read_exact(&mut bytes).unwrap();
+                bytes.len()
+            })
+        },
+    );
+
+    let note: String = (0..20_000).map(|line| format!("{line:>51}\n")).collect();
+    fs::write(folder.path().join("note"), &note).unwrap();
+    fs::write(folder.path().join("hand"), &note).unwrap();
+    let note_path = SpacePath::parse("note").unwrap();
+    let (mut base, mut version) = (ContentHash::of(note.as_bytes()), 0);
+    let mut hand_version = 0;
+    compare(
+        "durable edit of one line of 1 MB",
+        plan.rounds(200),
+        || {
+            version += 1;
+            let (old, new) = (
+                format!("{:>51}", if version == 1 { 10_000 } else { 1_000_000 + version - 1 }),
+                format!("{:>51}", 1_000_000 + version),
+            );
+            let permit = principal.gate().permit::<Edit>(&note_path).unwrap();
+            let plan = move |text: &str| edit::replace(text, LineRange::ALL, &old, &new);
+            timed(|| base = runtime.block_on(space.edit(permit, base, ["lines", "old"], plan)).unwrap().hash)
+        },
+        "read, hash, write, sync, rename, sync by hand",
+        || {
+            hand_version += 1;
+            timed(|| edit_by_hand(folder.path(), hand_version))
+        },
+    );
+    runtime.block_on(space.close());
+
+    let crowd = folder.path().join("crowd");
+    fs::create_dir(&crowd).unwrap();
+    for number in 0..10_000 {
+        fs::write(crowd.join(format!("{number:05}.md")), "x").unwrap();
+    }
+    let crowd_path = SpacePath::parse("crowd").unwrap();
+    compare(
+        "first page of 10,000 files",
+        plan.rounds(100),
+        || {
+            let permit = principal.gate().permit::<List>(&crowd_path).unwrap();
+            timed(|| runtime.block_on(space.list(permit, None)).unwrap())
+        },
+        "read the folder's names by hand",
+        || timed(|| fs::read_dir(&crowd).unwrap().map(|entry| entry.unwrap().file_name()).max()),
+    );
+}
+
+/// What any durable edit needs, without lock, comparison of what was displaced, or metadata.
+fn edit_by_hand(folder: &Path, version: u64) {
+    let text = fs::read_to_string(folder.join("hand")).unwrap();
+    let hash = ContentHash::of(text.as_bytes());
+    std::hint::black_box(hash);
+    let at = 10_000 * 52;
+    let new = format!("{}{version:>51}{}", &text.get(..at).unwrap(), text.get(at + 51..).unwrap());
+    let mut file = fs::File::create(folder.join("hand.tmp")).unwrap();
+    file.write_all(new.as_bytes()).unwrap();
+    std::hint::black_box(ContentHash::of(new.as_bytes()));
+    file.sync_all().unwrap();
+    fs::rename(folder.join("hand.tmp"), folder.join("hand")).unwrap();
+    fs::File::open(folder).unwrap().sync_all().unwrap();
+}

@@ -1,0 +1,69 @@
+//! Figures that mean something on a noisy machine: two ways of doing one thing, in turns, in the same run.
+
+use std::time::{Duration, Instant};
+
+/// How a benchmark is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Whether it is only to show that it runs.
+    pub smoke: bool,
+}
+
+impl Plan {
+    /// `--smoke` on the command line makes it short; other arguments are Cargo's.
+    pub fn from_arguments() -> Self {
+        Self { smoke: std::env::args().any(|argument| argument == "--smoke") }
+    }
+
+    /// So many rounds, or two.
+    pub fn rounds(self, full: usize) -> usize {
+        if self.smoke { 2 } else { full }
+    }
+}
+
+/// Times two things in turns and prints the median, the tenth and the ninetieth percentile of each, and the
+/// ratio of the medians. Each closure does the thing once and answers how long it took.
+#[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+pub fn compare(
+    what: &str,
+    rounds: usize,
+    mut ours: impl FnMut() -> Duration,
+    floor: &str,
+    mut theirs: impl FnMut() -> Duration,
+) {
+    let (mut a, mut b) = (Vec::with_capacity(rounds), Vec::with_capacity(rounds));
+    for _ in 0..rounds {
+        a.push(ours());
+        b.push(theirs());
+    }
+    let (a, b) = (Spread::of(a), Spread::of(b));
+    println!("{what:<44} {a}   {floor:<40} {b}   ratio {:.2}", a.median.as_secs_f64() / b.median.as_secs_f64());
+}
+
+/// Runs a closure once and says how long it took.
+pub fn timed<T>(work: impl FnOnce() -> T) -> Duration {
+    let began = Instant::now();
+    std::hint::black_box(work());
+    began.elapsed()
+}
+
+struct Spread {
+    low: Duration,
+    median: Duration,
+    high: Duration,
+}
+
+impl Spread {
+    fn of(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        let at = |percent: usize| times.get((times.len().max(1) - 1) * percent / 100).copied().unwrap_or_default();
+        Self { low: at(10), median: at(50), high: at(90) }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        write!(f, "{:>9.1} µs [{:.1}–{:.1}]", micros(self.median), micros(self.low), micros(self.high))
+    }
+}
