@@ -28,14 +28,14 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let announce = |address: SocketAddr| {
         let _ = writeln!(io::stderr(), "listening on http://{address}");
         if !io::stdout().is_terminal() {
-            let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(resolved));
+            let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(&program(), resolved));
             return;
         }
         // Only now, so that a server that cannot listen leaves no token behind.
         let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
         let order = Order { subject: local_user(environment), scopes, client: None, life: SHOWN_LIFE };
         let _ = match mint(&key, &tokens, &order, SystemTime::now()) {
-            Ok(minted) => io::stdout().write_all(welcome(resolved, address, &minted.token).as_bytes()),
+            Ok(minted) => io::stdout().write_all(welcome(&program(), resolved, address, &minted.token).as_bytes()),
             Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),
         };
     };
@@ -96,8 +96,14 @@ fn state_arguments(resolved: &Resolved) -> Vec<String> {
     }
 }
 
-fn mint_command(resolved: &Resolved) -> String {
-    let words = ["stile", "token", "--scope", "write:/"].map(str::to_owned);
+/// The program as another command line, or a client, can start it: by its own place where the system tells it,
+/// since whoever runs it from a checkout has no `stile` among their commands.
+fn program() -> String {
+    std::env::current_exe().map_or_else(|_| "stile".to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+fn mint_command(program: &str, resolved: &Resolved) -> String {
+    let words = [program, "token", "--scope", "write:/"].map(str::to_owned);
     words.into_iter().chain(state_arguments(resolved)).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
 }
 
@@ -122,7 +128,7 @@ fn url(config: &Config, address: SocketAddr) -> String {
 }
 
 /// What a person at a terminal needs to connect a client.
-fn welcome(resolved: &Resolved, address: SocketAddr, token: &str) -> String {
+fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, token: &str) -> String {
     let root = resolved.config.root.to_string_lossy().into_owned();
     let mut args = vec!["stdio".to_owned(), root.clone()];
     args.extend(state_arguments(resolved));
@@ -135,12 +141,12 @@ fn welcome(resolved: &Resolved, address: SocketAddr, token: &str) -> String {
             }
         }
     });
-    let stdio = json!({ "command": "stile", "args": args });
+    let stdio = json!({ "command": program, "args": args });
     format!(
         "\nServing {root}. Paste this into an MCP client that speaks HTTP; the token in it may read and\n\
          change everything for 30 days, so treat it as a password:\n\n{http:#}\n\n\
          For a client that starts its servers itself:\n\n\"stile\": {stdio}\n\n\
-         A token that may do less: stile token --scope read:/notes/ (see stile token --help).\n\
+         A token that may do less: {program} token --scope read:/notes/ (see its --help).\n\
          Stop with Ctrl-C.\n\n"
     )
 }
@@ -157,8 +163,8 @@ mod tests {
     #[test]
     fn what_a_terminal_shows() {
         let resolved = resolved(&[("root", "/srv/my notes"), ("state", "/nonexistent/the state")]);
-        insta::assert_snapshot!(welcome(&resolved, resolved.config.listen, "THE.TOKEN.ITSELF"));
-        assert_eq!(mint_command(&resolved), "stile token --scope write:/ --state '/nonexistent/the state'");
+        insta::assert_snapshot!(welcome("/opt/stile", &resolved, resolved.config.listen, "THE.TOKEN.ITSELF"));
+        assert_eq!(mint_command("stile", &resolved), "stile token --scope write:/ --state '/nonexistent/the state'");
     }
 
     #[test]
@@ -174,7 +180,7 @@ mod tests {
         }
         let public = resolved(&[("public_url", "https://notes.example.org")]);
         assert_eq!(url(&public.config, public.config.listen), "https://notes.example.org/mcp");
-        assert_eq!(mint_command(&plain), "stile token --scope write:/");
+        assert_eq!(mint_command("stile", &plain), "stile token --scope write:/");
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn sources() -> Vec<(String, String)> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() && path.file_name().is_some_and(|name| name != "target" && name != "tests") {
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 found.push((path.to_string_lossy().replace('\\', "/"), fs::read_to_string(&path).unwrap()));
@@ -66,5 +66,14 @@ fn every_crate_and_every_module_of_it_is_on_the_page() {
         {
             assert!(page.contains(module), "{name}::{module} is not mentioned");
         }
+    }
+}
+
+#[test]
+fn every_test_that_the_threats_page_points_to_exists() {
+    let page = fs::read_to_string(root().join("docs/threats.md")).unwrap();
+    let sources = sources();
+    for name in names(&page).into_iter().filter(|name| name.matches('_').count() > 3) {
+        assert!(sources.iter().any(|(_, text)| text.contains(&format!("fn {name}("))), "{name} is not there");
     }
 }

@@ -267,6 +267,8 @@ impl Source<'_> {
         let size = self.lines.size_bytes();
         let left = usize::try_from(size.saturating_sub(place.offset)).unwrap_or(usize::MAX);
         // Four bytes more than the budget tell whether a character that ends on it is whole.
+        // And a budget below one character would never lead on.
+        let budget = budget.max(4);
         let bytes = self.bytes_at(place.offset, left.min(budget.saturating_add(4)))?;
         let whole = bytes.len() == left;
         let cut = window::cut(&bytes, place.line, place.end, budget, whole);
