@@ -293,8 +293,8 @@ fn probe(root: &OwnedFd) -> Abilities {
     let name =
         |sequence| names::Name::new(&owner, sequence, names::Deed::Create, None, Some(&empty), "probe").to_string();
     let (one, other) = (name(0), name(1));
-    let exchange = os::make_file(root, &one)
-        .and_then(|_| os::make_file(root, &other))
+    let exchange = os::make_file(root, &one, os::NEW_FILE)
+        .and_then(|_| os::make_file(root, &other, os::NEW_FILE))
         .ok()
         .map(|_| os::exchange(root, &one, &other).is_ok());
     for name in [one, other] {

@@ -160,7 +160,11 @@ impl Inner {
     ) -> Result<Draft<'p>, Refusal> {
         let io = place.io();
         let name = name.to_string();
-        let (file, mode) = os::make_file(place.handle(), &name).map_err(&io)?;
+        // In the place of another it is unfinished from its first instant: what is empty, and not marked so,
+        // the cleaner must take for a save that an editor has just begun. Only a new file needs to ask the
+        // folder for its mode, and the cleaner knows it by its name.
+        let mode = if like.is_some() { UNFINISHED } else { os::NEW_FILE };
+        let (file, mode) = os::make_file(place.handle(), &name, mode).map_err(&io)?;
         let mut draft = Draft { folder: place.handle(), name, file, armed: true };
         os::set_mode(&draft.file, UNFINISHED).map_err(&io)?;
         fault::point(fault::Call::Write).and_then(|()| draft.file.write_all(bytes)).map_err(&io)?;
