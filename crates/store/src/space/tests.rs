@@ -208,7 +208,25 @@ fn a_save_between_the_check_and_the_swap_wins() {
     let target = rig.file("a.md");
     fault::on_swap(move || fs::remove_file(&target).unwrap());
     assert_eq!(code(rig.replace("a.md", "kept\n", "kept", "two")), "not_found");
+    rig.inner().keeper.close();
     assert_eq!((rig.visible(), rig.hidden()), (vec![], vec![]));
+}
+
+#[test]
+fn a_version_that_was_withdrawn_is_kept_for_a_program_that_opened_it() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    let target = rig.file("a.md");
+    fault::on_swap(move || fs::write(&target, "edited\n").unwrap());
+    assert_eq!(code(rig.replace("a.md", "one\n", "one", "two")), "stale");
+    // It opened the file while our version was in place, and writes now that it is not.
+    let is_ours = |name: &String| fs::read_to_string(rig.file(name)).is_ok_and(|text| text == "two\n");
+    let [withdrawn] = rig.hidden().into_iter().filter(is_ours).collect::<Vec<_>>().try_into().unwrap();
+    fs::write(rig.file(&withdrawn), "typed\n").unwrap();
+    rig.inner().keeper.close();
+    assert_eq!((rig.text("a.md").as_str(), rig.hidden().len()), ("edited\n", 0));
+    let [copy] = rig.copies().try_into().unwrap();
+    assert_eq!(rig.text(&copy), "typed\n");
 }
 
 #[test]

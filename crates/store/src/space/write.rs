@@ -210,7 +210,7 @@ impl Inner {
         draft.armed = false;
         let unknown = |_| Refusal::UnknownOutcome { path: place.path.clone() };
         if !self.is_version(place, &draft.name, base) {
-            self.undo(place, &draft.name, ours, hash);
+            self.undo(place, &draft.name, ours, hash, bytes.len() as u64);
             os::sync(place.handle()).map_err(unknown)?;
             return Err(Refusal::Stale { path: place.path.clone(), argument: "hash" });
         }
@@ -231,8 +231,9 @@ impl Inner {
     }
 
     /// Takes an exchange back after another program saved just before it. Whatever that program saved last
-    /// ends up under the file's name, and anything older of its that we displaced as a conflict copy.
-    fn undo(&self, place: &Place<'_>, aside: &str, ours: Identity, hash: ContentHash) {
+    /// ends up under the file's name, and anything older of its that we displaced as a conflict copy. Our own
+    /// version is kept a while like any other that was in place: a program may have opened it.
+    fn undo(&self, place: &Place<'_>, aside: &str, ours: Identity, hash: ContentHash, size: u64) {
         for _ in 0..16 {
             let Ok(older) = os::look_at(place.handle(), aside) else { return };
             if os::exchange(place.handle(), aside, place.name).is_err() {
@@ -241,7 +242,7 @@ impl Inner {
             }
             let back = os::look_at(place.handle(), aside).map(|status| status.identity());
             if back.is_ok_and(|identity| identity == ours) && self.is_version(place, aside, hash) {
-                let _ = os::unlink(place.handle(), aside);
+                self.keeper.keep(Arc::clone(&place.kept), aside.to_owned(), place.path.clone(), hash, size);
                 return;
             }
             // It saved once more in between, so what came back is newer than what went in: swap again.
