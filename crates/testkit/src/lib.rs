@@ -1,8 +1,10 @@
 //! Fixtures, scripted clients and the leak check for the tests of the other crates.
 
 pub mod bench;
+pub mod chance;
 pub mod client;
 pub mod documents;
 pub mod leaks;
 pub mod process;
 pub mod schema;
+pub mod swapper;
