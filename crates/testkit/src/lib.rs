@@ -4,6 +4,7 @@ pub mod bench;
 pub mod chance;
 pub mod client;
 pub mod documents;
+pub mod history;
 pub mod leaks;
 pub mod process;
 pub mod schema;
