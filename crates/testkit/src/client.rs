@@ -2,9 +2,13 @@
 //! from its text and not through the SDK that the server uses, since two halves of one library agreeing
 //! proves little.
 
+use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -260,5 +264,61 @@ impl Drop for Stdio {
         self.input = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A client over the standard input and output of a server, that several threads share: each call waits for
+/// the answer that bears its number. Clones are clients of the same server.
+#[derive(Clone, Debug)]
+pub struct Lane(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    input: Mutex<Option<ChildStdin>>,
+    /// Who waits for which answer; `None` once no more answers can come.
+    waiting: Mutex<Option<HashMap<u64, Sender<Value>>>>,
+    next: AtomicU64,
+}
+
+impl Lane {
+    /// Talks through both ends of a child, and reads what it answers on a thread of its own.
+    pub fn new(input: ChildStdin, output: ChildStdout) -> Self {
+        let waiting = Mutex::new(Some(HashMap::new()));
+        let lane = Self(Arc::new(Shared { input: Mutex::new(Some(input)), waiting, next: AtomicU64::new(0) }));
+        let shared = Arc::clone(&lane.0);
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(output).lines();
+            while let Some(Ok(line)) = lines.next() {
+                let response: Value = serde_json::from_str(&line).unwrap_or_default();
+                let id = response.get("id").and_then(Value::as_u64);
+                let mut waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(answer) = id.and_then(|id| waiting.as_mut()?.remove(&id)) {
+                    let _ = answer.send(response);
+                }
+            }
+            // Whoever still waits is told by the end of its channel.
+            shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        });
+        lane
+    }
+
+    /// Closes the server's input, which asks it to end.
+    pub fn close(&self) {
+        self.0.input.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Caller for Lane {
+    fn request(&mut self, method: &str, params: Value) -> io::Result<Value> {
+        let id = self.0.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let (answer, answered) = channel();
+        let gone = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).as_mut().ok_or_else(gone)?.insert(id, answer);
+        let line = message(id, method, params).to_string() + "\n";
+        match self.0.input.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(input) => input.write_all(line.as_bytes())?,
+            None => return Err(gone()),
+        }
+        answered.recv().map_err(|_| gone())
     }
 }

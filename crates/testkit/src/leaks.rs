@@ -28,12 +28,23 @@ impl Canaries {
         self
     }
 
+    /// Plants one that is no text, such as a key.
+    ///
+    /// # Panics
+    /// Where it is too short to mean anything.
+    #[must_use]
+    pub fn plant_bytes(mut self, name: &str, bytes: &[u8]) -> Self {
+        assert!(bytes.len() >= 6, "the canary `{name}` is too short");
+        self.0.push((name.to_owned(), forms_of_bytes(bytes)));
+        self
+    }
+
     /// What of them is in `bytes`, by name and form.
     pub fn find(&self, bytes: &[u8]) -> Vec<String> {
         let mut found = Vec::new();
         for (name, forms) in &self.0 {
             for (form, needle) in forms {
-                if bytes.windows(needle.len()).any(|window| window == needle.as_slice()) {
+                if memchr::memmem::find(bytes, needle).is_some() {
                     found.push(format!("{name} ({form})"));
                 }
             }
@@ -52,12 +63,6 @@ impl Canaries {
 }
 
 fn forms(text: &str) -> Vec<Form> {
-    let bytes = text.as_bytes();
-    let hex = |upper: bool| -> Vec<u8> {
-        let digits = bytes.iter().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") });
-        digits.collect::<String>().into_bytes()
-    };
-    let percent: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();
     let reserved: String = text
         .bytes()
         .map(|byte| match byte {
@@ -66,17 +71,27 @@ fn forms(text: &str) -> Vec<Form> {
         })
         .collect();
     let json = serde_json::Value::from(text).to_string();
+    let twice = serde_json::Value::from(json.trim_matches('"')).to_string();
+    let mut forms = forms_of_bytes(text.as_bytes());
+    forms.extend([
+        ("URL", reserved.into_bytes()),
+        ("JSON", json.trim_matches('"').as_bytes().to_vec()),
+        ("JSON in JSON", twice.trim_matches('"').as_bytes().to_vec()),
+    ]);
+    forms
+}
+
+fn forms_of_bytes(bytes: &[u8]) -> Vec<Form> {
+    let hex = |upper: bool| -> Vec<u8> {
+        let digits = bytes.iter().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") });
+        digits.collect::<String>().into_bytes()
+    };
+    let percent: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();
     let mut forms = vec![
         ("plain", bytes.to_vec()),
         ("hex", hex(false)),
         ("upper-case hex", hex(true)),
         ("percent", percent.into_bytes()),
-        ("URL", reserved.into_bytes()),
-        ("JSON", json.trim_matches('"').as_bytes().to_vec()),
-        (
-            "JSON in JSON",
-            serde_json::Value::from(json.trim_matches('"')).to_string().trim_matches('"').as_bytes().to_vec(),
-        ),
     ];
     // In base64 a text looks different at each of three places; its edges depend on its neighbours.
     for shift in 0..3 {

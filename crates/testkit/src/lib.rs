@@ -1,8 +1,11 @@
 //! Fixtures, scripted clients and the leak check for the tests of the other crates.
 
 pub mod bench;
+pub mod chance;
 pub mod client;
 pub mod documents;
+pub mod history;
 pub mod leaks;
 pub mod process;
 pub mod schema;
+pub mod swapper;

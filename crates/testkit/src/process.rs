@@ -3,11 +3,11 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio as Pipe};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio as Pipe};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::client::{Http, Stdio};
+use crate::client::{Http, Lane, Stdio};
 
 /// Where a server keeps its files, and which program it is.
 #[derive(Clone, Debug)]
@@ -26,8 +26,45 @@ pub struct Server {
     child: Child,
     /// Where it listens.
     pub address: SocketAddr,
-    log: Arc<Mutex<Vec<u8>>>,
+    log: Log,
+}
+
+/// A running `stile stdio` that several threads call at once.
+#[derive(Debug)]
+pub struct Piped {
+    child: Child,
+    lane: Lane,
+    log: Log,
+}
+
+/// What a process says on standard error, read as it comes, so that the process never waits for us.
+#[derive(Debug)]
+struct Log {
+    text: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
+}
+
+impl Log {
+    /// Collects what is left of `errors`, after what was read of it already.
+    fn collect(mut errors: BufReader<ChildStderr>, read: Vec<u8>) -> Self {
+        let text = Arc::new(Mutex::new(read));
+        let sink = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            let mut line = Vec::new();
+            while errors.read_until(b'\n', &mut line).unwrap_or(0) > 0 {
+                sink.lock().unwrap_or_else(PoisonError::into_inner).append(&mut line);
+            }
+        });
+        Self { text, reader: Some(reader) }
+    }
+
+    /// All of it, once the process has ended.
+    fn take(&mut self) -> Vec<u8> {
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        std::mem::take(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Rig {
@@ -42,6 +79,11 @@ impl Rig {
         rig
     }
 
+    /// The home that the program is told of; nothing is there.
+    pub fn home(&self) -> PathBuf {
+        self.state.with_file_name("home")
+    }
+
     /// A command of the program that reads no settings of the person who runs the tests.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
@@ -50,7 +92,7 @@ impl Rig {
                 command.env_remove(name);
             }
         }
-        command.args(arguments);
+        command.env("HOME", self.home()).args(arguments);
         command
     }
 
@@ -65,28 +107,19 @@ impl Rig {
         let mut child =
             command.stdin(Pipe::null()).stdout(Pipe::null()).stderr(Pipe::piped()).spawn().expect("the program starts");
         let mut errors = BufReader::new(child.stderr.take().expect("standard error is piped"));
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let mut line = Vec::new();
+        let (mut log, mut line) = (Vec::new(), Vec::new());
         let address = loop {
             line.clear();
             if errors.read_until(b'\n', &mut line).unwrap_or(0) == 0 {
-                let log = log.lock().unwrap_or_else(PoisonError::into_inner);
                 panic!("the server did not start: {}", String::from_utf8_lossy(&log));
             }
-            log.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&line);
+            log.extend_from_slice(&line);
             let text = String::from_utf8_lossy(&line);
             if let Some((_, address)) = text.split_once("listening on http://") {
                 break address.trim().parse().expect("an address follows");
             }
         };
-        let sink = Arc::clone(&log);
-        let reader = std::thread::spawn(move || {
-            let mut line = Vec::new();
-            while errors.read_until(b'\n', &mut line).unwrap_or(0) > 0 {
-                sink.lock().unwrap_or_else(PoisonError::into_inner).append(&mut line);
-            }
-        });
-        Server { child, address, log, reader: Some(reader) }
+        Server { child, address, log: Log::collect(errors, log) }
     }
 
     /// Mints a token with the command line.
@@ -116,6 +149,22 @@ impl Rig {
         let child = command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::null()).spawn();
         Stdio::new(child.expect("the program starts"))
     }
+
+    /// Starts `stile stdio` for several threads, and collects its log.
+    ///
+    /// # Panics
+    /// Where it does not start.
+    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
+    pub fn piped(&self, more: &[&str]) -> Piped {
+        let mut command = self.command(&["stdio"]);
+        command.arg(&self.root).arg("--state").arg(&self.state).args(more);
+        let child = command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped()).spawn();
+        let mut child = child.expect("the program starts");
+        let input = child.stdin.take().expect("standard input is piped");
+        let output = child.stdout.take().expect("standard output is piped");
+        let errors = BufReader::new(child.stderr.take().expect("standard error is piped"));
+        Piped { child, lane: Lane::new(input, output), log: Log::collect(errors, Vec::new()) }
+    }
 }
 
 impl Server {
@@ -133,7 +182,7 @@ impl Server {
     pub fn kill(mut self) -> Vec<u8> {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        self.take_log()
+        self.log.take()
     }
 
     /// Asks it to end and waits; answers how it ended and all that it logged.
@@ -145,18 +194,43 @@ impl Server {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("the server runs");
         let status = self.child.wait().expect("the server ends");
-        (status, self.take_log())
-    }
-
-    fn take_log(&mut self) -> Vec<u8> {
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
-        }
-        std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
+        (status, self.log.take())
     }
 }
 
 impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Piped {
+    /// A client.
+    pub fn client(&self) -> Lane {
+        self.lane.clone()
+    }
+
+    /// Ends it as a power cut would, from the program's point of view.
+    pub fn kill(mut self) -> Vec<u8> {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.log.take()
+    }
+
+    /// Closes its input and waits; answers how it ended and all that it logged.
+    ///
+    /// # Panics
+    /// Where it cannot be waited for.
+    #[expect(clippy::expect_used, reason = "a rig that cannot be torn down should say so at once")]
+    pub fn stop(mut self) -> (ExitStatus, Vec<u8>) {
+        self.lane.close();
+        let status = self.child.wait().expect("the server ends");
+        (status, self.log.take())
+    }
+}
+
+impl Drop for Piped {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

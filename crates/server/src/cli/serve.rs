@@ -43,7 +43,8 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let runtime = start::runtime()?;
     let space = services.space.clone();
     let served = runtime.block_on(async {
-        let served = crate::http::serve(options(config), services, verifier, start::stop(), announce).await;
+        let stop = start::stop()?;
+        let served = crate::http::serve(options(config), services, verifier, stop, announce).await;
         space.close().await;
         served
     });

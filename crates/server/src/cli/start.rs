@@ -101,20 +101,27 @@ pub(super) fn raise_file_limit() {
     }
 }
 
-/// Completes when the process is asked to end: an interrupt, or a request to terminate.
-pub(super) async fn stop() {
+/// Completes when the process is asked to end: an interrupt, or a request to terminate. It listens for both
+/// from the call on, so that a request that comes as soon as the server says where it listens is honoured.
+///
+/// # Errors
+/// What the system says to that.
+pub(super) fn stop() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(async move {
             tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
+                _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            return;
-        }
+        })
     }
-    let _ = tokio::signal::ctrl_c().await;
+    #[cfg(not(unix))]
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }
 
 /// The runtime that serves.

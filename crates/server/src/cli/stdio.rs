@@ -19,9 +19,10 @@ pub(super) fn run(resolved: &Resolved, matches: &ArgMatches, environment: Enviro
     let runtime = start::runtime()?;
     let space = services.space.clone();
     let served = runtime.block_on(async {
+        let stop = start::stop()?;
         let served = tokio::select! {
             served = crate::stdio::serve(services, principal, resolved.config.tool_names) => served,
-            () = start::stop() => Ok(()),
+            () = stop => Ok(()),
         };
         space.close().await;
         served

@@ -1,4 +1,5 @@
-//! A seam for tests: the n-th system call of a write fails. Nothing at all in a build without tests.
+//! A seam for tests: the n-th system call of a write fails, and the order of all is known. Nothing at all in a
+//! build without tests.
 
 use std::io;
 
@@ -23,15 +24,24 @@ pub(super) fn point(_: Call) -> io::Result<()> {
 pub(super) fn before_swap() {}
 
 #[cfg(test)]
-pub(super) use armed::{arm, before_swap, disarm, on_swap, point};
+pub(super) use armed::{arm, before_swap, calls, disarm, on_swap, point};
 
 #[cfg(test)]
 mod armed {
     use super::{Call, io};
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
 
     thread_local! {
         static LEFT: Cell<Option<(u32, i32)>> = const { Cell::new(None) };
+    }
+
+    thread_local! {
+        static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// The calls of this thread since the last time it asked.
+    pub(in crate::space) fn calls() -> Vec<Call> {
+        CALLS.take()
     }
 
     thread_local! {
@@ -59,7 +69,8 @@ mod armed {
         LEFT.take().is_some()
     }
 
-    pub(in crate::space) fn point(_: Call) -> io::Result<()> {
+    pub(in crate::space) fn point(call: Call) -> io::Result<()> {
+        CALLS.with_borrow_mut(|calls| calls.push(call));
         match LEFT.get() {
             Some((0, errno)) => {
                 LEFT.set(None);

@@ -106,7 +106,7 @@ impl Keeper {
         }
         let owner = Owner::new(self.process, self.folders.fetch_add(1, Ordering::Relaxed));
         // The folder is locked, so no cleaner can look between making the marker and locking it.
-        let (marker, _) = os::make_file(handle, &owner.marker())?;
+        let (marker, _) = os::make_file(handle, &owner.marker(), os::NEW_FILE)?;
         let kept = Arc::new(Kept { owner, handle: Arc::clone(handle), _marker: marker });
         if !os::try_lock(&kept._marker)? {
             return Err(std::io::ErrorKind::WouldBlock.into());

@@ -76,7 +76,7 @@ impl Folders {
 }
 
 /// The system has no lock with a time limit, so this asks again, ever less often, at most every 2 ms.
-fn await_lock(handle: &OwnedFd, deadline: Instant) -> Result<(), LockError> {
+pub(super) fn await_lock(handle: &OwnedFd, deadline: Instant) -> Result<(), LockError> {
     let mut pause = Duration::from_micros(50);
     while !os::try_lock(handle)? {
         if Instant::now() >= deadline {

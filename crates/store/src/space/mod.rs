@@ -24,7 +24,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stile_domain::cursor::Cursor;
 use stile_domain::edit::EditError;
@@ -278,29 +278,33 @@ struct Abilities {
     exchange: Option<bool>,
 }
 
+/// How long a start waits for the root's lock before it tries the exchange without it.
+const PROBE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Tries locks and the exchange, in the root, with two empty files that the cleaner would know.
+///
+/// Under the lock, because the cleaner of another process that starts now would rightly take them for a dead
+/// one's. That they are gone nevertheless says nothing about the file system.
 fn probe(root: &OwnedFd) -> Abilities {
-    let lock = match os::try_lock(root) {
-        Ok(true) => {
-            os::unlock(root);
-            true
-        }
-        Ok(false) => true,
-        Err(_) => false,
-    };
+    let locked = lock::await_lock(root, Instant::now() + PROBE_PATIENCE);
     let owner = names::Owner::new(uuid::Uuid::new_v4().as_u64_pair().0, 0);
     let empty = ContentHash::of(b"");
     let name =
         |sequence| names::Name::new(&owner, sequence, names::Deed::Create, None, Some(&empty), "probe").to_string();
     let (one, other) = (name(0), name(1));
-    let exchange = os::make_file(root, &one)
-        .and_then(|_| os::make_file(root, &other))
-        .ok()
-        .map(|_| os::exchange(root, &one, &other).is_ok());
+    let made = os::make_file(root, &one, os::NEW_FILE).and_then(|_| os::make_file(root, &other, os::NEW_FILE));
+    let exchange = match made.and_then(|_| os::exchange(root, &one, &other)) {
+        Ok(()) => Some(true),
+        Err(error) if os::is_unsupported(&error) => Some(false),
+        Err(_) => None,
+    };
     for name in [one, other] {
         let _ = os::unlink(root, &name);
     }
-    Abilities { lock, exchange }
+    if locked.is_ok() {
+        os::unlock(root);
+    }
+    Abilities { lock: !matches!(locked, Err(lock::LockError::Io(_))), exchange }
 }
 
 /// Tells a caller what an error of the system means for the file it named.

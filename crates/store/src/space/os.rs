@@ -185,12 +185,15 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
     Ok(filled)
 }
 
-/// Makes a new file in a folder, open for writing, with the mode that the folder and the process give to
-/// new files; answers it and that mode.
-pub(super) fn make_file(folder: &OwnedFd, name: &str) -> io::Result<(File, u32)> {
+/// The mode of new files, before the folder and the process take from it what they take.
+pub(super) const NEW_FILE: u32 = 0o666;
+
+/// Makes a new file in a folder, open for writing; answers it and what the folder and the process left of
+/// `mode`.
+pub(super) fn make_file(folder: &OwnedFd, name: &str, mode: u32) -> io::Result<(File, u32)> {
     fault::point(fault::Call::Open)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | ALWAYS;
-    let file = openat(folder, name, flags, Mode::from_raw_mode(0o666))?;
+    let file = openat(folder, name, flags, Mode::from_raw_mode(mode as rustix::fs::RawMode))?;
     let mode = look(&file)?.mode;
     Ok((File::from(file), mode))
 }

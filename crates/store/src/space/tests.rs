@@ -19,6 +19,8 @@ use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 use stile_domain::permit::{List, Principal};
 use stile_domain::scope::Scopes;
 use stile_domain::search::Query;
+use stile_testkit::chance::scaled;
+use stile_testkit::swapper::Swapper;
 
 use super::names::{Deed, Name, Owner};
 use super::write::UNFINISHED;
@@ -208,7 +210,25 @@ fn a_save_between_the_check_and_the_swap_wins() {
     let target = rig.file("a.md");
     fault::on_swap(move || fs::remove_file(&target).unwrap());
     assert_eq!(code(rig.replace("a.md", "kept\n", "kept", "two")), "not_found");
+    rig.inner().keeper.close();
     assert_eq!((rig.visible(), rig.hidden()), (vec![], vec![]));
+}
+
+#[test]
+fn a_version_that_was_withdrawn_is_kept_for_a_program_that_opened_it() {
+    let rig = Rig::new();
+    rig.put("a.md", "one\n");
+    let target = rig.file("a.md");
+    fault::on_swap(move || fs::write(&target, "edited\n").unwrap());
+    assert_eq!(code(rig.replace("a.md", "one\n", "one", "two")), "stale");
+    // It opened the file while our version was in place, and writes now that it is not.
+    let is_ours = |name: &String| fs::read_to_string(rig.file(name)).is_ok_and(|text| text == "two\n");
+    let [withdrawn] = rig.hidden().into_iter().filter(is_ours).collect::<Vec<_>>().try_into().unwrap();
+    fs::write(rig.file(&withdrawn), "typed\n").unwrap();
+    rig.inner().keeper.close();
+    assert_eq!((rig.text("a.md").as_str(), rig.hidden().len()), ("edited\n", 0));
+    let [copy] = rig.copies().try_into().unwrap();
+    assert_eq!(rig.text(&copy), "typed\n");
 }
 
 #[test]
@@ -318,6 +338,38 @@ fn the_walk_for_other_systems_follows_no_link_either() {
         let error = os::walk_beneath(root, name, flags).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()), "{name}");
     }
+}
+
+/// The same race as in `tests/containment.rs`, which cannot make the kernel forget its `openat2`.
+#[test]
+fn the_walk_reads_nothing_outside_while_folders_and_files_become_links() {
+    use std::io::Read as _;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |part: &str| folder.path().join(part);
+    for part in ["space/swapped", "space/plain", "outside"] {
+        fs::create_dir_all(at(part)).unwrap();
+    }
+    for (file, text) in
+        [("space/swapped/file.md", "inside"), ("space/plain/file.md", "inside"), ("outside/file.md", "out")]
+    {
+        fs::write(at(file), text).unwrap();
+    }
+    symlink("../outside", at("space/other")).unwrap();
+    symlink(at("outside/file.md"), at("space/plain/other.md")).unwrap();
+    let root = os::open_root(&at("space")).unwrap();
+    let folders = Swapper::start(&at("space"), "swapped", "other");
+    let files = Swapper::start(&at("space/plain"), "file.md", "other.md");
+    let (mut opened, goal) = (0, scaled(5_000, 200_000));
+    for path in ["swapped/file.md", "plain/file.md"].iter().cycle().take(goal) {
+        if let Ok(file) = os::walk_beneath(&root, path, rustix::fs::OFlags::RDONLY) {
+            let mut text = String::new();
+            fs::File::from(file).read_to_string(&mut text).unwrap();
+            assert_eq!(text, "inside", "{path} was read outside");
+            opened += 1;
+        }
+    }
+    assert!(opened > goal / 50 && opened < goal - goal / 50, "{opened} of {goal} were opened");
+    assert!(folders.swaps() + files.swaps() > goal as u64 / 10);
 }
 
 #[test]
@@ -502,6 +554,25 @@ fn a_fault_at_any_call_leaves_the_old_file_whole_and_nothing_else() {
             assert!(after < 50, "the fault never stopped mattering");
         }
     }
+}
+
+/// No kill can show that a sync is missing: what a process wrote outlives it. Only a power cut does.
+#[test]
+fn content_is_synced_before_it_is_put_in_place_and_the_folder_after() {
+    use fault::Call::{Open, Rename, Sync, Write};
+    let rig = Rig::new();
+    let order = || fault::calls().into_iter().filter(|call| *call != Open).collect::<Vec<_>>();
+    order();
+    rig.inner().create(&path("a.md"), b"one\n").unwrap();
+    assert_eq!(order(), [Write, Sync, Rename, Sync], "a file is made");
+    rig.inner().create(&path("b/c/d.md"), b"one\n").unwrap();
+    assert_eq!(order(), [Sync, Sync, Write, Sync, Rename, Sync], "each new folder is synced where its name is");
+    rig.replace("a.md", "one\n", "one", "two").unwrap();
+    assert_eq!(order(), [Write, Sync, Rename, Sync], "a file is changed");
+    rig.replace("a.md", "two\n", "two", "two").unwrap();
+    assert_eq!(order(), [Sync, Sync], "a file stays as it is, and what others made of it becomes durable");
+    rig.inner().remove(&path("a.md"), hash("two\n")).unwrap();
+    assert_eq!(order(), [Rename, Sync], "a file is removed");
 }
 
 #[test]

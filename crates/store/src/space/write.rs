@@ -160,7 +160,11 @@ impl Inner {
     ) -> Result<Draft<'p>, Refusal> {
         let io = place.io();
         let name = name.to_string();
-        let (file, mode) = os::make_file(place.handle(), &name).map_err(&io)?;
+        // In the place of another it is unfinished from its first instant: what is empty, and not marked so,
+        // the cleaner must take for a save that an editor has just begun. Only a new file needs to ask the
+        // folder for its mode, and the cleaner knows it by its name.
+        let mode = if like.is_some() { UNFINISHED } else { os::NEW_FILE };
+        let (file, mode) = os::make_file(place.handle(), &name, mode).map_err(&io)?;
         let mut draft = Draft { folder: place.handle(), name, file, armed: true };
         os::set_mode(&draft.file, UNFINISHED).map_err(&io)?;
         fault::point(fault::Call::Write).and_then(|()| draft.file.write_all(bytes)).map_err(&io)?;
@@ -206,7 +210,7 @@ impl Inner {
         draft.armed = false;
         let unknown = |_| Refusal::UnknownOutcome { path: place.path.clone() };
         if !self.is_version(place, &draft.name, base) {
-            self.undo(place, &draft.name, ours, hash);
+            self.undo(place, &draft.name, ours, hash, bytes.len() as u64);
             os::sync(place.handle()).map_err(unknown)?;
             return Err(Refusal::Stale { path: place.path.clone(), argument: "hash" });
         }
@@ -227,8 +231,9 @@ impl Inner {
     }
 
     /// Takes an exchange back after another program saved just before it. Whatever that program saved last
-    /// ends up under the file's name, and anything older of its that we displaced as a conflict copy.
-    fn undo(&self, place: &Place<'_>, aside: &str, ours: Identity, hash: ContentHash) {
+    /// ends up under the file's name, and anything older of its that we displaced as a conflict copy. Our own
+    /// version is kept a while like any other that was in place: a program may have opened it.
+    fn undo(&self, place: &Place<'_>, aside: &str, ours: Identity, hash: ContentHash, size: u64) {
         for _ in 0..16 {
             let Ok(older) = os::look_at(place.handle(), aside) else { return };
             if os::exchange(place.handle(), aside, place.name).is_err() {
@@ -237,7 +242,7 @@ impl Inner {
             }
             let back = os::look_at(place.handle(), aside).map(|status| status.identity());
             if back.is_ok_and(|identity| identity == ours) && self.is_version(place, aside, hash) {
-                let _ = os::unlink(place.handle(), aside);
+                self.keeper.keep(Arc::clone(&place.kept), aside.to_owned(), place.path.clone(), hash, size);
                 return;
             }
             // It saved once more in between, so what came back is newer than what went in: swap again.

@@ -1,0 +1,174 @@
+//! Another program exchanges folders and files with symlinks to the outside, as fast as it can, while the
+//! space is read and written: nothing outside is ever read, made or changed.
+
+#![expect(clippy::disallowed_methods, reason = "a test is its own verified caller and its own operator")]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stile_domain::edit;
+use stile_domain::error::Refusal;
+use stile_domain::limits::Limits;
+use stile_domain::lines::LineRange;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Action, Permit, Principal};
+use stile_domain::scope::Scopes;
+use stile_store::space::{ReadFrom, Space, SpaceOptions, Window};
+use stile_testkit::chance::scaled;
+use stile_testkit::swapper::Swapper;
+
+const INSIDE: &str = "inside\n";
+const OUTSIDE: &str = "outside\n";
+
+/// A space whose folder `swapped` and file `plain/swapped.md` change places with links to the outside, where
+/// the same names stand.
+///
+/// *Shape*: `space/{swapped,other,plain}`, `outside/deep/{file,swapped}.md`.
+struct Field {
+    folder: tempfile::TempDir,
+    space: Space,
+    principal: Principal,
+}
+
+impl Field {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (inside, outside) = (folder.path().join("space"), folder.path().join("outside"));
+        for part in ["space/swapped/deep", "space/plain", "outside/deep"] {
+            fs::create_dir_all(folder.path().join(part)).unwrap();
+        }
+        fs::write(inside.join("swapped/deep/file.md"), INSIDE).unwrap();
+        fs::write(inside.join("plain/swapped.md"), INSIDE).unwrap();
+        fs::write(outside.join("deep/file.md"), OUTSIDE).unwrap();
+        fs::write(outside.join("swapped.md"), OUTSIDE).unwrap();
+        // One relative link and one absolute one.
+        symlink("../outside", inside.join("other")).unwrap();
+        symlink(outside.join("swapped.md"), inside.join("plain/other.md")).unwrap();
+        let options =
+            SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(20), events: Arc::new(|_| {}) };
+        let (space, notices) = Space::open_ambient(&inside, options).unwrap();
+        assert_eq!(notices, Vec::<String>::new());
+        let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim("write:/"));
+        Self { folder, space, principal }
+    }
+
+    fn at(&self, part: &str) -> std::path::PathBuf {
+        self.folder.path().join(part)
+    }
+
+    fn permit<A: Action>(&self, path: &str) -> Permit<A> {
+        self.principal.gate().permit(&SpacePath::parse(path).unwrap()).unwrap()
+    }
+
+    async fn read(&self, path: &str) -> Result<Window, Refusal> {
+        self.space.read(self.permit(path), ReadFrom::Range(LineRange::ALL)).await
+    }
+
+    /// Fails where anything outside is not as it was.
+    fn assert_untouched(&self) {
+        let mut found = Vec::new();
+        list(&self.at("outside"), &mut found);
+        found.sort();
+        assert_eq!(found, [("file.md".to_owned(), OUTSIDE.to_owned()), ("swapped.md".to_owned(), OUTSIDE.to_owned())]);
+    }
+}
+
+fn list(folder: &Path, found: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        match entry.file_type().unwrap().is_dir() {
+            true => list(&entry.path(), found),
+            false => {
+                found.push((entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()));
+            }
+        }
+    }
+}
+
+/// Counts what was answered and what was refused; fails at what a moving tree does not explain.
+#[derive(Debug, Default)]
+struct Tally {
+    done: usize,
+    refused: usize,
+}
+
+impl Tally {
+    fn count<T>(&mut self, outcome: Result<T, Refusal>) -> Option<T> {
+        match outcome {
+            Ok(done) => {
+                self.done += 1;
+                Some(done)
+            }
+            Err(refusal) => {
+                let code = refusal.code().0;
+                let moving = ["symlink_refused", "not_found", "not_a_directory", "stale", "already_exists", "busy"];
+                assert!(moving.contains(&code), "{refusal:?}");
+                self.refused += 1;
+                None
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_outside_is_read_while_folders_and_files_become_links() {
+    let field = Field::new();
+    let goal = scaled(5_000, 200_000);
+    let folders = Swapper::start(&field.at("space"), "swapped", "other");
+    let files = Swapper::start(&field.at("space/plain"), "swapped.md", "other.md");
+    let mut tally = Tally::default();
+    let paths = ["/swapped/deep/file.md", "/plain/swapped.md", "/other/deep/file.md", "/plain/other.md"];
+    for path in paths.iter().cycle().take(goal) {
+        if let Some(window) = tally.count(field.read(path).await) {
+            assert_eq!(window.content, INSIDE, "{path} was read outside");
+        }
+    }
+    let swaps = folders.swaps() + files.swaps();
+    drop((folders, files));
+    println!("{tally:?}, {swaps} swaps");
+    assert!(
+        tally.done > goal / 50 && tally.refused > goal / 50 && swaps > goal as u64 / 10,
+        "{tally:?}, {swaps} swaps"
+    );
+    field.assert_untouched();
+}
+
+#[tokio::test]
+async fn nothing_outside_is_written_while_folders_and_files_become_links() {
+    let field = Field::new();
+    let goal = scaled(500, 20_000);
+    let folders = Swapper::start(&field.at("space"), "swapped", "other");
+    let files = Swapper::start(&field.at("space/plain"), "swapped.md", "other.md");
+    let (mut created, mut edited, mut removed) = (Tally::default(), Tally::default(), Tally::default());
+    for count in 0..goal {
+        // One beside what is there, and one in folders that have to be made.
+        let path = match count % 2 {
+            0 => format!("/swapped/deep/{count}.md"),
+            _ => format!("/swapped/{count}/new.md"),
+        };
+        if let Some(made) = created.count(field.space.create(field.permit(&path), b"made\n".to_vec()).await) {
+            removed.count(field.space.remove(field.permit(&path), made.hash).await);
+        }
+        for path in ["/swapped/deep/file.md", "/plain/swapped.md"] {
+            let Ok(window) = field.read(path).await else { continue };
+            let plan = |text: &str| Ok(edit::append(text, "more\n"));
+            let cut = |_: &str| Ok(INSIDE.to_owned());
+            let permit = field.permit(path);
+            edited.count(match window.total_lines {
+                1 => field.space.edit(permit, window.hash, ["lines", "old"], plan).await,
+                _ => field.space.edit(permit, window.hash, ["lines", "old"], cut).await,
+            });
+        }
+    }
+    let swaps = folders.swaps() + files.swaps();
+    drop((folders, files));
+    println!("created {created:?}, removed {removed:?}, edited {edited:?}, {swaps} swaps");
+    assert!(created.done > goal / 50 && created.refused > goal / 50, "{created:?}");
+    assert!(edited.done > goal / 50 && edited.refused > 0, "{edited:?}");
+    field.assert_untouched();
+    field.space.close().await;
+    field.assert_untouched();
+}
