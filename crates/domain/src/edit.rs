@@ -152,14 +152,15 @@ impl<'t> Body<'t> {
     /// Every place, overlapping ones too, where the lines of `old` stand inside `within`; at most `most`.
     fn find_all(&self, within: Lines, old: &str, most: usize) -> Vec<Place> {
         let wanted = wanted_lines(old);
-        let mut found = find_all(self, within, &wanted, most);
-        // With the mark in front they can stand at the very beginning as well.
         let bare = wanted_lines(self.for_line(0, old));
-        if bare != wanted && within.start == 1 {
-            let top = Lines { start: 1, end: within.end.min(bare.len() as u64 + 1) };
-            found.splice(0..0, find_all(self, top, &bare, 1));
-            found.truncate(most);
+        if bare == wanted || within.start > 1 {
+            return find_all(self, within, &wanted, most);
         }
+        // At the very beginning the mark is the file's, and from the second line on it is content.
+        let top = Lines { start: 1, end: within.end.min(bare.len() as u64 + 1) };
+        let mut found = find_all(self, top, &bare, 1);
+        let below = Lines { start: within.end.min(2), end: within.end };
+        found.extend(find_all(self, below, &wanted, most - found.len()));
         found
     }
 
@@ -363,6 +364,16 @@ mod tests {
         assert_eq!(insert("\u{feff}a", 1, "\u{feff}a", "\u{feff}x"), Ok("\u{feff}x\na".into()));
         assert_eq!(insert("\u{feff}", 1, "\u{feff}", "x"), Ok("\u{feff}x\n".into()));
         assert_eq!(replace("\u{feff}", ALL, "", "x"), Ok("\u{feff}x".into()));
+    }
+
+    #[test]
+    fn at_the_first_line_the_callers_mark_is_the_files_and_never_content() {
+        let none = |outcome| assert!(matches!(outcome, Err(EditError::NoMatch { .. })), "{outcome:?}");
+        let doubled = "\u{feff}\u{feff}a\n\u{feff}a";
+        assert_eq!(replace(doubled, ALL, "\u{feff}a", "x"), Ok("\u{feff}\u{feff}a\nx".into()));
+        assert_eq!(replace(doubled, ALL, "\u{feff}\u{feff}a", "x"), Ok("\u{feff}x\n\u{feff}a".into()));
+        none(replace(doubled, LineRange(1, 2), "\u{feff}a", "x"));
+        none(insert(doubled, 1, "\u{feff}a", "x"));
     }
 
     #[test]

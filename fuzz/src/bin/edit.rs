@@ -136,8 +136,26 @@ fn joined(lines: &[(&str, &str)]) -> String {
     lines.iter().flat_map(|(content, terminator)| [*content, *terminator]).collect()
 }
 
-fn split_bom(text: &str) -> (&str, &str) {
-    text.split_at(if text.starts_with(BOM) { BOM.len() } else { 0 })
+/// The byte order mark and the lines after it. They are as many as without looking for one: a file that is
+/// only a mark has one line, which is empty.
+fn split_bom(text: &str) -> (&str, Vec<(&str, &str)>) {
+    let mut lines = line_list(text);
+    if !text.starts_with(BOM) {
+        return ("", lines);
+    }
+    lines[0].0 = &lines[0].0[BOM.len()..];
+    (BOM, lines)
+}
+
+/// What a caller's text says of the line at `at`, from 0: the mark is the file's in front of the first line,
+/// and content anywhere else.
+fn said_of<'t>(at: usize, bom: &str, text: &'t str) -> &'t str {
+    if at == 0 && !bom.is_empty() { text.strip_prefix(BOM).unwrap_or(text) } else { text }
+}
+
+/// How many lines follow the mark that a text had before, where nothing at all is no line.
+fn lines_behind(bom: &str, text: &str) -> usize {
+    line_list(text.strip_prefix(bom).expect("the byte order mark stays in front")).len()
 }
 
 /// The lines that a range selects, from 1; `None` where it is refused.
@@ -167,9 +185,6 @@ fn a_range_is_a_slice_of_a_list(range: LineRange, total: usize) {
 fn counting_agrees(text: &str) {
     let list = line_list(text);
     assert_eq!(lines::count(text), list.len() as u64);
-    // Known: a file that is only a byte order mark has one line for a reader and none for an edit.
-    let body = split_bom(text).1;
-    assert!(line_list(body).len() == list.len() || body.is_empty());
     assert!(lines::spans(text, 0).map(|span| (span.content(text), span.terminator(text))).eq(list));
 }
 
@@ -190,33 +205,28 @@ fn numbered(places: &[usize], most: usize) -> Vec<u64> {
 }
 
 fn replacing_changes_one_place(case: &Case) {
-    let (bom, body) = split_bom(&case.text);
-    // Known: in a file that begins with a byte order mark, one in front of `old` and `new` is dropped
-    // wherever the lines stand, so that `\u{feff}b` is taken for a line `b`, and never for itself.
-    let dropped = |text: &'_ str| {
-        if bom.is_empty() { text.to_owned() } else { text.strip_prefix(BOM).unwrap_or(text).to_owned() }
-    };
-    let (old, new) = (dropped(&case.old), dropped(&case.new));
-    let lines = line_list(body);
+    let (bom, lines) = split_bom(&case.text);
     let outcome = edit::replace(&case.text, case.range, &case.old, &case.new);
 
     let Some(within) = slow_range(case.range, lines.len()) else {
         return assert_eq!(outcome, Err(EditError::Range { total_lines: lines.len() as u64 }));
     };
-    let mut wanted: Vec<&str> = without_terminator(&old).split('\n').collect();
-    let last = wanted.pop().unwrap_or_default();
-    let mut wanted: Vec<&str> = wanted.iter().map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
-    wanted.push(last);
-
-    let stands = |at: usize| {
-        lines.get(at..at + wanted.len()).is_some_and(|lines| lines.iter().map(|line| line.0).eq(wanted.iter().copied()))
+    let wanted = |at: usize| {
+        let mut wanted: Vec<&str> = without_terminator(said_of(at, bom, &case.old)).split('\n').collect();
+        let last = wanted.len() - 1;
+        wanted[..last].iter_mut().for_each(|line| *line = line.strip_suffix('\r').unwrap_or(line));
+        wanted
     };
-    let everywhere: Vec<usize> = (0..lines.len()).filter(|at| stands(*at)).collect();
-    let places: Vec<usize> = everywhere
-        .iter()
-        .copied()
-        .filter(|at| within.contains(&(at + 1)) && within.contains(&(at + wanted.len())))
+    let (first, others) = (wanted(0), wanted(1));
+    let height = first.len();
+    let everywhere: Vec<usize> = (0..lines.len())
+        .filter(|at| {
+            let wanted = if *at == 0 { &first } else { &others };
+            lines.get(*at..at + height).is_some_and(|lines| lines.iter().map(|line| &line.0).eq(wanted))
+        })
         .collect();
+    let places: Vec<usize> =
+        everywhere.iter().copied().filter(|at| within.contains(&(at + 1)) && within.contains(&(at + height))).collect();
     match (places.as_slice(), outcome) {
         ([], Err(EditError::NoMatch { elsewhere, lines: shown, .. })) => {
             assert_eq!(elsewhere, numbered(&everywhere, NAMED_MATCHES));
@@ -226,21 +236,22 @@ fn replacing_changes_one_place(case: &Case) {
             }
         }
         ([at], Ok(result)) => {
-            let end = at + wanted.len();
+            let end = at + height;
             let kept = lines[end - 1].1;
+            let new = said_of(*at, bom, &case.new);
             let middle = if new.is_empty() {
                 String::new()
             } else {
-                adapted(without_terminator(&new), &ending_at(&lines, *at, end)) + kept
+                adapted(without_terminator(new), &ending_at(&lines, *at, end)) + kept
             };
             assert_eq!(result, [bom, &joined(&lines[..*at]), &middle, &joined(&lines[end..])].concat());
 
             // As many lines fewer and more as the caller said; but an empty line needs a terminator to be one.
-            let mut added = if new.is_empty() { 0 } else { without_terminator(&new).split('\n').count() };
+            let mut added = if new.is_empty() { 0 } else { without_terminator(new).split('\n').count() };
             if kept.is_empty() && !new.is_empty() && (middle.is_empty() || middle.ends_with('\n')) {
                 added -= 1;
             }
-            assert_eq!(line_list(split_bom_of(bom, &result)).len(), lines.len() - wanted.len() + added);
+            assert_eq!(lines_behind(bom, &result), lines.len() - height + added);
         }
         ([_, _, ..], Err(EditError::Ambiguous { matches, more })) => {
             assert_eq!(matches, numbered(&places, NAMED_MATCHES));
@@ -250,14 +261,8 @@ fn replacing_changes_one_place(case: &Case) {
     }
 }
 
-/// What follows the mark that a text had before.
-fn split_bom_of<'t>(bom: &str, text: &'t str) -> &'t str {
-    text.strip_prefix(bom).expect("the byte order mark stays in front")
-}
-
 fn inserting_only_adds(case: &Case) {
-    let (bom, body) = split_bom(&case.text);
-    let lines = line_list(body);
+    let (bom, lines) = split_bom(&case.text);
     let at = usize::try_from(if case.line < 0 {
         lines.len() as i128 + i128::from(case.line)
     } else {
@@ -266,33 +271,35 @@ fn inserting_only_adds(case: &Case) {
     // Once with the right anchor, if there is a line at all, and once with whatever was typed.
     let at = at.ok().filter(|at| *at < lines.len());
     let right = at.map_or("", |at| lines[at].0);
-    for anchor in [right, &case.old] {
+    let read = at.map_or("", |at| line_list(&case.text)[at].0);
+    for anchor in [right, read, &case.old] {
         let outcome = edit::insert(&case.text, case.line, anchor, &case.new);
         let Some(at) = at else {
             assert_eq!(outcome, Err(EditError::Range { total_lines: lines.len() as u64 }));
             continue;
         };
-        let anchor = without_terminator(anchor);
-        // Known: the mark is dropped here too, whichever line is meant.
-        let anchor = if bom.is_empty() { anchor } else { anchor.strip_prefix(BOM).unwrap_or(anchor) };
-        if lines[at].0 != anchor {
-            let places: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].0 == anchor).collect();
+        let stands = |at: usize| lines[at].0 == said_of(at, bom, without_terminator(anchor));
+        if !stands(at) {
+            let places: Vec<usize> = (0..lines.len()).filter(|at| stands(*at)).collect();
             let Err(EditError::NoMatch { elsewhere, .. }) = outcome else { panic!("{outcome:?}") };
             assert_eq!(elsewhere, numbered(&places, NAMED_MATCHES));
             continue;
         }
         let ending = ending_at(&lines, at, at + 1);
-        let content = without_terminator(&case.new);
+        let content = without_terminator(said_of(at, bom, &case.new));
         let added = adapted(content, &ending) + &ending;
         let result = outcome.expect("the anchor stands there");
         assert_eq!(result, [bom, &joined(&lines[..at]), &added, &joined(&lines[at..])].concat());
-        assert_eq!(line_list(split_bom_of(bom, &result)).len(), lines.len() + content.split('\n').count());
+        // An empty line that has no terminator is one no more when it stands behind others.
+        let lost = usize::from(lines[lines.len() - 1] == ("", ""));
+        assert_eq!(lines_behind(bom, &result), lines.len() - lost + content.split('\n').count());
     }
 }
 
 fn appending_only_adds(text: &str, content: &str) {
-    let (bom, body) = split_bom(text);
-    let lines = line_list(body);
+    let (bom, mut lines) = split_bom(text);
+    // Where there is nothing but a mark, the first line is already begun.
+    lines.retain(|line| *line != ("", ""));
     let ending = lines.iter().rev().map(|line| line.1).find(|terminator| !terminator.is_empty()).unwrap_or("\n");
     let open = lines.last().is_some_and(|line| line.1.is_empty());
     let breaks = content.starts_with('\n') || content.starts_with("\r\n");
@@ -301,7 +308,7 @@ fn appending_only_adds(text: &str, content: &str) {
     assert_eq!(result, [text, supplied, &adapted(content, ending)].concat());
     // A line break that only ends the last line makes no line of its own.
     let added = line_list(content).len() - usize::from(open && breaks);
-    assert_eq!(line_list(split_bom_of(bom, &result)).len(), lines.len() + added);
+    assert_eq!(lines_behind(bom, &result), lines.len() + added);
 }
 
 fn windows_are_the_text(case: &Case) {
