@@ -9,6 +9,8 @@ use std::process::Command;
 /// only the refusal itself is checked.
 const WORDS_OF: &str = "rustc 1.95.0";
 
+mod notes;
+
 #[test]
 fn authority_cannot_be_made_up() {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
