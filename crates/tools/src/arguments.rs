@@ -17,11 +17,12 @@ use crate::tool::Tool;
 pub fn parse<T: Tool>(arguments: &Value) -> Result<T, Refusal> {
     let none = Value::Object(Map::new());
     let arguments = if arguments.is_null() { &none } else { arguments };
-    T::deserialize(arguments).map_err(|_| explain(&crate::tool::Declared::of::<T>().input_schema(), arguments))
+    T::deserialize(arguments)
+        .map_err(|_| (T::ENVELOPE.explain)(&crate::tool::Declared::of::<T>().input_schema(), arguments))
 }
 
-/// What is wrong with arguments that did not parse.
-fn explain(schema: &Map<String, Value>, arguments: &Value) -> Refusal {
+/// What is wrong with arguments that did not parse, in the words that all tools have but those with their own.
+pub(crate) fn explain(schema: &Map<String, Value>, arguments: &Value) -> Refusal {
     let Value::Object(arguments) = arguments else {
         return Refusal::invalid_argument("`arguments` must be an object");
     };

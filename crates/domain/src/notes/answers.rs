@@ -75,11 +75,16 @@ schema_id!(SectionSourceV0, "knowtation.section_source/v0");
 /// The headings of a note, in document order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NoteOutline {
+    /// Names this shape.
     schema: NoteOutlineV1,
+    /// The note.
     path: NotePath,
+    /// From the front matter or the file's name.
     #[schemars(schema_with = "nullable")]
     title: Option<String>,
+    /// In document order.
     pub(super) headings: Vec<OutlineHeading>,
+    /// Whether something was left out or cut.
     pub(super) truncated: bool,
 }
 
@@ -87,6 +92,7 @@ pub struct NoteOutline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct OutlineHeading {
+    #[schemars(with = "u64")]
     pub(super) level: u8,
     pub(super) text: String,
     pub(super) id: HeadingId,
@@ -95,11 +101,15 @@ pub struct OutlineHeading {
 /// The headings of a note, as a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DocumentTree {
+    /// Names this shape.
     schema: DocumentTreeV0,
+    /// The note.
     path: NotePath,
+    /// From the front matter or the file's name.
     #[schemars(schema_with = "nullable")]
     title: Option<String>,
     pub(super) root: TreeRoot,
+    /// Whether something was left out or cut.
     pub(super) truncated: bool,
 }
 
@@ -147,10 +157,13 @@ impl JsonSchema for TreeNode {
 /// What the front matter of a note says, as far as it is told, and what its path says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MetadataFacets {
+    /// Names this shape.
     schema: MetadataFacetsV0,
+    /// The note.
     path: NotePath,
     facets: Facets,
     inferred: Inferred,
+    /// Whether something was cut.
     truncated: bool,
 }
 
@@ -185,11 +198,16 @@ pub struct Inferred {
 /// The sections of a note, without what they say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SectionSource {
+    /// Names this shape.
     schema: SectionSourceV0,
+    /// The note.
     path: NotePath,
+    /// From the front matter or the file's name.
     #[schemars(schema_with = "nullable")]
     title: Option<String>,
+    /// In document order.
     pub(super) sections: Vec<Section>,
+    /// Whether something was left out or cut.
     pub(super) truncated: bool,
 }
 
@@ -199,6 +217,7 @@ pub struct SectionSource {
 pub struct Section {
     pub(super) section_id: String,
     pub(super) heading_id: HeadingId,
+    #[schemars(with = "u64")]
     pub(super) level: u8,
     pub(super) heading_path: Vec<String>,
     pub(super) heading_text: String,

@@ -3,6 +3,9 @@
 #![expect(clippy::disallowed_methods, reason = "a test is its own verified caller and its own operator")]
 
 mod documents;
+mod notes_answers;
+mod notes_bounds;
+mod notes_secrets;
 mod schemas;
 mod stories;
 
