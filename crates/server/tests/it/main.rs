@@ -16,5 +16,6 @@ mod http_lists;
 mod http_protocol;
 mod http_sessions;
 mod http_stopping;
+mod notes;
 mod stdio_protocol;
 mod support;
