@@ -10,6 +10,7 @@ use std::process::Command;
 const WORDS_OF: &str = "rustc 1.95.0";
 
 mod notes;
+mod notes_hostile;
 
 #[test]
 fn authority_cannot_be_made_up() {
