@@ -90,6 +90,7 @@ names_of() {
 
 story() {
   local folder path before after
+  local notes="get_document_tree get_metadata_facets get_note_outline get_section_source"
   folder=/inspector-$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
   path=$folder/notes/plan.md
 
@@ -97,8 +98,8 @@ story() {
   inspect writer --method tools/list --strict
   succeeds
   names_of >"$tmp/names"
-  equal "the list of tools" "$(tr _ . <"$tmp/names" | tr '\n' ' ')" \
-    "file.create file.remove text.append text.insert text.read text.replace "
+  equal "the list of tools" "$(sed -E 's/^(file|text)_/\1./' "$tmp/names" | tr '\n' ' ')" \
+    "file.create file.remove $notes text.append text.insert text.read text.replace "
   passed
 
   begin create
@@ -155,7 +156,7 @@ story() {
   begin "be refused"
   inspect reader --method tools/list
   succeeds
-  equal "the tools of a reader" "$(names_of | tr _ .)" text.read
+  equal "the tools of a reader" "$(names_of | sed -E 's/^(file|text)_/\1./' | tr '\n' ' ')" "$notes text.read "
   call narrow text.append '{"path":"'"$path"'","hash":"'"$after"'","content":"refused"}'
   if [ "$transport" = http ]; then
     [ "$status" -eq 1 ] || fail "status $status: $(cat "$tmp/answer" "$tmp/error")"

@@ -16,7 +16,8 @@ import * as v1stdio from '@modelcontextprotocol/sdk/client/stdio.js';
 import * as v2 from '@modelcontextprotocol/client';
 import * as v2stdio from '@modelcontextprotocol/client/stdio';
 
-const TOOLS = ['file.create', 'file.remove', 'text.append', 'text.insert', 'text.read', 'text.replace'];
+const NOTE_TOOLS = ['get_document_tree', 'get_metadata_facets', 'get_note_outline', 'get_section_source'];
+const TOOLS = ['file.create', 'file.remove', ...NOTE_TOOLS, 'text.append', 'text.insert', 'text.read', 'text.replace'];
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
 const [LEGACY, MODERN] = ['2025-11-25', '2026-07-28'];
 const ANSWER_MS = 20_000;
@@ -54,7 +55,7 @@ function equal(what, got, wanted) {
 }
 
 const sha256 = (data) => createHash('sha256').update(data).digest('hex');
-const dotted = (name) => name.replace('_', '.');
+const dotted = (name) => (NOTE_TOOLS.includes(name) ? name : name.replace('_', '.'));
 const settled = (promise) => promise.then((value) => ({ value }), (error) => ({ error }));
 
 async function step(label, name, run) {
@@ -212,7 +213,7 @@ async function checkReader(label, client, schemas, folder, answers) {
 
   await step(label, 'be refused', async () => {
     const { tools } = await client.listTools(undefined, { timeout: ANSWER_MS });
-    equal('the tools of a reader', tools.map((tool) => dotted(tool.name)), ['text.read']);
+    equal('the tools of a reader', tools.map((tool) => dotted(tool.name)), [...NOTE_TOOLS, 'text.read']);
     if (answers) {
       const { error } = await settled(call.succeeds('text.append', change));
       expect(error && !(error instanceof Failed), `text.append was not refused by HTTP: ${error}`);

@@ -1,7 +1,8 @@
 //! What the owner can read afterwards about each call: who, what, where, and what became of it.
 //!
 //! A line never holds content. Hashes say which version was read, replaced and made, so a line can be
-//! checked against the file, and a later undo can find its way back.
+//! checked against the file, and a later undo can find its way back. Of the note tools it holds less: neither
+//! path nor heading, only how much was told.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +25,7 @@ pub struct Line {
     pub client: Option<String>,
     /// The tool by its canonical name, or `list`, or an event such as `conflict_copy`.
     pub tool: String,
-    /// What it was about.
+    /// What it was about; absent for the tools that tell the structure of a note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<SpacePath>,
     /// The version that was read or replaced.
@@ -33,6 +34,12 @@ pub struct Line {
     /// The version that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<ContentHash>,
+    /// Of a note's structure, how many headings or sections were told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sections: Option<u64>,
+    /// Of a note's structure, whether something was left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
     /// `ok`, or the stable code of the refusal.
     pub outcome: String,
     /// Names the server's log line, for `internal`.

@@ -13,6 +13,7 @@ pub mod journal;
 pub mod limits;
 pub mod lines;
 pub mod listing;
+pub mod notes;
 pub mod path;
 pub mod permit;
 pub mod scope;

@@ -47,6 +47,9 @@ pub enum BadPath {
     /// A first component such as `C:`.
     #[error("begins with a drive prefix; name the file from the root of the space, with `/`")]
     Drive,
+    /// A leading `/` where a path must be relative.
+    #[error("begins with `/`; name the file from the root of the space, without one")]
+    Absolute,
     /// `..` past the root.
     #[error("leads out of the space with `..`")]
     AboveRoot,

@@ -19,11 +19,11 @@ pub fn parse<T: Tool>(arguments: &Value) -> Result<T, Refusal> {
     let arguments = if arguments.is_null() { &none } else { arguments };
     // A struct can also be read from an array of its fields, which no schema of ours allows.
     let input = if arguments.is_object() { T::deserialize(arguments).ok() } else { None };
-    input.ok_or_else(|| explain(&crate::tool::Declared::of::<T>().input_schema(), arguments))
+    input.ok_or_else(|| (T::ENVELOPE.explain)(&crate::tool::Declared::of::<T>().input_schema(), arguments))
 }
 
-/// What is wrong with arguments that did not parse.
-fn explain(schema: &Map<String, Value>, arguments: &Value) -> Refusal {
+/// What is wrong with arguments that did not parse, in the words that all tools have but those with their own.
+pub(crate) fn explain(schema: &Map<String, Value>, arguments: &Value) -> Refusal {
     let Value::Object(arguments) = arguments else {
         return Refusal::invalid_argument("`arguments` must be an object");
     };

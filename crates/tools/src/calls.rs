@@ -57,14 +57,14 @@ impl Services {
         if !tool.read_only
             && let Err(error) = self.journal.ready()
         {
-            return Ok(Answer::refused(stile_store::incident("journal", &error)));
+            return Ok(tool.refused(stile_store::incident("journal", &error)));
         }
         let running = AssertUnwindSafe(tool.call(arguments, principal, &self.space)).catch_unwind();
         let (mut answer, trace) = running.await.unwrap_or_else(|_| {
             // The panic hook has logged where it happened; what it said may hold content and is dropped.
             let incident = stile_store::new_incident();
             tracing::error!(incident, tool = tool.name, "a handler panicked");
-            (Answer::refused(Refusal::Internal { incident }), Trace::default())
+            (tool.refused(Refusal::Internal { incident }), Trace::default())
         });
         let path = trace.path.clone();
         if let Err(error) = self.journal.append(line(tool.name, principal, trace, answer.refusal.as_ref()))
@@ -72,7 +72,7 @@ impl Services {
             && answer.refusal.is_none()
         {
             let failed = stile_store::incident("journal", &error);
-            answer = Answer::refused(path.map_or(failed, |path| Refusal::UnknownOutcome { path }));
+            answer = tool.refused(path.map_or(failed, |path| Refusal::UnknownOutcome { path }));
         }
         Ok(answer)
     }
@@ -98,6 +98,8 @@ pub(crate) fn line(tool: &str, principal: &Principal, trace: Trace, refusal: Opt
         path: trace.path,
         before: trace.before,
         after: trace.after,
+        sections: trace.extent.map(|extent| extent.sections),
+        truncated: trace.extent.map(|extent| extent.truncated),
         outcome: refusal.map_or("ok", |refusal| refusal.code().0).to_owned(),
         incident: match refusal {
             Some(Refusal::Internal { incident }) => Some(*incident),

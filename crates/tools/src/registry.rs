@@ -1,7 +1,10 @@
 //! Every tool there is, in reading order.
 
 use crate::tool::Declared;
-use crate::{file_create, file_remove, text_append, text_insert, text_read, text_replace};
+use crate::{
+    file_create, file_remove, note_facets, note_outline, note_sections, note_tree, text_append, text_insert, text_read,
+    text_replace,
+};
 
 /// All tools. The list that a caller sees is filtered by its scopes and sorted by name.
 pub const TOOLS: &[Declared] = &[
@@ -11,6 +14,10 @@ pub const TOOLS: &[Declared] = &[
     Declared::of::<text_replace::TextReplace>(),
     Declared::of::<text_insert::TextInsert>(),
     Declared::of::<text_append::TextAppend>(),
+    Declared::of::<note_outline::GetNoteOutline>(),
+    Declared::of::<note_tree::GetDocumentTree>(),
+    Declared::of::<note_facets::GetMetadataFacets>(),
+    Declared::of::<note_sections::GetSectionSource>(),
 ];
 
 /// The tool of that name, in either spelling: `file.create` or `file_create`.

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
+use stile_domain::notes::answers::Extent;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permits, Principal};
 use stile_store::space::Space;
@@ -27,6 +28,10 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
     const DESTRUCTIVE: bool;
     /// Whether the same call again changes nothing more.
     const IDEMPOTENT: bool;
+    /// How its refusals are told.
+    const ENVELOPE: Envelope = Envelope::COMMON;
+    /// Whether the journal names the file that a call was about.
+    const NAMES_FILE: bool = true;
     /// What it asks for.
     type Permits: Permits + 'static;
     /// What it answers.
@@ -52,7 +57,30 @@ pub trait Output: Serialize + JsonSchema + Send {
         None
     }
     /// The versions that the journal records: read or replaced, and made.
-    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>);
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (None, None)
+    }
+    /// How much of a note's structure it tells, which the journal records too.
+    fn extent(&self) -> Option<Extent> {
+        None
+    }
+}
+
+/// How a tool's refusals are told, and what its output schema says of them. One for all tools but those whose
+/// contract has its own.
+#[derive(Clone, Copy)]
+pub struct Envelope {
+    /// What is wrong with arguments that did not parse, given the tool's input schema. It repeats no value.
+    pub explain: fn(&Map<String, Value>, &Value) -> Refusal,
+    /// The answer that a refusal makes.
+    pub refused: fn(Refusal) -> Answer,
+    /// The schemas of such answers.
+    pub schemas: fn() -> Vec<Value>,
+}
+
+impl Envelope {
+    /// Code, message and what a program can use besides, in an `error` object.
+    pub const COMMON: Self = Self { explain: arguments::explain, refused: Answer::refused, schemas: common_errors };
 }
 
 /// A finished call, ready for any transport.
@@ -82,6 +110,16 @@ pub struct Trace {
     pub before: Option<ContentHash>,
     /// The version made.
     pub after: Option<ContentHash>,
+    /// How much of a note's structure was told.
+    pub extent: Option<Extent>,
+}
+
+impl Trace {
+    /// What is known of a call before it is made.
+    fn before<T: Tool>(input: &T) -> Self {
+        let (path, before) = input.trace();
+        Self { path: T::NAMES_FILE.then(|| path.clone()), before, ..Self::default() }
+    }
 }
 
 /// A call that may not be made, and what the journal says of it.
@@ -109,6 +147,7 @@ pub struct Declared {
     pub destructive: bool,
     /// `idempotentHint`.
     pub idempotent: bool,
+    envelope: Envelope,
     input: fn() -> Map<String, Value>,
     output: fn() -> Map<String, Value>,
     ask: Asking,
@@ -124,6 +163,7 @@ impl Declared {
             read_only: <T::Permits as Permits>::READ_ONLY,
             destructive: T::DESTRUCTIVE,
             idempotent: T::IDEMPOTENT,
+            envelope: T::ENVELOPE,
             input: input_schema::<T>,
             output: output_schema::<T>,
             ask: ask::<T>,
@@ -158,6 +198,11 @@ impl Declared {
         (self.ask)(arguments, principal)
     }
 
+    /// The answer that a refusal makes, in the tool's own envelope.
+    pub fn refused(&self, refusal: Refusal) -> Answer {
+        (self.envelope.refused)(refusal)
+    }
+
     /// Parses, asks and runs.
     pub fn call<'a>(&self, arguments: Value, principal: &'a Principal, space: &'a Space) -> Running<'a> {
         (self.call)(arguments, principal, space)
@@ -166,8 +211,7 @@ impl Declared {
 
 fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), Box<Denied>> {
     let Ok(input) = arguments::parse::<T>(arguments) else { return Ok(()) };
-    let (path, before) = input.trace();
-    let trace = Trace { path: Some(path.clone()), before, after: None };
+    let trace = Trace::before(&input);
     input.ask(principal.gate()).map(drop).map_err(|refusal| Box::new(Denied { refusal, trace }))
 }
 
@@ -176,21 +220,22 @@ fn call<'a, T: Tool>(arguments: Value, principal: &'a Principal, space: &'a Spac
     Box::pin(async move {
         let input = match arguments::parse::<T>(&arguments) {
             Ok(input) => input,
-            Err(refusal) => return (Answer::refused(refusal), Trace::default()),
+            Err(refusal) => return ((T::ENVELOPE.refused)(refusal), Trace::default()),
         };
-        let (path, before) = input.trace();
-        let mut trace = Trace { path: Some(path.clone()), before, after: None };
+        let mut trace = Trace::before(&input);
         let outcome = match input.ask(principal.gate()) {
             Ok(permits) => input.run(permits, space).await,
             Err(refusal) => Err(refusal),
         };
-        match outcome.and_then(|output| render(&output).map(|answer| (answer, output.versions()))) {
-            Ok((answer, (before, after))) => {
+        match outcome.and_then(|output| Ok((render(&output)?, output))) {
+            Ok((answer, output)) => {
+                let (before, after) = output.versions();
                 trace.before = before.or(trace.before);
                 trace.after = after;
+                trace.extent = output.extent();
                 (answer, trace)
             }
-            Err(refusal) => (Answer::refused(refusal), trace),
+            Err(refusal) => ((T::ENVELOPE.refused)(refusal), trace),
         }
     })
 }
@@ -230,7 +275,13 @@ fn plain(value: &mut Value) {
                 object.insert("type".to_owned(), only);
             }
         }
-        object.values_mut().for_each(plain);
+        for (keyword, value) in object {
+            match value {
+                // The names in here are a tool's, not the schema language's.
+                Value::Object(properties) if keyword == "properties" => properties.values_mut().for_each(plain),
+                _ => plain(value),
+            }
+        }
     } else if let Value::Array(items) = value {
         items.iter_mut().for_each(plain);
     }
@@ -250,12 +301,21 @@ fn input_schema<T: Tool>() -> Map<String, Value> {
 }
 
 /// `type: object` at the root for clients that read no further, and beside it what is answered: the output,
-/// or the error object.
+/// or what a refusal makes.
 fn output_schema<T: Tool>() -> Map<String, Value> {
     let mut success = schema_of::<T::Output>();
     success.remove("description");
     success.insert("additionalProperties".to_owned(), false.into());
-    let error = json!({
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    let answers = std::iter::once(Value::Object(success)).chain((T::ENVELOPE.schemas)());
+    schema.insert("anyOf".to_owned(), answers.collect());
+    schema
+}
+
+/// The common error object.
+pub(crate) fn common_errors() -> Vec<Value> {
+    vec![json!({
         "type": "object",
         "properties": {
             "error": {
@@ -266,9 +326,5 @@ fn output_schema<T: Tool>() -> Map<String, Value> {
         },
         "required": ["error"],
         "additionalProperties": false
-    });
-    let mut schema = Map::new();
-    schema.insert("type".to_owned(), "object".into());
-    schema.insert("anyOf".to_owned(), json!([success, error]));
-    schema
+    })]
 }

@@ -14,6 +14,9 @@ use std::process::Command;
 /// only the refusal itself is checked.
 const WORDS_OF: &str = "rustc 1.95.0";
 
+mod notes;
+mod notes_hostile;
+
 #[test]
 fn authority_cannot_be_made_up() {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());

@@ -19,6 +19,9 @@ const STDIO_SETTINGS: &[&str] = &[
     "log",
 ];
 
+/// What reading one note takes; its root is a flag, since the note is the argument.
+const NOTE_SETTINGS: &[&str] = &["state", "config", "log"];
+
 const STATE_SETTINGS: &[&str] = &["state", "config"];
 
 const SOURCES: &str = "\
@@ -37,6 +40,7 @@ Examples:
   stile serve                       serve ~/stile over HTTP, and say how to connect a client
   stile serve notes                 serve the folder notes
   stile stdio notes                 what an MCP client starts by itself
+  stile note outline inbox/one.md   print the headings of a note
   stile token --scope read:/        print a token that may read everything
   stile token list                  show all tokens
   stile config                      show all settings
@@ -51,6 +55,7 @@ Exit codes:
         .disable_help_subcommand(true)
         .subcommand(serve())
         .subcommand(stdio())
+        .subcommand(note())
         .subcommand(token())
         .subcommand(config())
 }
@@ -88,6 +93,44 @@ The client acts as you, with the scopes given here. No token is needed. It ends 
 Example, as most clients are configured:
   {{\"mcpServers\": {{\"stile\": {{\"command\": \"stile\", \"args\": [\"stdio\", \"/home/ann/notes\"]}}}}}}"
         ))
+}
+
+fn note() -> Command {
+    let read = |name: &'static str, about: &'static str| {
+        Command::new(name)
+            .about(about)
+            .arg(
+                Arg::new("path")
+                    .value_name("PATH")
+                    .required(true)
+                    .allow_hyphen_values(true)
+                    .help("Which note, from the root of the space, as in inbox/one.md."),
+            )
+            .arg(
+                Arg::new("root")
+                    .long("root")
+                    .value_name("DIR")
+                    .help("The folder that holds the notes. [default: ~/stile]"),
+            )
+            .args(settings(NOTE_SETTINGS))
+    };
+    Command::new("note")
+        .about("Shows what is in a Markdown note without its body, as the tools for agents tell it.")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(read("outline", "Prints a note's headings (get_note_outline)."))
+        .subcommand(read("tree", "Prints how a note's headings nest (get_document_tree)."))
+        .subcommand(read("facets", "Prints what a note's front matter says (get_metadata_facets)."))
+        .subcommand(read("sections", "Prints a note's sections (get_section_source)."))
+        .after_help(
+            "\
+Prints one line of JSON. Where there is none to print, standard error has an object with `error` and `code`, \
+and the exit code is not 0. Only the one note is read and nothing is written but a line in the journal.
+
+Examples:
+  stile note outline inbox/one.md
+  stile note sections projects/garden.md --root ~/notes",
+        )
 }
 
 fn token() -> Command {
@@ -177,7 +220,7 @@ mod tests {
 
     #[test]
     fn settings_named_here_are_declared() {
-        for name in STDIO_SETTINGS.iter().chain(STATE_SETTINGS) {
+        for name in STDIO_SETTINGS.iter().chain(NOTE_SETTINGS).chain(STATE_SETTINGS) {
             assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
         }
     }

@@ -6,6 +6,7 @@
 mod arguments;
 mod config;
 mod duration;
+mod note;
 mod serve;
 mod start;
 mod stdio;
@@ -29,6 +30,8 @@ enum Failure {
     Usage(String),
     /// It failed at run time.
     Failed(String),
+    /// It failed, and this is what to print as it stands, with the exit code.
+    Told { text: String, code: u8 },
 }
 
 impl Failure {
@@ -38,6 +41,7 @@ impl Failure {
             Self::Arguments(error) => (error.to_string(), if error.use_stderr() { 2 } else { 0 }),
             Self::Usage(message) => (format!("error: {message}\n"), 2),
             Self::Failed(message) => (format!("error: {message}\n"), 1),
+            Self::Told { text, code } => (format!("{text}\n"), *code),
         }
     }
 }
@@ -92,6 +96,7 @@ fn run(
     match matches.subcommand() {
         Some(("serve", matches)) => serve::run(&settings(matches, environment)?, environment),
         Some(("stdio", matches)) => stdio::run(&settings(matches, environment)?, matches, environment),
+        Some(("note", matches)) => note::run(matches, environment, output),
         Some(("token", matches)) => token::run(matches, environment, output),
         Some(("config", matches)) => config::run(&settings(matches, environment)?, output),
         // Clap has refused everything else.
@@ -144,6 +149,8 @@ mod tests {
         insta::assert_snapshot!("help", help(""));
         insta::assert_snapshot!("help_serve", help("serve"));
         insta::assert_snapshot!("help_stdio", help("stdio"));
+        insta::assert_snapshot!("help_note", help("note"));
+        insta::assert_snapshot!("help_note_outline", help("note outline"));
         insta::assert_snapshot!("help_token", help("token"));
         insta::assert_snapshot!("help_token_list", help("token list"));
         insta::assert_snapshot!("help_token_revoke", help("token revoke"));

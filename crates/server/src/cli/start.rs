@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stile_store::journal::Journal;
-use stile_store::space::{Space, SpaceOptions};
+use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_apart, lies_in, make_space};
 use stile_tools::calls::Services;
 use stile_tools::registry;
@@ -21,6 +21,28 @@ use crate::config::{Config, LogLevel, Resolved, Source};
 /// Opens the state folder, the journal and the space, in this order, so that a space is not touched where
 /// its changes could not be journalled.
 pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure> {
+    open_with(resolved, |config, journal| {
+        if *resolved.source("root") == Source::Default {
+            make_space(&config.root)
+                .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", config.root.display())))?;
+        }
+        open_space(config, journal)
+    })
+}
+
+/// The same for a command that only reads: a space that is not there is not made, and one that is stays
+/// untouched.
+pub(super) fn open_to_read(resolved: &Resolved) -> Result<Services, Failure> {
+    let (_, services) = open_with(resolved, |config, journal| {
+        Space::open_ambient_to_read(&config.root, options(config, journal)).map_err(|error| cannot_open(config, &error))
+    })?;
+    Ok(services)
+}
+
+fn open_with(
+    resolved: &Resolved,
+    space: impl FnOnce(&Config, &Arc<Journal>) -> Result<Space, Failure>,
+) -> Result<(StateDir, Services), Failure> {
     let config = &resolved.config;
     check_apart(&config.root, &config.state)?;
     if lies_in(&config.config, &config.root)? {
@@ -33,18 +55,23 @@ pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure>
     let journal = Journal::open(&state)
         .map_err(|error| Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display())))?;
     let journal = Arc::new(journal);
-    if *resolved.source("root") == Source::Default {
-        make_space(&config.root)
-            .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", config.root.display())))?;
-    }
-    let space = open_space(config, &journal)?;
+    let space = space(config, &journal)?;
     Ok((state, Services { space, journal, tools: registry::TOOLS }))
 }
 
-/// The one place where the root of a space is named to the store.
+/// The one place where the root of a space is named to the store to change it.
 fn open_space(config: &Config, journal: &Arc<Journal>) -> Result<Space, Failure> {
+    let (space, notices) =
+        Space::open_ambient(&config.root, options(config, journal)).map_err(|error| cannot_open(config, &error))?;
+    for notice in notices {
+        writeln!(io::stderr(), "{notice}")?;
+    }
+    Ok(space)
+}
+
+fn options(config: &Config, journal: &Arc<Journal>) -> SpaceOptions {
     let events = Arc::clone(journal);
-    let options = SpaceOptions {
+    SpaceOptions {
         limits: config.limits(),
         lock_wait: Duration::from_secs(config.lock_wait_seconds),
         // Nobody waits for an event; that it is missing is logged, and the next change is refused.
@@ -53,13 +80,11 @@ fn open_space(config: &Config, journal: &Arc<Journal>) -> Result<Space, Failure>
                 let _ = stile_store::incident("journal", &error);
             }
         }),
-    };
-    let (space, notices) = Space::open_ambient(&config.root, options)
-        .map_err(|error| Failure::Usage(format!("cannot serve {}: {error}", config.root.display())))?;
-    for notice in notices {
-        writeln!(io::stderr(), "{notice}")?;
     }
-    Ok(space)
+}
+
+fn cannot_open(config: &Config, error: &OpenError) -> Failure {
+    Failure::Usage(format!("cannot serve {}: {error}", config.root.display()))
 }
 
 /// Logs to standard error what our own crates say, and nothing of what others do: the SDK logs whole

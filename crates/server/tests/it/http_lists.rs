@@ -56,6 +56,10 @@ async fn the_two_spellings_differ_in_nothing_but_the_names() {
     insta::assert_snapshot!(names(&tools).join("\n"), @r"
     file_create
     file_remove
+    get_document_tree
+    get_metadata_facets
+    get_note_outline
+    get_section_source
     text_append
     text_insert
     text_read
@@ -86,17 +90,19 @@ async fn every_tool_states_all_hints_and_both_flat_schemas() {
 async fn a_client_that_refuses_dots_is_shown_underscores() {
     let server = Server::on(Ground::real(), |_| {}).await;
     let by_claim = tools(&server, "ann;Claude Desktop;read:/;3600").await;
-    assert_eq!(names(&by_claim), ["text_read"]);
+    let notes = ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
+    let readers = |text_read| [&notes[..], &[text_read]].concat();
+    assert_eq!(names(&by_claim), readers("text_read"));
 
     let opened = server.post(READ, &[], &initialize("2025-11-25", "claude-ai")).await;
     let session = opened.header("mcp-session-id").unwrap().to_owned();
     let listed = server.in_session(READ, &session, &request(1, "tools/list", json!({}))).await.json();
-    assert_eq!(names(&listed["result"]["tools"]), ["text_read"]);
+    assert_eq!(names(&listed["result"]["tools"]), readers("text_read"));
 
     let mut named = crate::support::meta();
     named["io.modelcontextprotocol/clientInfo"]["name"] = "claude-ai".into();
     let body = request(1, "tools/list", json!({ "_meta": named }));
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list")];
     let listed = server.post(READ, &headers, &body).await.json();
-    assert_eq!(names(&listed["result"]["tools"]), ["text.read"], "outside a session only authorization counts");
+    assert_eq!(names(&listed["result"]["tools"]), readers("text.read"), "outside a session only authorization counts");
 }

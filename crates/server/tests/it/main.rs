@@ -16,6 +16,7 @@ mod http_lists;
 mod http_protocol;
 mod http_sessions;
 mod http_stopping;
+mod notes;
 mod program;
 mod stdio_protocol;
 mod support;

@@ -58,6 +58,9 @@ fn sample(tool: &str) -> Value {
             json!({ "path": "/notes/a.md", "hash": hash, "line": 2, "anchor": "second line", "content": "x" })
         }
         "text.append" => json!({ "path": "/notes/a.md", "hash": hash, "content": "x" }),
+        "get_note_outline" | "get_document_tree" | "get_metadata_facets" | "get_section_source" => {
+            json!({ "path": "notes/a.md" })
+        }
         unknown => panic!("{unknown} has no row in the table of callers"),
     }
 }

@@ -50,7 +50,7 @@ impl Ground {
         Self::with_tools(registry::TOOLS)
     }
 
-    fn with_tools(tools: &'static [Declared]) -> Self {
+    pub fn with_tools(tools: &'static [Declared]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("space");
         stile_store::state::make_space(&root).unwrap();

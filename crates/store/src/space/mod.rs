@@ -168,6 +168,20 @@ impl Space {
                     .to_owned(),
             );
         }
+        Ok((Self::of(root, folders, abilities, options), notices))
+    }
+
+    /// Opens a folder of the machine to read in it, by the authority of whoever started the program. Nothing is
+    /// tried or cleaned up in it, so nothing is written, and every change is refused.
+    ///
+    /// # Errors
+    /// [`OpenError`] where the folder cannot be opened.
+    pub fn open_ambient_to_read(root: &Path, options: SpaceOptions) -> Result<Self, OpenError> {
+        let abilities = Abilities { lock: false, exchange: None };
+        Ok(Self::of(os::open_root(root)?, Arc::default(), abilities, options))
+    }
+
+    fn of(root: OwnedFd, folders: Arc<lock::Folders>, abilities: Abilities, options: SpaceOptions) -> Self {
         let inner = Inner {
             root,
             can_lock: abilities.lock,
@@ -180,7 +194,7 @@ impl Space {
             large_edits: lock::Turnstile::new(LARGE_AT_ONCE),
             options,
         };
-        Ok((Self(Arc::new(inner)), notices))
+        Self(Arc::new(inner))
     }
 
     /// Reads lines of a text file.
@@ -189,6 +203,20 @@ impl Space {
     /// [`Refusal`].
     pub async fn read(&self, permit: Permit<Read>, from: ReadFrom) -> Result<Window, Refusal> {
         self.run(move |inner| inner.read(permit.path(), &from)).await
+    }
+
+    /// Opens a text file of at most `most` bytes once, reads it whole, and answers what `derive` makes of its
+    /// text. The text goes no further, and nothing of it is remembered.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn derive<T: Send + 'static>(
+        &self,
+        permit: Permit<Read>,
+        most: u64,
+        derive: impl FnOnce(&str) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        self.run(move |inner| inner.whole(permit.path(), most).map(|text| derive(&text))).await
     }
 
     /// Lists a page of a directory, of what the permit's caller may see.

@@ -122,6 +122,43 @@ impl Inner {
         }
     }
 
+    /// Reads a text file whole, by one handle that is opened once; the body of [`super::Space::derive`].
+    ///
+    /// A file that another program is saving is waited for like in [`Inner::read`]. One that was replaced
+    /// meanwhile is still the version that it was when it was opened.
+    pub(super) fn whole(&self, path: &SpacePath, most: u64) -> Result<String, Refusal> {
+        let io = |error: io::Error| refusal(&error, path);
+        let too_large = || Refusal::TooLarge {
+            path: path.clone(),
+            limit_bytes: most,
+            advice: "Call `text.read`, which reads a part of it.",
+        };
+        let deadline = Instant::now() + PATIENCE;
+        let Opened { file, status } = regular(os::open_file(&self.root, relative(path)), path)?;
+        let mut stamp = status.stamp;
+        loop {
+            if stamp.size > most {
+                return Err(too_large());
+            }
+            let patient = Instant::now() < deadline;
+            if !(patient && self.is_settling(&stamp, os::now())) {
+                let bytes = read_whole(&file, stamp.size, most).map_err(io)?.ok_or_else(too_large)?;
+                if os::look(&file).map_err(io)?.stamp == stamp {
+                    return String::from_utf8(bytes).map_err(|error| Refusal::NotText {
+                        path: path.clone(),
+                        size_bytes: stamp.size,
+                        hash: ContentHash::of(error.as_bytes()),
+                    });
+                }
+                if !patient {
+                    return Err(Refusal::Busy { path: path.clone() });
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            stamp = os::look(&file).map_err(io)?.stamp;
+        }
+    }
+
     /// Reads a file's facts, from memory where that may be; `None` to try again, since it is changing.
     fn know(&self, opened: &Opened, path: &SpacePath, deadline: Instant) -> Result<Option<Known>, Refusal> {
         let io = |error: io::Error| refusal(&error, path);

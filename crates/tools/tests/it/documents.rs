@@ -23,8 +23,17 @@ fn table(out: &mut String, schema: &Value) {
                 .map(|word| format!("`{}`", word.as_str().unwrap_or_default()))
                 .collect::<Vec<_>>()
                 .join(" or "),
-            (Value::String(kind), _) if kind == "array" => "two integers".to_owned(),
+            (Value::String(kind), _) if kind == "array" && property["items"]["type"] == "integer" => {
+                "two integers".to_owned()
+            }
             (Value::String(kind), _) => kind.clone(),
+            _ if property["anyOf"].is_array() => property["anyOf"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|choice| choice["type"].as_str().unwrap_or("any"))
+                .collect::<Vec<_>>()
+                .join(" or "),
             _ => "any".to_owned(),
         };
         let need = if required.contains(&name.as_str()) { "always" } else { "optional" };
@@ -58,7 +67,8 @@ fn tools_page_is_what_the_code_says() {
     let mut out = format!(
         "{WRITTEN}\n\n# Tools\n\nWhat an agent can call. Every tool refuses unknown arguments, answers within a bound, and \
          fills `structuredContent` beside one text block. Names may also be spelt with `_` for `.`, as in `file_create`. \
-         A refused call has `isError: true` and the error object of [errors.md](errors.md).\n"
+         A refused call has `isError: true` and the error object of [errors.md](errors.md), \
+         but for the four tools that tell the structure of a note: theirs is `{{\"error\", \"code\": \"RUNTIME_ERROR\"}}`.\n"
     );
     let mut tools = TOOLS.to_vec();
     tools.sort_by_key(|tool| tool.name);

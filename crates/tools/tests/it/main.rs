@@ -4,6 +4,9 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod documents;
+mod notes_answers;
+mod notes_bounds;
+mod notes_secrets;
 mod schemas;
 mod stories;
 

@@ -208,9 +208,10 @@ async fn a_folder_is_listed_with_the_hashes_that_are_known() {
 async fn the_list_of_tools_follows_the_scopes() {
     let rig = Rig::new();
     let names = |claim: &str| rig.services.listed(&principal(claim)).iter().map(|tool| tool.name).collect::<Vec<_>>();
-    let all = ["file.create", "file.remove", "text.append", "text.insert", "text.read", "text.replace"];
-    assert_eq!(names("write:/notes/"), all);
-    assert_eq!(names("read:/notes/"), ["text.read"]);
+    let notes = ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
+    let text = ["text.append", "text.insert", "text.read", "text.replace"];
+    assert_eq!(names("write:/notes/"), [&["file.create", "file.remove"][..], &notes, &text].concat());
+    assert_eq!(names("read:/notes/"), [&notes[..], &["text.read"]].concat());
     assert_eq!(names(""), Vec::<&str>::new());
 }
 

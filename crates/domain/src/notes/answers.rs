@@ -1,0 +1,287 @@
+//! What the note tools answer. No type here has room for a body, a snippet, a place in the text, or front
+//! matter beyond the facets: a code path that would tell them cannot be written down.
+//!
+//! The order of the fields is the order in the answer.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+
+use super::path::NotePath;
+
+/// `h2-water-the-ferns-0007`: level, slug, and place among all headings from 1.
+pub type HeadingId = String;
+
+/// Always `false`: an answer says that it holds no body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Never;
+
+impl Serialize for Never {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(false)
+    }
+}
+
+impl JsonSchema for Never {
+    fn schema_name() -> Cow<'static, str> {
+        "Never".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "boolean", "const": false })
+    }
+}
+
+/// A type that may be null, in the one spelling that every client takes.
+fn nullable(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "string" }, { "type": "null" }] })
+}
+
+macro_rules! schema_id {
+    ($name:ident, $id:literal) => {
+        #[doc = concat!("`", $id, "`.")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name;
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str($id)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn inline_schema() -> bool {
+                true
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "const": $id })
+            }
+        }
+    };
+}
+
+schema_id!(NoteOutlineV1, "knowtation.note_outline/v1");
+schema_id!(DocumentTreeV0, "knowtation.document_tree/v0");
+schema_id!(MetadataFacetsV0, "knowtation.metadata_facets/v0");
+schema_id!(SectionSourceV0, "knowtation.section_source/v0");
+
+/// The headings of a note, in document order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NoteOutline {
+    /// Names this shape.
+    schema: NoteOutlineV1,
+    /// The note.
+    path: NotePath,
+    /// From the front matter or the file's name.
+    #[schemars(schema_with = "nullable")]
+    title: Option<String>,
+    /// In document order.
+    pub(super) headings: Vec<OutlineHeading>,
+    /// Whether something was left out or cut.
+    pub(super) truncated: bool,
+}
+
+/// A heading.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct OutlineHeading {
+    #[schemars(with = "u64")]
+    pub(super) level: u8,
+    pub(super) text: String,
+    pub(super) id: HeadingId,
+}
+
+/// The headings of a note, as a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DocumentTree {
+    /// Names this shape.
+    schema: DocumentTreeV0,
+    /// The note.
+    path: NotePath,
+    /// From the front matter or the file's name.
+    #[schemars(schema_with = "nullable")]
+    title: Option<String>,
+    pub(super) root: TreeRoot,
+    /// Whether something was left out or cut.
+    pub(super) truncated: bool,
+}
+
+/// What holds the topmost headings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TreeRoot {
+    pub(super) children: VecDeque<TreeNode>,
+}
+
+/// A heading, and those below it. Each is deeper than the one that holds it, so there are six at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TreeNode {
+    pub(super) id: HeadingId,
+    pub(super) level: u8,
+    pub(super) text: String,
+    pub(super) children: VecDeque<TreeNode>,
+}
+
+impl JsonSchema for TreeNode {
+    fn schema_name() -> Cow<'static, str> {
+        "TreeNode".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    /// Written out to the sixth level, since some clients know no `$ref`.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        (1..=6).fold(json_schema!({ "type": "object" }), |below, _| {
+            json_schema!({
+                "type": "object",
+                "properties": {
+                    "id": { "type": "string" },
+                    "level": { "type": "integer" },
+                    "text": { "type": "string" },
+                    "children": { "type": "array", "items": below }
+                },
+                "required": ["id", "level", "text", "children"],
+                "additionalProperties": false
+            })
+        })
+    }
+}
+
+/// What the front matter of a note says, as far as it is told, and what its path says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MetadataFacets {
+    /// Names this shape.
+    schema: MetadataFacetsV0,
+    /// The note.
+    path: NotePath,
+    facets: Facets,
+    inferred: Inferred,
+    /// Whether something was cut.
+    truncated: bool,
+}
+
+/// From the front matter; `project` also from the path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Facets {
+    #[schemars(schema_with = "nullable")]
+    pub(super) project: Option<String>,
+    pub(super) tags: Vec<String>,
+    #[schemars(schema_with = "nullable")]
+    pub(super) date: Option<String>,
+    #[schemars(schema_with = "nullable")]
+    pub(super) updated: Option<String>,
+    #[schemars(schema_with = "nullable")]
+    pub(super) causal_chain_id: Option<String>,
+    pub(super) entity: Vec<String>,
+    #[schemars(schema_with = "nullable")]
+    pub(super) episode_id: Option<String>,
+}
+
+/// From the path. Nothing says where a note came from, so `source_type` is null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Inferred {
+    #[schemars(schema_with = "nullable")]
+    pub(super) folder: Option<String>,
+    #[schemars(schema_with = "nullable")]
+    pub(super) source_type: Option<String>,
+}
+
+/// The sections of a note, without what they say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SectionSource {
+    /// Names this shape.
+    schema: SectionSourceV0,
+    /// The note.
+    path: NotePath,
+    /// From the front matter or the file's name.
+    #[schemars(schema_with = "nullable")]
+    title: Option<String>,
+    /// In document order.
+    pub(super) sections: Vec<Section>,
+    /// Whether something was left out or cut.
+    pub(super) truncated: bool,
+}
+
+/// A section: its heading, where that stands, and whether there is something to read below it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Section {
+    pub(super) section_id: String,
+    pub(super) heading_id: HeadingId,
+    #[schemars(with = "u64")]
+    pub(super) level: u8,
+    pub(super) heading_path: Vec<String>,
+    pub(super) heading_text: String,
+    pub(super) child_section_ids: Vec<String>,
+    pub(super) body_available: bool,
+    pub(super) body_returned: Never,
+    pub(super) snippet_returned: Never,
+}
+
+/// How much an answer tells, for the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Headings or sections.
+    pub sections: u64,
+    /// Whether something was left out.
+    pub truncated: bool,
+}
+
+impl NoteOutline {
+    pub(super) fn new(path: &NotePath, title: Option<String>, truncated: bool) -> Self {
+        Self { schema: NoteOutlineV1, path: path.clone(), title, headings: Vec::new(), truncated }
+    }
+
+    /// How much it tells.
+    pub fn extent(&self) -> Extent {
+        Extent { sections: self.headings.len() as u64, truncated: self.truncated }
+    }
+}
+
+impl DocumentTree {
+    pub(super) fn new(path: &NotePath, title: Option<String>, truncated: bool) -> Self {
+        Self { schema: DocumentTreeV0, path: path.clone(), title, root: TreeRoot::default(), truncated }
+    }
+
+    /// How much it tells.
+    pub fn extent(&self) -> Extent {
+        let mut sections = 0;
+        let mut left: Vec<&TreeNode> = self.root.children.iter().collect();
+        while let Some(node) = left.pop() {
+            sections += 1;
+            left.extend(&node.children);
+        }
+        Extent { sections, truncated: self.truncated }
+    }
+}
+
+impl MetadataFacets {
+    pub(super) fn new(path: &NotePath, facets: Facets, inferred: Inferred, truncated: bool) -> Self {
+        Self { schema: MetadataFacetsV0, path: path.clone(), facets, inferred, truncated }
+    }
+
+    /// How much it tells; it has no sections.
+    pub fn extent(&self) -> Extent {
+        Extent { sections: 0, truncated: self.truncated }
+    }
+}
+
+impl SectionSource {
+    pub(super) fn new(path: &NotePath, title: Option<String>, truncated: bool) -> Self {
+        Self { schema: SectionSourceV0, path: path.clone(), title, sections: Vec::new(), truncated }
+    }
+
+    /// How much it tells.
+    pub fn extent(&self) -> Extent {
+        Extent { sections: self.sections.len() as u64, truncated: self.truncated }
+    }
+}

@@ -1,0 +1,199 @@
+//! From a note's text to one of the four answers.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use super::answers::{
+    DocumentTree, HeadingId, MetadataFacets, Never, NoteOutline, OutlineHeading, Section, SectionSource, TreeNode,
+};
+use super::headings::{Heading, Headings, headings};
+use super::path::NotePath;
+use super::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, facets, front_matter, white};
+
+/// A body that is too long to be parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the note is too large")]
+pub struct TooLarge;
+
+/// A note's headings in document order.
+///
+/// # Errors
+/// [`TooLarge`].
+pub fn note_outline(path: &NotePath, text: &str) -> Result<NoteOutline, TooLarge> {
+    let parsed = Parsed::of(path, text)?;
+    let mut answer = NoteOutline::new(path, parsed.title, parsed.truncated);
+    let mut room = Room::beside(&answer);
+    for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
+        let told = OutlineHeading { level: heading.level, text: heading.text.clone(), id: id.clone() };
+        if !room.take(&told, 1) {
+            answer.truncated = true;
+            break;
+        }
+        answer.headings.push(told);
+    }
+    Ok(answer)
+}
+
+/// A note's headings as a tree.
+///
+/// # Errors
+/// [`TooLarge`].
+pub fn document_tree(path: &NotePath, text: &str) -> Result<DocumentTree, TooLarge> {
+    let parsed = Parsed::of(path, text)?;
+    let mut answer = DocumentTree::new(path, parsed.title, parsed.truncated);
+    let mut room = Room::beside(&answer);
+    let mut nodes = Vec::new();
+    for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
+        let node =
+            TreeNode { id: id.clone(), level: heading.level, text: heading.text.clone(), children: VecDeque::new() };
+        if !room.take(&node, 1) {
+            answer.truncated = true;
+            break;
+        }
+        nodes.push(node);
+    }
+    let parents = parents(parsed.headings.iter().take(nodes.len()));
+    // From the last to the first, so that each node is whole when its parent takes it.
+    for parent in parents.into_iter().rev() {
+        let Some(node) = nodes.pop() else { break };
+        match parent.and_then(|parent| nodes.get_mut(parent)) {
+            Some(parent) => parent.children.push_front(node),
+            None => answer.root.children.push_front(node),
+        }
+    }
+    Ok(answer)
+}
+
+/// A note's sections: its headings, each with its ancestors and children, and whether it has a body.
+///
+/// # Errors
+/// [`TooLarge`].
+pub fn section_source(path: &NotePath, text: &str) -> Result<SectionSource, TooLarge> {
+    let parsed = Parsed::of(path, text)?;
+    let mut answer = SectionSource::new(path, parsed.title, parsed.truncated);
+    let mut room = Room::beside(&answer);
+    let parents = parents(parsed.headings.iter());
+    let prefix = white::slug(path.as_str());
+    let prefix = if prefix.is_empty() { "note" } else { &prefix };
+    for ((heading, id), parent) in parsed.headings.iter().zip(&parsed.ids).zip(parents) {
+        let above = parent.and_then(|parent| answer.sections.get(parent));
+        let mut heading_path = above.map(|above| above.heading_path.clone()).unwrap_or_default();
+        heading_path.push(heading.text.clone());
+        let section = Section {
+            section_id: format!("{prefix}:{id}"),
+            heading_id: id.clone(),
+            level: heading.level,
+            heading_path,
+            heading_text: heading.text.clone(),
+            child_section_ids: Vec::new(),
+            body_available: heading.body,
+            body_returned: Never,
+            snippet_returned: Never,
+        };
+        // Its parent names it too, with quotes and a comma.
+        let named = if parent.is_some() { section.section_id.len() + 3 } else { 0 };
+        if !room.take(&section, 1 + named) {
+            answer.truncated = true;
+            break;
+        }
+        if let Some(parent) = parent.and_then(|parent| answer.sections.get_mut(parent)) {
+            parent.child_section_ids.push(section.section_id.clone());
+        }
+        answer.sections.push(section);
+    }
+    Ok(answer)
+}
+
+/// What a note's front matter says of it, as far as it is told.
+///
+/// # Errors
+/// [`TooLarge`].
+pub fn metadata_facets(path: &NotePath, text: &str) -> Result<MetadataFacets, TooLarge> {
+    let note = front_matter::split(text);
+    bounded(note.body)?;
+    Ok(facets::facets(path, note.front))
+}
+
+struct Parsed {
+    title: Option<String>,
+    headings: Vec<Heading>,
+    ids: Vec<HeadingId>,
+    truncated: bool,
+}
+
+impl Parsed {
+    fn of(path: &NotePath, text: &str) -> Result<Self, TooLarge> {
+        let note = front_matter::split(text);
+        let Headings { list, truncated } = headings(bounded(note.body)?);
+        let (title, cut) = facets::title(path, note.front);
+        let ids = list.iter().zip(1..).map(|(heading, ordinal)| id(heading, ordinal)).collect();
+        Ok(Self { title, headings: list, ids, truncated: truncated || cut })
+    }
+}
+
+/// Refuses a body that has more UTF-16 code units than are parsed.
+fn bounded(body: &str) -> Result<&str, TooLarge> {
+    // A text never has more code units than bytes.
+    if body.len() > MAX_BODY_UNITS && body.chars().map(char::len_utf16).sum::<usize>() > MAX_BODY_UNITS {
+        return Err(TooLarge);
+    }
+    Ok(body)
+}
+
+fn id(heading: &Heading, ordinal: usize) -> HeadingId {
+    let slug = white::slug(&heading.text);
+    let slug = if slug.is_empty() { "heading" } else { &slug };
+    format!("h{}-{slug}-{ordinal:04}", heading.level)
+}
+
+/// Of each heading, the place of the nearest one before it with a lower level.
+fn parents<'a>(headings: impl Iterator<Item = &'a Heading>) -> Vec<Option<usize>> {
+    let mut open: Vec<(u8, usize)> = Vec::new();
+    headings
+        .enumerate()
+        .map(|(place, heading)| {
+            while open.pop_if(|(level, _)| *level >= heading.level).is_some() {}
+            let parent = open.last().map(|(_, parent)| *parent);
+            open.push((heading.level, place));
+            parent
+        })
+        .collect()
+}
+
+/// What is left of an answer's bytes.
+struct Room(usize);
+
+impl Room {
+    /// The room that an answer without headings leaves.
+    fn beside(answer: &impl Serialize) -> Self {
+        Self(MAX_ANSWER_BYTES.saturating_sub(size(answer)))
+    }
+
+    /// Takes the room of one more item, its comma included, if there is enough.
+    fn take(&mut self, item: &impl Serialize, beside: usize) -> bool {
+        match self.0.checked_sub(size(item).saturating_add(beside)) {
+            Some(left) => {
+                self.0 = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// How many bytes of compact JSON a value makes; more than any room where it makes none.
+fn size(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
+}

@@ -1,0 +1,130 @@
+//! Which note is meant, as callers of the note tools may name it: from the root of the space, without a `/`
+//! in front.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::white::trim;
+use crate::path::{BadPath, SpacePath};
+
+/// A note's path such as `inbox/one.md`, canonical, relative, and never outside the space.
+///
+/// *Shape*: a [`SpacePath`] that is not the root, told without its leading `/`. A given text is first trimmed,
+/// its backslashes become `/`, and empty components are dropped. Unlike a space path it may not begin with
+/// `/` and may hold no `..` at all, not even one that stays inside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NotePath(SpacePath);
+
+impl NotePath {
+    /// Parses a path as a caller gives it. The only way in.
+    ///
+    /// # Errors
+    /// [`BadPath`], which does not repeat the text.
+    pub fn parse(text: &str) -> Result<Self, BadPath> {
+        let text = trim(text).replace('\\', "/");
+        if text.starts_with('/') {
+            return Err(BadPath::Absolute);
+        }
+        if text.split('/').any(|part| part == "..") {
+            return Err(BadPath::AboveRoot);
+        }
+        let path = SpacePath::parse(&text)?;
+        if path.is_root() { Err(BadPath::Empty) } else { Ok(Self(path)) }
+    }
+
+    /// As everything else in Stile names it.
+    pub fn space_path(&self) -> &SpacePath {
+        &self.0
+    }
+
+    /// The canonical text, which does not begin with `/`.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str().trim_start_matches('/')
+    }
+
+    /// The folder that holds the note, none for the root of the space, and the note's name in there.
+    pub(super) fn split(&self) -> (Option<&str>, &str) {
+        self.as_str().rsplit_once('/').map_or((None, self.as_str()), |(folder, name)| (Some(folder), name))
+    }
+}
+
+impl TryFrom<String> for NotePath {
+    type Error = BadPath;
+    fn try_from(text: String) -> Result<Self, BadPath> {
+        Self::parse(&text)
+    }
+}
+
+impl From<NotePath> for String {
+    fn from(path: NotePath) -> Self {
+        path.as_str().to_owned()
+    }
+}
+
+impl JsonSchema for NotePath {
+    fn schema_name() -> Cow<'static, str> {
+        "NotePath".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "minLength": 1, "maxLength": 4096 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_leads_out_or_is_absolute_is_refused() {
+        for (text, expected) in [
+            ("inbox/one.md", Ok("inbox/one.md")),
+            (" \u{feff}inbox\\one.md\n", Ok("inbox/one.md")),
+            ("a//./b.md/", Ok("a/b.md")),
+            ("wait...what.md", Ok("wait...what.md")),
+            ("..a/b..md", Ok("..a/b..md")),
+            ("", Err(BadPath::Empty)),
+            (" \t", Err(BadPath::Empty)),
+            (".", Err(BadPath::Empty)),
+            ("./", Err(BadPath::Empty)),
+            ("/a.md", Err(BadPath::Absolute)),
+            ("\\a.md", Err(BadPath::Absolute)),
+            (" /a.md", Err(BadPath::Absolute)),
+            ("\\\\server\\share", Err(BadPath::Absolute)),
+            ("..", Err(BadPath::AboveRoot)),
+            ("a/../b.md", Err(BadPath::AboveRoot)),
+            ("a\\..\\b.md", Err(BadPath::AboveRoot)),
+            ("C:\\notes\\a.md", Err(BadPath::Drive)),
+            ("c:a.md", Err(BadPath::Drive)),
+            ("./C:/a.md", Err(BadPath::Drive)),
+            ("a\0.md", Err(BadPath::Control)),
+            ("a/.stile-x", Err(BadPath::Reserved)),
+        ] {
+            assert_eq!(
+                NotePath::parse(text).as_ref().map(NotePath::as_str),
+                expected.as_ref().map(|text| *text),
+                "{text:?}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_note_path_is_a_space_path_and_parses_to_itself(text in "(/|\\.|\\.\\.|a|C:|\\\\| |\u{e9}|\u{feff}|\\.stile-){0,10}") {
+            if let Ok(path) = NotePath::parse(&text) {
+                // `a /` names the file `a `, which cannot be named without its slash.
+                if trim(path.as_str()) == path.as_str() {
+                    prop_assert_eq!(NotePath::parse(path.as_str()), Ok(path.clone()));
+                }
+                prop_assert_eq!(&SpacePath::parse(path.as_str()).unwrap(), path.space_path());
+                prop_assert!(path.as_str().split('/').all(|part| !["", ".", ".."].contains(&part)));
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The few values that are wanted of a note's front matter, as their source spells them.
+//!
+//! Two passes. The first decides whether the YAML counts at all: `serde-saphyr` reads it whole under a budget
+//! and refuses duplicate keys. The second walks the events of the same parser for the text of the wanted
+//! values, since a number, a date or a boolean is told as it was written. Neither keeps anything else, and no
+//! error leaves this file: it could quote the note.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
+
+use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES};
+
+/// A value of the front matter, as far as a facet can be made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value<'a> {
+    /// A scalar that is not null.
+    Scalar(Scalar<'a>),
+    /// A list; what in it is no scalar, or null, is left out.
+    List(Vec<Scalar<'a>>),
+}
+
+/// A scalar's text, and whether it could be something other than a string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scalar<'a> {
+    pub(super) text: Cow<'a, str>,
+    pub(super) plain: bool,
+}
+
+/// The values of `keys` in a front matter, in the order of `keys`. All are `None` where it is not valid YAML,
+/// not a mapping, or too large; null counts as none.
+pub(super) fn values<'a, const N: usize>(front: &'a str, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+    if front.len() > MAX_FRONT_MATTER_BYTES || !counts(front) {
+        return [const { None }; N];
+    }
+    let mut events = Parser::new_from_str(front).filter_map(|event| event.ok().map(|(event, _)| event));
+    if !events.any(|event| matches!(event, Event::MappingStart(..))) {
+        return [const { None }; N];
+    }
+    let mut values = [const { None }; N];
+    loop {
+        let key = match events.next() {
+            Some(Event::Scalar(key, ..)) => Some(key),
+            Some(Event::MappingEnd | Event::StreamEnd) | None => return values,
+            Some(other) => {
+                skip(&other, &mut events);
+                None
+            }
+        };
+        let Some(first) = events.next() else { return values };
+        let place = keys.iter().position(|wanted| key.as_deref() == Some(*wanted));
+        match place.and_then(|place| values.get_mut(place)) {
+            Some(place) => *place = value(first, &mut events),
+            None => skip(&first, &mut events),
+        }
+    }
+}
+
+fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> Option<Value<'a>> {
+    match first {
+        Event::Scalar(text, style, ..) => scalar(text, style).map(Value::Scalar),
+        Event::SequenceStart(..) => {
+            let mut list = Vec::new();
+            loop {
+                match events.next()? {
+                    Event::SequenceEnd => return Some(Value::List(list)),
+                    Event::Scalar(text, style, ..) => list.extend(scalar(text, style)),
+                    other => skip(&other, events),
+                }
+            }
+        }
+        other => {
+            skip(&other, events);
+            None
+        }
+    }
+}
+
+fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Option<Scalar<'_>> {
+    let plain = style == ScalarStyle::Plain;
+    let null = plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL");
+    (!null).then_some(Scalar { text, plain })
+}
+
+/// Passes over the rest of a node that began with `first`.
+fn skip<'a>(first: &Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) {
+    let mut depth = usize::from(matches!(first, Event::SequenceStart(..) | Event::MappingStart(..)));
+    while depth > 0 {
+        match events.next() {
+            Some(Event::SequenceStart(..) | Event::MappingStart(..)) => depth += 1,
+            Some(Event::SequenceEnd | Event::MappingEnd) => depth -= 1,
+            Some(_) => {}
+            None => return,
+        }
+    }
+}
+
+/// Whether a text is a YAML mapping within the budget.
+fn counts(front: &str) -> bool {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_anchors: 0,
+            max_aliases: 0,
+            max_merge_keys: 0,
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            max_nodes: 5_000,
+            max_events: 20_000,
+            max_documents: 1,
+            max_total_scalar_bytes: MAX_FRONT_MATTER_BYTES,
+        },
+        strict_booleans: true,
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
+        // Its errors would otherwise quote the front matter.
+        with_snippet: false,
+    };
+    matches!(serde_saphyr::from_str_with_options(front, options), Ok(Shape::Mapping))
+}
+
+/// Deeper front matter counts as none; this also bounds the recursion of [`Shape`].
+const MAX_DEPTH: usize = 16;
+const _: () = assert!(MAX_FACET_VALUES < 5_000);
+
+/// What a document is at its root. Reading it visits everything below, so that a fault anywhere is found,
+/// and keeps nothing.
+enum Shape {
+    Mapping,
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Shape {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ShapeVisitor)
+    }
+}
+
+struct ShapeVisitor;
+
+/// Scalars of any type are alike.
+macro_rules! other {
+    ($($name:ident($type:ty)),*) => {
+        $(fn $name<E>(self, _: $type) -> Result<Shape, E> { Ok(Shape::Other) })*
+    };
+}
+
+impl<'de> Visitor<'de> for ShapeVisitor {
+    type Value = Shape;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("YAML")
+    }
+
+    other!(visit_bool(bool), visit_i64(i64), visit_i128(i128), visit_u64(u64), visit_u128(u128), visit_f64(f64));
+    other!(visit_str(&str), visit_bytes(&[u8]));
+
+    fn visit_unit<E>(self) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_none<E>(self) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
+        Shape::deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
+        Shape::deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Shape, A::Error> {
+        while items.next_element::<Shape>()?.is_some() {}
+        Ok(Shape::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Shape, A::Error> {
+        while entries.next_entry::<Shape, Shape>()?.is_some() {}
+        Ok(Shape::Mapping)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(front: &str) -> Vec<String> {
+        values(front, ["a", "b"])
+            .into_iter()
+            .map(|value| match value {
+                None => "-".to_owned(),
+                Some(Value::Scalar(scalar)) => format!("{}{}", scalar.text, if scalar.plain { "" } else { "\"" }),
+                Some(Value::List(list)) => {
+                    list.iter().map(|scalar| format!("[{}]", scalar.text)).collect::<Vec<_>>().concat()
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn values_are_told_as_their_source_spells_them() {
+        for (front, a, b) in [
+            ("a: 0x1F\nb: 007", "0x1F", "007"),
+            ("a: 2025-03-01\nb: '2025-03-01'", "2025-03-01", "2025-03-01\""),
+            ("a: yes\nb: 123456789012345678901234567890", "yes", "123456789012345678901234567890"),
+            ("a: ~\nb:", "-", "-"),
+            ("a: \"~\"\nb: ''", "~\"", "\""),
+            ("a: |\n  x\n  y\nb: >-\n  x\n  y", "x\ny\n\"", "x y\""),
+            ("b: [1, ~, [x, {y: z}], {q: r}, t]\na: {b: c}", "-", "[1][t]"),
+            ("x: {a: 1}\ny: [b, {b: 2}]\n? [a, b]\n: c\n? {a: b}\n: {b: a}\na: 3", "3", "-"),
+            ("# note\na: 1 # one\nb: 2", "1", "2"),
+            ("'a': 1\n\"b\": 2", "1", "2"),
+            ("{a: 1, b: [x]}", "1", "[x]"),
+        ] {
+            assert_eq!(texts(front), [a, b], "{front}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_mapping_within_the_budget_counts_as_none() {
+        let deep = format!("a: 1\nc: {}{}", "[".repeat(40), "]".repeat(40));
+        let many = format!("a: 1\nc: [{}]", "1,".repeat(6_000));
+        let long = format!("a: 1\nc: {}", "x".repeat(MAX_FRONT_MATTER_BYTES));
+        for front in [
+            "",
+            "a",
+            "- a: 1",
+            "a: [1",
+            "a: 1\na: 2",
+            "a: 1\nc: {d: 1, d: 2}",
+            "a: 1\nc: [{d: 1, d: 2}]",
+            "a: &x 1\nb: *x",
+            "a: 1\nc: &x 1",
+            "c: {d: 1}\na: 1\n<<: {b: 2}",
+            "a: 1\n---\nb: 2",
+            "a: 1\n\tb: 2",
+            "a: 1\nb: @",
+            &deep,
+            &many,
+            &long,
+        ] {
+            assert_eq!(texts(front), ["-", "-"], "{}", &front[..front.len().min(40)]);
+        }
+    }
+}

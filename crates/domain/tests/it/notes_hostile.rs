@@ -1,0 +1,195 @@
+//! Markdown and YAML made to hurt: a megabyte of each is done within a second, on a small stack.
+
+use std::time::{Duration, Instant};
+
+use stile_domain::notes::path::NotePath;
+use stile_domain::notes::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, metadata_facets, section_source};
+
+/// What a blocking thread has by default.
+const STACK: usize = 2 * 1024 * 1024;
+/// With the parser optimised and everything else not. A machine that does other work too is given more.
+const WITHIN: Duration = Duration::from_secs(1);
+
+/// Repeats a piece until it has about `units` code units.
+fn times(piece: &str, units: usize) -> String {
+    piece.repeat(units / piece.encode_utf16().count())
+}
+
+fn markdown(units: usize) -> Vec<(&'static str, String)> {
+    let half = units / 2;
+    let mut shapes: Vec<(&'static str, String)> = [
+        ("brackets", "["),
+        ("closed brackets", "[]"),
+        ("images", "!["),
+        ("links in links", "[a]("),
+        ("link tails", "](a)"),
+        ("reference uses", "[x]"),
+        ("full references", "[x][y]"),
+        ("reference definitions", "[x]: y\n"),
+        ("definitions with open titles", "[x]: y '\n"),
+        ("stars", "*"),
+        ("spaced stars", "* "),
+        ("emphasis openers", "*a "),
+        ("emphasis closers", "a* "),
+        ("mixed emphasis", "*a _b **c __d "),
+        ("underscores", "_a"),
+        ("quotes", ">"),
+        ("quotes with spaces", "> "),
+        ("bullets", "- "),
+        ("ordered", "1. "),
+        ("lists and quotes", "- > "),
+        ("backticks", "`"),
+        ("backticks apart", "` "),
+        ("tildes", "~~~\n"),
+        ("fences", "```\n"),
+        ("entities", "&amp;"),
+        ("entity beginnings", "&#"),
+        ("long entities", "&CounterClockwiseContourIntegral;"),
+        ("angle brackets", "<"),
+        ("open tags", "<a "),
+        ("open comments", "<!--"),
+        ("declarations", "<!A "),
+        ("processing instructions", "<?"),
+        ("data sections", "<![CDATA["),
+        ("autolinks", "<http://a"),
+        ("backslashes", "\\"),
+        ("hashes", "# "),
+        ("headings", "# a\n"),
+        ("nested headings", "> # a\n> - ## b\n"),
+        ("empty headings", "#\n"),
+        ("setext", "a\n-\n"),
+        ("headings closed after tabs", "# a\t#\n"),
+        ("rules", "---\n"),
+        ("newlines", "\n"),
+        ("carriage returns", "\r"),
+        ("tabs", "\t"),
+        ("NUL", "\0"),
+        ("combining", "\u{301}"),
+        ("hard breaks", "a  \n"),
+        ("tables", "|a"),
+        ("composed of more", "\u{1d160}"),
+    ]
+    .into_iter()
+    .map(|(name, piece)| (name, times(piece, units)))
+    .collect();
+    shapes.extend([
+        ("balanced brackets", "[".repeat(half) + &"]".repeat(half)),
+        ("balanced parentheses", format!("[a]({}{})", "(".repeat(half), ")".repeat(half))),
+        ("balanced stars", "*".repeat(half) + "a" + &"*".repeat(half)),
+        ("deep and back", "> ".repeat(units / 4) + "# a\n" + &"# b\n".repeat(units / 8)),
+        ("one heading", format!("# {}", times("a*b* `c` ", units))),
+        ("one heading of marks", format!("# {}", times("*a _b ", units))),
+        ("one heading of combining marks", format!("# a{}", times("\u{301}\u{327}", units))),
+        ("one setext heading", times("a\n", units) + "==="),
+        ("one heading of images", format!("# {}", times("![a](b)", units))),
+        ("backticks of all lengths", (1..1_400).map(|length| "`".repeat(length) + " ").collect()),
+        ("definitions, all used", {
+            let names = units / 24;
+            let define = |at| format!("[n{at}]: u\n");
+            let used = |at| format!("[n{at}] ");
+            (0..names).map(define).collect::<String>() + "\n" + &(0..names).map(used).collect::<String>()
+        }),
+        ("indented lists", (0..1_300).map(|depth| " ".repeat(depth) + "- a\n").collect()),
+    ]);
+    shapes
+}
+
+fn front_matter() -> Vec<(&'static str, String)> {
+    let size = 64 * 1024 - 64;
+    let laughs: String =
+        (1..12).map(|at| format!("a{at}: &a{at} [{}]\n", vec![format!("*a{}", at - 1); 9].join(","))).collect();
+    vec![
+        ("aliases", format!("a0: &a0 x\n{laughs}")),
+        ("aliases of one", format!("a: &x y\nb: [{}]", times("*x,", size))),
+        ("flow sequences", times("[", size)),
+        ("flow mappings", times("{a: ", size)),
+        ("block sequences", times("- ", size)),
+        ("keys", times("? ", size)),
+        ("anchors", times("&a ", size)),
+        ("tags", times("!!a ", size)),
+        ("quotes", times("'", size)),
+        ("escapes", format!("\"{}\"", times("\\x41", size))),
+        ("comments", times("# a\n", size)),
+        ("duplicates", times("a: 1\n", size)),
+        ("many keys", (0..4_900 / 2).map(|at| format!("k{at}: {at}\n")).collect()),
+        ("merges", format!("a: &a {{b: c}}\n{}", times("<<: *a\n", size))),
+        ("documents", times("---\na: 1\n", size)),
+        ("directives", times("%YAML 1.2\n", size)),
+        ("one scalar", format!("title: {}", times("a ", size))),
+        ("one number", format!("title: {}", times("9", size))),
+        ("block scalar", format!("title: |\n{}", times(" a\n", size))),
+        ("colons", times(": ", size)),
+        ("tabs", times("\t", size)),
+        ("indents", (0..350).map(|depth| " ".repeat(depth) + "a:\n").collect()),
+        ("a megabyte", times("a: [b, c]\n", 1_000_000)),
+        ("deep keys", format!("{}a{}: b", "[".repeat(15), "]".repeat(15))),
+        ("tag list", format!("tags: [{}]", times("a,", 9_000))),
+        ("tag text", format!("tags: {}", times("a,", size))),
+        ("never closed", times("\n---x", 1_000_000)),
+    ]
+}
+
+/// Derives the sections, which are the most work, and the facets on a small stack, and answers how long the
+/// slower took.
+fn slowest(text: String) -> Duration {
+    let work = move || {
+        let path = NotePath::parse("a.md").unwrap();
+        let mut slowest = Duration::ZERO;
+        let mut timed = |size: usize, began: Instant| {
+            slowest = slowest.max(began.elapsed());
+            assert!(size <= MAX_ANSWER_BYTES);
+        };
+        let began = Instant::now();
+        timed(serde_json::to_string(&section_source(&path, &text).unwrap()).unwrap().len(), began);
+        let began = Instant::now();
+        timed(serde_json::to_string(&metadata_facets(&path, &text).unwrap()).unwrap().len(), began);
+        slowest
+    };
+    std::thread::Builder::new().stack_size(STACK).spawn(work).unwrap().join().expect("no panic and no overflow")
+}
+
+/// The best of three, so that other work on the machine does not count.
+fn within(text: &str) -> Result<(), Duration> {
+    let mut best = Duration::MAX;
+    for _ in 0..3 {
+        best = best.min(slowest(text.to_owned()));
+        if best < WITHIN {
+            return Ok(());
+        }
+    }
+    Err(best)
+}
+
+#[test]
+fn stress_a_megabyte_of_hostile_markdown_is_done_within_a_second() {
+    let slow: Vec<String> = markdown(MAX_BODY_UNITS - 16)
+        .into_iter()
+        .filter_map(|(name, text)| within(&text).err().map(|took| format!("{name}: {took:?}")))
+        .collect();
+    assert!(slow.is_empty(), "{slow:#?}");
+}
+
+#[test]
+fn stress_hostile_front_matter_is_done_within_a_second() {
+    let slow: Vec<String> = front_matter()
+        .into_iter()
+        .filter_map(|(name, yaml)| {
+            within(&format!("---\n{yaml}\n---\n# H\n")).err().map(|took| format!("{name}: {took:?}"))
+        })
+        .collect();
+    assert!(slow.is_empty(), "{slow:#?}");
+}
+
+#[test]
+fn security_errors_of_yaml_never_leave() {
+    let path = NotePath::parse("a.md").unwrap();
+    for (_, yaml) in front_matter() {
+        let text = format!("---\nx: canary7f3a\n{yaml}\n---\n# H\n");
+        for answer in [
+            serde_json::to_string(&metadata_facets(&path, &text).unwrap()),
+            serde_json::to_string(&section_source(&path, &text).unwrap()),
+        ] {
+            assert!(!answer.unwrap().contains("canary7f3a"));
+        }
+    }
+}
