@@ -1,5 +1,11 @@
 //! Laws of authority that the compiler holds: each program in `tests/unauthorized` must not compile.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
 #![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test may use the machine")]
 
 use std::path::{Path, PathBuf};
@@ -10,6 +16,7 @@ use std::process::Command;
 const WORDS_OF: &str = "rustc 1.95.0";
 
 mod notes;
+mod notes_differential;
 mod notes_hostile;
 
 #[test]
