@@ -4,7 +4,7 @@
 //! text, at most six headings that may still get a body (each deeper than the one before), and the headings
 //! that wait for the end of the block that the next one stands in.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
@@ -31,12 +31,10 @@ pub(super) struct Headings {
 
 /// The headings of a Markdown text.
 pub(super) fn headings(body: &str) -> Headings {
-    // A NUL is read as U+FFFD (CommonMark 2.3).
-    let body: Cow<'_, str> = if body.contains('\0') { body.replace('\0', "\u{fffd}").into() } else { body.into() };
+    let body = commonmark::readable(body);
     let mut walk = Walk::default();
     for (event, range) in commonmark::events(&body) {
-        let source = body.get(range).unwrap_or_default();
-        walk.take(&event, source);
+        walk.take(&event, &body, range);
     }
     walk.found
 }
@@ -75,8 +73,10 @@ struct Text {
     /// Whether the next piece of text belongs to the one before: the pieces into which the parser cuts a
     /// text are one, the children of a heading are apart.
     joined: bool,
-    /// How many `#` at its end close it, which the parser took for text.
-    closing: usize,
+    /// Where in the body the `#` that close it begin, and how many they are.
+    closing: Option<(usize, usize)>,
+    /// How many of them the parser took for text.
+    unseen: usize,
 }
 
 impl Text {
@@ -90,20 +90,28 @@ impl Text {
 
     fn finish(&self) -> String {
         let mut raw = self.raw.as_str();
-        if self.closing > 0 {
+        if self.unseen > 0 {
             raw = white::trim_end(raw);
-            raw = raw.get(..raw.len().saturating_sub(self.closing)).unwrap_or_default();
+            raw = raw.get(..raw.len().saturating_sub(self.unseen)).unwrap_or_default();
         }
         white::normal(raw)
     }
 }
 
 impl Walk {
-    fn take(&mut self, event: &Event<'_>, source: &str) {
+    fn take(&mut self, event: &Event<'_>, body: &str, range: Range<usize>) {
         match event {
-            Event::Start(tag) => self.start(tag, source),
+            Event::Start(tag) => self.start(tag, body, range),
             Event::End(tag) => self.end(*tag),
-            Event::Text(text) => self.text(text),
+            Event::Text(text) => {
+                if let Some(heading) = &mut self.text
+                    && let Some((at, count)) = heading.closing
+                    && range.end > at
+                {
+                    heading.unseen = count;
+                }
+                self.text(text);
+            }
             Event::SoftBreak => self.text("\n"),
             Event::Code(text) | Event::InlineHtml(text) => self.leaf(text),
             Event::Html(text) => self.hold(text),
@@ -121,9 +129,9 @@ impl Walk {
         }
     }
 
-    fn start(&mut self, tag: &Tag<'_>, source: &str) {
+    fn start(&mut self, tag: &Tag<'_>, body: &str, range: Range<usize>) {
         match tag {
-            Tag::Heading { level, .. } => self.heading(*level as u8, source),
+            Tag::Heading { level, .. } => self.heading(*level as u8, body, range),
             Tag::Image { .. } => {
                 if self.images == 0 {
                     self.leaf("");
@@ -178,7 +186,7 @@ impl Walk {
         self.full = self.full || !piece.chars().all(white::is_white);
     }
 
-    fn heading(&mut self, level: u8, source: &str) {
+    fn heading(&mut self, level: u8, body: &str, range: Range<usize>) {
         while let Some(open) = self.open.pop_if(|open| open.level >= level) {
             // The block that this heading stands in began before it, and after that one.
             if self.depth > 0 && open.block < self.block {
@@ -192,15 +200,23 @@ impl Walk {
             self.found.truncated = true;
         }
         self.open.push(Open { level, index, block: self.block });
-        self.text = Some(Text { raw: String::new(), joined: false, closing: commonmark::unseen_closing(source) });
+        let start = range.start;
+        let closing = commonmark::closing(body.get(range).unwrap_or_default()).map(|(at, count)| (start + at, count));
+        self.text = Some(Text { raw: String::new(), joined: false, closing, unseen: 0 });
     }
 
     fn finish_heading(&mut self) {
         let Some(text) = self.text.take() else { return };
+        let index = self.open.last().and_then(|open| open.index);
+        if index.is_none() && self.depth == 0 {
+            // Past the most that are told, and no part of a block: nobody asks for its text.
+            self.full = false;
+            return;
+        }
         let mut text = text.finish();
         // In a quote or a list it is something that its block holds; by itself it is no body.
         self.full = self.depth > 0 && (self.full || !text.is_empty());
-        if let Some(index) = self.open.last().and_then(|open| open.index)
+        if let Some(index) = index
             && let Some(heading) = self.found.list.get_mut(index)
         {
             self.found.truncated |= white::cut(&mut text, MAX_TEXT_CHARS);

@@ -1,11 +1,12 @@
 //! Laws of authority that the compiler holds: each program in `tests/unauthorized` must not compile.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
+#![allow(
     clippy::unwrap_used,
-    reason = "a test may use the machine"
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
 )]
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test may use the machine")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +16,7 @@ use std::process::Command;
 const WORDS_OF: &str = "rustc 1.95.0";
 
 mod notes;
+mod notes_differential;
 mod notes_hostile;
 
 #[test]

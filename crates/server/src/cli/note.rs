@@ -26,7 +26,7 @@ pub(super) const TOOLS: &[(&str, &str)] = &[
 pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
     let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
     let Some((_, tool)) = TOOLS.iter().find(|(name, _)| *name == command) else { return Ok(()) };
-    let answer = call(tool, matches, environment).map_err(|failure| failure.as_json())?;
+    let answer = call(tool, matches, environment).map_err(|failure| failure.into_json())?;
     match answer.refusal {
         None => Ok(writeln!(output, "{}", answer.text)?),
         Some(_) => Err(Failure::Told { text: answer.text, code: 1 }),
@@ -48,7 +48,7 @@ fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Resul
 
 impl Failure {
     /// In the words of the tools, for a script that reads them.
-    fn as_json(self) -> Self {
+    fn into_json(self) -> Self {
         let (message, code) = match self {
             Self::Usage(message) => (message, 2),
             Self::Failed(message) => (message, 1),

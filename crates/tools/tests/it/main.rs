@@ -1,5 +1,11 @@
 //! The tools through their registry, on a real folder.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test is its own verified caller and its own operator")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
