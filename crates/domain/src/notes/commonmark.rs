@@ -27,7 +27,8 @@ pub(super) fn readable(body: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\r', body.as_bytes()).is_some() {
         body = body.replace("\r\n", "\n").replace('\r', "\n").into();
     }
-    if body.split('\n').any(|line| quoted_after_tab(line).is_some()) {
+    if memchr::memchr(b'\t', body.as_bytes()).is_some() && body.split('\n').any(|line| quoted_after_tab(line).is_some())
+    {
         body = body.split('\n').map(spaced).collect::<Vec<_>>().join("\n").into();
     }
     body
