@@ -1,7 +1,7 @@
 //! How long does a client wait for the program?
 //!
 //! Measured: from spawning `stile stdio` to its answer to `tools/list`, beside spawning the program for its
-//! version alone; a small read over HTTP through every layer, beside a tool that answers a constant through the
+//! version alone; the structure of a long note on stdio beside a read of its beginning; a small read over HTTP through every layer, beside a tool that answers a constant through the
 //! SDK alone, on the same kind of connection in the same run.
 //!
 //! What the numbers do not say: what the client itself costs. It is one thread on the same cores.
@@ -76,6 +76,19 @@ fn main() {
         },
         "spawn for --version",
         || timed(|| rig.command(&["--version"]).stdout(Stdio::null()).status().unwrap()),
+    );
+
+    // A note of some 300 KB, of which the structure says what a read would have to show.
+    let long: String =
+        (0..3000).map(|day| format!("## Day {day}\n\n{}\n\n", "Watered the ferns. ".repeat(4))).collect();
+    std::fs::write(rig.root.join("long.md"), long).unwrap();
+    let (mut outliner, mut reader) = (rig.stdio(&[]), rig.stdio(&[]));
+    compare(
+        "sections of a 300 KB note on stdio",
+        plan.rounds(200),
+        || timed(|| outliner.tool("get_section_source", json!({ "path": "long.md" })).unwrap()),
+        "text.read of its first 64 KiB",
+        || timed(|| reader.tool("text.read", json!({ "path": "long.md" })).unwrap()),
     );
 
     let server = rig.serve(&["--rate-per-second", "1000000", "--rate-burst", "1000000"]);

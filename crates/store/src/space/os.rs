@@ -41,6 +41,7 @@ pub(super) fn open_folder(root: &OwnedFd, relative: &str) -> io::Result<OwnedFd>
 
 /// Opens a file beneath `root` for reading, whatever kind it is.
 pub(super) fn open_file(root: &OwnedFd, relative: &str) -> io::Result<File> {
+    fault::point(fault::Call::Open)?;
     open_beneath(root, relative, OFlags::RDONLY).map(File::from)
 }
 

@@ -684,3 +684,15 @@ fn utf8_is_checked_across_pieces() {
     assert_eq!(code(rig.read("cut", 0, 0)), "not_text");
     assert_eq!(read::relative(&path("/")), "");
 }
+
+#[test]
+fn a_note_is_opened_once_and_never_remembered() {
+    let rig = Rig::new();
+    rig.put("a.md", "# One\n");
+    std::thread::sleep(Duration::from_millis(30));
+    fault::calls();
+    assert_eq!(rig.inner().whole(&path("a.md"), 100), Ok("# One\n".to_owned()));
+    assert_eq!(fault::calls(), [fault::Call::Open]);
+    assert_eq!(rig.inner().memory().footprint(), 0);
+    assert_eq!(code(rig.inner().whole(&path("a.md"), 5)), "too_large");
+}
