@@ -19,7 +19,7 @@ pub fn parse<T: Tool>(arguments: &Value) -> Result<T, Refusal> {
     let arguments = if arguments.is_null() { &none } else { arguments };
     // A struct can also be read from an array of its fields, which no schema of ours allows.
     let input = if arguments.is_object() { T::deserialize(arguments).ok() } else { None };
-    input.ok_or_else(|| (T::ENVELOPE.explain)(&crate::tool::Declared::of::<T>().input_schema(), arguments))
+    input.ok_or_else(|| (T::ENVELOPE.explain)(&crate::tool::input_schema::<T>(), arguments))
 }
 
 /// What is wrong with arguments that did not parse, in the words that all tools have but those with their own.

@@ -6,6 +6,7 @@
 
 pub mod arguments;
 pub mod calls;
+pub mod hosted;
 pub mod registry;
 pub mod tool;
 

@@ -5,13 +5,13 @@ use serde::Deserialize;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::notes::answers::{Extent, MetadataFacets};
-use stile_domain::notes::metadata_facets;
 use stile_domain::notes::path::NotePath;
+use stile_domain::notes::{Note, TooLarge, metadata_facets};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::Space;
 
-use crate::notes;
+use crate::notes::{self, NoteTool};
 use crate::tool::{Envelope, Output, Tool};
 
 /// Tell the project, tags, dates, entities, episode and causal chain that the front matter of one note names, and
@@ -45,10 +45,20 @@ impl Tool for GetMetadataFacets {
     }
 
     async fn run(self, permit: Permit<Read>, space: &Space) -> Result<MetadataFacets, Refusal> {
-        notes::read(self.path, permit, space, metadata_facets).await
+        notes::read(self, permit, space).await
     }
 
     fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
         (self.path.space_path(), None)
+    }
+}
+
+impl NoteTool for GetMetadataFacets {
+    fn into_path(self) -> NotePath {
+        self.path
+    }
+
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets, TooLarge> {
+        metadata_facets(path, note)
     }
 }

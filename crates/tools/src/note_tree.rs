@@ -5,13 +5,13 @@ use serde::Deserialize;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
 use stile_domain::notes::answers::{DocumentTree, Extent};
-use stile_domain::notes::document_tree;
 use stile_domain::notes::path::NotePath;
+use stile_domain::notes::{Note, TooLarge, document_tree};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::Space;
 
-use crate::notes;
+use crate::notes::{self, NoteTool};
 use crate::tool::{Envelope, Output, Tool};
 
 /// Show how the headings of one Markdown note nest, without its body: each heading holds those below it. At most
@@ -45,10 +45,20 @@ impl Tool for GetDocumentTree {
     }
 
     async fn run(self, permit: Permit<Read>, space: &Space) -> Result<DocumentTree, Refusal> {
-        notes::read(self.path, permit, space, document_tree).await
+        notes::read(self, permit, space).await
     }
 
     fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
         (self.path.space_path(), None)
+    }
+}
+
+impl NoteTool for GetDocumentTree {
+    fn into_path(self) -> NotePath {
+        self.path
+    }
+
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, TooLarge> {
+        document_tree(path, note)
     }
 }

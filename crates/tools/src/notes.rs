@@ -6,25 +6,30 @@
 use serde_json::{Map, Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{MAX_NOTE_BYTES, TooLarge};
+use stile_domain::notes::{MAX_NOTE_BYTES, Note, TooLarge};
 use stile_domain::path::BadPath;
 use stile_domain::permit::{Permit, Read};
 use stile_store::space::Space;
 
-use crate::tool::{Answer, Envelope, common_errors};
+use crate::tool::{Answer, Envelope, Tool, common_errors};
 
 /// The envelope of the note tools.
 pub(crate) const ENVELOPE: Envelope = Envelope { explain, refused, schemas };
 
-/// Reads one note once, and answers what `derive` makes of its text.
-pub(crate) async fn read<T: Send + 'static>(
-    path: NotePath,
-    permit: Permit<Read>,
-    space: &Space,
-    derive: fn(&NotePath, &str) -> Result<T, TooLarge>,
-) -> Result<T, Refusal> {
+/// A tool that tells what is in one note, wherever the note comes from.
+pub(crate) trait NoteTool: Tool {
+    /// Which note.
+    fn into_path(self) -> NotePath;
+
+    /// What is told of it.
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<Self::Output, TooLarge>;
+}
+
+/// Reads one note of the space once, and answers what the tool tells of it.
+pub(crate) async fn read<T: NoteTool>(tool: T, permit: Permit<Read>, space: &Space) -> Result<T::Output, Refusal> {
+    let path = tool.into_path();
     let file = path.space_path().clone();
-    let derived = space.derive(permit, MAX_NOTE_BYTES, move |text| derive(&path, text)).await?;
+    let derived = space.derive(permit, MAX_NOTE_BYTES, move |text| T::derive(&path, Note::of_file(text))).await?;
     derived.map_err(|TooLarge| Refusal::TooLarge {
         path: file,
         limit_bytes: MAX_NOTE_BYTES,

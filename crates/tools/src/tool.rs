@@ -28,6 +28,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
     const DESTRUCTIVE: bool;
     /// Whether the same call again changes nothing more.
     const IDEMPOTENT: bool;
+    /// Which call goes on from here, said after the description where that call can be made.
+    const NEXT: &'static str = "";
     /// How its refusals are told.
     const ENVELOPE: Envelope = Envelope::COMMON;
     /// Whether the journal names the file that a call was about.
@@ -139,19 +141,33 @@ type Running<'a> = Pin<Box<dyn Future<Output = (Answer, Trace)> + Send + 'a>>;
 pub struct Declared {
     /// The canonical name.
     pub name: &'static str,
+    /// Whether its permits allow no change.
+    pub read_only: bool,
+    envelope: Envelope,
+    card: fn() -> Card,
+    ask: Asking,
+    call: for<'a> fn(Value, &'a Principal, &'a Space) -> Running<'a>,
+}
+
+/// A tool as clients are shown it.
+#[derive(Clone, Debug)]
+pub struct Card {
+    /// The canonical name.
+    pub name: &'static str,
     /// A short title for people.
     pub title: &'static str,
-    /// Whether its permits allow no change; this is `readOnlyHint`.
+    /// What agents read about it.
+    pub description: String,
+    /// The flat, closed schema of its arguments.
+    pub input: Map<String, Value>,
+    /// The schema of its structured answer, which admits a refusal.
+    pub output: Map<String, Value>,
+    /// `readOnlyHint`: whether its permits allow no change.
     pub read_only: bool,
     /// `destructiveHint`.
     pub destructive: bool,
     /// `idempotentHint`.
     pub idempotent: bool,
-    envelope: Envelope,
-    input: fn() -> Map<String, Value>,
-    output: fn() -> Map<String, Value>,
-    ask: Asking,
-    call: for<'a> fn(Value, &'a Principal, &'a Space) -> Running<'a>,
 }
 
 impl Declared {
@@ -159,34 +175,17 @@ impl Declared {
     pub const fn of<T: Tool>() -> Self {
         Self {
             name: T::NAME,
-            title: T::TITLE,
             read_only: <T::Permits as Permits>::READ_ONLY,
-            destructive: T::DESTRUCTIVE,
-            idempotent: T::IDEMPOTENT,
             envelope: T::ENVELOPE,
-            input: input_schema::<T>,
-            output: output_schema::<T>,
+            card: card::<T>,
             ask: ask::<T>,
             call: call::<T>,
         }
     }
 
-    /// What agents read about it.
-    pub fn description(&self) -> String {
-        let schema = (self.input)();
-        schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
-    }
-
-    /// The flat, closed schema of its arguments.
-    pub fn input_schema(&self) -> Map<String, Value> {
-        let mut schema = (self.input)();
-        schema.remove("description");
-        schema
-    }
-
-    /// The schema of its structured answer, which admits the error object.
-    pub fn output_schema(&self) -> Map<String, Value> {
-        (self.output)()
+    /// How it is listed.
+    pub fn card(&self) -> Card {
+        (self.card)()
     }
 
     /// Whether `principal` may make exactly this call. Arguments that do not parse pass: the tool itself
@@ -296,20 +295,41 @@ fn schema_of<T: JsonSchema>() -> Map<String, Value> {
     }
 }
 
-fn input_schema<T: Tool>() -> Map<String, Value> {
-    schema_of::<T>()
+pub(crate) fn card<T: Tool>() -> Card {
+    let next = if T::NEXT.is_empty() { String::new() } else { format!(" {}", T::NEXT) };
+    Card {
+        name: T::NAME,
+        title: T::TITLE,
+        description: description::<T>() + &next,
+        input: input_schema::<T>(),
+        output: output_schema::<T>((T::ENVELOPE.schemas)()),
+        read_only: <T::Permits as Permits>::READ_ONLY,
+        destructive: T::DESTRUCTIVE,
+        idempotent: T::IDEMPOTENT,
+    }
+}
+
+/// The doc comment of the type.
+pub(crate) fn description<T: Tool>() -> String {
+    let schema = schema_of::<T>();
+    schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+pub(crate) fn input_schema<T: Tool>() -> Map<String, Value> {
+    let mut schema = schema_of::<T>();
+    schema.remove("description");
+    schema
 }
 
 /// `type: object` at the root for clients that read no further, and beside it what is answered: the output,
-/// or what a refusal makes.
-fn output_schema<T: Tool>() -> Map<String, Value> {
+/// or one of `refusals`.
+pub(crate) fn output_schema<T: Tool>(refusals: Vec<Value>) -> Map<String, Value> {
     let mut success = schema_of::<T::Output>();
     success.remove("description");
     success.insert("additionalProperties".to_owned(), false.into());
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    let answers = std::iter::once(Value::Object(success)).chain((T::ENVELOPE.schemas)());
-    schema.insert("anyOf".to_owned(), answers.collect());
+    schema.insert("anyOf".to_owned(), std::iter::once(Value::Object(success)).chain(refusals).collect());
     schema
 }
 

@@ -35,7 +35,7 @@ static SPACE: LazyLock<Space> = LazyLock::new(|| {
 
 /// Each tool's schemas, which are slow to make.
 static SCHEMAS: LazyLock<Vec<(&str, Value, Value)>> = LazyLock::new(|| {
-    TOOLS.iter().map(|tool| (tool.name, tool.input_schema().into(), tool.output_schema().into())).collect()
+    TOOLS.iter().map(|tool| (tool.name, tool.card().input.into(), tool.card().output.into())).collect()
 });
 
 fuzz_target!(|input: &[u8]| -> Corpus {

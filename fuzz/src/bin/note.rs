@@ -7,8 +7,9 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use stile_domain::notes::path::NotePath;
+use stile_domain::notes::portable::{PortableNote, portable};
 use stile_domain::notes::{MAX_ANSWER_BYTES, MAX_HEADINGS, MAX_TEXT_CHARS};
-use stile_domain::notes::{document_tree, metadata_facets, note_outline, section_source};
+use stile_domain::notes::{Note, document_tree, metadata_facets, note_outline, section_source};
 
 /// Stands in code and in comments of every note, and in no heading.
 const BODY: &str = "qzxBODYxzq";
@@ -26,10 +27,10 @@ fuzz_target!(|input: &[u8]| {
 
 fn answers_agree(text: &str) {
     let path = NotePath::parse("inbox/one.md").expect("a path");
-    let outline = serde_json::to_value(note_outline(&path, text).expect("a small note")).expect("JSON");
-    let tree = serde_json::to_value(document_tree(&path, text).expect("a small note")).expect("JSON");
-    let facets = serde_json::to_value(metadata_facets(&path, text).expect("a small note")).expect("JSON");
-    let sections = serde_json::to_value(section_source(&path, text).expect("a small note")).expect("JSON");
+    let [outline, tree, facets, sections] = answers(&path, Note::of_file(text));
+    // The same note after a journey to another server.
+    let arrived = PortableNote::parse(portable(&path, text).as_bytes()).expect("a note");
+    assert_eq!(answers(&path, Note::of_portable(&arrived)), [&outline, &tree, &facets, &sections].map(Value::clone));
     for answer in [&outline, &tree, &facets, &sections] {
         let json = answer.to_string();
         assert!(json.len() <= MAX_ANSWER_BYTES);
@@ -57,6 +58,15 @@ fn answers_agree(text: &str) {
         assert_eq!(node, id);
         assert_eq!(section["heading_path"].as_array().map(Vec::len), Some(*depth));
     }
+}
+
+fn answers(path: &NotePath, note: Note<'_>) -> [Value; 4] {
+    [
+        serde_json::to_value(note_outline(path, note).expect("a small note")).expect("JSON"),
+        serde_json::to_value(document_tree(path, note).expect("a small note")).expect("JSON"),
+        serde_json::to_value(metadata_facets(path, note).expect("a small note")).expect("JSON"),
+        serde_json::to_value(section_source(path, note).expect("a small note")).expect("JSON"),
+    ]
 }
 
 /// The nodes below one, in document order, with how deep they are.

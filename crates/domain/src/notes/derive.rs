@@ -1,4 +1,4 @@
-//! From a note's text to one of the four answers.
+//! From a note to one of the four answers.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,10 @@ use serde::Serialize;
 use super::answers::{
     DocumentTree, HeadingId, MetadataFacets, Never, NoteOutline, OutlineHeading, Section, SectionSource, TreeNode,
 };
+use super::front_matter::Note;
 use super::headings::{Heading, Headings, headings};
 use super::path::NotePath;
-use super::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, facets, front_matter, white};
+use super::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, facets, white};
 
 /// A body that is too long to be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,8 +21,8 @@ pub struct TooLarge;
 ///
 /// # Errors
 /// [`TooLarge`].
-pub fn note_outline(path: &NotePath, text: &str) -> Result<NoteOutline, TooLarge> {
-    let parsed = Parsed::of(path, text)?;
+pub fn note_outline(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, TooLarge> {
+    let parsed = Parsed::of(path, note)?;
     let mut answer = NoteOutline::new(path, parsed.title, parsed.truncated);
     let mut room = Room::beside(&answer);
     for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
@@ -39,8 +40,8 @@ pub fn note_outline(path: &NotePath, text: &str) -> Result<NoteOutline, TooLarge
 ///
 /// # Errors
 /// [`TooLarge`].
-pub fn document_tree(path: &NotePath, text: &str) -> Result<DocumentTree, TooLarge> {
-    let parsed = Parsed::of(path, text)?;
+pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, TooLarge> {
+    let parsed = Parsed::of(path, note)?;
     let mut answer = DocumentTree::new(path, parsed.title, parsed.truncated);
     let mut room = Room::beside(&answer);
     let mut nodes = Vec::new();
@@ -69,8 +70,8 @@ pub fn document_tree(path: &NotePath, text: &str) -> Result<DocumentTree, TooLar
 ///
 /// # Errors
 /// [`TooLarge`].
-pub fn section_source(path: &NotePath, text: &str) -> Result<SectionSource, TooLarge> {
-    let parsed = Parsed::of(path, text)?;
+pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, TooLarge> {
+    let parsed = Parsed::of(path, note)?;
     let mut answer = SectionSource::new(path, parsed.title, parsed.truncated);
     let mut room = Room::beside(&answer);
     let parents = parents(parsed.headings.iter());
@@ -109,9 +110,8 @@ pub fn section_source(path: &NotePath, text: &str) -> Result<SectionSource, TooL
 ///
 /// # Errors
 /// [`TooLarge`].
-pub fn metadata_facets(path: &NotePath, text: &str) -> Result<MetadataFacets, TooLarge> {
-    let note = front_matter::split(text);
-    bounded(note.body)?;
+pub fn metadata_facets(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets, TooLarge> {
+    bounded(note.markdown())?;
     Ok(facets::facets(path, note.front))
 }
 
@@ -123,9 +123,8 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn of(path: &NotePath, text: &str) -> Result<Self, TooLarge> {
-        let note = front_matter::split(text);
-        let Headings { list, truncated } = headings(bounded(note.body)?);
+    fn of(path: &NotePath, note: Note<'_>) -> Result<Self, TooLarge> {
+        let Headings { list, truncated } = headings(bounded(note.markdown())?);
         let (title, cut) = facets::title(path, note.front);
         let ids = list.iter().zip(1..).map(|(heading, ordinal)| id(heading, ordinal)).collect();
         Ok(Self { title, headings: list, ids, truncated: truncated || cut })

@@ -1,15 +1,16 @@
 //! The few values of a note's front matter that are told, made into slugs and dates.
 
 use super::answers::{Facets, Inferred, MetadataFacets};
+use super::front_matter::Front;
 use super::path::NotePath;
 use super::white::{cut, slug, trim};
-use super::yaml::{Scalar, Value, values};
+use super::yaml::{Scalar, Value};
 use super::{MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_TEXT_CHARS, dates};
 
 /// The facets of a note with this front matter.
-pub(super) fn facets(path: &NotePath, front: Option<&str>) -> MetadataFacets {
+pub(super) fn facets(path: &NotePath, front: Front<'_>) -> MetadataFacets {
     let keys = ["project", "tags", "date", "updated", "causal_chain_id", "entity", "episode_id"];
-    let [project, tags, date, updated, chain, entity, episode] = values(front.unwrap_or_default(), keys);
+    let [project, tags, date, updated, chain, entity, episode] = front.values(keys);
     let (folder, _) = path.split();
     let mut cuts = Cuts(false);
     let project = match scalar(project) {
@@ -30,8 +31,8 @@ pub(super) fn facets(path: &NotePath, front: Option<&str>) -> MetadataFacets {
 }
 
 /// A note's title, and whether it was cut: from its front matter, or else from its name.
-pub(super) fn title(path: &NotePath, front: Option<&str>) -> (Option<String>, bool) {
-    let [title] = values(front.unwrap_or_default(), ["title"]);
+pub(super) fn title(path: &NotePath, front: Front<'_>) -> (Option<String>, bool) {
+    let [title] = front.values(["title"]);
     let title = scalar(title).map(|title| trim(&title.text).to_owned()).filter(|title| !title.is_empty());
     let Some(mut title) = title.or_else(|| title_of(path)) else { return (None, false) };
     let was_cut = cut(&mut title, MAX_TEXT_CHARS);

@@ -1,22 +1,60 @@
 //! Where a note's front matter ends and its body begins.
 
+use super::portable::{self, PortableNote};
 use super::white::trim_end;
+use super::yaml::{self, Value};
 
-/// A note's text, taken apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Note<'a> {
-    /// What stands between the fences; `None` where there are none.
-    pub(super) front: Option<&'a str>,
-    /// What is Markdown, without white space at its end and without a byte order mark.
+/// A note, taken apart: what is said about it, and its Markdown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Note<'a> {
+    pub(super) front: Front<'a>,
+    /// What follows it, without white space at its end.
     pub(super) body: &'a str,
 }
 
-/// Splits a text at its fences: `---`, newline, YAML, newline, `---`, newline, at the very beginning. A
-/// newline is LF or CRLF.
-pub(super) fn split(text: &str) -> Note<'_> {
-    let (front, body) = fenced(text).map_or((None, text), |(front, body)| (Some(front), body));
-    let body = trim_end(body);
-    Note { front, body: body.strip_prefix('\u{feff}').unwrap_or(body) }
+/// Front matter, in the form in which it came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Front<'a> {
+    /// There is none.
+    None,
+    /// What stands between the fences of a file.
+    Yaml(&'a str),
+    /// What another server made of it.
+    Json(&'a portable::Members),
+}
+
+impl<'a> Front<'a> {
+    /// The values of `keys`, in their order. All are `None` where the front matter does not count.
+    pub(super) fn values<const N: usize>(self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+        match self {
+            Self::None => [const { None }; N],
+            Self::Yaml(text) => yaml::values(text, keys),
+            Self::Json(members) => keys.map(|key| portable::value(members, key)),
+        }
+    }
+}
+
+impl<'a> Note<'a> {
+    /// Splits the text of a file at its fences: `---`, newline, YAML, newline, `---`, newline, at the very
+    /// beginning. A newline is LF or CRLF.
+    pub fn of_file(text: &'a str) -> Self {
+        let (front, body) = fenced(text).map_or((Front::None, text), |(front, body)| (Front::Yaml(front), body));
+        Self::new(front, body)
+    }
+
+    /// A note that came from elsewhere, already taken apart.
+    pub fn of_portable(note: &'a PortableNote) -> Self {
+        Self::new(note.front.as_ref().map_or(Front::None, Front::Json), &note.body)
+    }
+
+    fn new(front: Front<'a>, body: &'a str) -> Self {
+        Self { front, body: trim_end(body) }
+    }
+
+    /// What is Markdown: the body without a byte order mark.
+    pub(super) fn markdown(&self) -> &'a str {
+        self.body.strip_prefix('\u{feff}').unwrap_or(self.body)
+    }
 }
 
 fn fenced(text: &str) -> Option<(&str, &str)> {
@@ -52,13 +90,16 @@ mod tests {
             ("---\na\n--- \nb", None, "---\na\n--- \nb"),
             ("---\na\n---x\n---\nb", Some("a\n---x"), "b"),
             (" ---\na\n---\nb", None, " ---\na\n---\nb"),
-            ("\u{feff}---\na\n---\nb", None, "---\na\n---\nb"),
-            ("---\na\n---\n\u{feff}b\u{a0}\n", Some("a"), "b"),
+            ("\u{feff}---\na\n---\nb", None, "\u{feff}---\na\n---\nb"),
+            ("---\na\n---\n\u{feff}b\u{a0}\n", Some("a"), "\u{feff}b"),
             ("----\na\n---\nb", None, "----\na\n---\nb"),
             ("", None, ""),
             ("---\n", None, "---"),
         ] {
-            assert_eq!(split(text), Note { front, body }, "{text:?}");
+            let front = front.map_or(Front::None, Front::Yaml);
+            let note = Note::of_file(text);
+            assert_eq!(note, Note { front, body }, "{text:?}");
+            assert!(!note.markdown().starts_with('\u{feff}'), "{text:?}");
         }
     }
 }

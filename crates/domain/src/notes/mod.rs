@@ -16,10 +16,12 @@ mod facets;
 mod front_matter;
 mod headings;
 pub mod path;
+pub mod portable;
 mod white;
 mod yaml;
 
 pub use derive::{TooLarge, document_tree, metadata_facets, note_outline, section_source};
+pub use front_matter::Note;
 
 /// Headings that an answer holds at most. More are a table of contents that nobody reads.
 pub const MAX_HEADINGS: usize = 500;

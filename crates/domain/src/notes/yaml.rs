@@ -10,9 +10,10 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value as Json};
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
 
-use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES};
+use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES, dates};
 
 /// A value of the front matter, as far as a facet can be made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,79 @@ pub(super) fn values<'a, const N: usize>(front: &'a str, keys: [&str; N]) -> [Op
             None => skip(&first, &mut events),
         }
     }
+}
+
+/// The whole front matter as JSON, each value as its source spells it; none where it does not count. A key
+/// that is no scalar is left out.
+pub(super) fn members(front: &str) -> Option<Map<String, Json>> {
+    if front.len() > MAX_FRONT_MATTER_BYTES || !counts(front) {
+        return None;
+    }
+    let mut events = Parser::new_from_str(front).filter_map(|event| event.ok().map(|(event, _)| event));
+    if !events.any(|event| matches!(event, Event::MappingStart(..))) {
+        return None;
+    }
+    let mut members = mapping(&mut events)?;
+    for key in ["date", "updated"] {
+        let Some(value) = members.get_mut(key) else { continue };
+        let [told] = values(front, [key]);
+        if let Some(Value::Scalar(Scalar { text, plain: true })) = told
+            && let Some(iso) = dates::iso(&text)
+        {
+            *value = iso.into();
+        }
+    }
+    Some(members)
+}
+
+/// The rest of a mapping that has begun. [`counts`] has bounded how deep it goes.
+fn mapping<'a>(events: &mut impl Iterator<Item = Event<'a>>) -> Option<Map<String, Json>> {
+    let mut members = Map::new();
+    loop {
+        let key = match events.next()? {
+            Event::MappingEnd => return Some(members),
+            Event::Scalar(key, ..) => Some(key),
+            other => {
+                skip(&other, events);
+                None
+            }
+        };
+        let first = events.next()?;
+        match key {
+            Some(key) => {
+                members.insert(key.into_owned(), node(first, events)?);
+            }
+            None => skip(&first, events),
+        }
+    }
+}
+
+fn node<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> Option<Json> {
+    Some(match first {
+        Event::Scalar(text, style, ..) => scalar(text, style).map_or(Json::Null, json),
+        Event::MappingStart(..) => Json::Object(mapping(events)?),
+        Event::SequenceStart(..) => {
+            let mut items = Vec::new();
+            loop {
+                match events.next()? {
+                    Event::SequenceEnd => break Json::Array(items),
+                    item => items.push(node(item, events)?),
+                }
+            }
+        }
+        _ => Json::Null,
+    })
+}
+
+/// A scalar as JSON: a number or a boolean only where JSON spells it the same.
+fn json(scalar: Scalar<'_>) -> Json {
+    if scalar.plain
+        && let Ok(value @ (Json::Number(_) | Json::Bool(_))) = serde_json::from_str::<Json>(&scalar.text)
+        && value.to_string() == scalar.text
+    {
+        return value;
+    }
+    Json::String(scalar.text.into_owned())
 }
 
 fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> Option<Value<'a>> {

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{document_tree, metadata_facets, note_outline, section_source};
+use stile_domain::notes::portable::{PortableNote, portable};
+use stile_domain::notes::{Note, document_tree, metadata_facets, note_outline, section_source};
 
 #[derive(Deserialize)]
 struct Case {
@@ -14,28 +15,34 @@ struct Case {
     facets: serde_json::Value,
 }
 
-/// Compares as text, since the order of fields counts.
-fn differences(case: &Case) -> Vec<String> {
+/// What is wrong with the answers for a note, as text, since the order of fields counts.
+fn differences(case: &Case, note: Note<'_>) -> Vec<String> {
     let path = NotePath::parse(&case.path).unwrap();
-    let text = &case.markdown;
     let ours = [
-        (serde_json::to_string(&note_outline(&path, text).unwrap()), &case.outline),
-        (serde_json::to_string(&document_tree(&path, text).unwrap()), &case.tree),
-        (serde_json::to_string(&section_source(&path, text).unwrap()), &case.section_source),
-        (serde_json::to_string(&metadata_facets(&path, text).unwrap()), &case.facets),
+        (serde_json::to_string(&note_outline(&path, note).unwrap()), &case.outline),
+        (serde_json::to_string(&document_tree(&path, note).unwrap()), &case.tree),
+        (serde_json::to_string(&section_source(&path, note).unwrap()), &case.section_source),
+        (serde_json::to_string(&metadata_facets(&path, note).unwrap()), &case.facets),
     ];
     ours.into_iter()
         .map(|(ours, expected)| (ours.unwrap(), expected.to_string()))
         .filter(|(ours, expected)| ours != expected)
-        .map(|(ours, expected)| format!("{text:?}\n  ours     {ours}\n  expected {expected}\n"))
+        .map(|(ours, expected)| format!("{:?}\n  ours     {ours}\n  expected {expected}\n", case.markdown))
         .collect()
 }
 
+/// Of the note in the file, and of the same note after a journey from one server to another.
 fn check(file: &str, expected: usize) {
     let cases: Vec<Case> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(cases.len(), expected);
-    let differences: Vec<String> = cases.iter().flat_map(differences).collect();
-    assert!(differences.is_empty(), "{} of {expected} differ:\n{}", differences.len(), differences.concat());
+    let mut differing = Vec::new();
+    for case in &cases {
+        differing.extend(differences(case, Note::of_file(&case.markdown)));
+        let travelled = portable(&NotePath::parse(&case.path).unwrap(), &case.markdown);
+        let arrived = PortableNote::parse(travelled.as_bytes()).unwrap();
+        differing.extend(differences(case, Note::of_portable(&arrived)));
+    }
+    assert!(differing.is_empty(), "{} of {expected} differ:\n{}", differing.len(), differing.concat());
 }
 
 #[test]

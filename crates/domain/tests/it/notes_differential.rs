@@ -9,7 +9,7 @@ use comrak::nodes::{AstNode, NodeValue};
 use comrak::{Arena, Options, parse_document};
 use serde::Deserialize;
 use stile_domain::notes::path::NotePath;
-use stile_domain::notes::section_source;
+use stile_domain::notes::{Note, section_source};
 
 /// A heading as both tell it.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -25,7 +25,7 @@ struct Sections {
 }
 
 fn ours(markdown: &str) -> Vec<Told> {
-    let answer = section_source(&NotePath::parse("a.md").unwrap(), markdown).unwrap();
+    let answer = section_source(&NotePath::parse("a.md").unwrap(), Note::of_file(markdown)).unwrap();
     serde_json::from_value::<Sections>(serde_json::to_value(&answer).unwrap()).unwrap().sections
 }
 

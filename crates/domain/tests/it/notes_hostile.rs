@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, metadata_facets, section_source};
+use stile_domain::notes::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, Note, metadata_facets, section_source};
 
 /// What a blocking thread has by default.
 const STACK: usize = 2 * 1024 * 1024;
@@ -148,9 +148,9 @@ fn slowest(text: String) -> Duration {
             assert!(size <= MAX_ANSWER_BYTES);
         };
         let began = spent();
-        timed(serde_json::to_string(&section_source(&path, &text).unwrap()).unwrap().len(), began);
+        timed(serde_json::to_string(&section_source(&path, Note::of_file(&text)).unwrap()).unwrap().len(), began);
         let began = spent();
-        timed(serde_json::to_string(&metadata_facets(&path, &text).unwrap()).unwrap().len(), began);
+        timed(serde_json::to_string(&metadata_facets(&path, Note::of_file(&text)).unwrap()).unwrap().len(), began);
         slowest
     };
     std::thread::Builder::new().stack_size(STACK).spawn(work).unwrap().join().expect("no panic and no overflow")
@@ -194,8 +194,8 @@ fn security_errors_of_yaml_never_leave() {
     for (_, yaml) in front_matter() {
         let text = format!("---\nx: canary7f3a\n{yaml}\n---\n# H\n");
         for answer in [
-            serde_json::to_string(&metadata_facets(&path, &text).unwrap()),
-            serde_json::to_string(&section_source(&path, &text).unwrap()),
+            serde_json::to_string(&metadata_facets(&path, Note::of_file(&text)).unwrap()),
+            serde_json::to_string(&section_source(&path, Note::of_file(&text)).unwrap()),
         ] {
             assert!(!answer.unwrap().contains("canary7f3a"));
         }

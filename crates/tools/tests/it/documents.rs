@@ -46,20 +46,20 @@ fn section(out: &mut String, tool: &Declared) {
     let hint = |name: &str, yes: bool| if yes { format!("`{name}`") } else { String::new() };
     let hints: Vec<String> = [
         hint("readOnlyHint", tool.read_only),
-        hint("destructiveHint", tool.destructive),
-        hint("idempotentHint", tool.idempotent),
+        hint("destructiveHint", tool.card().destructive),
+        hint("idempotentHint", tool.card().idempotent),
     ]
     .into_iter()
     .filter(|hint| !hint.is_empty())
     .collect();
     let needs = if tool.read_only { "read" } else { "write" };
-    let _ = writeln!(out, "\n## `{}`: {}\n", tool.name, tool.title);
-    let _ = writeln!(out, "{}\n", tool.description());
+    let _ = writeln!(out, "\n## `{}`: {}\n", tool.name, tool.card().title);
+    let _ = writeln!(out, "{}\n", tool.card().description);
     let hints = if hints.is_empty() { "none".to_owned() } else { hints.join(", ") };
     let _ = writeln!(out, "Needs a `{needs}` scope that covers `path`. Hints that are true: {hints}.\n\nArguments:\n");
-    table(out, &tool.input_schema().into());
+    table(out, &tool.card().input.into());
     out.push_str("\nAnswer:\n\n");
-    table(out, &tool.output_schema()["anyOf"][0]);
+    table(out, &tool.card().output["anyOf"][0]);
 }
 
 #[test]

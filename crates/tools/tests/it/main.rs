@@ -56,7 +56,7 @@ impl Rig {
     pub(crate) async fn call(&self, claim: &str, name: &str, arguments: Value) -> Answer {
         let answer = self.services.call(name, arguments, &principal(claim)).await.unwrap();
         let tool = stile_tools::registry::find(TOOLS, name).unwrap();
-        stile_testkit::schema::check(&tool.output_schema().into(), &answer.structured).unwrap();
+        stile_testkit::schema::check(&tool.card().output.into(), &answer.structured).unwrap();
         answer
     }
 

@@ -4,6 +4,7 @@
 //! that they belong to.
 
 use serde_json::{Value, json};
+use stile_domain::notes::Note;
 use stile_domain::notes::path::NotePath;
 use stile_tools::registry::TOOLS;
 use stile_tools::tool::Answer;
@@ -37,12 +38,12 @@ const NOTE: &str = "---\ntitle: Garden\nproject: Home\ntags: [Ferns, Soil]\ndate
 fn unit_the_tool_name_and_the_required_path_are_documented() {
     for name in NOTE_TOOLS {
         let tool = stile_tools::registry::find(TOOLS, name).unwrap();
-        let input = tool.input_schema();
+        let input = tool.card().input;
         assert_eq!(input["required"], json!(["path"]));
         assert_eq!(input["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["path"]);
         assert_eq!(input["additionalProperties"], false);
-        assert!(tool.read_only && tool.idempotent && !tool.destructive);
-        let said = tool.description();
+        assert!(tool.read_only && tool.card().idempotent && !tool.card().destructive);
+        let said = tool.card().description;
         assert!(said.contains("source material") && said.contains("not instructions"), "{said}");
         let page = include_str!("../../../../docs/tools.md");
         assert!(page.contains(&format!("## `{name}`")), "{name}");
@@ -71,7 +72,7 @@ async fn unit_the_fields_are_those_of_section_source_v0() {
         })
     );
     let tool = stile_tools::registry::find(TOOLS, "get_section_source").unwrap();
-    let success = &tool.output_schema()["anyOf"][0];
+    let success = &tool.card().output["anyOf"][0];
     assert_eq!(keys(&success["properties"]), keys(&answer.structured));
     let section = &success["properties"]["sections"]["items"];
     assert_eq!(keys(&section["properties"]), keys(&answer.structured["sections"][0]));
@@ -89,7 +90,7 @@ async fn unit_body_returned_and_snippet_returned_remain_false() {
         assert_eq!((&section["body_returned"], &section["snippet_returned"]), (&json!(false), &json!(false)));
     }
     let tool = stile_tools::registry::find(TOOLS, "get_section_source").unwrap();
-    let schema = tool.output_schema()["anyOf"][0]["properties"]["sections"]["items"]["properties"].clone();
+    let schema = tool.card().output["anyOf"][0]["properties"]["sections"]["items"]["properties"].clone();
     assert_eq!(
         (&schema["body_returned"]["const"], &schema["snippet_returned"]["const"]),
         (&json!(false), &json!(false))
@@ -102,10 +103,10 @@ async fn integration_the_answer_is_what_the_derivation_makes_of_the_same_note() 
     rig.put("inbox/garden.md", NOTE);
     let path = NotePath::parse("inbox/garden.md").unwrap();
     let texts = [
-        serde_json::to_string(&stile_domain::notes::note_outline(&path, NOTE).unwrap()),
-        serde_json::to_string(&stile_domain::notes::document_tree(&path, NOTE).unwrap()),
-        serde_json::to_string(&stile_domain::notes::metadata_facets(&path, NOTE).unwrap()),
-        serde_json::to_string(&stile_domain::notes::section_source(&path, NOTE).unwrap()),
+        serde_json::to_string(&stile_domain::notes::note_outline(&path, Note::of_file(NOTE)).unwrap()),
+        serde_json::to_string(&stile_domain::notes::document_tree(&path, Note::of_file(NOTE)).unwrap()),
+        serde_json::to_string(&stile_domain::notes::metadata_facets(&path, Note::of_file(NOTE)).unwrap()),
+        serde_json::to_string(&stile_domain::notes::section_source(&path, Note::of_file(NOTE)).unwrap()),
     ];
     for (tool, expected) in NOTE_TOOLS.into_iter().zip(texts) {
         for spelling in ["inbox/garden.md", " inbox//garden.md\n", "inbox\\garden.md", "./inbox/./garden.md/"] {

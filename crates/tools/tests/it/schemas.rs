@@ -19,12 +19,12 @@ fn walk(value: &Value, see: &mut impl FnMut(&str, &Value)) {
 #[test]
 fn schemas_are_flat_closed_and_plain() {
     for tool in TOOLS {
-        let input = tool.input_schema();
+        let input = tool.card().input;
         assert_eq!(input.get("additionalProperties"), Some(&Value::Bool(false)), "{}", tool.name);
         for keyword in ["oneOf", "anyOf", "allOf"] {
             assert!(!input.contains_key(keyword), "{}", tool.name);
         }
-        for schema in [input.clone(), tool.output_schema()] {
+        for schema in [input.clone(), tool.card().output] {
             walk(&schema.into(), &mut |keyword, value| {
                 // A note has a `title`, which is a property and then a schema.
                 let is_keyword = !(keyword == "title" && value.is_object());
@@ -39,8 +39,8 @@ fn schemas_are_flat_closed_and_plain() {
         for (name, property) in input.get("properties").and_then(Value::as_object).unwrap() {
             assert!(property.get("description").is_some(), "{}.{name} is not described", tool.name);
         }
-        assert!(tool.description().len() > 80, "{}", tool.name);
-        assert_eq!(tool.output_schema().get("type"), Some(&Value::from("object")));
+        assert!(tool.card().description.len() > 80, "{}", tool.name);
+        assert_eq!(tool.card().output.get("type"), Some(&Value::from("object")));
     }
 }
 
@@ -62,5 +62,5 @@ fn hints_follow_from_permits() {
     let readers: Vec<_> = TOOLS.iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
     let notes = ["get_note_outline", "get_document_tree", "get_metadata_facets", "get_section_source"];
     assert_eq!(readers, [&["text.read"][..], &notes].concat());
-    assert!(TOOLS.iter().all(|tool| !(tool.read_only && tool.destructive)));
+    assert!(TOOLS.iter().all(|tool| !(tool.read_only && tool.card().destructive)));
 }

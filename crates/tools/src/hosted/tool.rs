@@ -1,0 +1,80 @@
+//! The note tools without their types, as the gateway lists them.
+
+use serde_json::Value;
+use stile_domain::notes::answers::Extent;
+use stile_domain::notes::path::NotePath;
+use stile_domain::notes::{Note, TooLarge};
+
+use super::refusals::{self, Refused};
+use crate::arguments;
+use crate::note_facets::GetMetadataFacets;
+use crate::note_outline::GetNoteOutline;
+use crate::note_sections::GetSectionSource;
+use crate::note_tree::GetDocumentTree;
+use crate::notes::NoteTool;
+use crate::tool::{self, Card, Output as _};
+
+/// All tools that the gateway knows. Which of them a caller may use is for [`super::roles`] to say.
+pub const TOOLS: &[HostedTool] = &[
+    HostedTool::of::<GetNoteOutline>(),
+    HostedTool::of::<GetDocumentTree>(),
+    HostedTool::of::<GetMetadataFacets>(),
+    HostedTool::of::<GetSectionSource>(),
+];
+
+/// What a note tells, ready for any transport.
+pub(super) struct Told {
+    pub(super) structured: Value,
+    pub(super) text: String,
+    pub(super) extent: Option<Extent>,
+}
+
+/// A note tool without its type.
+#[derive(Clone, Copy)]
+pub struct HostedTool {
+    /// The canonical name.
+    pub name: &'static str,
+    card: fn() -> Card,
+    parse: fn(&Value) -> Result<NotePath, Refused>,
+    derive: fn(&NotePath, Note<'_>) -> Result<Told, Refused>,
+}
+
+impl HostedTool {
+    const fn of<T: NoteTool>() -> Self {
+        Self { name: T::NAME, card: card_of::<T>, parse: parse::<T>, derive: derive::<T> }
+    }
+
+    /// How it is listed.
+    pub fn card(&self) -> Card {
+        (self.card)()
+    }
+
+    pub(super) fn parse(&self, arguments: &Value) -> Result<NotePath, Refused> {
+        (self.parse)(arguments)
+    }
+
+    pub(super) fn derive(&self, path: &NotePath, note: Note<'_>) -> Result<Told, Refused> {
+        (self.derive)(path, note)
+    }
+}
+
+/// The tool's own card, but that its refusals are the gateway's, and that it names no tool which is not here.
+fn card_of<T: NoteTool>() -> Card {
+    let output = tool::output_schema::<T>(vec![refusals::schema()]);
+    Card { description: tool::description::<T>(), output, ..tool::card::<T>() }
+}
+
+fn parse<T: NoteTool>(arguments: &Value) -> Result<NotePath, Refused> {
+    match arguments::parse::<T>(arguments) {
+        Ok(input) => Ok(input.into_path()),
+        Err(refusal) => Err(Refused::of_arguments(&refusal)),
+    }
+}
+
+fn derive<T: NoteTool>(path: &NotePath, note: Note<'_>) -> Result<Told, Refused> {
+    let answer = T::derive(path, note).map_err(|TooLarge| Refused::TooLarge)?;
+    let extent = answer.extent();
+    let structured =
+        serde_json::to_value(&answer).map_err(|_| Refused::Internal { incident: stile_store::new_incident() })?;
+    Ok(Told { text: structured.to_string(), structured, extent })
+}
