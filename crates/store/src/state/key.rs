@@ -59,6 +59,14 @@ impl Key {
         }
     }
 
+    /// Reads the key; makes none.
+    ///
+    /// # Errors
+    /// As [`Key::open`], and where there is none.
+    pub fn existing(state: &StateDir) -> Result<Self, StateError> {
+        read(&state.path().join(NAME))
+    }
+
     fn generate() -> io::Result<Self> {
         let mut secret = [0; 32];
         SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("no random bytes to be had"))?;

@@ -122,6 +122,10 @@ impl StateDir {
     /// [`StateError`] where it cannot be made, is no folder, or others could have changed it.
     pub fn open(path: &Path) -> Result<Self, StateError> {
         make_folder(path).map_err(io_error("make", path))?;
+        Self::open_checked(path)
+    }
+
+    fn open_checked(path: &Path) -> Result<Self, StateError> {
         let metadata = path.metadata().map_err(io_error("open", path))?;
         if !metadata.is_dir() {
             return Err(StateError::NotAFolder { path: path.to_owned() });
@@ -133,6 +137,15 @@ impl StateDir {
             return Err(StateError::FolderWritable { path: path.to_owned() });
         }
         Ok(Self { path: path.to_owned() })
+    }
+
+    /// Opens the folder as it is; nothing is made.
+    ///
+    /// # Errors
+    /// As [`StateDir::open`], and where there is none.
+    pub fn existing(path: &Path) -> Result<Self, StateError> {
+        path.metadata().map_err(io_error("open", path))?;
+        Self::open_checked(path)
     }
 
     /// Where it is.
@@ -198,6 +211,14 @@ fn resolve(path: &Path) -> Result<PathBuf, StateError> {
 /// What the file system says.
 pub fn make_space(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
+}
+
+/// Reads a file that holds one secret, or a few certificates: a few kilobytes of text.
+///
+/// # Errors
+/// What the file system says; a file that is not UTF-8 or unreasonably large.
+pub fn read_secret(path: &Path) -> io::Result<String> {
+    read_settings(path)
 }
 
 /// Reads a settings file whole.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, TransactionBehavior, params};
 
 use super::{StateDir, StateError, create_private, io_error};
 
@@ -61,6 +61,8 @@ pub enum Revoked {
 #[derive(Debug)]
 pub struct Tokens {
     connection: Mutex<Connection>,
+    /// Where the database is, if it is opened anew for each question.
+    reopened: Option<PathBuf>,
 }
 
 impl Tokens {
@@ -89,7 +91,18 @@ impl Tokens {
         })?;
         let mut connection = connection;
         migrate(&mut connection, path)?;
-        Ok(Self { connection: Mutex::new(connection) })
+        Ok(Self { connection: Mutex::new(connection), reopened: None })
+    }
+
+    /// Opens a database that is there, for questions only: no file is made, written or opened for writing.
+    ///
+    /// # Errors
+    /// [`StateError`] where there is none, or none of ours.
+    pub fn open_to_read(state: &StateDir) -> Result<Self, StateError> {
+        let path = state.path().join(NAME);
+        path.metadata().map_err(io_error("open", &path))?;
+        let connection = open_to_read(&path).map_err(failed("open"))?;
+        Ok(Self { connection: Mutex::new(connection), reopened: Some(path) })
     }
 
     /// Records a token, durably, so that it counts as live.
@@ -139,7 +152,10 @@ impl Tokens {
     /// # Errors
     /// [`StateError::Database`]; the token must then be refused.
     pub fn is_live(&self, jti: &str) -> Result<bool, StateError> {
-        let connection = self.lock();
+        let mut connection = self.lock();
+        if let Some(path) = &self.reopened {
+            *connection = open_to_read(path).map_err(failed("open"))?;
+        }
         let live = connection
             .prepare_cached("SELECT revoked IS NULL FROM tokens WHERE jti = ?1")
             .and_then(|mut query| query.query_row([jti], |row| row.get(0)).optional());
@@ -172,6 +188,31 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY)?;
     // In WAL mode only FULL makes an answer durable before it is given.
     connection.pragma_update(None, "synchronous", "FULL")?;
+    Ok(connection)
+}
+
+/// Opens the database without writing anything, not even the index of its log.
+///
+/// While another process has it open, the log beside it may hold what the database does not yet; SQLite then
+/// reads both. Where there is no log nobody has it open, and it is read as it stands, since SQLite would make
+/// one. Which of the two it is may change, so a connection is good for one question.
+fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
+    let text = path.to_string_lossy();
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let how = if Path::new(&log).exists() { "readonly_shm=1" } else { "immutable=1" };
+    let mut uri = String::from("file:");
+    for character in text.chars() {
+        match character {
+            '%' => uri.push_str("%25"),
+            '?' => uri.push_str("%3f"),
+            '#' => uri.push_str("%23"),
+            other => uri.push(other),
+        }
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(format!("{uri}?mode=ro&{how}"), flags)?;
+    connection.busy_timeout(BUSY)?;
     Ok(connection)
 }
 
@@ -335,5 +376,42 @@ mod tests {
         drop(connection);
         let error = Tokens::open(&state).unwrap_err().to_string();
         assert!(error.contains("newer stile"), "{error}");
+    }
+
+    #[test]
+    fn reading_sees_every_change_and_leaves_nothing_behind() {
+        let (folder, state) = state();
+        let token = |jti: &str| TokenRecord {
+            jti: jti.to_owned(),
+            subject: "ann".to_owned(),
+            client: None,
+            scopes: String::new(),
+            issued: 1,
+            expires: 2,
+            revoked: None,
+        };
+        assert!(Tokens::open_to_read(&state).is_err());
+        let names = || {
+            let mut names: Vec<_> =
+                std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert!(names().is_empty());
+        let own = Tokens::open(&state).unwrap();
+        own.record(&token("a")).unwrap();
+        let reading = Tokens::open_to_read(&state).unwrap();
+        assert!(reading.is_live("a").unwrap() && !reading.is_live("b").unwrap());
+        own.record(&token("b")).unwrap();
+        own.revoke("a", 5).unwrap();
+        assert!(reading.is_live("b").unwrap() && !reading.is_live("a").unwrap());
+        assert!(reading.record(&token("c")).is_err());
+        drop(own);
+        let alone = names();
+        assert!(reading.is_live("b").unwrap() && !reading.is_live("a").unwrap());
+        drop(reading);
+        assert_eq!(names(), alone);
+        Tokens::open(&state).unwrap().revoke("b", 6).unwrap();
+        assert!(!Tokens::open_to_read(&state).unwrap().is_live("b").unwrap());
     }
 }
