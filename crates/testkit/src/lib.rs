@@ -9,3 +9,4 @@ pub mod leaks;
 pub mod process;
 pub mod schema;
 pub mod swapper;
+pub mod upstream;
