@@ -7,22 +7,18 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::future::BoxFuture;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde::Deserialize;
+use serde_json::Value;
 use stile_domain::permit::Principal;
 use stile_domain::scope::Scopes;
 use stile_store::state::{Key, Tokens};
 
+use super::compact::{Audience, LEEWAY, MAX_TOKEN_BYTES, Parts, check, present};
+use super::identity::{Identity, Naming};
 use super::mint::seconds;
 use super::{MAX_LIFE, Rejected, Verified, Verifier, crypto, json};
-
-/// Nothing longer is looked at.
-pub(super) const MAX_TOKEN_BYTES: usize = 8 * 1024;
-
-/// How far two clocks may be apart, in seconds.
-const LEEWAY: i64 = 5;
 
 /// Accepts tokens that were signed with the local key, are addressed to this server and are not revoked.
 pub struct LocalVerifier {
@@ -56,27 +52,12 @@ struct Claims {
     scope: Option<String>,
     #[serde(default, deserialize_with = "present")]
     client: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Audience {
-    One(String),
-    Many(Vec<String>),
-}
-
-/// A claim that is there has a value: `null` is not the same as nothing.
-fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
-}
-
-impl Audience {
-    fn names(&self, audience: &str) -> bool {
-        match self {
-            Self::One(name) => name == audience,
-            Self::Many(names) => names.iter().any(|name| name == audience),
-        }
-    }
+    #[serde(default, deserialize_with = "present")]
+    act: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    vault: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    role: Option<Value>,
 }
 
 impl LocalVerifier {
@@ -98,21 +79,22 @@ impl LocalVerifier {
         check(!claims.jti.is_empty(), "the identifier is empty")?;
         check_times(claims, seconds((self.clock)()))
     }
-}
 
-impl Verifier for LocalVerifier {
-    fn verify(&self, token: &str) -> Result<Verified, Rejected> {
+    /// Nothing is waited for: the key is here, and the list of tokens is on this machine.
+    fn verify_now(&self, token: &str) -> Result<Verified, Rejected> {
         check(token.len() <= MAX_TOKEN_BYTES, "the token is too long")?;
-        let [header, payload] = parts(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
-        let header: Header = json::parse_unique(&header).ok_or(Rejected("the header is not one of ours"))?;
+        let parts = Parts::of(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
+        let header: Header = json::parse_unique(&parts.header).ok_or(Rejected("the header is not one of ours"))?;
         check(header.alg == "HS256", "the algorithm is not HS256")?;
         check(header.typ.is_none_or(|typ| typ == "JWT"), "the type is not JWT")?;
         // Signature and audience by the library; the claims are parsed again below, more strictly.
         jsonwebtoken::decode::<serde::de::IgnoredAny>(token, &self.key, &self.validation)
             .map_err(|_| Rejected("the signature or a required claim is not right"))?;
         let claims: Claims =
-            json::parse_unique(&payload).ok_or(Rejected("a claim is missing, malformed or repeated"))?;
+            json::parse_unique(&parts.payload).ok_or(Rejected("a claim is missing, malformed or repeated"))?;
         self.check_claims(&claims)?;
+        let naming = Naming { act: claims.act.as_ref(), vault: claims.vault.as_ref(), role: claims.role.as_ref() };
+        let identity = Identity::read(None, &claims.sub, naming, claims.aud)?;
         match self.tokens.is_live(&claims.jti) {
             Ok(true) => {}
             Ok(false) => return Err(Rejected("the token was revoked or never minted here")),
@@ -124,16 +106,16 @@ impl Verifier for LocalVerifier {
         let scopes = Scopes::from_claim(claims.scope.as_deref().unwrap_or_default());
         Ok(Verified {
             principal: Principal::assert_verified(&claims.sub, Some(&claims.jti), claims.client.as_deref(), scopes),
+            identity,
             expires: UNIX_EPOCH + Duration::from_secs(u64::try_from(claims.exp).unwrap_or_default()),
         })
     }
 }
 
-/// The bytes of header and payload of a token in the compact form.
-fn parts(token: &str) -> Option<[Vec<u8>; 2]> {
-    let mut parts = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part));
-    let (header, payload, signature) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
-    (parts.next().is_none() && !signature.is_empty()).then_some([header, payload])
+impl Verifier for LocalVerifier {
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>> {
+        Box::pin(std::future::ready(self.verify_now(token)))
+    }
 }
 
 fn check_times(claims: &Claims, now: i64) -> Result<(), Rejected> {
@@ -146,20 +128,19 @@ fn check_times(claims: &Claims, now: i64) -> Result<(), Rejected> {
     check(iat >= 0 && life > 0 && life <= longest, "the token lives longer than is allowed")
 }
 
-fn check(holds: bool, otherwise: &'static str) -> Result<(), Rejected> {
-    if holds { Ok(()) } else { Err(Rejected(otherwise)) }
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     use proptest::prelude::*;
     use ring::hmac;
     use serde_json::{Value, json};
     use stile_domain::path::SpacePath;
+    use stile_domain::role::Role;
     use stile_domain::scope::{Scope, Verb};
     use stile_store::state::{StateDir, TokenRecord};
 
-    use super::super::{Order, mint};
+    use super::super::{Order, VaultClaim, mint};
     use super::*;
 
     const NOW: i64 = 1_800_000_000;
@@ -225,7 +206,7 @@ mod tests {
         }
 
         fn accepts(&self, changes: Value) -> bool {
-            self.verifier.verify(&self.sign(HEADER, &self.claims_with(changes))).is_ok()
+            self.verifier.verify_now(&self.sign(HEADER, &self.claims_with(changes))).is_ok()
         }
     }
 
@@ -249,7 +230,7 @@ mod tests {
             life: Duration::from_secs(60),
         };
         let minted = mint(&rig.key, &rig.tokens, &order, clock()).unwrap();
-        let verified = rig.verifier.verify(&minted.token).unwrap();
+        let verified = rig.verifier.verify_now(&minted.token).unwrap();
         assert_eq!(verified.expires, clock() + order.life);
         let principal = verified.principal;
         assert_eq!((principal.subject(), principal.token()), ("ann", Some(minted.jti.as_str())));
@@ -257,7 +238,7 @@ mod tests {
         assert!(principal.scopes().cover(Verb::Write, &SpacePath::parse("/my notes/a").unwrap()));
         assert!(!principal.scopes().cover(Verb::Read, &SpacePath::parse("/other").unwrap()));
         rig.tokens.revoke(&minted.jti, NOW).unwrap();
-        assert!(rig.verifier.verify(&minted.token).is_err());
+        assert!(rig.verifier.verify_now(&minted.token).is_err());
     }
 
     #[test]
@@ -282,8 +263,8 @@ mod tests {
     #[test]
     fn every_valid_shape_is_accepted() {
         let rig = rig();
-        assert!(rig.verifier.verify(&rig.good()).is_ok());
-        assert!(rig.verifier.verify(&rig.sign(r#"{"alg":"HS256"}"#, &rig.claims().to_string())).is_ok());
+        assert!(rig.verifier.verify_now(&rig.good()).is_ok());
+        assert!(rig.verifier.verify_now(&rig.sign(r#"{"alg":"HS256"}"#, &rig.claims().to_string())).is_ok());
         let ours = &rig.key.audience;
         for changes in [
             json!({ "aud": [ours] }),
@@ -304,7 +285,28 @@ mod tests {
     fn a_malformed_scope_grants_nothing_and_leaves_the_token_valid() {
         let rig = rig();
         let token = rig.sign(HEADER, &rig.claims_with(json!({ "scope": "read:/ openid" })));
-        assert!(rig.verifier.verify(&token).unwrap().principal.scopes().is_empty());
+        assert!(rig.verifier.verify_now(&token).unwrap().principal.scopes().is_empty());
+    }
+
+    #[test]
+    fn a_local_token_says_who_acts_where_and_as_what() {
+        let rig = rig();
+        let identity =
+            |changes: Value| rig.verifier.verify_now(&rig.sign(HEADER, &rig.claims_with(changes))).unwrap().identity;
+        let plain = Identity {
+            issuer: None,
+            actor: "ann".into(),
+            vault: VaultClaim::None,
+            role: Role::Viewer,
+            audiences: vec![rig.key.audience.clone()],
+        };
+        assert_eq!(identity(json!({})), plain);
+        // The issuer of a local token is this server, whatever the token says.
+        let full = json!({ "iss": "x", "act": { "sub": "bob" }, "vault": "v", "role": "editor" });
+        let vault = VaultClaim::One("v".into());
+        assert_eq!(identity(full), Identity { actor: "bob".into(), vault, role: Role::Editor, ..plain.clone() });
+        let several = json!({ "vault": ["v", "w"], "role": "owner" });
+        assert_eq!(identity(several), Identity { vault: VaultClaim::Malformed, ..plain });
     }
 
     #[test]
@@ -354,6 +356,9 @@ mod tests {
             json!({ "scope": ["read:/"] }),
             json!({ "client": 7 }),
             json!({ "client": ["x"] }),
+            json!({ "act": "bob" }),
+            json!({ "act": {} }),
+            json!({ "act": { "sub": "" } }),
         ] {
             assert!(!rig.accepts(changes.clone()), "{changes}");
         }
@@ -400,7 +405,7 @@ mod tests {
             "",
             "\u{feff}{\"alg\":\"HS256\"}",
         ] {
-            assert!(rig.verifier.verify(&rig.sign(header, &claims)).is_err(), "{header}");
+            assert!(rig.verifier.verify_now(&rig.sign(header, &claims)).is_err(), "{header}");
         }
     }
 
@@ -459,7 +464,7 @@ mod tests {
             ("over eight kilobytes", rig.sign(HEADER, &rig.claims_with(json!({ "x": "y".repeat(6200) })))),
             ("a megabyte of dots", ".".repeat(1 << 20)),
         ] {
-            assert!(rig.verifier.verify(&token).is_err(), "{what}");
+            assert!(rig.verifier.verify_now(&token).is_err(), "{what}");
         }
     }
 
@@ -473,7 +478,7 @@ mod tests {
             .chain('a'..='z')
             .chain('0'..='9')
             .chain(['-', '_'])
-            .filter(|last| rig.verifier.verify(&format!("{rest}{last}")).is_ok())
+            .filter(|last| rig.verifier.verify_now(&format!("{rest}{last}")).is_ok())
             .collect();
         assert_eq!(accepted.iter().collect::<String>(), last);
     }
@@ -483,15 +488,15 @@ mod tests {
         let rig = rig();
         let sized = |length: usize| rig.sign(HEADER, &rig.claims_with(json!({ "x": "y".repeat(length) })));
         let length = (5000..7000).rev().find(|length| sized(*length).len() <= MAX_TOKEN_BYTES).unwrap();
-        assert!(rig.verifier.verify(&sized(length)).is_ok());
-        assert_eq!(rig.verifier.verify(&sized(length + 2)).unwrap_err(), Rejected("the token is too long"));
+        assert!(rig.verifier.verify_now(&sized(length)).is_ok());
+        assert_eq!(rig.verifier.verify_now(&sized(length + 2)).unwrap_err(), Rejected("the token is too long"));
     }
 
     #[test]
     fn a_reason_holds_nothing_of_the_token() {
         let rig = rig();
         let token = rig.sign(HEADER, &rig.claims_with(json!({ "sub": "canary", "jti": "canary" })));
-        let reason = rig.verifier.verify(&token).unwrap_err();
+        let reason = rig.verifier.verify_now(&token).unwrap_err();
         assert!(!format!("{reason} {reason:?}").contains("canary"));
     }
 
@@ -503,7 +508,7 @@ mod tests {
             for to in ['A', 'Q', 'z', '5', '-', '_', '.', '=', '+', ' '] {
                 let mut changed = good.clone();
                 changed.replace_range(at..=at, &to.to_string());
-                assert_eq!(rig.verifier.verify(&changed).is_ok(), changed == good, "{at} {to}");
+                assert_eq!(rig.verifier.verify_now(&changed).is_ok(), changed == good, "{at} {to}");
             }
         }
     }
@@ -514,7 +519,7 @@ mod tests {
         fn arbitrary_text_is_refused_without_a_panic(texts in proptest::collection::vec("\\PC{0,80}|[A-Za-z0-9_.-]{0,80}", 40)) {
             let rig = rig();
             for text in texts {
-                prop_assert!(rig.verifier.verify(&text).is_err());
+                prop_assert!(rig.verifier.verify_now(&text).is_err());
             }
         }
 
@@ -525,7 +530,7 @@ mod tests {
                 let message = format!("{}.{}", b64(header), b64(payload));
                 let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &rig.key.secret), message.as_bytes());
                 let token = format!("{message}.{}", b64(tag));
-                prop_assert!(rig.verifier.verify(&token).is_err());
+                prop_assert!(rig.verifier.verify_now(&token).is_err());
             }
         }
     }

@@ -97,7 +97,7 @@ pub fn mint(key: &Key, tokens: &Tokens, order: &Order, now: SystemTime) -> Resul
     crypto::install();
     let secret = EncodingKey::from_secret(&key.secret);
     let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &secret)?;
-    if token.len() > super::local::MAX_TOKEN_BYTES {
+    if token.len() > super::compact::MAX_TOKEN_BYTES {
         return Err(MintError::TooLong);
     }
     tokens.record(&record)?;

@@ -1,15 +1,21 @@
 //! Who is asking: from a bearer token to a [`Principal`], and the only place where one is made.
 
+mod compact;
 mod crypto;
+mod identity;
 mod json;
+mod jwks;
 mod local;
 mod mint;
 
 use std::time::SystemTime;
 
+use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
 use stile_domain::scope::Scopes;
 
+pub use identity::{Identity, VaultClaim};
+pub use jwks::{FetchError, KeySource, MAX_SET_BYTES};
 pub use local::LocalVerifier;
 pub use mint::{MAX_LIFE, MintError, Minted, Order, mint};
 
@@ -18,6 +24,8 @@ pub use mint::{MAX_LIFE, MintError, Minted, Order, mint};
 pub struct Verified {
     /// Who, and with which scopes.
     pub principal: Principal,
+    /// What else the token says of them.
+    pub identity: Identity,
     /// When the token expires; streams that were opened with it end then.
     pub expires: SystemTime,
 }
@@ -29,11 +37,11 @@ pub struct Rejected(pub &'static str);
 
 /// Checks bearer tokens.
 pub trait Verifier: Send + Sync + 'static {
-    /// Accepts a token or says why not.
+    /// Accepts a token or says why not. It may wait for the keys of an identity provider.
     ///
     /// # Errors
     /// [`Rejected`], with a reason for the server's log that holds nothing of the token.
-    fn verify(&self, token: &str) -> Result<Verified, Rejected>;
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>>;
 }
 
 /// The local user, who started this process and gave the scopes on its command line.

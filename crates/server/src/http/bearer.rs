@@ -21,9 +21,9 @@ pub enum Unauthorized {
 ///
 /// # Errors
 /// [`Unauthorized`]. Why a token was not valid goes to the log only.
-pub fn authenticate(headers: &HeaderMap, verifier: &dyn Verifier) -> Result<Verified, Unauthorized> {
+pub async fn authenticate(headers: &HeaderMap, verifier: &dyn Verifier) -> Result<Verified, Unauthorized> {
     let token = token(headers)?;
-    verifier.verify(token).map_err(|rejected| {
+    verifier.verify(token).await.map_err(|rejected| {
         tracing::debug!(target: "stile::http", reason = rejected.0, "a token was rejected");
         Unauthorized::Invalid
     })

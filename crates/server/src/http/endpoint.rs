@@ -69,7 +69,7 @@ impl Endpoint {
     }
 
     async fn answer_or_refuse(&self, mut parts: Parts, body: Body) -> Result<Response<Body>, Early> {
-        let verified = self.authenticate(&parts.headers)?;
+        let verified = self.authenticate(&parts.headers).await?;
         self.rate
             .take(verified.principal.subject(), Instant::now())
             .map_err(|wait| Box::new(answers::too_many(wait)))?;
@@ -84,8 +84,9 @@ impl Endpoint {
         Ok(ending_with_token(response, &verified))
     }
 
-    fn authenticate(&self, headers: &HeaderMap) -> Result<Verified, Early> {
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Verified, Early> {
         bearer::authenticate(headers, self.verifier.as_ref())
+            .await
             .map_err(|why| Box::new(answers::unauthorized(&self.metadata_url(headers), why == Unauthorized::Invalid)))
     }
 

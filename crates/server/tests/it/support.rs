@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,8 +14,9 @@ use stile_domain::hash::ContentHash;
 use stile_domain::limits::Limits;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Principal, Read};
+use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
-use stile_server::auth::{Rejected, Verified, Verifier};
+use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
 use stile_server::http::{self, HttpOptions};
 use stile_store::journal::Journal;
 use stile_store::space::{Space, SpaceOptions};
@@ -75,7 +77,13 @@ pub struct Plain {
 }
 
 impl Verifier for Plain {
-    fn verify(&self, token: &str) -> Result<Verified, Rejected> {
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>> {
+        Box::pin(std::future::ready(self.verify_now(token)))
+    }
+}
+
+impl Plain {
+    fn verify_now(&self, token: &str) -> Result<Verified, Rejected> {
         let parts: Vec<&str> = token.split(';').collect();
         let [subject, client, scopes, seconds] = parts[..] else { return Err(Rejected("not of the test")) };
         let expires = self.start + Duration::from_millis((seconds.parse::<f64>().unwrap() * 1000.0) as u64);
@@ -83,7 +91,14 @@ impl Verifier for Plain {
             return Err(Rejected("expired"));
         }
         let client = Some(client).filter(|client| *client != "-");
-        Ok(Verified { principal: principal(subject, client, &scopes.replace('_', " ")), expires })
+        let identity = Identity {
+            issuer: None,
+            actor: subject.into(),
+            vault: VaultClaim::None,
+            role: Role::Viewer,
+            audiences: Vec::new(),
+        };
+        Ok(Verified { principal: principal(subject, client, &scopes.replace('_', " ")), identity, expires })
     }
 }
 
