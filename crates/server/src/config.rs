@@ -85,6 +85,37 @@ settings! {
     tool_names: ToolNames = Flag "SPELLING", Fallback::Text("auto"), word;
     /// Wait so long for another process that is changing the same file.
     lock_wait_seconds: u64 = Flag "SECONDS", Fallback::Text("10"), count;
+    /// Accept tokens of an identity provider, whose keys are at this address, and no others.
+    jwks: Option<String> = Flag "URL", Fallback::Text(""), trusted_url;
+    /// The `iss` of such tokens.
+    issuer: Option<String> = Flag "ISS", Fallback::Text(""), text;
+    /// The `aud` of such tokens: this server's address, as in `https://notes.example.org/mcp`, which is taken from
+    /// the public URL where it is left out.
+    audience: Option<String> = Flag "AUD", Fallback::Text(""), text;
+    /// The vault that the space is, or that the gateway takes for tokens which name none.
+    vault: String = Flag "ID", Fallback::Text("default"), header;
+    /// The secret that the gateway and the server with the notes share is in this file.
+    gateway_secret_file: Option<PathBuf> = Flag "FILE", Fallback::Text(""), optional_path;
+    /// Let the gateway whose own token has this subject read in its users' names.
+    trust_gateway: Option<String> = Flag "ID", Fallback::Text(""), text;
+    /// Trust these authorities too when connecting, certificates in PEM.
+    ca_file: Option<PathBuf> = Flag "FILE", Fallback::Text(""), optional_path;
+    /// Read notes from the server at this address.
+    upstream: Option<String> = Flag "URL", Fallback::Text(""), url;
+    /// Forward a token only where its `aud` has this too; left out, what the gateway itself is called.
+    upstream_audience: Option<String> = Flag "AUD", Fallback::Text(""), text;
+    /// Show the server with the notes the caller's token (forward), or the gateway's (own).
+    upstream_credential: ShownCredential = Flag "WHOSE", Fallback::Text("forward"), word;
+    /// The gateway's own token is in this file.
+    upstream_token_file: Option<PathBuf> = Flag "FILE", Fallback::Text(""), optional_path;
+    /// Wait so long for a connection to the server with the notes.
+    upstream_connect_seconds: u64 = Flag "SECONDS", Fallback::Text("5"), count;
+    /// Wait so long for a note, connecting included.
+    upstream_timeout_seconds: u64 = Flag "SECONDS", Fallback::Text("30"), count;
+    /// Read at most so much of an answer.
+    upstream_max_bytes: usize = Flag "BYTES", Fallback::Text("4MiB"), bytes;
+    /// Tell how many calls there were at `/metrics` on this address of this machine; left out, nowhere.
+    metrics_listen: Option<SocketAddr> = Flag "ADDR:PORT", Fallback::Text(""), loopback;
     /// Write this much to the log on standard error: error, warn, info, debug or trace.
     log: LogLevel = Flag "LEVEL", Fallback::Text("info"), word;
 }
@@ -468,6 +499,61 @@ fn origin(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
     Ok(Some(format!("{scheme}://{authority}")))
 }
 
+/// An address that requests go to: an origin that a path may follow.
+fn url(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let wrong = || "is not an address such as https://notes.example.org".to_owned();
+    let uri: http::Uri = text.parse().map_err(|_| wrong())?;
+    let is_http = uri.scheme_str().is_some_and(|scheme| matches!(scheme, "http" | "https"));
+    let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    if !is_http || !is_plain || uri.query().is_some() || text.contains('#') {
+        return Err(wrong());
+    }
+    Ok(Some(text.to_owned()))
+}
+
+/// An address whose answers decide who gets in: nobody on the way may change them.
+fn trusted_url(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<String>, String> {
+    let url = url(text, surroundings)?;
+    if url.as_deref().is_some_and(is_exposed) {
+        return Err("must begin with https, unless it is on this machine".to_owned());
+    }
+    Ok(url)
+}
+
+/// Whether what is said to an address passes over a network as plain text.
+pub fn is_exposed(url: &str) -> bool {
+    let Ok(uri) = url.parse::<http::Uri>() else { return true };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    uri.scheme_str() != Some("https") && !is_here
+}
+
+fn loopback(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<SocketAddr>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let address = address(text, surroundings)?;
+    if address.ip().is_loopback() { Ok(Some(address)) } else { Err("is not an address of this machine alone".to_owned()) }
+}
+
+fn optional_path(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, String> {
+    if text.is_empty() { Ok(None) } else { path(text, surroundings).map(Some) }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
+fn text(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
+    Ok((!text.is_empty()).then(|| text.to_owned()))
+}
+
+/// A name that an HTTP header can hold and hands on unchanged.
+fn header(text: &str, _: &Surroundings<'_>) -> Result<String, String> {
+    let fits = !text.is_empty() && text.len() <= 256 && text.trim() == text && text.bytes().all(|b| (b' '..=b'~').contains(&b));
+    if fits { Ok(text.to_owned()) } else { Err("is not a name of 1 to 256 printable ASCII characters".to_owned()) }
+}
+
 #[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
 fn list(text: &str, _: &Surroundings<'_>) -> Result<Vec<String>, String> {
     Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
@@ -540,6 +626,16 @@ words! {
 }
 
 words! {
+    /// Whose token the gateway shows to the server that has the notes.
+    ShownCredential {
+        /// The caller's.
+        Forward = "forward",
+        /// The gateway's own.
+        Own = "own",
+    } "is not forward or own"
+}
+
+words! {
     /// How much is logged.
     LogLevel {
         /// Only what the operator must act on.
@@ -580,6 +676,24 @@ impl Show for SocketAddr {
 impl Show for Option<String> {
     fn show(&self) -> Option<String> {
         self.as_deref().and_then(quoted)
+    }
+}
+
+impl Show for String {
+    fn show(&self) -> Option<String> {
+        quoted(self)
+    }
+}
+
+impl Show for Option<PathBuf> {
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(Show::show)
+    }
+}
+
+impl Show for Option<SocketAddr> {
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(Show::show)
     }
 }
 

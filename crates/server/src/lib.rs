@@ -1,11 +1,15 @@
 //! How Stile is reached: MCP over HTTP and stdio, tokens, configuration, the command line.
 //!
 //! The only crate that knows the MCP SDK, HTTP, JWT, clap and the environment. Every way in ends in
-//! [`stile_tools::calls::Services`], so none of them can do more than the caller's scopes allow.
+//! [`offer::Offer`], so none of them can do more than the caller's scopes, or role, allow.
 
 pub mod auth;
 pub mod cli;
 pub mod config;
+pub mod gateway;
 pub mod http;
 pub mod mcp;
+pub mod metrics;
+pub mod offer;
+pub mod outbound;
 pub mod stdio;

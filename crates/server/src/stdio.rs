@@ -29,6 +29,7 @@ use crate::config::ToolNames;
 use crate::mcp::envelope::{self, Envelope, Malformed};
 use crate::mcp::handler::{Caller, Handler};
 use crate::mcp::identity;
+use crate::offer::{Asker, Offer};
 
 /// The longest line, without its end. A message that is accepted over HTTP fits four times.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -64,7 +65,7 @@ pub async fn serve_on(
     std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_lines(input, &lines_in))?;
     let (answers, answers_out) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write_lines(answers_out, output));
-    let handler = Handler::new(services, Caller::Fixed(principal), tool_names);
+    let handler = Handler::new(Offer::of_space(services), Caller::Fixed(Asker::local(principal)), tool_names);
     let served = serve_server(handler, Lines { lines, answers: Some(answers), unsent: None, opened: false }).await;
     match served {
         Ok(running) => drop(running.waiting().await),

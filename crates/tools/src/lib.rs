@@ -9,6 +9,7 @@ pub mod calls;
 pub mod hosted;
 pub mod registry;
 pub mod tool;
+pub mod whole_note;
 
 pub mod file_create;
 pub mod file_remove;

@@ -20,6 +20,12 @@ pub const TOOLS: &[Declared] = &[
     Declared::of::<note_sections::GetSectionSource>(),
 ];
 
+/// How many of them are about files; those that tell the structure of a note come after.
+const FILE_TOOLS: usize = 6;
+
+/// All tools but those that tell the structure of a note.
+pub const FILES: &[Declared] = TOOLS.split_at(FILE_TOOLS).0;
+
 /// The tool of that name, in either spelling: `file.create` or `file_create`.
 pub fn find(tools: &[Declared], name: &str) -> Option<Declared> {
     tools.iter().find(|tool| tool.name == name || underscored(tool.name) == name).copied()

@@ -24,6 +24,27 @@ const NOTE_SETTINGS: &[&str] = &["state", "config", "log"];
 
 const STATE_SETTINGS: &[&str] = &["state", "config"];
 
+/// What only the gateway takes.
+const UPSTREAM_SETTINGS: &[&str] = &[
+    "upstream",
+    "upstream_audience",
+    "upstream_credential",
+    "upstream_token_file",
+    "upstream_connect_seconds",
+    "upstream_timeout_seconds",
+    "upstream_max_bytes",
+];
+
+/// What the gateway does not take: it has no files, and trusts no other gateway.
+const SPACE_SETTINGS: &[&str] = &[
+    "root",
+    "read_budget_bytes",
+    "max_file_bytes",
+    "max_read_bytes",
+    "lock_wait_seconds",
+    "trust_gateway",
+];
+
 const SOURCES: &str = "\
 Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \
 (listen = \"127.0.0.1:9999\"). A flag goes before a variable, a variable before the file. \
@@ -40,6 +61,7 @@ Examples:
   stile serve                       serve ~/stile over HTTP, and say how to connect a client
   stile serve notes                 serve the folder notes
   stile stdio notes                 what an MCP client starts by itself
+  stile gateway --upstream URL      tell what is in notes that another server has
   stile note outline inbox/one.md   print the headings of a note
   stile token --scope read:/        print a token that may read everything
   stile token list                  show all tokens
@@ -55,6 +77,7 @@ Exit codes:
         .disable_help_subcommand(true)
         .subcommand(serve())
         .subcommand(stdio())
+        .subcommand(gateway())
         .subcommand(note())
         .subcommand(token())
         .subcommand(config())
@@ -63,7 +86,7 @@ Exit codes:
 fn serve() -> Command {
     Command::new("serve")
         .about("Serves a folder to agents over HTTP, until it is interrupted.")
-        .args(SETTINGS.iter().map(setting))
+        .args(SETTINGS.iter().filter(|setting| !UPSTREAM_SETTINGS.contains(&setting.name)).map(setting))
         .after_help(format!(
             "\
 Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it prints one \
@@ -92,6 +115,25 @@ The client acts as you, with the scopes given here. No token is needed. It ends 
 
 Example, as most clients are configured:
   {{\"mcpServers\": {{\"stile\": {{\"command\": \"stile\", \"args\": [\"stdio\", \"/home/ann/notes\"]}}}}}}"
+        ))
+}
+
+fn gateway() -> Command {
+    Command::new("gateway")
+        .about("Tells agents over HTTP what is in notes that another server has, and never what they say.")
+        .args(SETTINGS.iter().filter(|setting| !SPACE_SETTINGS.contains(&setting.name)).map(setting))
+        .after_help(format!(
+            "\
+It offers the four note tools and nothing else, reads one note per call from the upstream, and keeps nothing. \
+Tokens are those of an identity provider (--jwks, --issuer and --audience), or of the `stile serve` whose state \
+folder --state names. docs/gateway.md shows a whole deployment.
+
+{SOURCES}
+
+Examples:
+  stile gateway --upstream http://127.0.0.1:9999 --listen 127.0.0.1:9998
+  stile gateway --upstream https://notes.example.org --jwks https://id.example.org/keys \\
+      --issuer https://id.example.org --audience https://gateway.example.org/mcp"
         ))
 }
 
@@ -220,7 +262,8 @@ mod tests {
 
     #[test]
     fn settings_named_here_are_declared() {
-        for name in STDIO_SETTINGS.iter().chain(NOTE_SETTINGS).chain(STATE_SETTINGS) {
+        let lists = [STDIO_SETTINGS, NOTE_SETTINGS, STATE_SETTINGS, UPSTREAM_SETTINGS, SPACE_SETTINGS];
+        for name in lists.into_iter().flatten() {
             assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
         }
     }

@@ -6,6 +6,8 @@
 mod arguments;
 mod config;
 mod duration;
+mod gateway;
+mod hosted;
 mod note;
 mod serve;
 mod start;
@@ -96,6 +98,7 @@ fn run(
     match matches.subcommand() {
         Some(("serve", matches)) => serve::run(&settings(matches, environment)?, environment),
         Some(("stdio", matches)) => stdio::run(&settings(matches, environment)?, matches, environment),
+        Some(("gateway", matches)) => gateway::run(&settings(matches, environment)?),
         Some(("note", matches)) => note::run(matches, environment, output),
         Some(("token", matches)) => token::run(matches, environment, output),
         Some(("config", matches)) => config::run(&settings(matches, environment)?, output),
@@ -149,6 +152,7 @@ mod tests {
         insta::assert_snapshot!("help", help(""));
         insta::assert_snapshot!("help_serve", help("serve"));
         insta::assert_snapshot!("help_stdio", help("stdio"));
+        insta::assert_snapshot!("help_gateway", help("gateway"));
         insta::assert_snapshot!("help_note", help("note"));
         insta::assert_snapshot!("help_note_outline", help("note outline"));
         insta::assert_snapshot!("help_token", help("token"));
@@ -187,6 +191,20 @@ mod tests {
             "token --state <state> list",
             "token revoke",
             "config --max-file-bytes big",
+            "gateway --state <state>",
+            "gateway --state <state> --upstream http://127.0.0.1:1",
+            "gateway --state <state> --upstream ftp://127.0.0.1",
+            "gateway --state <state> --upstream http://u:p@127.0.0.1:1",
+            "gateway --state <state> --upstream http://127.0.0.1:1 --jwks http://id.example.org/keys",
+            "gateway --state <state> --upstream http://127.0.0.1:1 --jwks https://id.example.org/keys",
+            "gateway --state <state> --upstream http://127.0.0.1:1 --issuer i",
+            "gateway --state <state> --upstream http://127.0.0.1:1 --upstream-credential mine",
+            "gateway --state <state> --upstream http://127.0.0.1:1 --upstream-credential own",
+            "gateway --state <state> --upstream http://127.0.0.1:1 --metrics-listen 0.0.0.0:1",
+            "gateway --state <state> --upstream http://127.0.0.1:1 --gateway-secret-file <state>/none",
+            "gateway --state <state> --upstream http://127.0.0.1:1 --trust-gateway g",
+            "serve <state>/space --state <state>/state --jwks http://127.0.0.1:1/keys",
+            "serve --upstream http://127.0.0.1:1",
         ] {
             let (output, error, code) = stile(&line.replace("<state>", path));
             assert_eq!((output.as_str(), code), ("", 2), "{line}: {error}");

@@ -9,10 +9,15 @@ use serde_json::json;
 use stile_domain::scope::{Scope, Verb};
 use stile_store::state::{Key, Tokens};
 
-use super::{Failure, local_user, start};
-use crate::auth::{LocalVerifier, Order, mint};
+use stile_tools::registry;
+use tokio_util::sync::CancellationToken;
+
+use super::{Failure, hosted, local_user, start};
+use crate::auth::{LocalVerifier, Order, Verifier, mint};
 use crate::config::{Config, Environment, Resolved, Source};
-use crate::http::{HttpOptions, Timeouts};
+use crate::http::{GatewaySecret, HttpOptions, NotesOptions, Timeouts};
+use crate::metrics::Metrics;
+use crate::offer::Offer;
 
 /// How long the token lives that a terminal is shown.
 const SHOWN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -22,41 +27,88 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let config = &resolved.config;
     start::log(config.log);
     start::raise_file_limit();
-    let (state, services) = start::open(resolved)?;
-    let (key, tokens) = (Key::open(&state)?, Arc::new(Tokens::open(&state)?));
-    let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
-    let announce = |address: SocketAddr| {
-        let _ = writeln!(io::stderr(), "listening on http://{address}");
-        if !io::stdout().is_terminal() {
-            let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(&program(), resolved));
-            return;
-        }
-        // Only now, so that a server that cannot listen leaves no token behind.
-        let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
-        let order = Order { subject: local_user(environment), scopes, client: None, life: SHOWN_LIFE };
-        let _ = match mint(&key, &tokens, &order, SystemTime::now()) {
-            Ok(minted) => io::stdout().write_all(welcome(&program(), resolved, address, &minted.token).as_bytes()),
-            Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),
-        };
-    };
+    let provider = hosted::provider(config)?;
+    let mut options = options(config)?;
+    let (state, mut services) = start::open(resolved)?;
     let journal = Arc::clone(&services.journal);
-    let runtime = start::runtime()?;
     let space = services.space.clone();
+    let runtime = start::runtime()?;
     let served = runtime.block_on(async {
-        let stop = start::stop()?;
-        let served = crate::http::serve(options(config), services, verifier, stop, announce).await;
+        let served = match provider {
+            Some(provider) => {
+                // Hosted, notes tell their structure behind the gateway's role table and nowhere else.
+                services.tools = registry::FILES;
+                options.authorization_servers = vec![provider.issuer.clone()];
+                let verifier = provider.verifier(hosted::outbound(config)?).await?;
+                let announce = |address: SocketAddr| {
+                    let _ = writeln!(io::stderr(), "listening on http://{address}");
+                };
+                until_stopped(config, options, Offer::of_space(services), verifier, announce).await
+            }
+            None => {
+                let (key, tokens) = (Key::open(&state)?, Arc::new(Tokens::open(&state)?));
+                let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
+                let announce = |address| announce(resolved, environment, &key, &tokens, address);
+                until_stopped(config, options, Offer::of_space(services), verifier, announce).await
+            }
+        };
         space.close().await;
         served
     });
     // What is in flight was given its time by then.
     runtime.shutdown_background();
     journal.sync();
-    served.map_err(|error| Failure::Failed(failed(config, &error)))
+    served
+}
+
+/// Says where the server listens, and to a person how to connect a client.
+fn announce(resolved: &Resolved, environment: Environment<'_>, key: &Key, tokens: &Tokens, address: SocketAddr) {
+    let _ = writeln!(io::stderr(), "listening on http://{address}");
+    if !io::stdout().is_terminal() {
+        let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(&program(), resolved));
+        return;
+    }
+    // Only now, so that a server that cannot listen leaves no token behind.
+    let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
+    let order = Order { subject: local_user(environment), scopes, client: None, life: SHOWN_LIFE };
+    let _ = match mint(key, tokens, &order, SystemTime::now()) {
+        Ok(minted) => io::stdout().write_all(welcome(&program(), resolved, address, &minted.token).as_bytes()),
+        Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),
+    };
+}
+
+/// Serves an offer, and its metrics where they are wanted, until the process is told to stop.
+pub(super) async fn until_stopped(
+    config: &Config,
+    options: HttpOptions,
+    offer: Offer,
+    verifier: Arc<dyn Verifier>,
+    announce: impl FnOnce(SocketAddr),
+) -> Result<(), Failure> {
+    let stop = start::stop()?;
+    let Some(listen) = config.metrics_listen else {
+        let served = crate::http::serve(options, offer, verifier, stop, announce).await;
+        return served.map_err(|error| Failure::Failed(failed(config.listen, &error)));
+    };
+    let metrics = Arc::new(Metrics::default());
+    let stopped = CancellationToken::new();
+    let told = |address: SocketAddr| {
+        let _ = writeln!(io::stderr(), "metrics on http://{address}/metrics");
+    };
+    let counted = crate::http::serve_metrics(listen, Arc::clone(&metrics), stopped.clone().cancelled_owned(), told);
+    let counted = async { counted.await.map_err(|error| Failure::Failed(failed(listen, &error))) };
+    let served = async {
+        let served = crate::http::serve(options, offer.counting(metrics), verifier, stop, announce).await;
+        stopped.cancel();
+        served.map_err(|error| Failure::Failed(failed(config.listen, &error)))
+    };
+    tokio::try_join!(counted, served).map(drop)
 }
 
 /// What of the settings is about HTTP.
-fn options(config: &Config) -> HttpOptions {
-    HttpOptions {
+pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
+    let secret = config.gateway_secret_file.as_deref().map(|file| hosted::secret("--gateway-secret-file", file));
+    Ok(HttpOptions {
         listen: config.listen,
         public_url: config.public_url.clone(),
         allowed_hosts: config.allowed_hosts.clone(),
@@ -69,12 +121,16 @@ fn options(config: &Config) -> HttpOptions {
         session_idle: Duration::from_secs(config.session_idle_seconds),
         max_connections: config.max_connections,
         tool_names: config.tool_names,
+        notes: NotesOptions {
+            vault: config.vault.clone(),
+            secret: secret.transpose()?.map(|secret| GatewaySecret::new(secret.as_bytes())),
+            trusted_gateway: config.trust_gateway.clone(),
+        },
         timeouts: Timeouts::default(),
-    }
+    })
 }
 
-fn failed(config: &Config, error: &io::Error) -> String {
-    let listen = config.listen;
+fn failed(listen: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
             format!("another program listens on {listen}; stop it, or choose another port with --listen")
@@ -190,7 +246,7 @@ mod tests {
         let said: Vec<String> =
             [io::ErrorKind::AddrInUse, io::ErrorKind::AddrNotAvailable, io::ErrorKind::PermissionDenied]
                 .into_iter()
-                .map(|kind| failed(&config, &kind.into()))
+                .map(|kind| failed(config.listen, &kind.into()))
                 .collect();
         insta::assert_snapshot!(said.join("\n"));
     }

@@ -90,7 +90,17 @@ fn cannot_open(config: &Config, error: &OpenError) -> Failure {
 /// Logs to standard error what our own crates say, and nothing of what others do: the SDK logs whole
 /// messages, and so contents.
 pub(super) fn log(level: LogLevel) {
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false).with_filter(filter(level));
+    log_lines(level, true);
+}
+
+/// The same for the gateway, whose lines hold their fields and nothing else.
+pub(super) fn log_without_targets(level: LogLevel) {
+    log_lines(level, false);
+}
+
+fn log_lines(level: LogLevel, targets: bool) {
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false).with_target(targets);
+    let lines = lines.with_filter(filter(level));
     // An error means that a subscriber is there already.
     let _ = tracing_subscriber::registry().with(lines).try_init();
 }
@@ -109,7 +119,9 @@ fn filter(level: LogLevel) -> Targets {
 /// Says of a panic only where it happened: what it says may hold content.
 pub(super) fn hide_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(|place| format!("{}:{}", place.file(), place.line()));
+        // Of a dependency the compiler knows the whole path, on the machine that built it.
+        let name = |file: &str| file.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+        let place = panic.location().map(|place| format!("{}:{}", name(place.file()), place.line()));
         let _ = writeln!(io::stderr(), "stile panicked at {}", place.unwrap_or_default());
     }));
 }

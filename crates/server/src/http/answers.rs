@@ -12,7 +12,12 @@ use serde_json::{Value, json};
 
 /// JSON with a status, never to be stored on the way.
 pub fn json(status: StatusCode, body: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::from(body.to_string()));
+    json_text(status, body.to_string())
+}
+
+/// JSON that is text already, never to be stored on the way.
+pub fn json_text(status: StatusCode, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -35,6 +40,12 @@ pub fn no_such_session() -> Response<Body> {
     response
 }
 
+/// The token does not say which one vault it is for.
+pub fn no_vault() -> Response<Body> {
+    let message = "the token must name one vault, as a string in its `vault` claim";
+    plain(StatusCode::FORBIDDEN, "no_vault", message)
+}
+
 /// No token, or none that counts.
 pub fn unauthorized(metadata_url: &str, token_was_sent: bool) -> Response<Body> {
     let error = if token_was_sent { "error=\"invalid_token\", " } else { "" };
@@ -52,8 +63,17 @@ pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Res
 
 /// Too many requests of one subject.
 pub fn too_many(wait: Duration) -> Response<Body> {
-    let seconds = wait.as_millis().div_ceil(1000).max(1);
     let response = plain(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", "wait a moment, then send it again");
+    after(response, wait)
+}
+
+/// What was asked for is being changed.
+pub fn busy(wait: Duration) -> Response<Body> {
+    after(plain(StatusCode::SERVICE_UNAVAILABLE, "busy", "wait a moment, then send it again"), wait)
+}
+
+fn after(response: Response<Body>, wait: Duration) -> Response<Body> {
+    let seconds = wait.as_millis().div_ceil(1000).max(1);
     with_header(response, RETRY_AFTER, &seconds.to_string())
 }
 

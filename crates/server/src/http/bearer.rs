@@ -3,8 +3,8 @@
 //! Not from the query string, where a token ends up in logs, and not from the session id, which is only a
 //! name.
 
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderValue};
 
 use crate::auth::{Verified, Verifier};
 
@@ -38,9 +38,18 @@ fn token(headers: &HeaderMap) -> Result<&str, Unauthorized> {
         (Some(value), None) => value.to_str().map_err(|_| Unauthorized::Invalid)?,
         (Some(_), Some(_)) => return Err(Unauthorized::Invalid),
     };
-    let (scheme, token) = value.split_once(' ').ok_or(Unauthorized::Invalid)?;
+    after_scheme(value).ok_or(Unauthorized::Invalid)
+}
+
+/// The token in one `Authorization` header.
+pub fn of_header(value: Option<&HeaderValue>) -> Option<&str> {
+    after_scheme(value?.to_str().ok()?)
+}
+
+fn after_scheme(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
     let token = token.trim_start_matches(' ');
-    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() { Ok(token) } else { Err(Unauthorized::Invalid) }
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 #[cfg(test)]

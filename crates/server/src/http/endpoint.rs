@@ -13,8 +13,6 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, request::Parts};
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
-use stile_domain::permit::Principal;
-use stile_tools::calls::Services;
 
 use super::bearer::{self, Unauthorized};
 use super::body::{self, BadBody};
@@ -25,6 +23,7 @@ use super::{HttpOptions, answers, metadata};
 use crate::auth::{Verified, Verifier};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::streamable::Streamable;
+use crate::offer::{Asker, Offer};
 
 /// The header that names a session.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -35,24 +34,36 @@ const FIRST_SESSIONLESS: &str = "2026-07-28";
 
 /// The endpoint and what it decides with.
 pub struct Endpoint {
-    services: Services,
+    offer: Offer,
     verifier: Arc<dyn Verifier>,
     streamable: Streamable,
     sessions: Sessions,
-    rate: RateLimit,
+    rate: Arc<RateLimit>,
     options: HttpOptions,
+}
+
+/// Who sent a request.
+struct Caller {
+    asker: Asker,
+    owner: Owner,
 }
 
 /// An answer that ends a request early.
 type Early = Box<Response<Body>>;
 
 impl Endpoint {
-    /// On `services`, for the callers that `verifier` knows.
-    pub fn new(services: Services, verifier: Arc<dyn Verifier>, streamable: Streamable, options: HttpOptions) -> Self {
+    /// Of `offer`, for the callers that `verifier` knows.
+    pub fn new(
+        offer: Offer,
+        verifier: Arc<dyn Verifier>,
+        streamable: Streamable,
+        rate: Arc<RateLimit>,
+        options: HttpOptions,
+    ) -> Self {
         Self {
             sessions: Sessions::new(options.sessions_per_subject, options.session_idle),
-            rate: RateLimit::new(options.rate_per_second, options.rate_burst),
-            services,
+            rate,
+            offer,
             verifier,
             streamable,
             options,
@@ -73,13 +84,18 @@ impl Endpoint {
         self.rate
             .take(verified.principal.subject(), Instant::now())
             .map_err(|wait| Box::new(answers::too_many(wait)))?;
-        // The token ends here: what follows knows the caller, and could at worst log it.
-        parts.headers.remove(AUTHORIZATION);
-        parts.extensions.insert(verified.principal.clone());
+        let token = parts.headers.remove(AUTHORIZATION);
+        // The token ends here but for what the gateway shows to its server: what follows knows the caller, and
+        // could at worst log it.
+        let asker = bearer::of_header(token.as_ref())
+            .and_then(|token| self.offer.asker(&verified, token).ok())
+            .ok_or_else(|| Box::new(answers::no_vault()))?;
+        let caller = Caller { owner: Owner::of(&verified), asker };
+        parts.extensions.insert(caller.asker.clone());
         let response = if parts.method == Method::POST {
-            self.post(parts, body, &verified.principal).await?
+            self.post(parts, body, &caller).await?
         } else {
-            self.other(parts, &verified.principal).await?
+            self.other(parts, &caller).await?
         };
         Ok(ending_with_token(response, &verified))
     }
@@ -95,7 +111,7 @@ impl Endpoint {
     }
 
     /// One message.
-    async fn post(&self, mut parts: Parts, body: Body, principal: &Principal) -> Result<Response<Body>, Early> {
+    async fn post(&self, mut parts: Parts, body: Body, caller: &Caller) -> Result<Response<Body>, Early> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
             return Err(Box::new(answers::plain(
@@ -110,8 +126,8 @@ impl Endpoint {
         if has_no_session(&message, &parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
-        let session = self.enter(&parts.headers, principal)?;
-        self.ask(&message, &parts.headers, principal)?;
+        let session = self.enter(&parts.headers, &caller.owner)?;
+        self.ask(&message, &parts.headers, &caller.asker)?;
         let under_way = self.begin(session.as_deref(), &message)?;
         let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         let response = match response.status() {
@@ -122,7 +138,7 @@ impl Endpoint {
                 response
             }
             _ => {
-                self.remember_opened(&message, response.headers(), principal).await;
+                self.remember_opened(&message, response.headers(), &caller.owner).await;
                 response
             }
         };
@@ -130,11 +146,11 @@ impl Endpoint {
     }
 
     /// A stream that listens (GET), the end of a session (DELETE), or a method that there is not.
-    async fn other(&self, mut parts: Parts, principal: &Principal) -> Result<Response<Body>, Early> {
+    async fn other(&self, mut parts: Parts, caller: &Caller) -> Result<Response<Body>, Early> {
         if names_sessionless(&parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
-        let session = self.enter(&parts.headers, principal)?;
+        let session = self.enter(&parts.headers, &caller.owner)?;
         let deletes = parts.method == Method::DELETE;
         let mut response = self.streamable.answer(Request::from_parts(parts, Bytes::new())).await;
         let deleted = deletes && response.status() == StatusCode::ACCEPTED;
@@ -151,14 +167,14 @@ impl Endpoint {
     }
 
     /// The session of a request, if it names one and it is the caller's.
-    fn enter(&self, headers: &HeaderMap, principal: &Principal) -> Result<Option<String>, Early> {
+    fn enter(&self, headers: &HeaderMap, owner: &Owner) -> Result<Option<String>, Early> {
         let mut named = headers.get_all(SESSION_ID).iter();
         let session = match (named.next(), named.next()) {
             (None, _) => return Ok(None),
             (Some(session), None) => session.to_str().unwrap_or_default(),
             (Some(_), Some(_)) => "",
         };
-        if self.sessions.enter(session, &Owner::of(principal), Instant::now()) {
+        if self.sessions.enter(session, owner, Instant::now()) {
             Ok(Some(session.to_owned()))
         } else {
             Err(Box::new(answers::no_such_session()))
@@ -166,7 +182,7 @@ impl Endpoint {
     }
 
     /// Refuses a call that the scopes do not allow.
-    fn ask(&self, message: &Envelope, headers: &HeaderMap, principal: &Principal) -> Result<(), Early> {
+    fn ask(&self, message: &Envelope, headers: &HeaderMap, asker: &Asker) -> Result<(), Early> {
         if !message.is_request() {
             return Ok(());
         }
@@ -174,9 +190,9 @@ impl Endpoint {
         let refusal = match message.method() {
             Some("tools/call") => text("name").and_then(|name| {
                 let arguments = message.param("arguments").unwrap_or(&Value::Null);
-                self.services.ask(name, arguments, principal).err()
+                self.offer.ask(name, arguments, asker).err()
             }),
-            Some("resources/read") => text("uri").and_then(|uri| self.services.ask_resource(uri, principal).err()),
+            Some("resources/read") => text("uri").and_then(|uri| self.offer.ask_resource(uri, asker).err()),
             _ => None,
         };
         match refusal {
@@ -203,12 +219,12 @@ impl Endpoint {
         }
     }
 
-    async fn remember_opened(&self, message: &Envelope, answered: &HeaderMap, principal: &Principal) {
+    async fn remember_opened(&self, message: &Envelope, answered: &HeaderMap, owner: &Owner) {
         let opened = answered.get(SESSION_ID).and_then(|id| id.to_str().ok());
         if let Some(id) = opened
             && message.method() == Some("initialize")
         {
-            for closed in self.sessions.open(id, Owner::of(principal), Instant::now()) {
+            for closed in self.sessions.open(id, owner.clone(), Instant::now()) {
                 self.streamable.close(&closed).await;
             }
         }

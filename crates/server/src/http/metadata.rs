@@ -34,17 +34,19 @@ pub fn metadata_url(origin: &str) -> String {
 
 /// The metadata of the protected resource `/mcp`. *Source*: RFC 9728 §2; MCP wants at least one
 /// authorization server, so a server whose owner makes the tokens names itself.
-pub fn protected_resource(origin: &str, authorization_servers: &[String]) -> Response<Body> {
+pub fn protected_resource(origin: &str, authorization_servers: &[String], has_scopes: bool) -> Response<Body> {
     let own = [origin.to_owned()];
     let servers = if authorization_servers.is_empty() { &own } else { authorization_servers };
-    let body = json!({
+    let mut body = json!({
         "resource": format!("{origin}{MCP_PATH}"),
         "resource_name": identity::TITLE,
         "authorization_servers": servers,
-        // The least that is of use; a challenge names what a call needs.
-        "scopes_supported": ["read:/"],
         "bearer_methods_supported": ["header"],
     });
+    if has_scopes && let Some(members) = body.as_object_mut() {
+        // The least that is of use; a challenge names what a call needs. In the gateway roles decide.
+        members.insert("scopes_supported".to_owned(), json!(["read:/"]));
+    }
     answers::json(StatusCode::OK, &body)
 }
 

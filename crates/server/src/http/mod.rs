@@ -16,6 +16,7 @@ pub mod edge;
 pub mod endpoint;
 pub mod guarded;
 pub mod metadata;
+pub mod notes;
 pub mod preamble;
 pub mod rate;
 pub mod server;
@@ -27,7 +28,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use crate::config::ToolNames;
-pub use server::serve;
+pub use notes::{GatewaySecret, NotesOptions};
+pub use server::{serve, serve_metrics};
 
 /// How the server is to be reached.
 #[derive(Clone, Debug)]
@@ -57,6 +59,8 @@ pub struct HttpOptions {
     pub max_connections: usize,
     /// How tool names are spelled in lists.
     pub tool_names: ToolNames,
+    /// What gateways that read notes must agree with.
+    pub notes: NotesOptions,
     /// How long anyone is waited for.
     pub timeouts: Timeouts,
 }
@@ -104,6 +108,7 @@ impl Default for HttpOptions {
             session_idle: Duration::from_secs(3600),
             max_connections: 4096,
             tool_names: ToolNames::Auto,
+            notes: NotesOptions::default(),
             timeouts: Timeouts::default(),
         }
     }

@@ -14,10 +14,10 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
+use http::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use stile_tools::calls::Services;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -28,11 +28,15 @@ use super::doors::Doors;
 use super::edge::Edge;
 use super::endpoint::Endpoint;
 use super::guarded::{Guarded, Link};
+use super::notes::{self, NOTES_PATH, Notes};
+use super::rate::RateLimit;
 use super::waiting::WaitingLine;
 use super::{HttpOptions, Timeouts, metadata, preamble};
 use crate::auth::Verifier;
 use crate::mcp::handler::{Caller, Handler};
 use crate::mcp::streamable::Streamable;
+use crate::metrics::{MEDIA_TYPE, Metrics};
+use crate::offer::Offer;
 
 /// How long connections may take to close once nothing is left to be said on them.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -40,6 +44,8 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const MAKING_ROOM: Duration = Duration::from_millis(250);
 /// How long accepting rests after an error, such as too many open files.
 const REST: Duration = Duration::from_millis(50);
+/// Connections of those who read metrics.
+const SCRAPERS: usize = 64;
 
 /// Serves until `shutdown` completes, then stops gracefully. `on_listening` is told the address once
 /// connections are accepted.
@@ -48,7 +54,7 @@ const REST: Duration = Duration::from_millis(50);
 /// Where the address cannot be listened on.
 pub async fn serve(
     options: HttpOptions,
-    services: Services,
+    offer: Offer,
     verifier: Arc<dyn Verifier>,
     shutdown: impl Future<Output = ()>,
     on_listening: impl FnOnce(SocketAddr),
@@ -57,45 +63,64 @@ pub async fn serve(
     let address = listener.local_addr()?;
     let streams = CancellationToken::new();
     let timeouts = options.timeouts;
-    let slots = Arc::new(Semaphore::new(options.max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let most = options.max_connections;
     let doors = Doors::new(address, options.public_url.as_deref(), &options.allowed_hosts, &options.allowed_origins);
-    let edge = Edge::new(doors, routes(options, services, verifier, streams.clone()));
-    let accepting = Accepting {
-        edge: Arc::clone(&edge),
-        slots,
-        line: WaitingLine::default(),
-        stop: CancellationToken::new(),
-        timeouts,
-    };
+    let edge = Edge::new(doors, routes(options, offer, verifier, streams.clone()));
     on_listening(address);
+    Accepting::new(edge, most, timeouts).serve(listener, shutdown, streams).await;
+    Ok(())
+}
 
-    let connections = accepting.run(listener, shutdown).await;
-    accepting.stop.cancel();
-    // Those that time out here are cut off below.
-    let _ = timeout(timeouts.drain, edge.drained()).await;
-    streams.cancel();
-    let _ = timeout(GOODBYE, all_ended(connections)).await;
+/// Serves `/metrics` until `shutdown` completes. Whoever can connect may read it, so it is for an address of this
+/// machine alone.
+///
+/// # Errors
+/// Where the address cannot be listened on.
+pub async fn serve_metrics(
+    listen: SocketAddr,
+    metrics: Arc<Metrics>,
+    shutdown: impl Future<Output = ()>,
+    on_listening: impl FnOnce(SocketAddr),
+) -> io::Result<()> {
+    let listener = TcpListener::bind(listen).await?;
+    let address = listener.local_addr()?;
+    let told = move || async move { ([(CONTENT_TYPE, MEDIA_TYPE)], metrics.text()) };
+    let doors = Doors::new(address, None, &[], &[]);
+    let edge = Edge::new(doors, Router::new().route("/metrics", get(told)));
+    on_listening(address);
+    Accepting::new(edge, SCRAPERS, Timeouts::default()).serve(listener, shutdown, CancellationToken::new()).await;
     Ok(())
 }
 
 /// All routes of the server.
-fn routes(options: HttpOptions, services: Services, verifier: Arc<dyn Verifier>, streams: CancellationToken) -> Router {
-    let handler = Handler::new(services.clone(), Caller::OfRequest, options.tool_names);
+fn routes(options: HttpOptions, offer: Offer, verifier: Arc<dyn Verifier>, streams: CancellationToken) -> Router {
+    let handler = Handler::new(offer.clone(), Caller::OfRequest, options.tool_names);
     let streamable = Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
-    let endpoint = Arc::new(Endpoint::new(services, verifier, streamable, options.clone()));
+    let rate = Arc::new(RateLimit::new(options.rate_per_second, options.rate_burst));
+    // A gateway has no notes of its own to give.
+    let notes = offer.space().map(|services| {
+        let (notes, public_url) = (options.notes.clone(), options.public_url.clone());
+        Arc::new(Notes::new(services.clone(), Arc::clone(&verifier), Arc::clone(&rate), notes, public_url))
+    });
+    let has_scopes = notes.is_some();
+    let endpoint = Arc::new(Endpoint::new(offer, verifier, streamable, rate, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {
             let origin = metadata::origin(options.public_url.as_deref(), request.headers());
-            metadata::protected_resource(&origin, &options.authorization_servers)
+            metadata::protected_resource(&origin, &options.authorization_servers, has_scopes)
         }
     };
-    Router::new()
+    let router = Router::new()
         .route(metadata::MCP_PATH, any(mcp))
         .with_state(endpoint)
         .route("/health", get(|| async { metadata::health() }))
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
-        .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource))
+        .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
+    match notes {
+        Some(notes) => router.merge(Router::new().route(NOTES_PATH, get(notes::route)).with_state(notes)),
+        None => router,
+    }
 }
 
 async fn mcp(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
@@ -116,6 +141,26 @@ struct Accepting {
 }
 
 impl Accepting {
+    fn new(edge: Arc<Edge>, most_connections: usize, timeouts: Timeouts) -> Self {
+        Self {
+            edge,
+            slots: Arc::new(Semaphore::new(most_connections.clamp(1, Semaphore::MAX_PERMITS))),
+            line: WaitingLine::default(),
+            stop: CancellationToken::new(),
+            timeouts,
+        }
+    }
+
+    /// Accepts until `shutdown` completes, then stops gracefully; `streams` ends those that only listen.
+    async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>, streams: CancellationToken) {
+        let connections = self.run(listener, shutdown).await;
+        self.stop.cancel();
+        // Those that time out here are cut off below.
+        let _ = timeout(self.timeouts.drain, self.edge.drained()).await;
+        streams.cancel();
+        let _ = timeout(GOODBYE, all_ended(connections)).await;
+    }
+
     /// Accepts until `shutdown` completes; returns the connections that are open then.
     async fn run(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> JoinSet<()> {
         let mut shutdown = std::pin::pin!(shutdown);

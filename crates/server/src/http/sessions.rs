@@ -8,19 +8,32 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use stile_domain::permit::Principal;
+use stile_domain::role::Role;
 
-/// What makes two requests those of one caller. A renewed token is the same caller; another client is not.
+use crate::auth::{VaultClaim, Verified};
+
+/// What makes two requests those of one caller. A renewed token is the same caller; another client, vault or role
+/// is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     subject: String,
     client: Option<String>,
+    issuer: Option<Arc<str>>,
+    vault: VaultClaim,
+    role: Role,
 }
 
 impl Owner {
     /// Of a verified caller.
-    pub fn of(principal: &Principal) -> Self {
-        Self { subject: principal.subject().to_owned(), client: principal.client().map(str::to_owned) }
+    pub fn of(verified: &Verified) -> Self {
+        let Verified { principal, identity, .. } = verified;
+        Self {
+            subject: principal.subject().to_owned(),
+            client: principal.client().map(str::to_owned),
+            issuer: identity.issuer.clone(),
+            vault: identity.vault.clone(),
+            role: identity.role,
+        }
     }
 }
 
@@ -128,7 +141,13 @@ mod tests {
     use super::*;
 
     fn owner(subject: &str, client: Option<&str>) -> Owner {
-        Owner { subject: subject.to_owned(), client: client.map(str::to_owned) }
+        Owner {
+            subject: subject.to_owned(),
+            client: client.map(str::to_owned),
+            issuer: None,
+            vault: VaultClaim::None,
+            role: Role::Viewer,
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the SDK calls, and what is called for it.
 //!
-//! Every method finds out who is asking, makes one call of [`Services`] and puts the answer into the
+//! Every method finds out who is asking, makes one call of [`Offer`] and puts the answer into the
 //! protocol's words. Each runs behind a guard, because a panic inside the SDK leaves its request hanging for
 //! ever.
 
@@ -19,14 +19,13 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value, json};
-use stile_domain::permit::Principal;
-use stile_tools::calls::{Services, UnknownTool};
-use stile_tools::tool::Answer;
+use stile_tools::calls::UnknownTool;
 
 use super::client_names::{Spelling, spelling};
 use super::tool_cards::ToolCards;
 use super::{identity, resources};
 use crate::config::ToolNames;
+use crate::offer::{Asker, Offer, Told};
 
 type Context = RequestContext<RoleServer>;
 
@@ -34,7 +33,7 @@ type Context = RequestContext<RoleServer>;
 #[derive(Clone, Debug)]
 pub enum Caller {
     /// One caller for as long as the process lives: stdio.
-    Fixed(Principal),
+    Fixed(Asker),
     /// The caller of each request, left in its extensions by the HTTP edge.
     OfRequest,
 }
@@ -46,36 +45,40 @@ pub struct Handler {
 }
 
 struct Shared {
-    services: Services,
+    offer: Offer,
     caller: Caller,
     names: ToolNames,
     cards: ToolCards,
 }
 
 impl Handler {
-    /// A server on `services`.
-    pub fn new(services: Services, caller: Caller, names: ToolNames) -> Self {
-        let cards = ToolCards::new(services.tools);
-        Self { shared: Arc::new(Shared { services, caller, names, cards }) }
+    /// A server of `offer`.
+    pub fn new(offer: Offer, caller: Caller, names: ToolNames) -> Self {
+        let cards = ToolCards::new(offer.cards());
+        Self { shared: Arc::new(Shared { offer, caller, names, cards }) }
     }
 
-    fn principal(&self, context: &Context) -> Result<Principal, ErrorData> {
+    fn asker(&self, context: &Context) -> Result<Asker, ErrorData> {
         match &self.shared.caller {
-            Caller::Fixed(principal) => Ok(principal.clone()),
+            Caller::Fixed(asker) => Ok(asker.clone()),
             Caller::OfRequest => context
                 .extensions
                 .get::<http::request::Parts>()
-                .and_then(|parts| parts.extensions.get::<Principal>())
+                .and_then(|parts| parts.extensions.get::<Asker>())
                 .cloned()
                 .ok_or_else(|| internal("a request came without its caller")),
         }
     }
 
-    fn spelling(&self, principal: &Principal, context: &Context) -> Spelling {
+    fn config(&self) -> ServerConfig {
+        if self.shared.offer.space().is_some() { identity::of_space() } else { identity::of_gateway() }
+    }
+
+    fn spelling(&self, asker: &Asker, context: &Context) -> Spelling {
         // A request that carries its own version belongs to no session, whatever came before it.
         let session = if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
         let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
-        spelling(self.shared.names, principal.client(), session_client)
+        spelling(self.shared.names, asker.principal.client(), session_client)
     }
 }
 
@@ -109,12 +112,11 @@ fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> 
     }
 }
 
-/// How the protocol says an [`Answer`].
-fn tool_result(answer: Answer, meta: Option<MetaObject>) -> CallToolResult {
-    let content = vec![ContentBlock::text(answer.text)];
-    let mut result =
-        if answer.refusal.is_some() { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    result.structured_content = Some(answer.structured);
+/// How the protocol says an answer.
+fn tool_result(told: Told, meta: Option<MetaObject>) -> CallToolResult {
+    let content = vec![ContentBlock::text(told.text)];
+    let mut result = if told.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = Some(told.structured);
     result.meta = meta;
     result
 }
@@ -132,7 +134,7 @@ macro_rules! uncached {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        identity::server_config()
+        self.config()
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -140,7 +142,7 @@ impl ServerHandler for Handler {
     }
 
     async fn discover(&self, _context: Context) -> Result<DiscoverResult, ErrorData> {
-        Ok(DiscoverResult::from_server_info(identity::PROTOCOL_VERSIONS.to_vec(), identity::server_config()))
+        Ok(DiscoverResult::from_server_info(identity::PROTOCOL_VERSIONS.to_vec(), self.config()))
     }
 
     async fn list_tools(
@@ -150,9 +152,9 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let principal = self.principal(&context)?;
-            let tools = self.shared.services.listed(&principal);
-            let cards = self.shared.cards.list(&tools, self.spelling(&principal, &context));
+            let asker = self.asker(&context)?;
+            let tools = self.shared.offer.listed(&asker);
+            let cards = self.shared.cards.list(&tools, self.spelling(&asker, &context));
             Ok(uncached!(ListToolsResult, cards, &context))
         })
         .await
@@ -160,10 +162,10 @@ impl ServerHandler for Handler {
 
     async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {
         guarded(async {
-            let principal = self.principal(&context)?;
+            let asker = self.asker(&context)?;
             let arguments = request.arguments.map_or(Value::Null, Value::Object);
-            match self.shared.services.call(&request.name, arguments, &principal).await {
-                Ok(answer) => Ok(tool_result(answer, meta(&context)).into()),
+            match self.shared.offer.call(&request.name, arguments, &asker).await {
+                Ok(told) => Ok(tool_result(told, meta(&context)).into()),
                 Err(UnknownTool) => {
                     Err(ErrorData::invalid_params("there is no tool of that name; see `tools/list`", None))
                 }
@@ -179,8 +181,9 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourcesResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let principal = self.principal(&context)?;
-            Ok(uncached!(ListResourcesResult, resources::listed(&principal), &context))
+            let asker = self.asker(&context)?;
+            let found = self.shared.offer.space().map(|_| resources::listed(&asker.principal));
+            Ok(uncached!(ListResourcesResult, found.unwrap_or_default(), &context))
         })
         .await
     }
@@ -192,8 +195,9 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let principal = self.principal(&context)?;
-            Ok(uncached!(ListResourceTemplatesResult, resources::templates(&principal), &context))
+            let asker = self.asker(&context)?;
+            let found = self.shared.offer.space().map(|_| resources::templates(&asker.principal));
+            Ok(uncached!(ListResourceTemplatesResult, found.unwrap_or_default(), &context))
         })
         .await
     }
@@ -204,11 +208,11 @@ impl ServerHandler for Handler {
         context: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
         guarded(async {
-            let principal = self.principal(&context)?;
+            let asker = self.asker(&context)?;
             let text = self
                 .shared
-                .services
-                .read_resource(&request.uri, &principal)
+                .offer
+                .read_resource(&request.uri, &asker)
                 .await
                 .map_err(|error| resources::error(&request.uri, error))?;
             let mut result = resources::contents(&request.uri, text);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rmcp::model::{Tool, ToolAnnotations};
 use stile_tools::registry::underscored;
-use stile_tools::tool::Declared;
+use stile_tools::tool;
 
 use super::client_names::Spelling;
 
@@ -22,13 +22,13 @@ struct Card {
 }
 
 impl ToolCards {
-    pub(crate) fn new(tools: &[Declared]) -> Self {
-        Self { by_name: tools.iter().map(|tool| (tool.name, Card::new(tool))).collect() }
+    pub(crate) fn new(tools: Vec<tool::Card>) -> Self {
+        Self { by_name: tools.into_iter().map(|tool| (tool.name, Card::new(tool))).collect() }
     }
 
     /// The cards of `tools`, in their order.
-    pub(crate) fn list(&self, tools: &[Declared], spelling: Spelling) -> Vec<Tool> {
-        let cards = tools.iter().filter_map(|tool| self.by_name.get(tool.name));
+    pub(crate) fn list(&self, tools: &[&str], spelling: Spelling) -> Vec<Tool> {
+        let cards = tools.iter().filter_map(|name| self.by_name.get(name));
         cards
             .map(|card| match spelling {
                 Spelling::Dotted => card.dotted.clone(),
@@ -39,16 +39,16 @@ impl ToolCards {
 }
 
 impl Card {
-    fn new(tool: &Declared) -> Self {
+    fn new(tool: tool::Card) -> Self {
         // All four hints are stated: what is left out means the worst to a client.
         let hints = ToolAnnotations::new()
             .read_only(tool.read_only)
             .destructive(tool.destructive && !tool.read_only)
             .idempotent(tool.idempotent)
             .open_world(false);
-        let dotted = Tool::new(tool.name, tool.description(), Arc::new(tool.input_schema()))
+        let dotted = Tool::new(tool.name, tool.description, Arc::new(tool.input))
             .with_title(tool.title)
-            .with_raw_output_schema(Arc::new(tool.output_schema()))
+            .with_raw_output_schema(Arc::new(tool.output))
             .with_annotations(hints);
         let mut other = dotted.clone();
         other.name = underscored(tool.name).into();

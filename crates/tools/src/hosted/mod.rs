@@ -14,5 +14,5 @@ pub mod session;
 mod tool;
 pub mod upstream;
 
-pub use gateway::Gateway;
+pub use gateway::{Gateway, HostedAnswer, Outcome};
 pub use tool::{HostedTool, TOOLS};

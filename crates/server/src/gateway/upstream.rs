@@ -1,0 +1,94 @@
+//! One note over HTTP: `GET {upstream}/api/v1/notes/{path}`, once.
+
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use stile_domain::notes::portable::PortableNote;
+use stile_tools::hosted::upstream::{Failure, NoteStore, Reading};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use super::uri::encode_component;
+use crate::outbound::{Bounds, Failed, Outbound};
+
+/// The vault that the path is looked for in.
+pub const VAULT_ID: HeaderName = HeaderName::from_static("x-vault-id");
+/// The user in whose name the note is read.
+pub const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
+/// The secret that the gateway and the server share.
+pub const GATEWAY_AUTH: HeaderName = HeaderName::from_static("x-gateway-auth");
+/// Reads at once. Each may hold an answer of the greatest size, so this bounds memory; more wait their turn,
+/// within their own time.
+const MOST_READS: usize = 64;
+
+/// A server that has the notes.
+pub struct HttpUpstream {
+    outbound: Outbound,
+    /// `{upstream}/api/v1/notes/`.
+    notes: String,
+    secret: Option<HeaderValue>,
+    bounds: Bounds,
+    reads: Semaphore,
+}
+
+impl HttpUpstream {
+    /// The server at `base`, an origin that a path may follow. `secret` goes along with every read.
+    pub fn new(outbound: Outbound, base: &str, secret: Option<HeaderValue>, bounds: Bounds) -> Self {
+        let notes = format!("{}/api/v1/notes/", base.trim_end_matches('/'));
+        Self { outbound, notes, secret, bounds, reads: Semaphore::new(MOST_READS) }
+    }
+
+    async fn fetch(&self, reading: Reading<'_>) -> Result<PortableNote, Failure> {
+        let headers = self.headers(&reading)?;
+        let uri: Uri = (self.notes.clone() + &encode_component(reading.path().as_str()))
+            .parse()
+            .map_err(|_| Failure::Unavailable)?;
+        let due = Instant::now() + self.bounds.total;
+        let read = async {
+            let _turn = self.reads.acquire().await.map_err(|_| Failed::Unavailable)?;
+            let left = due.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            self.outbound.get(uri, headers, Bounds { total: left, ..self.bounds }).await
+        };
+        let json = timeout_at(due, read).await.unwrap_or(Err(Failed::Timeout)).map_err(failure)?;
+        PortableNote::parse(&json).map_err(|_| Failure::InvalidResponse)
+    }
+
+    /// All headers but `Host`. What the caller sent has no part in them but its token.
+    fn headers(&self, reading: &Reading<'_>) -> Result<HeaderMap, Failure> {
+        let session = reading.session();
+        let credential = session.credential.as_ref().ok_or(Failure::NotForwarded)?;
+        // All of these were checked when the token was; a value that is none would not have come here.
+        let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Failure::NotForwarded);
+        let mut authorization = value(&format!("Bearer {}", credential.reveal()))?;
+        authorization.set_sensitive(true);
+        let mut headers = HeaderMap::with_capacity(6);
+        headers.insert(AUTHORIZATION, authorization);
+        headers.insert(VAULT_ID, value(&session.vault)?);
+        headers.insert(USER_ID, value(&session.user)?);
+        if let Some(secret) = &self.secret {
+            headers.insert(GATEWAY_AUTH, secret.clone());
+        }
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(headers)
+    }
+}
+
+impl NoteStore for HttpUpstream {
+    fn read<'a>(&'a self, reading: Reading<'a>) -> BoxFuture<'a, Result<PortableNote, Failure>> {
+        self.fetch(reading).boxed()
+    }
+}
+
+fn failure(failed: Failed) -> Failure {
+    match failed {
+        Failed::Timeout => Failure::Timeout,
+        Failed::Unavailable => Failure::Unavailable,
+        Failed::Status(status) => Failure::Status(status.as_u16()),
+        Failed::TooLarge => Failure::TooLarge,
+        Failed::Encoded => Failure::InvalidResponse,
+    }
+}

@@ -1,0 +1,100 @@
+//! How many calls there were, how they ended, and how long they took.
+//!
+//! Every label is a word of ours (a tool's name, a class), never anything that was sent or received, so the
+//! number of series is bounded and a scrape tells nothing of anybody. *Source*: Prometheus text exposition
+//! format 0.0.4.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The media type of [`Metrics::text`].
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Upper bounds of the histogram, in seconds: from what a small read takes to where clients give up.
+const BOUNDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
+
+/// What is counted since the server started.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    calls: BTreeMap<Ended, u64>,
+    took: BTreeMap<&'static str, Histogram>,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ended {
+    /// The tool's canonical name.
+    pub tool: &'static str,
+    /// `ok`, or the class of what went wrong.
+    pub outcome: &'static str,
+    /// The class of the status that a server behind this one gave, such as `2xx`; `none` where none was asked.
+    pub upstream: &'static str,
+}
+
+#[derive(Debug, Default)]
+struct Histogram {
+    buckets: [u64; BOUNDS.len()],
+    count: u64,
+    seconds: f64,
+}
+
+impl Metrics {
+    /// Counts a call.
+    pub fn count(&self, ended: Ended, took: Duration) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.calls.entry(ended).or_default() += 1;
+        let histogram = counts.took.entry(ended.tool).or_default();
+        let seconds = took.as_secs_f64();
+        histogram.count += 1;
+        histogram.seconds += seconds;
+        for (bucket, bound) in histogram.buckets.iter_mut().zip(BOUNDS) {
+            *bucket += u64::from(seconds <= bound);
+        }
+    }
+
+    /// Everything, for a scraper.
+    pub fn text(&self) -> String {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = out.write_str(
+            "# HELP stile_calls_total Calls of tools by how they ended.\n# TYPE stile_calls_total counter\n",
+        );
+        for (Ended { tool, outcome, upstream }, count) in &counts.calls {
+            let labels = format!("tool=\"{tool}\",outcome=\"{outcome}\",upstream=\"{upstream}\"");
+            let _ = writeln!(out, "stile_calls_total{{{labels}}} {count}");
+        }
+        let _ = out.write_str("# HELP stile_call_seconds How long calls took.\n# TYPE stile_call_seconds histogram\n");
+        for (tool, Histogram { buckets, count, seconds }) in &counts.took {
+            for (bound, below) in BOUNDS.iter().zip(buckets) {
+                let _ = writeln!(out, "stile_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {below}");
+            }
+            let _ = writeln!(out, "stile_call_seconds_bucket{{tool=\"{tool}\",le=\"+Inf\"}} {count}");
+            let _ = writeln!(out, "stile_call_seconds_sum{{tool=\"{tool}\"}} {seconds}");
+            let _ = writeln!(out, "stile_call_seconds_count{{tool=\"{tool}\"}} {count}");
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_by_tool_outcome_and_upstream() {
+        let metrics = Metrics::default();
+        let ended = |outcome, upstream| Ended { tool: "get_note_outline", outcome, upstream };
+        metrics.count(ended("ok", "2xx"), Duration::from_millis(2));
+        metrics.count(ended("ok", "2xx"), Duration::from_millis(250));
+        metrics.count(ended("upstream_status", "4xx"), Duration::from_secs(60));
+        insta::assert_snapshot!(metrics.text());
+    }
+}
