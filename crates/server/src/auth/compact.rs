@@ -13,22 +13,26 @@ pub(super) const MAX_TOKEN_BYTES: usize = 8 * 1024;
 pub(super) const LEEWAY: i64 = 5;
 
 /// A token taken apart.
-pub(super) struct Parts {
+pub(super) struct Parts<'a> {
     /// The bytes of the header.
     pub(super) header: Vec<u8>,
     /// The bytes of the claims.
     pub(super) payload: Vec<u8>,
+    /// What was signed: the first two parts as they were sent.
+    pub(super) message: &'a str,
+    /// The bytes of the signature.
+    pub(super) signature: Vec<u8>,
 }
 
-impl Parts {
+impl<'a> Parts<'a> {
     /// Three parts in base64url, of which none is spelled in two ways, and a signature that is not empty.
-    pub(super) fn of(token: &str) -> Option<Self> {
+    pub(super) fn of(token: &'a str) -> Option<Self> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, payload) = message.split_once('.')?;
         // A further dot is in none of the alphabet, so more than three parts do not decode.
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
-        let (parts, signature) = (Self { header: decode(header)?, payload: decode(payload)? }, decode(signature)?);
-        (!signature.is_empty()).then_some(parts)
+        let parts = Self { header: decode(header)?, payload: decode(payload)?, message, signature: decode(signature)? };
+        (!parts.signature.is_empty()).then_some(parts)
     }
 }
 

@@ -1,7 +1,8 @@
-//! The signatures of tokens, computed by `ring`.
+//! The signatures of our own tokens, computed by `ring` for the JWT library.
 //!
 //! One provider for the whole process. It knows HS256 only; every other algorithm is an error, and so is a
-//! key of another kind than its algorithm. What verifies keys of an identity provider will be added here.
+//! key of another kind than its algorithm. Tokens of an identity provider never come here: `jwk` verifies them
+//! with `ring` itself, so that no secret can be taken for a public key, nor the other way round.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwkUtils, JwtSigner, JwtVerifier};
 use jsonwebtoken::errors::{ErrorKind, Result};

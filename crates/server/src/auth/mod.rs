@@ -2,8 +2,10 @@
 
 mod compact;
 mod crypto;
+mod hosted;
 mod identity;
 mod json;
+mod jwk;
 mod jwks;
 mod local;
 mod mint;
@@ -14,8 +16,9 @@ use futures::future::BoxFuture;
 use stile_domain::permit::Principal;
 use stile_domain::scope::Scopes;
 
+pub use hosted::HostedVerifier;
 pub use identity::{Identity, VaultClaim};
-pub use jwks::{FetchError, KeySource, MAX_SET_BYTES};
+pub use jwks::{FetchError, Jwks, KeySource, MAX_SET_BYTES};
 pub use local::LocalVerifier;
 pub use mint::{MAX_LIFE, MintError, Minted, Order, mint};
 
