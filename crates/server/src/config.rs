@@ -536,7 +536,11 @@ fn loopback(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<Socket
         return Ok(None);
     }
     let address = address(text, surroundings)?;
-    if address.ip().is_loopback() { Ok(Some(address)) } else { Err("is not an address of this machine alone".to_owned()) }
+    if address.ip().is_loopback() {
+        Ok(Some(address))
+    } else {
+        Err("is not an address of this machine alone".to_owned())
+    }
 }
 
 fn optional_path(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, String> {
@@ -550,7 +554,10 @@ fn text(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
 
 /// A name that an HTTP header can hold and hands on unchanged.
 fn header(text: &str, _: &Surroundings<'_>) -> Result<String, String> {
-    let fits = !text.is_empty() && text.len() <= 256 && text.trim() == text && text.bytes().all(|b| (b' '..=b'~').contains(&b));
+    let fits = !text.is_empty()
+        && text.len() <= 256
+        && text.trim() == text
+        && text.bytes().all(|b| (b' '..=b'~').contains(&b));
     if fits { Ok(text.to_owned()) } else { Err("is not a name of 1 to 256 printable ASCII characters".to_owned()) }
 }
 

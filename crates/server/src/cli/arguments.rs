@@ -36,14 +36,8 @@ const UPSTREAM_SETTINGS: &[&str] = &[
 ];
 
 /// What the gateway does not take: it has no files, and trusts no other gateway.
-const SPACE_SETTINGS: &[&str] = &[
-    "root",
-    "read_budget_bytes",
-    "max_file_bytes",
-    "max_read_bytes",
-    "lock_wait_seconds",
-    "trust_gateway",
-];
+const SPACE_SETTINGS: &[&str] =
+    &["root", "read_budget_bytes", "max_file_bytes", "max_read_bytes", "lock_wait_seconds", "trust_gateway"];
 
 const SOURCES: &str = "\
 Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \

@@ -26,10 +26,9 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     let config = &resolved.config;
     start::log_without_targets(config.log);
     start::raise_file_limit();
-    let upstream = config
-        .upstream
-        .as_deref()
-        .ok_or_else(|| Failure::Usage("--upstream is missing: the address of the server that has the notes".to_owned()))?;
+    let upstream = config.upstream.as_deref().ok_or_else(|| {
+        Failure::Usage("--upstream is missing: the address of the server that has the notes".to_owned())
+    })?;
     let provider = hosted::provider(config)?;
     let outbound = hosted::outbound(config)?;
     let secret = config.gateway_secret_file.as_deref().map(|file| hosted::secret("--gateway-secret-file", file));
@@ -64,7 +63,8 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
 
 fn store(config: &Config, outbound: Outbound, upstream: &str, secret: Option<String>) -> Result<HttpUpstream, Failure> {
     let secret = secret.map(|secret| HeaderValue::try_from(secret)).transpose();
-    let mut secret = secret.map_err(|_| Failure::Usage("the file of --gateway-secret-file holds no secret".to_owned()))?;
+    let mut secret =
+        secret.map_err(|_| Failure::Usage("the file of --gateway-secret-file holds no secret".to_owned()))?;
     if let Some(secret) = &mut secret {
         secret.set_sensitive(true);
     }

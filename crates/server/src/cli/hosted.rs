@@ -42,7 +42,8 @@ impl Provider {
     /// The verifier of its tokens. Its keys are fetched once before anybody is let in; where that fails the server
     /// starts all the same, refuses everybody, and tries again as requests come.
     pub(super) async fn verifier(&self, outbound: Outbound) -> Result<Arc<HostedVerifier>, Failure> {
-        let keys = KeysAt::new(outbound, &self.keys).ok_or_else(|| Failure::Usage("--jwks is no address".to_owned()))?;
+        let keys =
+            KeysAt::new(outbound, &self.keys).ok_or_else(|| Failure::Usage("--jwks is no address".to_owned()))?;
         let jwks = Jwks::new(keys);
         // The verifier has said in the log what went wrong.
         let _ = jwks.refresh().await;

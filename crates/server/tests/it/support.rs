@@ -18,6 +18,7 @@ use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
 use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
 use stile_server::http::{self, HttpOptions};
+use stile_server::offer::Offer;
 use stile_store::journal::Journal;
 use stile_store::space::{Space, SpaceOptions};
 use stile_store::state::StateDir;
@@ -132,7 +133,7 @@ impl Server {
         let verifier = Arc::new(Plain { start: SystemTime::now() });
         let served = tokio::spawn(http::serve(
             options,
-            ground.services,
+            Offer::of_space(ground.services),
             verifier,
             async move {
                 let _ = stopped.await;
