@@ -3,7 +3,10 @@
 //! Requests are read and answers written as raw bytes, so that no library mends what a test wants broken or
 //! hides what a client sent. The server has a thread and a runtime of its own: it serves a test that drives the
 //! program as a process as well as one that is asynchronous itself, and it goes on however busy the test is.
+//! What can go wrong is listed in [`faults`].
 
+mod bomb;
+pub mod faults;
 mod wire;
 
 use std::fmt;
@@ -162,7 +165,7 @@ pub type Answer = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
 /// Computes from the request what is done to the connection.
 pub type Script = Arc<dyn Fn(&Received) -> Vec<Step> + Send + Sync>;
 
-/// What the server does.
+/// What the server does. The constructors are in [`faults`].
 #[derive(Clone)]
 pub enum Behaviour {
     /// Answers well, and keeps the connection.

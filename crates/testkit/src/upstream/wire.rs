@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -10,6 +11,9 @@ use super::{Behaviour, Received, Shared, Step, held};
 
 /// A head that is longer is not read on.
 const HEAD_BYTES: usize = 1 << 20;
+
+/// What a flood sends at once.
+const FLOOD_BYTES: usize = 1 << 16;
 
 /// A connection in clear or under TLS.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {
@@ -46,14 +50,19 @@ pub(super) async fn serve(mut socket: impl Socket, number: usize, shared: &Share
                         Step::Send(bytes) => send(&mut socket, &bytes, shared).await?,
                         Step::Drip(bytes, pause) => {
                             for byte in bytes {
-                                tokio::time::sleep(pause).await;
+                                rest(pause).await;
                                 send(&mut socket, &[byte], shared).await?;
                             }
                         }
-                        Step::Repeat(bytes, pause) => loop {
-                            tokio::time::sleep(pause).await;
-                            send(&mut socket, &bytes, shared).await?;
-                        },
+                        Step::Repeat(bytes, pause) => {
+                            // A flood goes in large pieces, or the server would be what is slow.
+                            let times = if pause.is_zero() { FLOOD_BYTES / bytes.len().max(1) } else { 1 };
+                            let bytes = bytes.repeat(times.max(1));
+                            loop {
+                                rest(pause).await;
+                                send(&mut socket, &bytes, shared).await?;
+                            }
+                        }
                         Step::Pause(pause) => tokio::time::sleep(pause).await,
                         Step::Hang => return hang(&mut socket).await,
                         Step::Close => return socket.shutdown().await,
@@ -73,6 +82,15 @@ pub(super) async fn serve(mut socket: impl Socket, number: usize, shared: &Share
         }
     }
     socket.shutdown().await
+}
+
+/// Sleeps, or lets others have a turn: the shortest sleep there is would make a flood a trickle.
+async fn rest(pause: Duration) {
+    if pause.is_zero() {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// Sends bytes, and counts them as they go.
