@@ -738,6 +738,22 @@ mod tests {
     }
 
     #[test]
+    fn redirects_point_where_they_should() {
+        let (upstream, other) = (Upstream::start(Behaviour::Silence), Upstream::start(Behaviour::Silence));
+        let mut client = Http::new(upstream.address(), "");
+        for (name, behaviour) in redirects(&other.url()) {
+            upstream.set(behaviour);
+            let location = client.send(REQUEST).unwrap().header("location").unwrap().to_owned();
+            assert!(location.contains(&other.address().to_string()), "{name}");
+        }
+        upstream.set(Behaviour::redirect_to_itself(307));
+        let reply = client.send(REQUEST).unwrap();
+        assert_eq!((reply.status, reply.header("location")), (307, Some("/api/v1/notes/a.md")));
+        assert_eq!(upstream.connections(), 1);
+        assert_eq!(other.connections(), 0);
+    }
+
+    #[test]
     fn sizes_are_exact() {
         let upstream = Upstream::start(Behaviour::note_of(CEILING));
         let mut client = Http::new(upstream.address(), "");

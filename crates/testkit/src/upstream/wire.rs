@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 use super::{Behaviour, Received, Shared, Step, held};
 
@@ -27,13 +28,14 @@ impl Socket for TcpStream {
     }
 }
 
+impl Socket for TlsStream<TcpStream> {
+    fn abort(&self) {
+        self.get_ref().0.abort();
+    }
+}
+
 /// Reads requests and does with each what the behaviour of the moment says.
 pub(super) async fn serve(mut socket: impl Socket, number: usize, shared: &Shared) -> io::Result<()> {
-    match shared.behaviour() {
-        Behaviour::CloseAtOnce => return Ok(()),
-        Behaviour::Deaf => std::future::pending().await,
-        _ => {}
-    }
     let mut buffer = Vec::new();
     while let Some(received) = read(&mut socket, &mut buffer, number).await? {
         let keeps = keeps(&received);
