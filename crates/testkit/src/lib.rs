@@ -1,4 +1,4 @@
-//! Fixtures, scripted clients and the leak check for the tests of the other crates.
+//! Fixtures, scripted clients, servers that misbehave and the leak check for the tests of the other crates.
 
 pub mod bench;
 pub mod chance;

@@ -3,7 +3,11 @@
 //! Requests are read and answers written as raw bytes, so that no library mends what a test wants broken or
 //! hides what a client sent. The server has a thread and a runtime of its own: it serves a test that drives the
 //! program as a process as well as one that is asynchronous itself, and it goes on however busy the test is.
+//! What can go wrong is listed in [`faults`].
 
+mod bomb;
+pub mod faults;
+pub mod tls;
 mod wire;
 
 use std::fmt;
@@ -18,6 +22,9 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use tls::{Certificate, Protocol};
 
 /// A request, as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +169,7 @@ pub type Answer = Arc<dyn Fn(&Received) -> Reply + Send + Sync>;
 /// Computes from the request what is done to the connection.
 pub type Script = Arc<dyn Fn(&Received) -> Vec<Step> + Send + Sync>;
 
-/// What the server does.
+/// What the server does. The constructors are in [`faults`].
 #[derive(Clone)]
 pub enum Behaviour {
     /// Answers well, and keeps the connection.
@@ -223,6 +230,8 @@ pub struct Upstream {
     /// `None` only while it is dropped; the server ends when this does.
     orders: Option<UnboundedSender<SyncSender<()>>>,
     thread: Option<JoinHandle<()>>,
+    /// The certificate of the authority, in PEM, where it speaks TLS.
+    authority: Option<String>,
 }
 
 /// What the server and its handle both know.
@@ -254,8 +263,22 @@ impl Upstream {
     ///
     /// # Panics
     /// Where no port can be opened.
-    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn start(behaviour: Behaviour) -> Self {
+        Self::open(None, behaviour)
+    }
+
+    /// Starts under TLS, with an authority of its own that nobody trusts but who is given
+    /// [`authority`](Self::authority). Everything goes over TLS that can: over HTTP/1.1 all there is, over HTTP/2
+    /// the well-behaved answers.
+    ///
+    /// # Panics
+    /// Where no port can be opened or no certificate be made.
+    pub fn start_tls(protocol: Protocol, certificate: Certificate, behaviour: Behaviour) -> Self {
+        Self::open(Some(tls::Identity::of(protocol, certificate)), behaviour)
+    }
+
+    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
+    fn open(identity: Option<tls::Identity>, behaviour: Behaviour) -> Self {
         let listening = Listening::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         listening.set_nonblocking(true).expect("the port can be polled");
         let address = listening.local_addr().expect("the port has a number");
@@ -266,20 +289,28 @@ impl Upstream {
             open: AtomicUsize::new(0),
             sent: AtomicU64::new(0),
         });
+        let (acceptor, authority) = identity.map(|identity| (identity.acceptor, identity.authority)).unzip();
         let (orders, received) = unbounded_channel();
         let server = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime can be made").block_on(run(listening, address, server, received));
+            runtime.expect("a runtime can be made").block_on(run(listening, address, acceptor, server, received));
         });
-        let upstream = Self { address, shared, orders: Some(orders), thread: Some(thread) };
+        let upstream = Self { address, shared, orders: Some(orders), thread: Some(thread), authority };
         upstream.set(behaviour);
         upstream
     }
 
-    /// Where it is, such as `http://127.0.0.1:40123`, without a slash at the end.
+    /// Where it is, such as `http://127.0.0.1:40123`, without a slash at the end. A good certificate is for
+    /// `localhost` as well.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.authority.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// The certificate of its authority in PEM; empty where it does not speak TLS.
+    pub fn authority(&self) -> &str {
+        self.authority.as_deref().unwrap_or_default()
     }
 
     /// The address of the port.
@@ -309,7 +340,7 @@ impl Upstream {
     }
 
     /// How many bytes the system has taken from it to send, over TLS before they are encrypted: what a client
-    /// read is less than this by what is in buffers.
+    /// read is less than this by what is in buffers. Over HTTP/2 it is the bodies alone.
     pub fn bytes_sent(&self) -> u64 {
         self.shared.sent.load(Ordering::SeqCst)
     }
@@ -364,6 +395,7 @@ fn hold(address: SocketAddr) -> TcpSocket {
 async fn run(
     listening: Listening,
     address: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
     shared: Arc<Shared>,
     mut orders: UnboundedReceiver<SyncSender<()>>,
 ) {
@@ -387,7 +419,7 @@ async fn run(
             stream = port.accept() => {
                 let Some(stream) = stream else { continue };
                 let number = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
-                connections.spawn(connection(stream, number, Arc::clone(&shared)));
+                connections.spawn(connection(stream, acceptor.clone(), number, Arc::clone(&shared)));
             }
             Some(_) = connections.join_next() => {}
         }
@@ -403,12 +435,20 @@ impl Drop for Open {
     }
 }
 
-async fn connection(stream: TcpStream, number: usize, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, number: usize, shared: Arc<Shared>) {
     shared.open.fetch_add(1, Ordering::SeqCst);
     let _open = Open(Arc::clone(&shared));
     let _ = stream.set_nodelay(true);
+    match shared.behaviour() {
+        Behaviour::CloseAtOnce => return,
+        Behaviour::Deaf => std::future::pending().await,
+        _ => {}
+    }
     // How the client left is nothing that a server can do anything about.
-    let _ = wire::serve(stream, number, &shared).await;
+    let _ = match acceptor {
+        None => wire::serve(stream, number, &shared).await,
+        Some(acceptor) => tls::serve(stream, &acceptor, number, shared).await,
+    };
 }
 
 #[cfg(test)]

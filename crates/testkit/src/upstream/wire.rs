@@ -2,14 +2,19 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 use super::{Behaviour, Received, Shared, Step, held};
 
 /// A head that is longer is not read on.
 const HEAD_BYTES: usize = 1 << 20;
+
+/// What a flood sends at once.
+const FLOOD_BYTES: usize = 1 << 16;
 
 /// A connection in clear or under TLS.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {
@@ -23,13 +28,14 @@ impl Socket for TcpStream {
     }
 }
 
+impl Socket for TlsStream<TcpStream> {
+    fn abort(&self) {
+        self.get_ref().0.abort();
+    }
+}
+
 /// Reads requests and does with each what the behaviour of the moment says.
 pub(super) async fn serve(mut socket: impl Socket, number: usize, shared: &Shared) -> io::Result<()> {
-    match shared.behaviour() {
-        Behaviour::CloseAtOnce => return Ok(()),
-        Behaviour::Deaf => std::future::pending().await,
-        _ => {}
-    }
     let mut buffer = Vec::new();
     while let Some(received) = read(&mut socket, &mut buffer, number).await? {
         let keeps = keeps(&received);
@@ -46,14 +52,19 @@ pub(super) async fn serve(mut socket: impl Socket, number: usize, shared: &Share
                         Step::Send(bytes) => send(&mut socket, &bytes, shared).await?,
                         Step::Drip(bytes, pause) => {
                             for byte in bytes {
-                                tokio::time::sleep(pause).await;
+                                rest(pause).await;
                                 send(&mut socket, &[byte], shared).await?;
                             }
                         }
-                        Step::Repeat(bytes, pause) => loop {
-                            tokio::time::sleep(pause).await;
-                            send(&mut socket, &bytes, shared).await?;
-                        },
+                        Step::Repeat(bytes, pause) => {
+                            // A flood goes in large pieces, or the server would be what is slow.
+                            let times = if pause.is_zero() { FLOOD_BYTES / bytes.len().max(1) } else { 1 };
+                            let bytes = bytes.repeat(times.max(1));
+                            loop {
+                                rest(pause).await;
+                                send(&mut socket, &bytes, shared).await?;
+                            }
+                        }
                         Step::Pause(pause) => tokio::time::sleep(pause).await,
                         Step::Hang => return hang(&mut socket).await,
                         Step::Close => return socket.shutdown().await,
@@ -73,6 +84,15 @@ pub(super) async fn serve(mut socket: impl Socket, number: usize, shared: &Share
         }
     }
     socket.shutdown().await
+}
+
+/// Sleeps, or lets others have a turn: the shortest sleep there is would make a flood a trickle.
+async fn rest(pause: Duration) {
+    if pause.is_zero() {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// Sends bytes, and counts them as they go.
