@@ -1,9 +1,9 @@
 //! The few values that are wanted of a note's front matter, as their source spells them.
 //!
-//! Two passes. The first decides whether the YAML counts at all: `serde-saphyr` reads it whole under a budget
-//! and refuses duplicate keys. The second walks the events of the same parser for the text of the wanted
-//! values, since a number, a date or a boolean is told as it was written. Neither keeps anything else, and no
-//! error leaves this file: it could quote the note.
+//! One pass over the events of the parser takes the text of the wanted values, since a number, a date or a
+//! boolean is told as it was written, and sees whether the YAML is so plain that it counts for certain
+//! ([`Events`]). Where it is not, a second one decides: `serde-saphyr` reads it whole under a budget and refuses
+//! duplicate keys. Neither keeps anything else, and no error leaves this file: it could quote the note.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,12 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
 
+use self::plain::Events;
 use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES, dates};
+
+#[cfg(test)]
+mod laws;
+mod plain;
 
 /// A value of the front matter, as far as a facet can be made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +39,16 @@ pub(super) struct Scalar<'a> {
 /// The values of `keys` in a front matter, in the order of `keys`. All are `None` where it is not valid YAML,
 /// not a mapping, or too large; null counts as none.
 pub(super) fn values<'a, const N: usize>(front: &'a str, keys: [&str; N]) -> [Option<Value<'a>>; N] {
-    if front.len() > MAX_FRONT_MATTER_BYTES || !counts(front) {
+    if front.is_empty() || front.len() > MAX_FRONT_MATTER_BYTES {
         return [const { None }; N];
     }
-    let mut events = Parser::new_from_str(front).filter_map(|event| event.ok().map(|(event, _)| event));
+    let mut events = Events::new(front);
+    let values = wanted(&mut events, keys);
+    if events.plain() || counts(front) { values } else { [const { None }; N] }
+}
+
+/// The values of `keys` in the first mapping.
+fn wanted<'a, const N: usize>(events: &mut impl Iterator<Item = Event<'a>>, keys: [&str; N]) -> [Option<Value<'a>>; N] {
     if !events.any(|event| matches!(event, Event::MappingStart(..))) {
         return [const { None }; N];
     }
@@ -47,15 +58,15 @@ pub(super) fn values<'a, const N: usize>(front: &'a str, keys: [&str; N]) -> [Op
             Some(Event::Scalar(key, ..)) => Some(key),
             Some(Event::MappingEnd | Event::StreamEnd) | None => return values,
             Some(other) => {
-                skip(&other, &mut events);
+                skip(&other, events);
                 None
             }
         };
         let Some(first) = events.next() else { return values };
         let place = keys.iter().position(|wanted| key.as_deref() == Some(*wanted));
         match place.and_then(|place| values.get_mut(place)) {
-            Some(place) => *place = value(first, &mut events),
-            None => skip(&first, &mut events),
+            Some(place) => *place = value(first, events),
+            None => skip(&first, events),
         }
     }
 }
@@ -181,7 +192,7 @@ fn counts(front: &str) -> bool {
             max_merge_keys: 0,
             max_depth: MAX_DEPTH,
             flow_nesting_limit: MAX_DEPTH,
-            max_nodes: 5_000,
+            max_nodes: MAX_NODES,
             max_events: 20_000,
             max_documents: 1,
             max_total_scalar_bytes: MAX_FRONT_MATTER_BYTES,
@@ -196,7 +207,9 @@ fn counts(front: &str) -> bool {
 
 /// Deeper front matter counts as none; this also bounds the recursion of [`Shape`].
 const MAX_DEPTH: usize = 16;
-const _: () = assert!(MAX_FACET_VALUES < 5_000);
+/// Front matter of more keys, values, lists and mappings counts as none. Each is at most two events.
+const MAX_NODES: usize = 5_000;
+const _: () = assert!(MAX_FACET_VALUES < MAX_NODES);
 
 /// What a document is at its root. Reading it visits everything below, so that a fault anywhere is found,
 /// and keeps nothing.

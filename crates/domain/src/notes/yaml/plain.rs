@@ -1,0 +1,207 @@
+//! Whether YAML is so plain that it counts for certain.
+//!
+//! `serde-saphyr` decides whether front matter counts, which costs another parse: for a note of some kilobytes a
+//! tenth of all. Nearly every front matter is a mapping of words to scalars, lists and such mappings, of which
+//! nothing can be refused. [`Events`] watches for anything else while its events go by. What it takes for plain
+//! must count; what it does not may count or not, and is asked about.
+
+use std::borrow::Cow;
+
+use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, StrInput};
+
+use super::{MAX_DEPTH, MAX_FRONT_MATTER_BYTES, MAX_NODES};
+
+/// The events of a YAML text, up to a fault.
+pub(super) struct Events<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    /// Whether all events were plain so far.
+    plain: bool,
+    /// Whether the one mapping that holds everything has begun.
+    begun: bool,
+    /// Lists and mappings that are open.
+    open: Vec<Open>,
+    /// The keys of the mappings that are open, each mapping's after those of the one around it.
+    keys: Vec<Cow<'a, str>>,
+    nodes: usize,
+    bytes: usize,
+}
+
+enum Open {
+    List,
+    Mapping {
+        /// How many keys belong to the mappings around it.
+        before: usize,
+        /// Whether a key is next, and no value.
+        key: bool,
+    },
+}
+
+/// With more open keys a text is not plain, since each key is compared with all others of its mapping.
+const MAX_KEYS: usize = 64;
+
+impl<'a> Events<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self {
+            parser: Parser::new_from_str(text),
+            plain: true,
+            begun: false,
+            open: Vec::new(),
+            keys: Vec::new(),
+            nodes: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Whether the text is plain: a mapping within the budget in which nothing can be refused. Passes over the
+    /// events that are left.
+    pub(super) fn plain(mut self) -> bool {
+        while self.plain && self.next().is_some() {}
+        self.plain && self.begun
+    }
+
+    fn watch(&mut self, event: &Event<'a>) -> bool {
+        match event {
+            Event::StreamStart | Event::DocumentStart(false, None) | Event::DocumentEnd | Event::StreamEnd => true,
+            // Neither an anchor nor a tag.
+            Event::Scalar(text, style, 0, None) => {
+                // An escape may be shorter than what it stands for, so the length of the text is no bound.
+                self.bytes += text.len();
+                let Some(before) = self.node() else { return !self.open.is_empty() && is_value(text, *style) };
+                let new = !self.keys.iter().skip(before).any(|other| other == text);
+                self.keys.push(text.clone());
+                new && is_word(text)
+            }
+            Event::SequenceStart(_, 0, None) => !self.open.is_empty() && self.start(Open::List),
+            Event::MappingStart(_, 0, None) => {
+                // Nothing comes after the mapping that holds everything, such as another document.
+                let first = !std::mem::replace(&mut self.begun, true);
+                first == self.open.is_empty() && self.start(Open::Mapping { before: self.keys.len(), key: true })
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                if let Some(Open::Mapping { before, .. }) = self.open.pop() {
+                    self.keys.truncate(before);
+                }
+                true
+            }
+            // Aliases; comments, which are off.
+            _ => false,
+        }
+    }
+
+    /// Begins a list or a mapping, which may be no key.
+    fn start(&mut self, container: Open) -> bool {
+        let value = self.node().is_none();
+        self.open.push(container);
+        value
+    }
+
+    /// Counts a node. If it is a key: how many keys belong to the mappings around its own.
+    fn node(&mut self) -> Option<usize> {
+        self.nodes += 1;
+        let Some(Open::Mapping { before, key }) = self.open.last_mut() else { return None };
+        *key = !*key;
+        (!*key).then_some(*before)
+    }
+
+    fn within_budget(&self) -> bool {
+        self.nodes <= MAX_NODES
+            && self.bytes <= MAX_FRONT_MATTER_BYTES
+            && self.open.len() <= MAX_DEPTH
+            && self.keys.len() <= MAX_KEYS
+    }
+}
+
+impl<'a> Iterator for Events<'a> {
+    type Item = Event<'a>;
+
+    fn next(&mut self) -> Option<Event<'a>> {
+        match self.parser.next()? {
+            Ok((event, _)) => {
+                self.plain = self.plain && self.watch(&event) && self.within_budget();
+                Some(event)
+            }
+            Err(_) => {
+                self.plain = false;
+                None
+            }
+        }
+    }
+}
+
+/// Whether a key differs from another one wherever their texts differ. Numbers do not (`1`, `0x1`), and `<<` is
+/// no key at all.
+fn is_word(key: &str) -> bool {
+    key.starts_with(|first: char| first.is_alphabetic() || first == '_')
+}
+
+/// Whether a value is not a number beyond all that a double holds, which is refused.
+fn is_value(text: &str, style: ScalarStyle) -> bool {
+    style != ScalarStyle::Plain
+        || !(text.trim_start_matches(['+', '-']).starts_with('.')
+            || text.parse::<f64>().is_ok_and(|number| !number.is_finite()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: &str) -> bool {
+        Events::new(text).plain()
+    }
+
+    #[test]
+    fn usual_front_matter_is_plain() {
+        for text in [
+            "title: A note\ntags: [one, two]",
+            "title: \"A: note\" # with a comment\r\ndate: 2025-03-01\r\n",
+            "tags:\n  - one\n  - 'two'\naliases:\n- x\nempty:\nnumber: -1.5e3\nflag: yes\n",
+            "author: {name: x, url: y}\nmore:\n  name: z\n  deep: [{name: x}, {name: y}]\nname: u\n",
+            "text: |\n  one\n  two\nfolded: >-\n  one\n  two\n'quoted key': 1\nna\u{ef}ve: x\n",
+            "title: one that\n  goes on\nescaped: \"\\u263a\"\n",
+        ] {
+            assert!(plain(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_could_be_refused_is_not_plain() {
+        let keys: String = (0..=MAX_KEYS).map(|number| format!("k{number}: 1\n")).collect();
+        let nodes = format!("a: [{}]", "x,".repeat(MAX_NODES - 2));
+        let depth = format!("a: {}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
+        let bytes = format!("a: \"{}\"", "\\L".repeat(MAX_FRONT_MATTER_BYTES / 3 + 1));
+        for text in [
+            "",
+            "a",
+            "- a: 1",
+            "a: [1",
+            "a: 1\na: 2",
+            "a: 1\n'a': 2",
+            "c: {a: 1, a: 2}",
+            "c: [{a: 1, a: 2}]",
+            "a: {b: 1}\na: 2",
+            "1: a\n0x1: b",
+            "~: a\nnull: b",
+            "a: .inf",
+            "a: -.nan",
+            "a: [1e999]",
+            "a: &x 1",
+            "a: &x 1\nb: *x",
+            "a: !!str 1",
+            "a: !!binary x",
+            "<<: {a: 1}",
+            "? [a]\n: b",
+            "? {a: b}\n: c",
+            "--- \na: 1",
+            "%YAML 1.2\n---\na: 1",
+            "a: 1\n...\nb: 1",
+            "a: 1\n---\nb: 1",
+            "a: 1\n...\n- b",
+            &keys,
+            &nodes,
+            &depth,
+            &bytes,
+        ] {
+            assert!(!plain(text), "{}", &text[..text.len().min(40)]);
+        }
+    }
+}
