@@ -72,10 +72,9 @@ struct NumericDate(i64);
 
 impl<'de> Deserialize<'de> for NumericDate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// Above this, a number with a fraction is not exact to the second.
-        const EXACT: f64 = (1_u64 << 53) as f64;
         let number = Number::deserialize(deserializer)?;
-        let cut = || number.as_f64().filter(|seconds| (0.0..EXACT).contains(seconds)).map(|seconds| seconds as i64);
+        // What is too large becomes the last second that there is, which is too far away for any claim.
+        let cut = || number.as_f64().filter(|seconds| *seconds >= 0.0).map(|seconds| seconds as i64);
         let seconds = number.as_i64().or_else(cut).filter(|seconds| *seconds >= 0);
         seconds.map(Self).ok_or_else(|| serde::de::Error::custom("not a time"))
     }
@@ -383,6 +382,7 @@ mod tests {
             json!({ "nbf": NOW + 3600 }),
             json!({ "nbf": "0" }),
             json!({ "nbf": -1 }),
+            json!({ "nbf": -0.5 }),
             json!({ "nbf": [0] }),
             json!({ "nbf": u64::MAX }),
             json!({ "jti": "" }),

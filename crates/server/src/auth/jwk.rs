@@ -368,13 +368,23 @@ mod tests {
 
     #[test]
     fn a_modulus_that_a_known_chip_made_is_refused() {
-        // A power of 65,537 modulo every prime is what gives such a modulus away.
-        let mut power = vec![0; 256];
-        (power[0], power[253], power[255]) = (0x80, 1, 1);
-        assert!(!has_known_structure(&power));
-        assert!(has_known_structure(&[1, 0, 1]));
-        assert!(has_known_structure(&[1, 0, 2, 0, 1]), "the square of 65,537");
-        assert!(!has_known_structure(&[1, 0, 3]));
+        // 65,537 to the 128th has 2,049 bits, and is a power of 65,537 modulo every prime.
+        let mut number = vec![1_u8];
+        for _ in 0..128 {
+            // Itself, and itself two bytes higher; the last byte stands first.
+            let mut product = [&[0, 0], number.as_slice()].concat();
+            let mut carry = 0;
+            for (at, byte) in product.iter_mut().enumerate() {
+                let sum = u16::from(*byte) + u16::from(number.get(at).copied().unwrap_or_default()) + carry;
+                (*byte, carry) = (sum as u8, sum >> 8);
+            }
+            number = product;
+        }
+        number.reverse();
+        let is_usable = |modulus: &[u8]| is_usable(json!({ "kty": "RSA", "n": b64(modulus), "e": "AQAB" }));
+        assert!(!is_usable(&number));
+        *number.last_mut().unwrap() ^= 2;
+        assert!(is_usable(&number));
     }
 
     #[test]

@@ -522,6 +522,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_set_is_as_old_as_the_question_and_not_as_the_answer() {
+        let known = Sample::ec("known");
+        let (provider, jwks) = unfetched(&[&known]);
+        provider.says(Answer::After(Duration::from_secs(4), published(&[&known])));
+        let asked = Instant::now();
+        jwks.refresh().await.unwrap();
+        advance(REFETCH_AFTER - asked.elapsed() + Duration::from_millis(1)).await;
+        assert!(jwks.accepts(&known).await);
+        settle().await;
+        assert_eq!(provider.asked(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_old_set_is_fetched_again_once_in_thirty_seconds_and_no_request_waits() {
         let known = Sample::ec("known");
         let (provider, jwks) = fetched(&[&known]).await;
