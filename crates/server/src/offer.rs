@@ -50,20 +50,31 @@ pub struct Told {
     /// The one text block.
     pub text: String,
     /// `structuredContent`.
-    pub structured: Value,
+    pub structured: Structured,
     /// `isError`.
     pub is_error: bool,
 }
 
+/// A structured answer.
+#[derive(Clone, Debug)]
+pub enum Structured {
+    /// As a tree.
+    Tree(Value),
+    /// It is what the text says, which is compact JSON.
+    SameAsText,
+}
+
 impl From<Answer> for Told {
     fn from(answer: Answer) -> Self {
-        Self { text: answer.text, structured: answer.structured, is_error: answer.refusal.is_some() }
+        let Answer { text, structured, refusal } = answer;
+        Self { text, structured: Structured::Tree(structured), is_error: refusal.is_some() }
     }
 }
 
 impl From<HostedAnswer> for Told {
     fn from(answer: HostedAnswer) -> Self {
-        Self { text: answer.text, structured: answer.structured, is_error: answer.outcome.refused.is_some() }
+        let HostedAnswer { text, outcome } = answer;
+        Self { text, structured: Structured::SameAsText, is_error: outcome.refused.is_some() }
     }
 }
 

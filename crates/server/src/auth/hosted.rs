@@ -17,6 +17,7 @@ use super::identity::{Identity, Naming, is_name};
 use super::jwk::Algorithm;
 use super::jwks::Jwks;
 use super::mint::seconds;
+use super::remembered::{Lasts, Remembered};
 use super::{MAX_LIFE, Rejected, Verified, Verifier, json};
 
 /// Members of a header that would change what is verified, or with what. Keys come from the configured provider
@@ -32,6 +33,7 @@ pub struct HostedVerifier {
     issuer: Arc<str>,
     audience: String,
     clock: fn() -> SystemTime,
+    remembered: Remembered,
 }
 
 /// What the header of a token says that can be accepted.
@@ -84,19 +86,26 @@ impl HostedVerifier {
     /// A verifier for the tokens that `issuer` signed with a key of `jwks` and addressed to `audience`, which reads
     /// the time from `clock`.
     pub fn new(jwks: Jwks, issuer: &str, audience: &str, clock: fn() -> SystemTime) -> Self {
-        Self { jwks, issuer: issuer.into(), audience: audience.to_owned(), clock }
+        Self { jwks, issuer: issuer.into(), audience: audience.to_owned(), clock, remembered: Remembered::default() }
     }
 
     async fn verify_soon(&self, token: &str) -> Result<Verified, Rejected> {
         check(token.len() <= MAX_TOKEN_BYTES, "the token is too long")?;
+        let now = seconds((self.clock)());
+        if let Some(verified) = self.jwks.in_use().and_then(|set| self.remembered.recall(token, &set, now)) {
+            return Ok(verified);
+        }
         let parts = Parts::of(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
         let header = Header::read(&parts.header)?;
-        self.jwks.verify(header.kid.as_deref(), header.algorithm, parts.message.as_bytes(), &parts.signature).await?;
-        self.judge(&parts.payload)
+        let message = parts.message.as_bytes();
+        let set = self.jwks.verify(header.kid.as_deref(), header.algorithm, message, &parts.signature).await?;
+        let (verified, lasts) = self.judge(&parts.payload)?;
+        self.remembered.keep(token, set, lasts, &verified, now);
+        Ok(verified)
     }
 
     /// What follows from the claims of a token whose signature is right.
-    fn judge(&self, payload: &[u8]) -> Result<Verified, Rejected> {
+    fn judge(&self, payload: &[u8]) -> Result<(Verified, Lasts), Rejected> {
         // By way of an object, since the type below would also be read from a list of its members.
         let claims = json::parse_unique::<Map<String, Value>>(payload)
             .and_then(|claims| serde_json::from_value::<Claims>(Value::Object(claims)).ok())
@@ -109,11 +118,14 @@ impl HostedVerifier {
         let naming = Naming { act: claims.act.as_ref(), vault: claims.vault.as_ref(), role: claims.role.as_ref() };
         let identity = Identity::read(Some(Arc::clone(&self.issuer)), &claims.sub, naming, claims.aud)?;
         let scopes = Scopes::from_claim(claims.scope.as_deref().unwrap_or_default());
-        Ok(Verified {
+        let begins = [claims.nbf, claims.iat].into_iter().flatten().map(|date| date.0).max();
+        let lasts = Lasts { from: begins.unwrap_or_default(), until: claims.exp.0 };
+        let verified = Verified {
             principal: Principal::assert_verified(&claims.sub, claims.jti.as_deref(), claims.client.as_deref(), scopes),
             identity,
             expires: UNIX_EPOCH + Duration::from_secs(claims.exp.0.unsigned_abs()),
-        })
+        };
+        Ok((verified, lasts))
     }
 }
 

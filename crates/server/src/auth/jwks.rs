@@ -111,7 +111,17 @@ impl Jwks {
         }
     }
 
-    /// Verifies a signature with the key that a token means.
+    /// The set in use, if there is one that may be; never waits. One that has been used for long is fetched again
+    /// meanwhile.
+    pub(super) fn in_use(&self) -> Option<Arc<KeySet>> {
+        let (set, age) = self.good()?;
+        if age > REFETCH_AFTER {
+            self.fly(COOLDOWN);
+        }
+        Some(set)
+    }
+
+    /// Verifies a signature with the key that a token means, and answers the set that has it.
     ///
     /// # Errors
     /// [`Rejected`]: the signature is not right, or there is no such key, or none that may still be used.
@@ -121,9 +131,9 @@ impl Jwks {
         algorithm: Algorithm,
         message: &[u8],
         signature: &[u8],
-    ) -> Result<(), Rejected> {
+    ) -> Result<Arc<KeySet>, Rejected> {
         let set = self.set_for(kid, algorithm).await?;
-        check(set.verifies(kid, algorithm, message, signature), "the signature is not right")
+        check(set.verifies(kid, algorithm, message, signature), "the signature is not right").map(|()| set)
     }
 
     /// A set that has a key for such a token.
@@ -569,7 +579,8 @@ mod tests {
         let asked = provider.asked();
         let unknown = Err(Rejected("the keys of the identity provider are not known"));
         assert_eq!(jwks.judges(&known).await, unknown);
-        assert_eq!(jwks.verify(None, Algorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await, unknown);
+        let verified = jwks.verify(None, Algorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await;
+        assert_eq!(verified.map(drop), unknown);
         assert_eq!(provider.asked(), asked, "the last fetch was a second ago");
         advance(COOLDOWN).await;
         assert_eq!(jwks.judges(&known).await, unknown);

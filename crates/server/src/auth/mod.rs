@@ -9,6 +9,7 @@ mod jwk;
 mod jwks;
 mod local;
 mod mint;
+mod remembered;
 #[cfg(test)]
 mod samples;
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::sessions::{Owner, Sessions, UnderWay};
 use super::streams::{Expiring, Held};
 use super::{HttpOptions, answers, metadata};
 use crate::auth::{Verified, Verifier};
+use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::streamable::Streamable;
 use crate::offer::{Asker, Offer};
@@ -129,6 +130,11 @@ impl Endpoint {
         let session = self.enter(&parts.headers, &caller.owner)?;
         self.ask(&message, &parts.headers, &caller.asker)?;
         let under_way = self.begin(session.as_deref(), &message)?;
+        if let Some(call) = Call::of(&message, &parts.headers)
+            && let Some((status, text)) = direct::answer(call, &self.offer, &caller.asker).await
+        {
+            return Ok(answers::json_text(status, text));
+        }
         let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         let response = match response.status() {
             // What the SDK cannot read as a message although it is JSON of the right shape.

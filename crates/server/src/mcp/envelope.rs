@@ -59,6 +59,14 @@ pub fn error(id: Option<&Value>, code: i32, message: &str, data: Option<Value>) 
     }
 }
 
+/// The answer where something of ours broke.
+pub fn internal(id: &Value) -> Value {
+    let incident = stile_store::new_incident();
+    tracing::error!(target: "stile::mcp", incident, "a call panicked");
+    let message = format!("the server failed (incident {incident}); if it fails again, give the user that number");
+    error(Some(id), INTERNAL_ERROR, &message, Some(json!({ "code": "internal", "incident": incident })))
+}
+
 impl Envelope {
     /// Reads one message.
     ///
@@ -129,6 +137,11 @@ impl Envelope {
     pub fn is_sessionless(&self) -> bool {
         self.method() != Some("initialize")
             && self.param("_meta").and_then(|meta| meta.get(VERSION_KEY)).is_some_and(Value::is_string)
+    }
+
+    /// All members of the message.
+    pub fn members(&self) -> &Map<String, Value> {
+        &self.message
     }
 
     /// The message itself.

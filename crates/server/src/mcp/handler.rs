@@ -25,7 +25,7 @@ use super::client_names::{Spelling, spelling};
 use super::tool_cards::ToolCards;
 use super::{identity, resources};
 use crate::config::ToolNames;
-use crate::offer::{Asker, Offer, Told};
+use crate::offer::{Asker, Offer, Structured, Told};
 
 type Context = RequestContext<RoleServer>;
 
@@ -114,9 +114,14 @@ fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> 
 
 /// How the protocol says an answer.
 fn tool_result(told: Told, meta: Option<MetaObject>) -> CallToolResult {
+    let structured = match told.structured {
+        Structured::Tree(value) => value,
+        // It was made as JSON.
+        Structured::SameAsText => serde_json::from_str(&told.text).unwrap_or_default(),
+    };
     let content = vec![ContentBlock::text(told.text)];
     let mut result = if told.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    result.structured_content = Some(told.structured);
+    result.structured_content = Some(structured);
     result.meta = meta;
     result
 }

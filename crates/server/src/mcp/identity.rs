@@ -67,6 +67,12 @@ pub(crate) fn result_meta() -> MetaObject {
     META.clone()
 }
 
+/// The same as compact JSON.
+pub(crate) fn result_meta_text() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| serde_json::to_string(&result_meta()).unwrap_or_default());
+    &TEXT
+}
+
 fn implementation() -> Implementation {
     Implementation::new(NAME, VERSION).with_title(TITLE)
 }

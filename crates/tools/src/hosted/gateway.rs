@@ -30,9 +30,7 @@ pub struct Gateway {
 /// A finished call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostedAnswer {
-    /// `structuredContent`.
-    pub structured: Value,
-    /// The same as compact JSON.
+    /// The structured answer as compact JSON, which is also the text.
     pub text: String,
     /// What may be known of it by an operator.
     pub outcome: Outcome,
@@ -89,13 +87,10 @@ impl Gateway {
         let told = running.await.unwrap_or_else(|_| Err(internal()));
         let name = tool.name;
         Ok(match told {
-            Ok(Told { structured, text, extent }) => {
-                HostedAnswer { structured, text, outcome: Outcome { tool: name, refused: None, extent } }
-            }
+            Ok(Told { text, extent }) => HostedAnswer { text, outcome: Outcome { tool: name, refused: None, extent } },
             Err(refused) => {
-                let structured = refused.to_json();
                 let outcome = Outcome { tool: name, refused: Some(refused), extent: None };
-                HostedAnswer { text: structured.to_string(), structured, outcome }
+                HostedAnswer { text: refused.to_json().to_string(), outcome }
             }
         })
     }

@@ -24,7 +24,7 @@ pub const TOOLS: &[HostedTool] = &[
 
 /// What a note tells, ready for any transport.
 pub(super) struct Told {
-    pub(super) structured: Value,
+    /// Compact JSON.
     pub(super) text: String,
     pub(super) extent: Option<Extent>,
 }
@@ -74,7 +74,7 @@ fn parse<T: NoteTool>(arguments: &Value) -> Result<NotePath, Refused> {
 fn derive<T: NoteTool>(path: &NotePath, note: Note<'_>) -> Result<Told, Refused> {
     let answer = T::derive(path, note).map_err(|TooLarge| Refused::TooLarge)?;
     let extent = answer.extent();
-    let structured =
-        serde_json::to_value(&answer).map_err(|_| Refused::Internal { incident: stile_store::new_incident() })?;
-    Ok(Told { text: structured.to_string(), structured, extent })
+    let text =
+        serde_json::to_string(&answer).map_err(|_| Refused::Internal { incident: stile_store::new_incident() })?;
+    Ok(Told { text, extent })
 }

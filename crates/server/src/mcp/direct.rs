@@ -1,0 +1,115 @@
+//! Calls of the sessionless lifecycle in their plainest form, answered without the SDK.
+//!
+//! Nearly every call of that lifecycle looks like this, and needs nothing that the SDK knows: it has no session,
+//! wants no progress and names no task. The SDK makes a service, a task and a handful of channels for each, and
+//! copies the answer from tree to tree; that costs several times what the call does. Whatever is not exactly of
+//! this form, in body or headers, goes to the SDK, and a test holds the two to the same bytes.
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT};
+use serde_json::{Map, Value};
+
+use stile_tools::calls::UnknownTool;
+
+use super::envelope::{self, Envelope};
+use super::identity;
+use crate::offer::{Asker, Offer, Structured, Told};
+
+/// The revision of the protocol whose calls are answered here.
+const REVISION: &str = "2026-07-28";
+const METHOD: &str = "tools/call";
+const META: [&str; 3] = [
+    "io.modelcontextprotocol/protocolVersion",
+    "io.modelcontextprotocol/clientInfo",
+    "io.modelcontextprotocol/clientCapabilities",
+];
+
+/// A call that can be answered here.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    id: &'a Value,
+    name: &'a str,
+    arguments: Value,
+}
+
+impl<'a> Call<'a> {
+    /// The call in a message, if it and its headers are of the plainest form.
+    pub(crate) fn of(message: &'a Envelope, headers: &HeaderMap) -> Option<Self> {
+        let (members, id) = (message.members(), message.id()?);
+        if members.len() != 4 || message.method() != Some(METHOD) {
+            return None;
+        }
+        let params = members.get("params")?.as_object()?;
+        let name = params.get("name")?.as_str()?;
+        let arguments = match params.get("arguments") {
+            None => Value::Null,
+            Some(arguments) => Value::Object(arguments.as_object()?.clone()),
+        };
+        let known = 2 + usize::from(params.contains_key("arguments"));
+        let plain = params.len() == known && is_plain(params.get("_meta")?.as_object()?);
+        (plain && agree(headers, name)).then_some(Self { id, name, arguments })
+    }
+}
+
+/// Version, client and capabilities, and nothing that asks for more than an answer.
+fn is_plain(meta: &Map<String, Value>) -> bool {
+    let [version, client, capabilities] = META.map(|name| meta.get(name));
+    let text = |client: &Value, name: &str| client.get(name).is_some_and(Value::is_string);
+    meta.len() == META.len()
+        && version.and_then(Value::as_str) == Some(REVISION)
+        && client.is_some_and(|client| {
+            client.as_object().is_some_and(|members| members.len() == 2)
+                && text(client, "name")
+                && text(client, "version")
+        })
+        && capabilities.and_then(Value::as_object).is_some_and(Map::is_empty)
+}
+
+/// Whether the headers say what the body says, each once and in one spelling.
+fn agree(headers: &HeaderMap, name: &str) -> bool {
+    let is = |header: HeaderName, value: &str| {
+        let mut values = headers.get_all(header).iter();
+        values.next().map(HeaderValue::as_bytes) == Some(value.as_bytes()) && values.next().is_none()
+    };
+    is(HeaderName::from_static("mcp-protocol-version"), REVISION)
+        && is(HeaderName::from_static("mcp-method"), METHOD)
+        && is(HeaderName::from_static("mcp-name"), name)
+        && is(ACCEPT, "application/json, text/event-stream")
+        && !headers.keys().any(|header| header.as_str().starts_with("mcp-param-"))
+}
+
+/// The answer to a call, and its status; `None` where there is no such tool, which the SDK says.
+pub(crate) async fn answer(call: Call<'_>, offer: &Offer, asker: &Asker) -> Option<(StatusCode, String)> {
+    let Call { id, name, arguments } = call;
+    let (offer, asker, name) = (offer.clone(), asker.clone(), name.to_owned());
+    // On a task of its own: a client that hangs up does not stop a change half way to its line in the journal.
+    match tokio::spawn(async move { offer.call(&name, arguments, &asker).await }).await {
+        Ok(Ok(told)) => Some((StatusCode::OK, response(id, &told))),
+        Ok(Err(UnknownTool)) => None,
+        // Never made twice: it may have done what it was for.
+        Err(_) => Some((StatusCode::INTERNAL_SERVER_ERROR, envelope::internal(id).to_string())),
+    }
+}
+
+/// The response as the SDK writes it.
+fn response(id: &Value, told: &Told) -> String {
+    let mut out = String::with_capacity(told.text.len() * 5 / 2 + 512);
+    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
+    out.push_str(&id.to_string());
+    out.push_str(",\"result\":{\"resultType\":\"complete\",\"content\":[{\"type\":\"text\",\"text\":");
+    push_json(&mut out, &told.text);
+    out.push_str("}],\"structuredContent\":");
+    match &told.structured {
+        Structured::SameAsText => out.push_str(&told.text),
+        Structured::Tree(value) => push_json(&mut out, value),
+    }
+    out.push_str(if told.is_error { ",\"isError\":true" } else { ",\"isError\":false" });
+    out.push_str(",\"_meta\":");
+    out.push_str(identity::result_meta_text());
+    out.push_str("}}");
+    out
+}
+
+fn push_json<T: serde::Serialize + ?Sized>(out: &mut String, value: &T) {
+    // A string and a tree of values always have a spelling.
+    out.push_str(&serde_json::to_string(value).unwrap_or_default());
+}
