@@ -11,6 +11,7 @@
 mod architecture;
 mod gateway_faults;
 mod gateway_kit;
+mod gateway_leaks;
 mod gateway_requests;
 mod gateway_tls;
 mod http_access;
