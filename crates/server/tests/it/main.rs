@@ -10,6 +10,7 @@
 
 mod architecture;
 mod gateway_faults;
+mod gateway_keeps_nothing;
 mod gateway_kit;
 mod gateway_leaks;
 mod gateway_requests;
