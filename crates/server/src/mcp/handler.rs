@@ -214,6 +214,9 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         guarded(async {
             let asker = self.asker(&context)?;
+            if self.shared.offer.space().is_none() {
+                return Err(resources::none());
+            }
             let text = self
                 .shared
                 .offer

@@ -53,6 +53,14 @@ pub(crate) fn error(uri: &str, error: ListError) -> ErrorData {
     }
 }
 
+/// The same where there is no resource at all. It does not repeat the URI, in which a caller may have put a path.
+pub(crate) fn none() -> ErrorData {
+    ErrorData::resource_not_found(
+        "There is no such resource; this server has none.",
+        Some(json!({ "code": "not_found" })),
+    )
+}
+
 fn refused(uri: &str, refusal: &Refusal) -> ErrorData {
     let mut data = refusal.to_json();
     if let Value::Object(data) = &mut data {

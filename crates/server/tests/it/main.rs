@@ -9,6 +9,12 @@
 )]
 
 mod architecture;
+mod gateway_faults;
+mod gateway_keeps_nothing;
+mod gateway_kit;
+mod gateway_leaks;
+mod gateway_requests;
+mod gateway_tls;
 mod http_access;
 mod http_hostile;
 mod http_limits;
