@@ -4,8 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio as Pipe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::client::{Http, Lane, Stdio};
 
@@ -20,7 +21,10 @@ pub struct Rig {
     pub state: PathBuf,
 }
 
-/// A running `stile serve`.
+/// Longer than a line that will come may take, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running `stile serve` or `stile gateway`.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -40,22 +44,47 @@ pub struct Piped {
 /// What a process says on standard error, read as it comes, so that the process never waits for us.
 #[derive(Debug)]
 struct Log {
-    text: Arc<Mutex<Vec<u8>>>,
+    said: Arc<Said>,
     reader: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    text: Mutex<Vec<u8>>,
+    /// There is a line more.
+    more: Condvar,
 }
 
 impl Log {
     /// Collects what is left of `errors`, after what was read of it already.
     fn collect(mut errors: BufReader<ChildStderr>, read: Vec<u8>) -> Self {
-        let text = Arc::new(Mutex::new(read));
-        let sink = Arc::clone(&text);
+        let said = Arc::new(Said { text: Mutex::new(read), more: Condvar::new() });
+        let sink = Arc::clone(&said);
         let reader = std::thread::spawn(move || {
             let mut line = Vec::new();
             while errors.read_until(b'\n', &mut line).unwrap_or(0) > 0 {
-                sink.lock().unwrap_or_else(PoisonError::into_inner).append(&mut line);
+                sink.text.lock().unwrap_or_else(PoisonError::into_inner).append(&mut line);
+                sink.more.notify_all();
             }
         });
-        Self { text, reader: Some(reader) }
+        Self { said, reader: Some(reader) }
+    }
+
+    fn so_far(&self) -> Vec<u8> {
+        self.said.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What follows these words in the first line that holds them, as soon as there is one.
+    fn after(&self, words: &str) -> Option<String> {
+        let find = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text);
+            let (_, rest) = text.split_once(words)?;
+            rest.split_once('\n').map(|(rest, _)| rest.trim().to_owned())
+        };
+        let text = self.said.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.said.more.wait_timeout_while(text, PATIENCE, |text| find(text).is_none());
+        let (text, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        find(&text)
     }
 
     /// All of it, once the process has ended.
@@ -63,7 +92,7 @@ impl Log {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }
-        std::mem::take(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.said.text.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -100,26 +129,26 @@ impl Rig {
     ///
     /// # Panics
     /// Where it does not start.
-    #[expect(clippy::expect_used, clippy::panic, reason = "a rig that cannot be set up should say so at once")]
     pub fn serve(&self, more: &[&str]) -> Server {
         let mut command = self.command(&["serve"]);
         command.arg(&self.root).args(["--listen", "127.0.0.1:0", "--state"]).arg(&self.state).args(more);
-        let mut child =
-            command.stdin(Pipe::null()).stdout(Pipe::null()).stderr(Pipe::piped()).spawn().expect("the program starts");
-        let mut errors = BufReader::new(child.stderr.take().expect("standard error is piped"));
-        let (mut log, mut line) = (Vec::new(), Vec::new());
-        let address = loop {
-            line.clear();
-            if errors.read_until(b'\n', &mut line).unwrap_or(0) == 0 {
-                panic!("the server did not start: {}", String::from_utf8_lossy(&log));
-            }
-            log.extend_from_slice(&line);
-            let text = String::from_utf8_lossy(&line);
-            if let Some((_, address)) = text.split_once("listening on http://") {
-                break address.trim().parse().expect("an address follows");
-            }
-        };
-        Server { child, address, log: Log::collect(errors, log) }
+        Server::start(command)
+    }
+
+    /// Starts `stile gateway` on a free port and waits until it accepts connections. It makes no key: either a
+    /// token was minted before, which makes one, or `more` names the keys of an identity provider.
+    ///
+    /// # Panics
+    /// Where it does not start.
+    pub fn gateway(&self, more: &[&str]) -> Server {
+        Server::start(self.gateway_command(more))
+    }
+
+    /// The command that [`gateway`](Self::gateway) runs, for whoever wants to change its surroundings.
+    pub fn gateway_command(&self, more: &[&str]) -> Command {
+        let mut command = self.command(&["gateway", "--listen", "127.0.0.1:0", "--state"]);
+        command.arg(&self.state).args(more);
+        command
     }
 
     /// Mints a token with the command line.
@@ -168,6 +197,56 @@ impl Rig {
 }
 
 impl Server {
+    /// Starts a command that says on standard error where it listens, as the servers of the program do, and waits
+    /// until it has said so.
+    ///
+    /// # Panics
+    /// Where it does not start.
+    #[expect(clippy::expect_used, clippy::panic, reason = "a rig that cannot be set up should say so at once")]
+    pub fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdin(Pipe::null()).stdout(Pipe::null()).stderr(Pipe::piped()).spawn().expect("the program starts");
+        let mut errors = BufReader::new(child.stderr.take().expect("standard error is piped"));
+        let (mut log, mut line) = (Vec::new(), Vec::new());
+        let address = loop {
+            line.clear();
+            if errors.read_until(b'\n', &mut line).unwrap_or(0) == 0 {
+                let _ = child.wait();
+                panic!("the server did not start: {}", String::from_utf8_lossy(&log));
+            }
+            log.extend_from_slice(&line);
+            let text = String::from_utf8_lossy(&line);
+            if let Some((_, address)) = text.split_once("listening on http://") {
+                break address.trim().parse().expect("an address follows");
+            }
+        };
+        Self { child, address, log: Log::collect(errors, log) }
+    }
+
+    /// What it has said on standard error so far; [`stop`](Self::stop) and [`kill`](Self::kill) answer all of it.
+    pub fn log_so_far(&self) -> Vec<u8> {
+        self.log.so_far()
+    }
+
+    /// What follows these words on the line of standard error that holds them, as soon as it has come.
+    ///
+    /// # Panics
+    /// Where no such line comes.
+    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
+    pub fn said_after(&self, words: &str) -> String {
+        self.log.after(words).expect("the server says it")
+    }
+
+    /// Where its metrics are, where it was started with `--metrics-listen 127.0.0.1:0`.
+    ///
+    /// # Panics
+    /// Where it has none.
+    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
+    pub fn metrics_address(&self) -> SocketAddr {
+        let url = self.said_after("metrics on http://");
+        url.trim_end_matches("/metrics").parse().expect("an address follows")
+    }
+
     /// A client with a token.
     pub fn client(&self, token: &str) -> Http {
         Http::new(self.address, token)
