@@ -43,9 +43,11 @@ const QUEUE: usize = 16;
 /// # Errors
 /// What writing to standard output met.
 pub async fn serve(services: Services, principal: Principal, tool_names: ToolNames) -> io::Result<()> {
+    // Before a word is answered: whoever has an answer may be gone the next moment.
+    let parent_gone = parent_gone();
     tokio::select! {
         served = serve_on(io::stdin(), tokio::io::stdout(), services, principal, tool_names) => served,
-        () = parent_gone() => Ok(()),
+        () = parent_gone => Ok(()),
     }
 }
 
@@ -89,14 +91,16 @@ async fn finish(writer: JoinHandle<io::Result<()>>) -> io::Result<()> {
 }
 
 /// Completes once this process has another parent than it had.
-async fn parent_gone() {
+fn parent_gone() -> impl Future<Output = ()> {
     let parent = rustix::process::getppid();
-    let mut look = tokio::time::interval(PARENT_WATCH);
-    loop {
-        look.tick().await;
-        if rustix::process::getppid() != parent {
-            tracing::info!(target: "stile::stdio", "the parent process is gone");
-            return;
+    async move {
+        let mut look = tokio::time::interval(PARENT_WATCH);
+        loop {
+            look.tick().await;
+            if rustix::process::getppid() != parent {
+                tracing::info!(target: "stile::stdio", "the parent process is gone");
+                return;
+            }
         }
     }
 }

@@ -71,3 +71,45 @@ pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializ
 pub(super) fn check(holds: bool, otherwise: &'static str) -> Result<(), Rejected> {
     if holds { Ok(()) } else { Err(Rejected(otherwise)) }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The bytes of a part that is known to be right.
+    pub(in super::super) fn decoded(part: &str) -> Vec<u8> {
+        URL_SAFE_NO_PAD.decode(part).unwrap()
+    }
+
+    #[test]
+    fn a_token_has_three_parts_each_spelled_in_one_way() {
+        let parts = Parts::of("e30.W10.AA").unwrap();
+        assert_eq!((parts.header.as_slice(), parts.payload.as_slice()), (&b"{}"[..], &b"[]"[..]));
+        assert_eq!((parts.message, parts.signature.as_slice()), ("e30.W10", &[0][..]));
+        for token in [
+            "",
+            ".",
+            "..",
+            "...",
+            "e30",
+            "e30.W10",
+            "e30.W10.",
+            "e30.W10.AA.",
+            ".e30.W10.AA",
+            "e30.W10.AA.AA",
+            "e30..W10.AA",
+            "e30.W10.AB",
+            "e30.W10.A",
+            "e30.W10.AA==",
+            "e30=.W10.AA",
+            "e31.W10.AA",
+            "e30.W10. AA",
+            "e30.W10.AA\n",
+            "e30.W10.+A",
+            "e30.W10./A",
+            "e30.W10.é",
+        ] {
+            assert!(Parts::of(token).is_none(), "{token}");
+        }
+    }
+}

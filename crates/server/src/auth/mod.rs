@@ -9,6 +9,10 @@ mod jwk;
 mod jwks;
 mod local;
 mod mint;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod vectors;
 
 use std::time::SystemTime;
 

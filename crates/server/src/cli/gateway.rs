@@ -24,8 +24,6 @@ use crate::outbound::{Bounds, Outbound};
 /// Serves until it is told to stop.
 pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     let config = &resolved.config;
-    start::log_without_targets(config.log);
-    start::raise_file_limit();
     let upstream = config.upstream.as_deref().ok_or_else(|| {
         Failure::Usage("--upstream is missing: the address of the server that has the notes".to_owned())
     })?;
@@ -36,11 +34,13 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     if is_exposed(upstream) {
         writeln!(io::stderr(), "warning: tokens and notes pass to and from --upstream as plain text; use https")?;
     }
-    let runtime = start::runtime()?;
     let local = match provider {
         Some(_) => None,
         None => Some(local(config)?),
     };
+    start::log_without_targets(config.log);
+    start::raise_file_limit();
+    let runtime = start::runtime()?;
     let served = runtime.block_on(async {
         let (verifier, audience): (Arc<dyn Verifier>, String) = match (&provider, local) {
             (Some(provider), _) => (provider.verifier(outbound).await?, provider.audience.clone()),

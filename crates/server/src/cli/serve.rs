@@ -25,10 +25,10 @@ const SHOWN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Serves until it is told to stop.
 pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(), Failure> {
     let config = &resolved.config;
-    start::log(config.log);
-    start::raise_file_limit();
     let provider = hosted::provider(config)?;
     let mut options = options(config)?;
+    start::log(config.log);
+    start::raise_file_limit();
     let (state, mut services) = start::open(resolved)?;
     let journal = Arc::clone(&services.journal);
     let space = services.space.clone();

@@ -369,7 +369,10 @@ fn security_the_routes_are_these() {
     routes.sort();
     let metadata =
         [".route(metadata::MCP_PATH", ".route(metadata::METADATA_PATH", ".route(metadata::METADATA_PATH_OF_ORIGIN"];
-    assert_eq!(routes, [&[".route(\"/health\""][..], &metadata].concat());
+    // A whole note for a gateway, which is a read like `text.read`; and counts, on an address of their own.
+    let others =
+        [".merge(Router::new().route(NOTES_PATH", ".route(\"/health\"", ".route(\"/metrics\"", ".route(NOTES_PATH"];
+    assert_eq!(routes, [&others[..], &metadata].concat());
 }
 
 #[test]
@@ -385,6 +388,6 @@ fn security_no_command_but_note_tells_sections_or_headings() {
             .map(|line| line.split_whitespace().next().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(commands(&[]), ["serve", "stdio", "note", "token", "config"]);
+    assert_eq!(commands(&[]), ["serve", "stdio", "gateway", "note", "token", "config"]);
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));
 }
