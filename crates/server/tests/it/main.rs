@@ -9,6 +9,9 @@
 )]
 
 mod architecture;
+mod gateway_deployment;
+mod gateway_roles;
+mod gateway_sessions;
 mod http_access;
 mod http_hostile;
 mod http_limits;
