@@ -62,7 +62,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
 }
 
 fn store(config: &Config, outbound: Outbound, upstream: &str, secret: Option<String>) -> Result<HttpUpstream, Failure> {
-    let secret = secret.map(|secret| HeaderValue::try_from(secret)).transpose();
+    let secret = secret.map(HeaderValue::try_from).transpose();
     let mut secret =
         secret.map_err(|_| Failure::Usage("the file of --gateway-secret-file holds no secret".to_owned()))?;
     if let Some(secret) = &mut secret {

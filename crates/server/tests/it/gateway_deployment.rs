@@ -298,6 +298,9 @@ fn read(origin: &Server, method: &str, target: &str, headers: &[(&str, &str)]) -
     origin.client("").send(request.as_bytes()).unwrap()
 }
 
+/// What a read is answered with, and what code, that comes with these headers.
+type Case<'a> = (u16, &'a str, Vec<(&'a str, &'a str)>);
+
 #[test]
 fn security_the_route_believes_no_header_that_its_token_does_not_bear_out() {
     let hosted = Hosted::new(BINARY);
@@ -312,7 +315,7 @@ fn security_the_route_believes_no_header_that_its_token_does_not_bear_out() {
     let narrow = bearer(hosted.issuer.mint("ann", AUDIENCE).scope("read:/work/"));
     let bob = bearer(hosted.issuer.mint("bob", AUDIENCE).scope("read:/"));
     let foreign = bearer(hosted.issuer.mint("ann", "https://else").scope("read:/"));
-    let cases: Vec<(u16, &str, Vec<(&str, &str)>)> = vec![
+    let cases: Vec<Case<'_>> = vec![
         (200, "", vec![authorization, vault_id, user, gateway]),
         (200, "", vec![gateway, user, vault_id, ("authorization", &good)]),
         (401, "unauthorized", vec![vault_id, user, gateway]),

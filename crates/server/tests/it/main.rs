@@ -9,9 +9,12 @@
 )]
 
 mod architecture;
+mod doors;
 mod gateway_deployment;
+mod gateway_load;
 mod gateway_roles;
 mod gateway_sessions;
+mod hosted_tokens;
 mod http_access;
 mod http_hostile;
 mod http_limits;
