@@ -5,6 +5,7 @@ pub mod chance;
 pub mod client;
 pub mod documents;
 pub mod history;
+pub mod hosted;
 pub mod issuer;
 pub mod leaks;
 pub mod process;

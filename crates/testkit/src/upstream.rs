@@ -11,12 +11,13 @@ pub mod tls;
 mod wire;
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as Listening};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -382,13 +383,24 @@ impl Port {
     }
 }
 
-/// Holds the port of an address without listening.
+/// Holds the port of an address without listening. A process that another thread is just starting has a copy of the
+/// listening socket until it becomes its program, so the port may be in use for a moment longer.
 #[expect(clippy::expect_used, reason = "a rig that has broken should say so at once")]
 fn hold(address: SocketAddr) -> TcpSocket {
-    let socket = TcpSocket::new_v4().expect("there are sockets");
-    socket.set_reuseaddr(true).expect("the port can be taken back");
-    socket.bind(address).expect("the port is still ours");
-    socket
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let socket = TcpSocket::new_v4().expect("there are sockets");
+        socket.set_reuseaddr(true).expect("the port can be taken back");
+        match socket.bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            bound => {
+                bound.expect("the port is still ours");
+                return socket;
+            }
+        }
+    }
 }
 
 #[expect(clippy::expect_used, reason = "a rig that has broken should say so at once")]

@@ -47,13 +47,16 @@ impl Algorithm {
 }
 
 /// The usable keys of a set; at least one.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct KeySet(Vec<Key>);
 
+#[derive(Debug, PartialEq, Eq)]
 struct Key {
     id: Option<String>,
     public: Public,
 }
 
+#[derive(Debug, PartialEq, Eq)]
 enum Public {
     /// Both numbers without leading zeros.
     Rsa { modulus: Vec<u8>, exponent: Vec<u8> },

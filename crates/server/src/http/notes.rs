@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use ring::hmac;
@@ -87,7 +88,8 @@ impl Notes {
         Self { services, verifier, rate, options, public_url }
     }
 
-    async fn answer(&self, path: &str, headers: &HeaderMap) -> Result<Response<Body>, Box<Response<Body>>> {
+    /// `path` is none where the target does not decode to text.
+    async fn answer(&self, path: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, Box<Response<Body>>> {
         let metadata_url = metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers));
         let verified = bearer::authenticate(headers, self.verifier.as_ref())
             .await
@@ -95,7 +97,7 @@ impl Notes {
         let principal = &verified.principal;
         self.rate.take(principal.subject(), Instant::now()).map_err(answers::too_many)?;
         self.agree(headers, principal).map_err(told)?;
-        let path = NotePath::parse(path).map_err(|_| told(Disagreement::Path))?;
+        let path = path.and_then(|path| NotePath::parse(path).ok()).ok_or_else(|| told(Disagreement::Path))?;
         let json =
             self.services.read_note(path, principal).await.map_err(|refusal| refused(&refusal, &metadata_url))?;
         Ok(answers::json_text(StatusCode::OK, json))
@@ -175,9 +177,14 @@ fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
     }
 }
 
-/// The route.
-pub async fn route(State(notes): State<Arc<Notes>>, Path(path): Path<String>, headers: HeaderMap) -> Response<Body> {
-    notes.answer(&path, &headers).await.unwrap_or_else(|refused| *refused)
+/// The route. Whoever asks is looked at before what is asked for, so a path that does not decode is no answer yet.
+pub async fn route(
+    State(notes): State<Arc<Notes>>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let path = path.ok().map(|Path(path)| path);
+    notes.answer(path.as_deref(), &headers).await.unwrap_or_else(|refused| *refused)
 }
 
 #[cfg(test)]

@@ -164,6 +164,34 @@ mod tests {
     }
 
     #[test]
+    fn whoever_differs_in_one_thing_is_another_caller() {
+        let sessions = Sessions::new(64, Duration::from_secs(3600));
+        let now = Instant::now();
+        let ann = Owner {
+            issuer: Some("https://id.example".into()),
+            vault: VaultClaim::One("garden".into()),
+            role: Role::Editor,
+            ..owner("ann", Some("notebook"))
+        };
+        sessions.open("s", ann.clone(), now);
+        for other in [
+            Owner { subject: "bob".to_owned(), ..ann.clone() },
+            Owner { client: None, ..ann.clone() },
+            Owner { client: Some("other".to_owned()), ..ann.clone() },
+            Owner { issuer: None, ..ann.clone() },
+            Owner { issuer: Some("https://id.example/".into()), ..ann.clone() },
+            Owner { vault: VaultClaim::None, ..ann.clone() },
+            Owner { vault: VaultClaim::Malformed, ..ann.clone() },
+            Owner { vault: VaultClaim::One("work".into()), ..ann.clone() },
+            Owner { role: Role::Viewer, ..ann.clone() },
+            Owner { role: Role::Admin, ..ann.clone() },
+        ] {
+            assert!(!sessions.enter("s", &other, now), "{other:?}");
+        }
+        assert!(sessions.enter("s", &ann, now));
+    }
+
+    #[test]
     fn the_idlest_goes_when_there_are_too_many_and_others_keep_theirs() {
         let sessions = Sessions::new(2, Duration::from_secs(3600));
         let start = Instant::now();

@@ -9,12 +9,18 @@
 )]
 
 mod architecture;
+mod doors;
+mod gateway_deployment;
 mod gateway_faults;
 mod gateway_keeps_nothing;
 mod gateway_kit;
 mod gateway_leaks;
+mod gateway_load;
 mod gateway_requests;
+mod gateway_roles;
+mod gateway_sessions;
 mod gateway_tls;
+mod hosted_tokens;
 mod http_access;
 mod http_hostile;
 mod http_limits;

@@ -1,5 +1,6 @@
 //! Rigs that would lose a write if the server could: races between processes, kills, an editor that knows no
-//! lock. Each one leaves a history that is checked afterwards, and logs that are searched for canaries.
+//! lock. Each one leaves a history that is checked afterwards, and logs that are searched for canaries. And rigs that
+//! would tell one user's note to another if the gateway could.
 //!
 //! A test run does a few per cent of what the figures ask for. `STILE_RIG_SCALE=full` does all of it, best
 //! with an optimised program named by `STILE_BIN`; `STILE_RIG_SEED` repeats the choices of a run, though not
@@ -10,7 +11,11 @@
 mod agent;
 mod crash;
 mod creators;
+#[path = "../it/doors.rs"]
+mod doors;
 mod editor;
+mod isolation;
 mod race;
+mod rotation;
 mod servers;
 mod starts;
