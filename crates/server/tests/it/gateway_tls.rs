@@ -28,7 +28,9 @@ fn authority(ground: &Ground, upstream: &Upstream) -> PathBuf {
 /// A gateway that trusts the authority of its upstream.
 fn trusting(ground: &Ground, upstream: &Upstream) -> Server {
     let file = authority(ground, upstream);
-    ground.impatient(upstream, &["--log", "trace", "--ca-file", file.to_str().unwrap()])
+    // Long enough for a busy machine, and short enough for an upstream that is silent.
+    let limit = ["--upstream-timeout-seconds", "3"];
+    ground.gateway(upstream, &[&limit, &["--log", "trace", "--ca-file", file.to_str().unwrap()][..]].concat())
 }
 
 #[test]
