@@ -142,8 +142,9 @@ fn security_a_session_belongs_to_the_subject_client_vault_and_role_that_opened_i
                 peer.session = Some("00000000-0000-4000-8000-000000000000".to_owned());
                 outline(&mut peer)
             };
+            // A stream that was opened would be waited for, so this comes first.
+            assert_eq!(outline(&mut thief).status, 404, "{number}");
             for reply in [
-                outline(&mut thief),
                 thief.post("ping", json!({})).unwrap(),
                 thief.post("tools/list", json!({})).unwrap(),
                 thief.initialize().unwrap(),
