@@ -39,9 +39,10 @@ fn main() {
         return hand_on(upstream);
     }
     let plan = Plan::from_arguments();
-    let body = std::env::var("BODY").unwrap_or_else(|_| "x".into())
-        + &"# Ferns\n\nWater them.\n\n## Moss\n\nDo not.\n\n"
-            .repeat(std::env::var("N").map_or(50, |n| n.parse().unwrap()));
+    // A note as people write them: eight headings, and some four kilobytes of text.
+    let body: String = (1..=8)
+        .map(|day| format!("## Day {day}\n\n{}\n\n", "Watered the ferns, and let the moss alone. ".repeat(12)))
+        .collect();
     let store = Upstream::start(Behaviour::always(Reply::note(&json!({ "title": "Garden" }), &body)));
     let issuer = Issuer::start();
     let folder = tempfile::tempdir().unwrap();
@@ -82,7 +83,6 @@ fn main() {
         store.take_requests();
         ratios.push((ours.as_secs_f64() / theirs.as_secs_f64(), ours, theirs));
     }
-    println!("connections {}", store.connections());
     let calls = calls * CALLERS;
     ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
     if let Some((ratio, ours, theirs)) = ratios.get(ratios.len() / 2) {

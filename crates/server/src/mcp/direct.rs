@@ -80,9 +80,15 @@ fn agree(headers: &HeaderMap, name: &str) -> bool {
 /// The answer to a call, and its status; `None` where there is no such tool, which the SDK says.
 pub(crate) async fn answer(call: Call<'_>, offer: &Offer, asker: &Asker) -> Option<(StatusCode, String)> {
     let Call { id, name, arguments } = call;
-    let (offer, asker, name) = (offer.clone(), asker.clone(), name.to_owned());
-    // On a task of its own: a client that hangs up does not stop a change half way to its line in the journal.
-    match tokio::spawn(async move { offer.call(&name, arguments, &asker).await }).await {
+    let told = if offer.space().is_none() {
+        // Nothing is changed and nothing written down: a client that hangs up wants no more.
+        Ok(offer.call(name, arguments, asker).await)
+    } else {
+        // On a task of its own: a client that hangs up does not stop a change half way to its line in the journal.
+        let (offer, asker, name) = (offer.clone(), asker.clone(), name.to_owned());
+        tokio::spawn(async move { offer.call(&name, arguments, &asker).await }).await
+    };
+    match told {
         Ok(Ok(told)) => Some((StatusCode::OK, response(id, &told))),
         Ok(Err(UnknownTool)) => None,
         // Never made twice: it may have done what it was for.
