@@ -199,7 +199,7 @@ fn security_a_server_that_has_no_keys_starts_refuses_all_and_does_not_hang() {
                 }
                 // A redirect is not followed, and refused requests do not make another fetch.
                 let asked = doors.issuer().requests();
-                assert!(asked.len() <= 2, "{name}: {asked:?}");
+                assert!(asked.len() <= 2, "{name}: {} requests", asked.len());
                 assert!(asked.iter().all(|request| request.target == "/.well-known/jwks.json"), "{name}");
             });
         }
