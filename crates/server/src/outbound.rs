@@ -34,6 +34,8 @@ const DRAINED_BYTES: usize = 16 * 1024;
 const DRAINING: Duration = Duration::from_millis(100);
 /// The longest head of an answer.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Room made before anything has arrived, whatever length was announced.
+const FIRST_ROOM: usize = 64 * 1024;
 /// How long a fetch of keys may take. Whoever waits for it has a limit of its own.
 const FETCH: Duration = Duration::from_secs(10);
 
@@ -167,7 +169,7 @@ async fn body(response: Response<Incoming>, most: usize) -> Result<Vec<u8>, Fail
         return Err(Failed::TooLarge);
     }
     let mut body = response.into_body();
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(announced.unwrap_or_default().min(FIRST_ROOM));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Failed::Unavailable)?;
         let Ok(piece) = frame.into_data() else { continue };

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, request::Parts};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, request::Parts};
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
 
@@ -74,10 +74,13 @@ impl Endpoint {
     /// Answers a request to `/mcp`.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
-        match self.answer_or_refuse(parts, body).await {
+        let mut response = match self.answer_or_refuse(parts, body).await {
             Ok(response) => response,
             Err(early) => *early,
-        }
+        };
+        // Whoever answered: what agents are told is not to be stored on the way.
+        response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        response
     }
 
     async fn answer_or_refuse(&self, mut parts: Parts, body: Body) -> Result<Response<Body>, Early> {

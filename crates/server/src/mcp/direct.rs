@@ -6,6 +6,8 @@
 //! this form, in body or headers, goes to the SDK, and a test holds the two to the same bytes.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT};
+use rmcp::model::{ClientCapabilities, Implementation};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use stile_tools::calls::UnknownTool;
@@ -50,18 +52,15 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Version, client and capabilities, and nothing that asks for more than an answer.
+/// Version, client and capabilities as the SDK reads them, and nothing that asks for more than an answer.
 fn is_plain(meta: &Map<String, Value>) -> bool {
     let [version, client, capabilities] = META.map(|name| meta.get(name));
-    let text = |client: &Value, name: &str| client.get(name).is_some_and(Value::is_string);
     meta.len() == META.len()
         && version.and_then(Value::as_str) == Some(REVISION)
-        && client.is_some_and(|client| {
-            client.as_object().is_some_and(|members| members.len() == 2)
-                && text(client, "name")
-                && text(client, "version")
+        && client.is_some_and(|client| client.is_object() && Implementation::deserialize(client).is_ok())
+        && capabilities.and_then(Value::as_object).is_some_and(|capabilities| {
+            capabilities.is_empty() || ClientCapabilities::deserialize(capabilities).is_ok()
         })
-        && capabilities.and_then(Value::as_object).is_some_and(Map::is_empty)
 }
 
 /// Whether the headers say what the body says, each once and in one spelling.

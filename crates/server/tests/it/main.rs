@@ -9,6 +9,7 @@
 )]
 
 mod architecture;
+mod direct;
 mod doors;
 mod gateway_deployment;
 mod gateway_faults;

@@ -74,7 +74,10 @@ fn parse<T: NoteTool>(arguments: &Value) -> Result<NotePath, Refused> {
 fn derive<T: NoteTool>(path: &NotePath, note: Note<'_>) -> Result<Told, Refused> {
     let answer = T::derive(path, note).map_err(|TooLarge| Refused::TooLarge)?;
     let extent = answer.extent();
-    let text =
-        serde_json::to_string(&answer).map_err(|_| Refused::Internal { incident: stile_store::new_incident() })?;
+    // A section is told in some three hundred bytes.
+    let sections = extent.map_or(0, |extent| usize::try_from(extent.sections).unwrap_or_default());
+    let mut json = Vec::with_capacity(512 + 320 * sections);
+    let told = serde_json::to_writer(&mut json, &answer).ok().and_then(|()| String::from_utf8(json).ok());
+    let text = told.ok_or_else(|| Refused::Internal { incident: stile_store::new_incident() })?;
     Ok(Told { text, extent })
 }

@@ -1,0 +1,137 @@
+//! What is answered without the SDK is answered as the SDK does.
+//!
+//! The same request is sent twice: once in the form that is answered directly, and once with the media types of
+//! `Accept` the other way round, which means the same and is left to the SDK.
+
+use serde_json::{Value, json};
+use stile_domain::hash::ContentHash;
+
+use crate::support::{Client, READ, Server, WRITE, meta};
+
+const PLAIN: &str = "application/json, text/event-stream";
+const TURNED: &str = "text/event-stream, application/json";
+
+/// A request with this `Accept`, and nothing of the kit's own.
+fn bytes(token: &str, accept: &str, headers: &[(&str, &str)], body: &Value) -> Vec<u8> {
+    let body = body.to_string();
+    let mut head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+         Accept: {accept}\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    format!("{head}\r\n{body}").into_bytes()
+}
+
+/// Status, headers in their order but for the date, and body.
+async fn told(client: &mut Client, request: &[u8]) -> String {
+    client.send(request).await;
+    let reply = client.reply().await;
+    let mut headers: Vec<String> = reply
+        .headers
+        .iter()
+        .filter(|(name, _)| name != "date")
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    headers.sort();
+    format!("{}\n{}\n\n{}", reply.status, headers.join("\n"), reply.body)
+}
+
+/// Incident numbers differ from call to call.
+fn without_numbers(text: &str) -> String {
+    text.chars().filter(|character| !character.is_ascii_digit()).collect()
+}
+
+fn call(id: Value, name: &str, arguments: Value) -> Value {
+    let params = json!({ "name": name, "arguments": arguments, "_meta": meta() });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+}
+
+#[tokio::test]
+async fn a_plain_call_is_answered_in_the_words_of_the_sdk() {
+    let server = Server::start().await;
+    let hash = |text: &str| ContentHash::of(text.as_bytes()).to_string();
+    for (path, text) in [("/a.md", "# A\n\n\u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028}\n"), ("/b.md", "b\n")] {
+        server
+            .sessionless(
+                WRITE,
+                "tools/call",
+                json!({ "name": "file.create", "arguments": { "path": path, "content": text } }),
+            )
+            .await;
+    }
+    let mut client = server.connect().await;
+    for (token, name, arguments) in [
+        (READ, "text.read", json!({ "path": "/a.md" })),
+        (READ, "text_read", json!({ "path": "/a.md", "q": "\u{1f680}" })),
+        (READ, "text.read", json!({ "path": "/none.md" })),
+        (READ, "text.read", json!({ "path": 7 })),
+        (READ, "text.read", json!({})),
+        (READ, "get_section_source", json!({ "path": "a.md" })),
+        (READ, "get_document_tree", json!({ "path": "../a.md" })),
+        (READ, "get_metadata_facets", json!({ "path": "a.md", "x": 1 })),
+        (WRITE, "file.create", json!({ "path": "/a.md", "content": "" })),
+        (WRITE, "text.append", json!({ "path": "/b.md", "base_hash": hash("other"), "content": "c" })),
+        (READ, "text.append", json!({ "path": "/b.md", "base_hash": hash("b\n"), "content": "c" })),
+        (READ, "no.such.tool", json!({})),
+        (READ, "test.panics", json!({})),
+    ] {
+        for id in [json!(1), json!("a \u{e9}\""), json!(-7), json!(9_007_199_254_740_991_u64)] {
+            let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", name)];
+            let body = call(id, name, arguments.clone());
+            let direct = told(&mut client, &bytes(token, PLAIN, &headers, &body)).await;
+            let sdk = told(&mut client, &bytes(token, TURNED, &headers, &body)).await;
+            assert_eq!(without_numbers(&direct), without_numbers(&sdk), "{name} {arguments}");
+        }
+    }
+}
+
+/// What contradicts itself, or asks for more, is the SDK's to answer or refuse.
+#[tokio::test]
+async fn a_call_that_is_not_plain_is_left_to_the_sdk() {
+    let server = Server::start().await;
+    let mut client = server.connect().await;
+    let version = ("MCP-Protocol-Version", "2026-07-28");
+    let (method, name) = (("Mcp-Method", "tools/call"), ("Mcp-Name", "text.read"));
+    let good = call(json!(1), "text.read", json!({ "path": "/none.md" }));
+    let with = |place: &str, value: Value| {
+        let mut body = good.clone();
+        *body.pointer_mut(place).unwrap() = value;
+        body
+    };
+    let added = |place: &str, name: &str, value: Value| {
+        let mut body = good.clone();
+        body.pointer_mut(place).unwrap()[name] = value;
+        body
+    };
+    let client_key = "/params/_meta/io.modelcontextprotocol~1clientInfo";
+    let capabilities = "/params/_meta/io.modelcontextprotocol~1clientCapabilities";
+    for (headers, body) in [
+        (vec![version, method], good.clone()),
+        (vec![version, name], good.clone()),
+        (vec![method, name], good.clone()),
+        (vec![version, method, ("Mcp-Name", "file.create")], good.clone()),
+        (vec![version, ("Mcp-Method", "tools/list"), name], good.clone()),
+        (vec![("MCP-Protocol-Version", "2025-11-25"), method, name], good.clone()),
+        (vec![version, version, method, name], good.clone()),
+        (vec![version, method, name, name], good.clone()),
+        (vec![version, method, name], with("/params/arguments", json!([]))),
+        (vec![version, method, name], with("/params/name", json!(7))),
+        (vec![version, method, name], with(client_key, json!({}))),
+        (vec![version, method, name], with(client_key, json!([]))),
+        (vec![version, method, name], with(client_key, json!({ "name": "x", "version": "1", "title": "t" }))),
+        (vec![version, method, name], with(client_key, json!({ "name": "x", "version": 1 }))),
+        (vec![version, method, name], with(capabilities, json!({ "roots": { "listChanged": true }, "sampling": {} }))),
+        (vec![version, method, name], with(capabilities, json!({ "roots": 7 }))),
+        (vec![version, method, name], with(capabilities, json!([]))),
+        (vec![version, method, name], added("/params/_meta", "progressToken", json!(1))),
+        (vec![version, method, name], added("/params", "task", json!({}))),
+        (vec![version, method, name], added("", "extra", json!(1))),
+    ] {
+        let direct = told(&mut client, &bytes(READ, PLAIN, &headers, &body)).await;
+        let sdk = told(&mut client, &bytes(READ, TURNED, &headers, &body)).await;
+        assert_eq!(direct, sdk, "{headers:?} {body}");
+    }
+}
