@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The official clients against a built server, over HTTP and stdio:
+# The official clients against a built server, over HTTP and stdio, and against the gateway:
 #
 #     run.sh STILE_BINARY [WORK_FOLDER]
 #
@@ -42,6 +42,8 @@ install_modules "$source_folder" "$folder"
 wait "$python_installed" || exit 1
 # An ES module is resolved from where it lies, so it goes beside its node_modules.
 cp "$source_folder/typescript_client.mjs" "$folder/"
+# Beside the sources nothing is made.
+export PYTHONDONTWRITEBYTECODE=1
 export MODULES=$folder/node_modules NODE=$node
 echo "installed: $((SECONDS - started)) s"
 
@@ -60,4 +62,6 @@ run "typescript stdio" "$node" "$folder/typescript_client.mjs" "${stdio[@]}"
 run "inspector http" "$source_folder/inspector.sh" "${http[@]}" --narrow-token "$tmp/narrow"
 run "inspector stdio" "$source_folder/inspector.sh" "${stdio[@]}"
 stop_server
+mkdir "$tmp/gateway"
+run "python gateway" "$python" "$source_folder/gateway_client.py" "$stile" "$tmp/gateway"
 echo "all clients: $((SECONDS - started)) s"

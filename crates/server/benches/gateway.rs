@@ -68,7 +68,7 @@ fn main() {
     let mut call = || {
         at_once(&mut callers, calls, |client| {
             let told = client.tool("get_section_source", json!({ "path": "garden/ferns.md" })).unwrap();
-            assert!(told["schema"].is_string());
+            assert!(told.get("schema").is_some(), "{told}");
         });
     };
     let mut hand_on =

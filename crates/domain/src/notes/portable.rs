@@ -45,6 +45,10 @@ impl PortableNote {
     /// # Errors
     /// [`BadNote`] where it is not JSON, `body` is not a string, or either is there twice.
     pub fn parse(json: &[u8]) -> Result<Self, BadNote> {
+        // A struct can also be read from an array of its fields.
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            return Err(BadNote);
+        }
         let Wire { frontmatter, body } = serde_json::from_slice(json).map_err(|_| BadNote)?;
         let front = match frontmatter {
             Json::Object(members) => Some(members),
@@ -150,7 +154,8 @@ mod tests {
             r#"{"body":"\ud800"}"#,
             r#"{"body":"b"} x"#,
             r#"{"body":"b""#,
-            r#"["f","b"]x"#,
+            r#"[null,"b"]"#,
+            r#" [{},"b"]"#,
         ] {
             assert!(parse(json).is_err(), "{json}");
         }

@@ -91,7 +91,6 @@ mod tests {
             role: Role::Viewer,
             audiences: Vec::new(),
         };
-        #[expect(clippy::disallowed_methods, reason = "a test of the module that may")]
         let principal = Principal::assert_verified("ann", None, None, Scopes::none());
         Verified { principal, identity, expires: SystemTime::UNIX_EPOCH }
     }

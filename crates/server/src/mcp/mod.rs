@@ -5,7 +5,7 @@
 //! [`stile_tools::calls::Services`]. Nothing outside this folder and `stdio.rs` knows the SDK, and nothing
 //! here knows HTTP but [`streamable`], which hands requests to the SDK's own HTTP service.
 //!
-//! [`direct`] answers the plainest calls of the sessionless lifecycle by itself, in the SDK's words.
+//! `direct` answers the plainest calls of the sessionless lifecycle by itself, in the SDK's words.
 //!
 //! What is missing on purpose: sampling, roots, elicitation and tasks, none of which Stile needs; and, until
 //! change notifications are built, `resources/subscribe` and `subscriptions/listen`.

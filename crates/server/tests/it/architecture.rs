@@ -77,3 +77,13 @@ fn every_test_that_the_threats_page_points_to_exists() {
         assert!(sources.iter().any(|(_, text)| text.contains(&format!("fn {name}("))), "{name} is not there");
     }
 }
+
+#[test]
+fn every_test_that_the_hosted_requirement_points_to_exists() {
+    let page = fs::read_to_string(root().join("docs/hosted-requirement.md")).unwrap();
+    let sources: String = sources().into_iter().map(|(_, text)| text).collect();
+    let tests: Vec<&str> = names(&page).into_iter().filter(|name| name.matches('_').count() > 3).collect();
+    assert!(tests.len() > 40, "{}", tests.len());
+    let missing: Vec<&&str> = tests.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "there are no such tests: {missing:?}");
+}
