@@ -4,6 +4,7 @@
 //! `text.read`, piece by piece.
 
 use stile_domain::error::Refusal;
+use stile_domain::journal::Line;
 use stile_domain::notes::MAX_NOTE_BYTES;
 use stile_domain::notes::path::NotePath;
 use stile_domain::notes::portable::portable;
@@ -16,14 +17,15 @@ use crate::tool::Trace;
 pub const NAME: &str = "note";
 
 impl Services {
-    /// The note as JSON.
+    /// The note as JSON. The journal names `user`, in whose name a trusted gateway may read, and `principal`'s token.
     ///
     /// # Errors
     /// As `text.read`; [`Refusal::TooLarge`] where it is larger than any note that has a structure.
-    pub async fn read_note(&self, path: NotePath, principal: &Principal) -> Result<String, Refusal> {
+    pub async fn read_note(&self, path: NotePath, principal: &Principal, user: &str) -> Result<String, Refusal> {
         let trace = Trace { path: Some(path.space_path().clone()), ..Trace::default() };
         let read = self.whole_note(path, principal).await;
-        let _ = self.journal.append(line(NAME, principal, trace, read.as_ref().err()));
+        let line = Line { subject: Some(user.to_owned()), ..line(NAME, principal, trace, read.as_ref().err()) };
+        let _ = self.journal.append(line);
         read
     }
 

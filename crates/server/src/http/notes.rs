@@ -14,13 +14,12 @@ use ring::hmac;
 use serde_json::json;
 use stile_domain::error::Refusal;
 use stile_domain::notes::path::NotePath;
-use stile_domain::permit::Principal;
 use stile_tools::calls::Services;
 
 use super::bearer::{self, Unauthorized};
 use super::rate::RateLimit;
 use super::{answers, metadata};
-use crate::auth::Verifier;
+use crate::auth::{VaultClaim, Verified, Verifier};
 use crate::gateway::upstream::{GATEWAY_AUTH, USER_ID, VAULT_ID};
 
 /// Where notes are, as the router spells it.
@@ -96,15 +95,18 @@ impl Notes {
             .map_err(|why| answers::unauthorized(&metadata_url, why == Unauthorized::Invalid))?;
         let principal = &verified.principal;
         self.rate.take(principal.subject(), Instant::now()).map_err(answers::too_many)?;
-        self.agree(headers, principal).map_err(told)?;
+        let user = self.agree(headers, &verified).map_err(told)?;
         let path = path.and_then(|path| NotePath::parse(path).ok()).ok_or_else(|| told(Disagreement::Path))?;
-        let json =
-            self.services.read_note(path, principal).await.map_err(|refusal| refused(&refusal, &metadata_url))?;
+        let json = self
+            .services
+            .read_note(path, principal, &user)
+            .await
+            .map_err(|refusal| refused(&refusal, &metadata_url))?;
         Ok(answers::json_text(StatusCode::OK, json))
     }
 
-    /// Whether the gateway believes what is so here.
-    fn agree(&self, headers: &HeaderMap, principal: &Principal) -> Result<(), Disagreement> {
+    /// Whether the gateway believes what is so here; if so, in whose name it reads.
+    fn agree(&self, headers: &HeaderMap, verified: &Verified) -> Result<String, Disagreement> {
         let Self { options, .. } = self;
         if let Some(secret) = &options.secret
             && !only(headers, &GATEWAY_AUTH).is_some_and(|given| secret.is(given.as_bytes()))
@@ -114,13 +116,19 @@ impl Notes {
         if only(headers, &VAULT_ID).map(HeaderValue::as_bytes) != Some(options.vault.as_bytes()) {
             return Err(Disagreement::Vault);
         }
-        let user = only(headers, &USER_ID).map(HeaderValue::as_bytes).unwrap_or_default();
-        let is_own = user == principal.subject().as_bytes();
-        let is_trusted = options.trusted_gateway.as_deref() == Some(principal.subject());
-        if user.is_empty() || !(is_own || is_trusted) {
-            return Err(Disagreement::User);
+        // Whoever comes here around the gateway can write any name into a header, and none into a token.
+        match &verified.identity.vault {
+            VaultClaim::None => {}
+            VaultClaim::One(vault) if **vault == *options.vault => {}
+            VaultClaim::One(_) | VaultClaim::Malformed => return Err(Disagreement::Vault),
         }
-        Ok(())
+        let subject = verified.principal.subject();
+        let user = only(headers, &USER_ID).and_then(|user| std::str::from_utf8(user.as_bytes()).ok());
+        let is_trusted = options.trusted_gateway.as_deref() == Some(subject);
+        match user {
+            Some(user) if !user.is_empty() && (user == subject || is_trusted) => Ok(user.to_owned()),
+            _ => Err(Disagreement::User),
+        }
     }
 }
 

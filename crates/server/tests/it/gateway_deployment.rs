@@ -271,7 +271,7 @@ fn integration_with_a_credential_of_its_own_the_gateway_reads_in_the_users_names
         let mut peer = Peer::open(&vault.gateway, &elsewhere, lifecycle);
         assert_eq!(peer.told("get_note_outline", "inbox/one.md"), refusal("Upstream 404"));
     }
-    assert!(vault.journal().iter().all(|line| line["subject"] == "the-gateway"));
+    assert!(vault.journal().iter().all(|line| line["subject"] == "ann"));
 
     // Another gateway's subject, and an origin that trusts nobody.
     for trust in [&[][..], &["--trust-gateway", "another"], &["--trust-gateway", "ann"]] {
@@ -315,9 +315,16 @@ fn security_the_route_believes_no_header_that_its_token_does_not_bear_out() {
     let narrow = bearer(hosted.issuer.mint("ann", AUDIENCE).scope("read:/work/"));
     let bob = bearer(hosted.issuer.mint("bob", AUDIENCE).scope("read:/"));
     let foreign = bearer(hosted.issuer.mint("ann", "https://else").scope("read:/"));
+    // Users of one vault who come around the gateway and say that they are of another.
+    let kitchen = bearer(mint(&hosted, "kitchen"));
+    let both = bearer(hosted.issuer.mint("ann", AUDIENCE).claim("vault", json!(["garden", "kitchen"])).scope("read:/"));
+    let of_none = bearer(hosted.issuer.mint("ann", AUDIENCE).scope("read:/"));
     let cases: Vec<Case<'_>> = vec![
         (200, "", vec![authorization, vault_id, user, gateway]),
         (200, "", vec![gateway, user, vault_id, ("authorization", &good)]),
+        (200, "", vec![("Authorization", &of_none), vault_id, user, gateway]),
+        (404, "not_found", vec![("Authorization", &kitchen), vault_id, user, gateway]),
+        (404, "not_found", vec![("Authorization", &both), vault_id, user, gateway]),
         (401, "unauthorized", vec![vault_id, user, gateway]),
         (401, "unauthorized", vec![("Authorization", "Bearer none"), vault_id, user, gateway]),
         (401, "unauthorized", vec![("Authorization", &expired), vault_id, user, gateway]),
