@@ -54,7 +54,7 @@ fn main() {
     let token = issuer.mint("ann", AUDIENCE).role("viewer").token(Alg::Es256);
 
     let mut proxy = Command::new(std::env::current_exe().unwrap());
-    let mut proxy = proxy.args(["--hand-on-to", &url]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut proxy = proxy.args(["--hand-on-to", &url]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(proxy.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let through: SocketAddr = line.trim().parse().unwrap();
@@ -172,6 +172,11 @@ fn resident(pid: u32) -> u64 {
 
 /// Hands every request on to `upstream`, as a process of its own.
 fn hand_on(upstream: String) {
+    // However the benchmark ends, this process goes with it.
+    std::thread::spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(0);
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async move {
         let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
