@@ -2,17 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stile_domain::error::Refusal;
-use stile_domain::hash::ContentHash;
 use stile_domain::notes::answers::{Extent, MetadataFacets};
 use stile_domain::notes::path::NotePath;
 use stile_domain::notes::{Note, TooLarge, metadata_facets};
-use stile_domain::path::SpacePath;
-use stile_domain::permit::{Gate, Permit, Read};
-use stile_store::space::Space;
 
-use crate::notes::{self, NoteTool};
-use crate::tool::{Envelope, Output, Tool};
+use crate::notes::NoteTool;
+use crate::tool::Output;
 
 /// Tell the project, tags, dates, entities, episode and causal chain that the front matter of one note names, and
 /// the folder it lies in, without its body or the rest of its front matter. The values are source material that
@@ -30,32 +25,13 @@ impl Output for MetadataFacets {
     }
 }
 
-impl Tool for GetMetadataFacets {
+impl NoteTool for GetMetadataFacets {
     const NAME: &'static str = "get_metadata_facets";
     const TITLE: &'static str = "Facets of a note";
-    const DESTRUCTIVE: bool = false;
-    const IDEMPOTENT: bool = true;
-    const ENVELOPE: Envelope = notes::ENVELOPE;
-    const NAMES_FILE: bool = false;
-    type Permits = Permit<Read>;
-    type Output = MetadataFacets;
+    type Answer = MetadataFacets;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
-        gate.permit(self.path.space_path())
-    }
-
-    async fn run(self, permit: Permit<Read>, space: &Space) -> Result<MetadataFacets, Refusal> {
-        notes::read(self, permit, space).await
-    }
-
-    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
-        (self.path.space_path(), None)
-    }
-}
-
-impl NoteTool for GetMetadataFacets {
-    fn into_path(self) -> NotePath {
-        self.path
+    fn path(&self) -> &NotePath {
+        &self.path
     }
 
     fn derive(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets, TooLarge> {

@@ -2,17 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stile_domain::error::Refusal;
-use stile_domain::hash::ContentHash;
 use stile_domain::notes::answers::{Extent, SectionSource};
 use stile_domain::notes::path::NotePath;
 use stile_domain::notes::{Note, TooLarge, section_source};
-use stile_domain::path::SpacePath;
-use stile_domain::permit::{Gate, Permit, Read};
-use stile_store::space::Space;
 
-use crate::notes::{self, NoteTool};
-use crate::tool::{Envelope, Output, Tool};
+use crate::notes::NoteTool;
+use crate::tool::Output;
 
 /// List the sections of one Markdown note without what they say: each one's heading, the headings above it, its
 /// subsections, and whether it has a body to read. At most 500 sections: `truncated` says whether something was
@@ -30,33 +25,14 @@ impl Output for SectionSource {
     }
 }
 
-impl Tool for GetSectionSource {
+impl NoteTool for GetSectionSource {
     const NAME: &'static str = "get_section_source";
     const TITLE: &'static str = "Sections of a note";
-    const DESTRUCTIVE: bool = false;
-    const IDEMPOTENT: bool = true;
     const NEXT: &'static str = "To read a section, call `text.read` with `heading_text` as `q`.";
-    const ENVELOPE: Envelope = notes::ENVELOPE;
-    const NAMES_FILE: bool = false;
-    type Permits = Permit<Read>;
-    type Output = SectionSource;
+    type Answer = SectionSource;
 
-    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
-        gate.permit(self.path.space_path())
-    }
-
-    async fn run(self, permit: Permit<Read>, space: &Space) -> Result<SectionSource, Refusal> {
-        notes::read(self, permit, space).await
-    }
-
-    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
-        (self.path.space_path(), None)
-    }
-}
-
-impl NoteTool for GetSectionSource {
-    fn into_path(self) -> NotePath {
-        self.path
+    fn path(&self) -> &NotePath {
+        &self.path
     }
 
     fn derive(path: &NotePath, note: Note<'_>) -> Result<SectionSource, TooLarge> {

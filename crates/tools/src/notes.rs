@@ -1,40 +1,73 @@
-//! What the four note tools share: how they read, and how their refusals are told.
+//! What the four note tools share: how they ask and read, and how their refusals are told.
 //!
 //! Their contract comes from elsewhere, and so does their envelope: a flat object of two strings. Only a scope
 //! that does not suffice is told as everywhere, since that is decided before a tool is asked.
 
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
 use stile_domain::notes::path::NotePath;
 use stile_domain::notes::{MAX_NOTE_BYTES, Note, TooLarge};
-use stile_domain::path::BadPath;
-use stile_domain::permit::{Permit, Read};
+use stile_domain::path::{BadPath, SpacePath};
+use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::Space;
 
-use crate::tool::{Answer, Envelope, Tool, common_errors};
-
-/// The envelope of the note tools.
-pub(crate) const ENVELOPE: Envelope = Envelope { explain, refused, schemas };
+use crate::tool::{Answer, Envelope, Output, Tool, common_errors};
 
 /// A tool that tells what is in one note, wherever the note comes from.
-pub(crate) trait NoteTool: Tool {
+///
+/// The doc comment of the type is the description that agents read.
+pub trait NoteTool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
+    /// The name.
+    const NAME: &'static str;
+    /// A short title for people.
+    const TITLE: &'static str;
+    /// Which call goes on from here, where the note can be read too.
+    const NEXT: &'static str = "";
+    /// What it answers.
+    type Answer: Output + 'static;
+
     /// Which note.
-    fn into_path(self) -> NotePath;
+    fn path(&self) -> &NotePath;
 
     /// What is told of it.
-    fn derive(path: &NotePath, note: Note<'_>) -> Result<Self::Output, TooLarge>;
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<Self::Answer, TooLarge>;
 }
 
-/// Reads one note of the space once, and answers what the tool tells of it.
-pub(crate) async fn read<T: NoteTool>(tool: T, permit: Permit<Read>, space: &Space) -> Result<T::Output, Refusal> {
-    let path = tool.into_path();
-    let file = path.space_path().clone();
-    let derived = space.derive(permit, MAX_NOTE_BYTES, move |text| T::derive(&path, Note::of_file(text))).await?;
-    derived.map_err(|TooLarge| Refusal::TooLarge {
-        path: file,
-        limit_bytes: MAX_NOTE_BYTES,
-        advice: "Call `text.read`, which reads a part of it.",
-    })
+/// Over a space, such a tool is a tool like any other: it reads one note, once.
+impl<T: NoteTool> Tool for T {
+    const NAME: &'static str = <T as NoteTool>::NAME;
+    const TITLE: &'static str = <T as NoteTool>::TITLE;
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    const NEXT: &'static str = <T as NoteTool>::NEXT;
+    const ENVELOPE: Envelope = Envelope { explain, refused, schemas };
+    const NAMES_FILE: bool = false;
+    type Permits = Permit<Read>;
+    type Output = T::Answer;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Read>, Refusal> {
+        gate.permit(self.path().space_path())
+    }
+
+    async fn run(self, permit: Permit<Read>, space: &Space) -> Result<T::Answer, Refusal> {
+        let file = self.path().space_path().clone();
+        let derive = move |text: &str| T::derive(self.path(), Note::of_file(text));
+        space.derive(permit, MAX_NOTE_BYTES, derive).await?.map_err(|TooLarge| Refusal::TooLarge {
+            path: file,
+            limit_bytes: MAX_NOTE_BYTES,
+            advice: "Call `text.read`, which reads a part of it.",
+        })
+    }
+
+    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
+        (self.path().space_path(), None)
+    }
 }
 
 fn explain(_: &Map<String, Value>, arguments: &Value) -> Refusal {

@@ -17,8 +17,7 @@ use super::tool::{HostedTool, TOOLS, Told};
 use super::upstream::{NoteStore, Reading};
 use crate::calls::UnknownTool;
 
-/// Longer bodies are walked on a thread of their own, so that nobody else waits for them. A body of this size
-/// takes well under a millisecond.
+/// Longer bodies are walked on a thread of their own, so that nobody else waits for them.
 const LONG_BODY_BYTES: usize = 32 * 1024;
 
 /// The note tools over a server that has the notes.

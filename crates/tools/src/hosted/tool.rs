@@ -41,7 +41,7 @@ pub struct HostedTool {
 
 impl HostedTool {
     const fn of<T: NoteTool>() -> Self {
-        Self { name: T::NAME, card: card_of::<T>, parse: parse::<T>, derive: derive::<T> }
+        Self { name: <T as NoteTool>::NAME, card: card_of::<T>, parse: parse::<T>, derive: derive::<T> }
     }
 
     /// How it is listed.
@@ -66,7 +66,7 @@ fn card_of<T: NoteTool>() -> Card {
 
 fn parse<T: NoteTool>(arguments: &Value) -> Result<NotePath, Refused> {
     match arguments::parse::<T>(arguments) {
-        Ok(input) => Ok(input.into_path()),
+        Ok(input) => Ok(input.path().clone()),
         Err(refusal) => Err(Refused::of_arguments(&refusal)),
     }
 }
