@@ -6,9 +6,15 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use stile_domain::limits::Limits;
+
+mod values;
+
+pub use values::{LogLevel, ShownCredential, ToolNames, is_exposed};
+use values::{
+    Show as _, address, bytes, count, header, list, loopback, optional_path, origin, path, text, trusted_url, url, word,
+};
 
 /// Declares the settings, in the order in which help and `stile config` show them.
 macro_rules! settings {
@@ -464,261 +470,6 @@ fn config_default(surroundings: &Surroundings<'_>) -> Option<String> {
     surroundings.state.join("stile.toml").to_str().map(str::to_owned)
 }
 
-fn path(text: &str, surroundings: &Surroundings<'_>) -> Result<PathBuf, String> {
-    if text.is_empty() {
-        return Err("is empty".to_owned());
-    }
-    let home = || surroundings.home().ok_or("begins with `~`, but the home folder is not known");
-    let path = match text.strip_prefix('~') {
-        Some("") => PathBuf::from(home()?),
-        Some(rest) if rest.starts_with('/') => Path::new(&home()?).join(rest.trim_start_matches('/')),
-        _ => PathBuf::from(text),
-    };
-    std::path::absolute(path).map_err(|error| format!("cannot be made absolute: {error}"))
-}
-
-fn address(text: &str, _: &Surroundings<'_>) -> Result<SocketAddr, String> {
-    let text = match text.strip_prefix("localhost:") {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None => text.to_owned(),
-    };
-    text.parse().map_err(|_| "is not an address and port such as 127.0.0.1:9999".to_owned())
-}
-
-fn origin(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let wrong = || "is not an origin such as https://notes.example.org".to_owned();
-    let uri: http::Uri = text.parse().map_err(|_| wrong())?;
-    let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https")).ok_or_else(wrong)?;
-    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
-    if uri.path_and_query().is_some_and(|rest| rest.as_str() != "/") {
-        return Err(wrong());
-    }
-    Ok(Some(format!("{scheme}://{authority}")))
-}
-
-/// An address that requests go to: an origin that a path may follow.
-fn url(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let wrong = || "is not an address such as https://notes.example.org".to_owned();
-    let uri: http::Uri = text.parse().map_err(|_| wrong())?;
-    let is_http = uri.scheme_str().is_some_and(|scheme| matches!(scheme, "http" | "https"));
-    let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
-    if !is_http || !is_plain || uri.query().is_some() || text.contains('#') {
-        return Err(wrong());
-    }
-    Ok(Some(text.to_owned()))
-}
-
-/// An address whose answers decide who gets in: nobody on the way may change them.
-fn trusted_url(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<String>, String> {
-    let url = url(text, surroundings)?;
-    if url.as_deref().is_some_and(is_exposed) {
-        return Err("must begin with https, unless it is on this machine".to_owned());
-    }
-    Ok(url)
-}
-
-/// Whether what is said to an address passes over a network as plain text.
-pub fn is_exposed(url: &str) -> bool {
-    let Ok(uri) = url.parse::<http::Uri>() else { return true };
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    uri.scheme_str() != Some("https") && !is_here
-}
-
-fn loopback(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<SocketAddr>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let address = address(text, surroundings)?;
-    if address.ip().is_loopback() {
-        Ok(Some(address))
-    } else {
-        Err("is not an address of this machine alone".to_owned())
-    }
-}
-
-fn optional_path(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, String> {
-    if text.is_empty() { Ok(None) } else { path(text, surroundings).map(Some) }
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
-fn text(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
-    Ok((!text.is_empty()).then(|| text.to_owned()))
-}
-
-/// A name that an HTTP header can hold and hands on unchanged.
-fn header(text: &str, _: &Surroundings<'_>) -> Result<String, String> {
-    let fits = !text.is_empty()
-        && text.len() <= 256
-        && text.trim() == text
-        && text.bytes().all(|b| (b' '..=b'~').contains(&b));
-    if fits { Ok(text.to_owned()) } else { Err("is not a name of 1 to 256 printable ASCII characters".to_owned()) }
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
-fn list(text: &str, _: &Surroundings<'_>) -> Result<Vec<String>, String> {
-    Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
-}
-
-/// At least 1 KiB, so that no budget is too small for one character.
-fn bytes<T: TryFrom<u64>>(text: &str, _: &Surroundings<'_>) -> Result<T, String> {
-    let wrong = || "is not a size such as 65536, 64KiB, 4MiB or 1GiB".to_owned();
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit: u64 = match text.get(digits.len()..).map(str::trim) {
-        Some("") => 1,
-        Some("KiB") => 1 << 10,
-        Some("MiB") => 1 << 20,
-        Some("GiB") => 1 << 30,
-        _ => return Err(wrong()),
-    };
-    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
-    if size < 1024 {
-        return Err("is less than 1KiB".to_owned());
-    }
-    T::try_from(size).map_err(|_| wrong())
-}
-
-fn count<T: FromStr + PartialEq + Default>(text: &str, _: &Surroundings<'_>) -> Result<T, String> {
-    match text.parse::<T>() {
-        Ok(number) if number != T::default() => Ok(number),
-        _ => Err("is not a whole number above zero, or is too large".to_owned()),
-    }
-}
-
-fn word<T: FromStr<Err = String>>(text: &str, _: &Surroundings<'_>) -> Result<T, String> {
-    text.parse()
-}
-
-/// Declares a setting that is one of a few words.
-macro_rules! words {
-    ($(#[$doc:meta])+ $type:ident { $( $(#[$variant_doc:meta])+ $variant:ident = $word:literal, )+ } $wrong:literal) => {
-        $(#[$doc])+
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $type { $( $(#[$variant_doc])+ $variant, )+ }
-
-        impl FromStr for $type {
-            type Err = String;
-            fn from_str(text: &str) -> Result<Self, String> {
-                match text {
-                    $( $word => Ok(Self::$variant), )+
-                    _ => Err($wrong.to_owned()),
-                }
-            }
-        }
-
-        impl Show for $type {
-            fn show(&self) -> Option<String> {
-                quoted(match self { $( Self::$variant => $word, )+ })
-            }
-        }
-    };
-}
-
-words! {
-    /// How tool names are spelled in lists.
-    ToolNames {
-        /// With dots, unless the client is known to refuse them.
-        Auto = "auto",
-        /// `file.create`.
-        Dotted = "dotted",
-        /// `file_create`.
-        Underscored = "underscored",
-    } "is not auto, dotted or underscored"
-}
-
-words! {
-    /// Whose token the gateway shows to the server that has the notes.
-    ShownCredential {
-        /// The caller's.
-        Forward = "forward",
-        /// The gateway's own.
-        Own = "own",
-    } "is not forward or own"
-}
-
-words! {
-    /// How much is logged.
-    LogLevel {
-        /// Only what the operator must act on.
-        Error = "error",
-        /// And what looks wrong.
-        Warn = "warn",
-        /// And what happens seldom.
-        Info = "info",
-        /// And every call.
-        Debug = "debug",
-        /// And its steps.
-        Trace = "trace",
-    } "is not error, warn, info, debug or trace"
-}
-
-/// A value as TOML.
-trait Show {
-    fn show(&self) -> Option<String>;
-}
-
-/// A JSON string is a TOML string.
-fn quoted(text: &str) -> Option<String> {
-    Some(serde_json::Value::from(text).to_string())
-}
-
-impl Show for PathBuf {
-    fn show(&self) -> Option<String> {
-        quoted(&self.to_string_lossy())
-    }
-}
-
-impl Show for SocketAddr {
-    fn show(&self) -> Option<String> {
-        quoted(&self.to_string())
-    }
-}
-
-impl Show for Option<String> {
-    fn show(&self) -> Option<String> {
-        self.as_deref().and_then(quoted)
-    }
-}
-
-impl Show for String {
-    fn show(&self) -> Option<String> {
-        quoted(self)
-    }
-}
-
-impl Show for Option<PathBuf> {
-    fn show(&self) -> Option<String> {
-        self.as_ref().and_then(Show::show)
-    }
-}
-
-impl Show for Option<SocketAddr> {
-    fn show(&self) -> Option<String> {
-        self.as_ref().and_then(Show::show)
-    }
-}
-
-impl Show for Vec<String> {
-    fn show(&self) -> Option<String> {
-        Some(serde_json::Value::from(self.clone()).to_string())
-    }
-}
-
-macro_rules! show_numbers {
-    ($($type:ty)+) => { $( impl Show for $type {
-        fn show(&self) -> Option<String> {
-            Some(self.to_string())
-        }
-    } )+ };
-}
-show_numbers!(u32 u64 usize);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -748,6 +499,25 @@ mod tests {
         assert_eq!(config.limits(), Limits::default());
         assert_eq!((config.rate_per_second, config.rate_burst), (2000, 5000));
         assert_eq!(config.public_url, None);
+    }
+
+    #[test]
+    fn the_examples_of_a_deployment_are_settings_that_fit_each_other() {
+        let [origin, gateway] = [
+            include_str!("../../../examples/gateway/origin.toml"),
+            include_str!("../../../examples/gateway/gateway.toml"),
+        ]
+        .map(|text| {
+            let state = tempfile::tempdir().unwrap();
+            std::fs::write(state.path().join("stile.toml"), text).unwrap();
+            with_flags(&[("state", state.path().to_str().unwrap())]).unwrap().config
+        });
+        assert_eq!((&origin.vault, &origin.jwks, &origin.issuer), (&gateway.vault, &gateway.jwks, &gateway.issuer));
+        assert!(origin.jwks.is_some() && origin.issuer.is_some());
+        assert!(origin.gateway_secret_file.is_some() && origin.gateway_secret_file == gateway.gateway_secret_file);
+        assert_eq!(gateway.upstream, Some(format!("http://{}", origin.listen)));
+        assert_eq!(gateway.upstream_audience, origin.audience);
+        assert_ne!(gateway.audience, origin.audience);
     }
 
     #[cfg(not(any(target_os = "macos", windows)))]
