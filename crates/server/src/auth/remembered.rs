@@ -1,7 +1,7 @@
 //! Tokens that were verified a moment ago.
 //!
-//! A client sends the same token with every request, and verifying its signature costs more than the rest of a
-//! small call. So what came of it is kept, under the token's digest, and holds only as long as the very set of
+//! A client sends the same token with every request, and verifying its signature is a good part of what a small
+//! call costs. So what came of it is kept, under the token's digest, and holds only as long as the very set of
 //! keys that verified it is in use: whatever is fetched anew is asked anew. When it begins and ends is looked at
 //! each time.
 

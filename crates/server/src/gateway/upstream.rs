@@ -1,7 +1,5 @@
 //! One note over HTTP: `GET {upstream}/api/v1/notes/{path}`, once.
 
-use std::time::Duration;
-
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
@@ -47,12 +45,11 @@ impl HttpUpstream {
             .parse()
             .map_err(|_| Failure::Unavailable)?;
         let due = Instant::now() + self.bounds.total;
-        let read = async {
-            let _turn = self.reads.acquire().await.map_err(|_| Failed::Unavailable)?;
-            let left = due.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            self.outbound.get(uri, headers, Bounds { total: left, ..self.bounds }).await
-        };
-        let json = timeout_at(due, read).await.unwrap_or(Err(Failed::Timeout)).map_err(failure)?;
+        let turn = timeout_at(due, self.reads.acquire()).await.map_err(|_| Failure::Timeout)?;
+        // Waiting for a turn is part of the time that a caller waits.
+        let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
+        let json = self.outbound.get(uri, headers, bounds).await.map_err(failure)?;
+        drop(turn);
         PortableNote::parse(&json).map_err(|_| Failure::InvalidResponse)
     }
 

@@ -3,8 +3,8 @@
 //! Not from the query string, where a token ends up in logs, and not from the session id, which is only a
 //! name.
 
+use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
 
 use crate::auth::{Verified, Verifier};
 
@@ -17,16 +17,20 @@ pub enum Unauthorized {
     Invalid,
 }
 
-/// Verifies the token of a request.
+/// Verifies the token of a request, and hands it on to whoever shows it to another server.
 ///
 /// # Errors
 /// [`Unauthorized`]. Why a token was not valid goes to the log only.
-pub async fn authenticate(headers: &HeaderMap, verifier: &dyn Verifier) -> Result<Verified, Unauthorized> {
+pub async fn authenticate<'a>(
+    headers: &'a HeaderMap,
+    verifier: &dyn Verifier,
+) -> Result<(Verified, &'a str), Unauthorized> {
     let token = token(headers)?;
-    verifier.verify(token).await.map_err(|rejected| {
+    let verified = verifier.verify(token).await.map_err(|rejected| {
         tracing::debug!(target: "stile::http", reason = rejected.0, "a token was rejected");
         Unauthorized::Invalid
-    })
+    })?;
+    Ok((verified, token))
 }
 
 /// The one bearer token of a request. Two `Authorization` headers are none: whoever stands in front of us
@@ -38,18 +42,9 @@ fn token(headers: &HeaderMap) -> Result<&str, Unauthorized> {
         (Some(value), None) => value.to_str().map_err(|_| Unauthorized::Invalid)?,
         (Some(_), Some(_)) => return Err(Unauthorized::Invalid),
     };
-    after_scheme(value).ok_or(Unauthorized::Invalid)
-}
-
-/// The token in one `Authorization` header.
-pub fn of_header(value: Option<&HeaderValue>) -> Option<&str> {
-    after_scheme(value?.to_str().ok()?)
-}
-
-fn after_scheme(value: &str) -> Option<&str> {
-    let (scheme, token) = value.split_once(' ')?;
+    let (scheme, token) = value.split_once(' ').ok_or(Unauthorized::Invalid)?;
     let token = token.trim_start_matches(' ');
-    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() { Ok(token) } else { Err(Unauthorized::Invalid) }
 }
 
 #[cfg(test)]

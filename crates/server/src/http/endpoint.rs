@@ -21,6 +21,7 @@ use super::sessions::{Owner, Sessions, UnderWay};
 use super::streams::{Expiring, Held};
 use super::{HttpOptions, answers, metadata};
 use crate::auth::{Verified, Verifier};
+use crate::gateway::terms::NoVault;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::streamable::Streamable;
@@ -84,16 +85,14 @@ impl Endpoint {
     }
 
     async fn answer_or_refuse(&self, mut parts: Parts, body: Body) -> Result<Response<Body>, Early> {
-        let verified = self.authenticate(&parts.headers).await?;
+        let (verified, token) = self.authenticate(&parts.headers).await?;
         self.rate
             .take(verified.principal.subject(), Instant::now())
             .map_err(|wait| Box::new(answers::too_many(wait)))?;
-        let token = parts.headers.remove(AUTHORIZATION);
+        let asker = self.offer.asker(&verified, token).map_err(|NoVault| Box::new(answers::no_vault()))?;
         // The token ends here but for what the gateway shows to its server: what follows knows the caller, and
         // could at worst log it.
-        let asker = bearer::of_header(token.as_ref())
-            .and_then(|token| self.offer.asker(&verified, token).ok())
-            .ok_or_else(|| Box::new(answers::no_vault()))?;
+        parts.headers.remove(AUTHORIZATION);
         let caller = Caller { owner: Owner::of(&verified), asker };
         parts.extensions.insert(caller.asker.clone());
         let response = if parts.method == Method::POST {
@@ -104,7 +103,7 @@ impl Endpoint {
         Ok(ending_with_token(response, &verified))
     }
 
-    async fn authenticate(&self, headers: &HeaderMap) -> Result<Verified, Early> {
+    async fn authenticate<'a>(&self, headers: &'a HeaderMap) -> Result<(Verified, &'a str), Early> {
         bearer::authenticate(headers, self.verifier.as_ref())
             .await
             .map_err(|why| Box::new(answers::unauthorized(&self.metadata_url(headers), why == Unauthorized::Invalid)))

@@ -90,7 +90,7 @@ impl Notes {
     /// `path` is none where the target does not decode to text.
     async fn answer(&self, path: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, Box<Response<Body>>> {
         let metadata_url = metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers));
-        let verified = bearer::authenticate(headers, self.verifier.as_ref())
+        let (verified, _) = bearer::authenticate(headers, self.verifier.as_ref())
             .await
             .map_err(|why| answers::unauthorized(&metadata_url, why == Unauthorized::Invalid))?;
         let principal = &verified.principal;

@@ -2,7 +2,7 @@
 //!
 //! Nearly every call of that lifecycle looks like this, and needs nothing that the SDK knows: it has no session,
 //! wants no progress and names no task. The SDK makes a service, a task and a handful of channels for each, and
-//! copies the answer from tree to tree; that costs several times what the call does. Whatever is not exactly of
+//! copies the answer from tree to tree (docs/decisions/0011 has figures). Whatever is not exactly of
 //! this form, in body or headers, goes to the SDK, and a test holds the two to the same bytes.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT};
@@ -91,7 +91,11 @@ pub(crate) async fn answer(call: Call<'_>, offer: &Offer, asker: &Asker) -> Opti
         Ok(Ok(told)) => Some((StatusCode::OK, response(id, &told))),
         Ok(Err(UnknownTool)) => None,
         // Never made twice: it may have done what it was for.
-        Err(_) => Some((StatusCode::INTERNAL_SERVER_ERROR, envelope::internal(id).to_string())),
+        Err(_) => {
+            let (message, data) = envelope::incident("a call panicked");
+            let body = envelope::error(Some(id), envelope::INTERNAL_ERROR, &message, Some(data));
+            Some((StatusCode::INTERNAL_SERVER_ERROR, body.to_string()))
+        }
     }
 }
 

@@ -59,12 +59,12 @@ pub fn error(id: Option<&Value>, code: i32, message: &str, data: Option<Value>) 
     }
 }
 
-/// The answer where something of ours broke.
-pub fn internal(id: &Value) -> Value {
+/// What is said where something of ours broke, and its line in the log: a message and what a program can use.
+pub fn incident(what: &'static str) -> (String, Value) {
     let incident = stile_store::new_incident();
-    tracing::error!(target: "stile::mcp", incident, "a call panicked");
+    tracing::error!(target: "stile::mcp", incident, what, "internal error");
     let message = format!("the server failed (incident {incident}); if it fails again, give the user that number");
-    error(Some(id), INTERNAL_ERROR, &message, Some(json!({ "code": "internal", "incident": incident })))
+    (message, json!({ "code": "internal", "incident": incident }))
 }
 
 impl Envelope {

@@ -18,12 +18,12 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::{Value, json};
+use serde_json::Value;
 use stile_tools::calls::UnknownTool;
 
 use super::client_names::{Spelling, spelling};
 use super::tool_cards::ToolCards;
-use super::{identity, resources};
+use super::{envelope, identity, resources};
 use crate::config::ToolNames;
 use crate::offer::{Asker, Offer, Structured, Told};
 
@@ -84,10 +84,8 @@ impl Handler {
 
 /// An internal error with an incident number, and its line in the log.
 fn internal(what: &'static str) -> ErrorData {
-    let incident = stile_store::new_incident();
-    tracing::error!(target: "stile::mcp", incident, what, "internal error");
-    let message = format!("the server failed (incident {incident}); if it fails again, give the user that number");
-    ErrorData::internal_error(message, Some(json!({ "code": "internal", "incident": incident })))
+    let (message, data) = envelope::incident(what);
+    ErrorData::internal_error(message, Some(data))
 }
 
 /// Runs `work` so that a panic in it is an answer.
