@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use stile_store::state::read_secret;
+use stile_store::state::read_settings;
 
 use super::Failure;
 use crate::auth::{HostedVerifier, Jwks};
@@ -71,5 +71,5 @@ pub(super) fn secret(flag: &str, file: &Path) -> Result<String, Failure> {
 }
 
 fn read(flag: &str, file: &Path) -> Result<String, Failure> {
-    read_secret(file).map_err(|error| Failure::Usage(format!("cannot read the file of {flag}: {error}")))
+    read_settings(file).map_err(|error| Failure::Usage(format!("cannot read the file of {flag}: {error}")))
 }

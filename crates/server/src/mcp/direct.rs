@@ -1,15 +1,14 @@
 //! Calls of the sessionless lifecycle in their plainest form, answered without the SDK.
 //!
-//! Nearly every call of that lifecycle looks like this, and needs nothing that the SDK knows: it has no session,
-//! wants no progress and names no task. The SDK makes a service, a task and a handful of channels for each, and
-//! copies the answer from tree to tree (docs/decisions/0011 has figures). Whatever is not exactly of
-//! this form, in body or headers, goes to the SDK, and a test holds the two to the same bytes.
+//! A call of this form needs nothing that the SDK knows: it has no session, wants no progress and names no task. The
+//! SDK makes a service, a task and a handful of channels for each, and copies the answer from tree to tree
+//! (docs/decisions/0011 has figures). Whatever is not exactly of this form, in body or headers, goes to the SDK, and
+//! a test holds the two to the same bytes.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT};
 use rmcp::model::{ClientCapabilities, Implementation};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
-
 use stile_tools::calls::UnknownTool;
 
 use super::envelope::{self, Envelope};

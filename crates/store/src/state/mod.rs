@@ -213,15 +213,7 @@ pub fn make_space(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Reads a file that holds one secret, or a few certificates: a few kilobytes of text.
-///
-/// # Errors
-/// What the file system says; a file that is not UTF-8 or unreasonably large.
-pub fn read_secret(path: &Path) -> io::Result<String> {
-    read_settings(path)
-}
-
-/// Reads a settings file whole.
+/// Reads a settings file, or a file that a setting names, whole.
 ///
 /// # Errors
 /// What the file system says; a file that is not UTF-8 or unreasonably large.
