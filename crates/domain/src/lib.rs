@@ -16,6 +16,7 @@ pub mod listing;
 pub mod notes;
 pub mod path;
 pub mod permit;
+pub mod records;
 pub mod role;
 pub mod scope;
 pub mod search;
