@@ -6,7 +6,14 @@
 //!
 //! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is decided here.
 
+pub mod body;
+pub mod cursor;
+pub mod filter;
+pub mod grant;
 pub mod instant;
 pub mod names;
+pub mod order;
+pub mod pieces;
 pub mod problem;
+pub mod terms;
 pub mod value;

@@ -4,7 +4,7 @@
 //! line. A message names parameters and what the caller itself wrote, never anything that a grant hides: a
 //! record outside a grant is refused in the words for one that does not exist.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -217,18 +217,21 @@ impl Problem {
     }
 
     /// The object under `error`, but for `request_id`.
-    pub fn to_json(&self) -> Value {
-        let mut error = json!({ "type": self.kind(), "code": self.code().0, "message": self.to_string() });
+    pub fn to_json(&self) -> Map<String, Value> {
+        let mut error = Map::new();
+        let mut put = |name: &str, value: Value| error.insert(name.to_owned(), value);
+        put("type", self.kind().into());
+        put("code", self.code().0.into());
+        put("message", self.to_string().into());
         if let Some(param) = self.param() {
-            error["param"] = param.into();
+            put("param", param.into());
         }
         match self {
-            Self::InvalidCursor(why) => error["reason"] = why.reason().into(),
-            Self::Internal { incident } => error["incident"] = (*incident).into(),
+            Self::InvalidCursor(why) => drop(put("reason", why.reason().into())),
+            Self::Internal { incident } => drop(put("incident", (*incident).into())),
             Self::AmbiguousConnection { connections } | Self::AmbiguousSchema { connections } => {
-                let available = connections.iter().map(|name| json!({ "connection_id": name })).collect();
-                error["available_connections"] = Value::Array(available);
-                error["retry_with"] = "connection_id".into();
+                put("available_connections", connections.iter().map(|name| json!({ "connection_id": name })).collect());
+                put("retry_with", "connection_id".into());
             }
             _ => {}
         }

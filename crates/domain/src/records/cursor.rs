@@ -1,0 +1,195 @@
+//! How a list or a field goes on exactly where it stopped.
+//!
+//! What is sealed here travels through a client and comes back: the kind of read, a digest of everything that
+//! the read was asked with and of who asked, and the place. A store encrypts it, so a client can neither read
+//! nor make one, and it gives no authority: whoever sends it is asked for their grant first. All of a kind have
+//! one length, so that a length says nothing.
+
+use super::order::MAX_ORDER_BYTES;
+use super::problem::BadCursor;
+use crate::hash::ContentHash;
+
+/// How much of a record key is in a cursor; of a longer one the rest is looked up.
+const KEY_BYTES: usize = 96;
+const BINDING_BYTES: usize = 16;
+const DIGEST_BYTES: usize = 16;
+
+const LIST: u8 = 1;
+const WINDOW: u8 = 2;
+
+/// What a cursor may be used with: a digest of the kind of read, the caller and every parameter but the size of
+/// a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding([u8; BINDING_BYTES]);
+
+impl Binding {
+    /// The digest of these parts, in order. No two lists of parts have the same.
+    pub fn of<'p>(parts: impl IntoIterator<Item = &'p str>) -> Self {
+        let mut bytes = Vec::new();
+        for part in parts {
+            bytes.extend((part.len() as u64).to_be_bytes());
+            bytes.extend(part.as_bytes());
+        }
+        Self(first(ContentHash::of(&bytes).as_bytes()))
+    }
+}
+
+/// The last record of a page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListPlace {
+    /// Its place in the order, if it has one.
+    pub order: Option<Vec<u8>>,
+    /// The number of its connection's stream.
+    pub stream: i64,
+    /// The beginning of its key, all of it if it has no more than 96 bytes.
+    pub key: Vec<u8>,
+    /// Whether that is all of the key.
+    pub whole_key: bool,
+    /// Its number.
+    pub record: i64,
+}
+
+/// A place in one version of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowPlace {
+    /// The beginning of the field's digest.
+    pub digest: [u8; DIGEST_BYTES],
+    /// Where the window begins, in scalar values.
+    pub start: u64,
+}
+
+impl ListPlace {
+    /// The place of a record.
+    pub fn new(order: Option<Vec<u8>>, stream: i64, key: &str, record: i64) -> Self {
+        let bytes = key.as_bytes();
+        let whole_key = bytes.len() <= KEY_BYTES;
+        Self { order, stream, key: bytes.get(..KEY_BYTES).unwrap_or(bytes).to_vec(), whole_key, record }
+    }
+
+    /// The bytes to be sealed.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = vec![LIST];
+        bytes.extend(binding.0);
+        let order = self.order.as_deref();
+        bytes.push(order.map_or(0, |order| order.len() as u8));
+        padded(&mut bytes, order.unwrap_or_default(), MAX_ORDER_BYTES);
+        bytes.extend(self.stream.to_be_bytes());
+        bytes.push(self.key.len() as u8);
+        bytes.push(u8::from(self.whole_key));
+        padded(&mut bytes, &self.key, KEY_BYTES);
+        bytes.extend(self.record.to_be_bytes());
+        bytes
+    }
+
+    /// Reads what was sealed, for the same read.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+        let mut rest = bound(bytes, LIST, binding)?;
+        let length = usize::from(*take(&mut rest, 1)?.first().ok_or(BadCursor::Malformed)?);
+        let order = take(&mut rest, MAX_ORDER_BYTES)?.get(..length).ok_or(BadCursor::Malformed)?.to_vec();
+        let stream = number(&mut rest)?;
+        let key_length = usize::from(*take(&mut rest, 1)?.first().ok_or(BadCursor::Malformed)?);
+        let whole_key = take(&mut rest, 1)? == [1];
+        let key = take(&mut rest, KEY_BYTES)?.get(..key_length).ok_or(BadCursor::Malformed)?.to_vec();
+        let record = number(&mut rest)?;
+        Ok(Self { order: (length > 0).then_some(order), stream, key, whole_key, record })
+    }
+}
+
+impl WindowPlace {
+    /// A place in the version of a field that has this digest.
+    pub fn new(digest: &[u8; 32], start: u64) -> Self {
+        Self { digest: first(digest), start }
+    }
+
+    /// The bytes to be sealed.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = vec![WINDOW];
+        bytes.extend(binding.0);
+        bytes.extend(self.digest);
+        bytes.extend(self.start.to_be_bytes());
+        bytes
+    }
+
+    /// Reads what was sealed, for the same field of the same digest.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub fn decode(bytes: &[u8], binding: Binding, digest: &[u8; 32]) -> Result<Self, BadCursor> {
+        let mut rest = bound(bytes, WINDOW, binding)?;
+        let was: [u8; DIGEST_BYTES] = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        if was != first(digest) {
+            return Err(BadCursor::Stale);
+        }
+        let start = u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed)?;
+        Ok(Self { digest: was, start })
+    }
+}
+
+fn bound(bytes: &[u8], kind: u8, binding: Binding) -> Result<&[u8], BadCursor> {
+    let (head, rest) = bytes.split_at_checked(1 + BINDING_BYTES).ok_or(BadCursor::Malformed)?;
+    match head.split_first() {
+        Some((found, digest)) if *found == kind && digest == binding.0 => Ok(rest),
+        _ => Err(BadCursor::Mismatch),
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], BadCursor> {
+    let (taken, after) = rest.split_at_checked(length).ok_or(BadCursor::Malformed)?;
+    *rest = after;
+    Ok(taken)
+}
+
+fn number(rest: &mut &[u8]) -> Result<i64, BadCursor> {
+    take(rest, 8)?.try_into().map(i64::from_be_bytes).map_err(|_| BadCursor::Malformed)
+}
+
+fn padded(bytes: &mut Vec<u8>, part: &[u8], length: usize) {
+    bytes.extend(part);
+    bytes.extend(std::iter::repeat_n(0, length.saturating_sub(part.len())));
+}
+
+fn first<const N: usize>(digest: &[u8; 32]) -> [u8; N] {
+    let mut first = [0; N];
+    first.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_place_comes_back_for_the_same_read_and_no_other(
+            order in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..=MAX_ORDER_BYTES)),
+            key in "\\PC{1,170}", stream in any::<i64>(), record in any::<i64>(),
+            digest in any::<[u8; 32]>(), start in 0..u64::MAX / 2,
+        ) {
+            let (binding, other) = (Binding::of(["a", "bc"]), Binding::of(["ab", "c"]));
+            let place = ListPlace::new(order, stream, &key, record);
+            let bytes = place.encode(binding);
+            prop_assert_eq!(bytes.len(), 1 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8, "all have one length");
+            prop_assert_eq!(ListPlace::decode(&bytes, binding), Ok(place));
+            prop_assert_eq!(ListPlace::decode(&bytes, other), Err(BadCursor::Mismatch));
+
+            let place = WindowPlace::new(&digest, start);
+            let window = place.encode(binding);
+            prop_assert_eq!(WindowPlace::decode(&window, binding, &digest), Ok(place));
+            prop_assert_eq!(WindowPlace::decode(&window, other, &digest), Err(BadCursor::Mismatch));
+            prop_assert_eq!(WindowPlace::decode(&bytes, binding, &digest), Err(BadCursor::Mismatch));
+            let mut changed = digest;
+            changed[0] ^= 1;
+            prop_assert_eq!(WindowPlace::decode(&window, binding, &changed), Err(BadCursor::Stale));
+        }
+
+        #[test]
+        fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..250)) {
+            let binding = Binding::of([""]);
+            prop_assert!(ListPlace::decode(&bytes, binding).is_err());
+        }
+    }
+}

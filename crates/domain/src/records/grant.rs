@@ -1,0 +1,317 @@
+//! What the owner lets one client see of the records: exactly these streams, connections, fields, times and keys.
+//!
+//! A grant names everything that it allows. What it leaves out is not allowed, whatever is declared or stored
+//! later. It is written down as JSON and read back as strictly as it is made: an unknown member, an empty list, a
+//! constraint without a bound or of another version make it invalid, and an invalid grant allows nothing.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::instant::Instant;
+use super::names::{Name, RecordKey, is_field_name};
+
+/// The version of the format.
+const VERSION: &str = "0.1.0";
+/// The most bytes that a grant has as JSON.
+pub const MAX_GRANT_BYTES: usize = 4 << 20;
+/// The longest name of a client and the longest purpose, in bytes.
+const MAX_TEXT_BYTES: usize = 2000;
+
+/// What one client may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Who it is for.
+    pub client: String,
+    /// What for, in the owner's words.
+    pub purpose: Option<String>,
+    /// When it was made.
+    pub issued: Instant,
+    /// When it ends by itself.
+    pub expires: Option<Instant>,
+    /// Whether it is for the first token that is presented alone.
+    pub single_use: bool,
+    /// The streams. No name occurs twice.
+    pub streams: Vec<Share>,
+}
+
+/// What a grant allows of one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The stream.
+    pub stream: Name,
+    /// The connections, at least one.
+    pub connections: BTreeSet<Name>,
+    /// The fields, at least one.
+    pub fields: BTreeSet<String>,
+    /// From when to when.
+    pub time: Option<TimeConstraint>,
+    /// The keys, at least one where they are limited.
+    pub keys: Option<BTreeSet<String>>,
+}
+
+/// A time that must be known of a record for it to be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeConstraint {
+    /// The field that says when. Frozen: what is declared later changes nothing.
+    pub field: String,
+    /// From this time on.
+    pub since: Option<Instant>,
+    /// Before this time.
+    pub until: Option<Instant>,
+}
+
+/// Why a grant cannot be made or used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadGrant(pub String);
+
+fn bad<T>(why: impl Into<String>) -> Result<T, BadGrant> {
+    Err(BadGrant(why.into()))
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    version: String,
+    issued_at: String,
+    client: WireClient,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    purpose_description: Option<String>,
+    access_mode: String,
+    streams: Vec<WireShare>,
+    #[serde(default)]
+    expires_at: Option<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct WireClient {
+    client_id: String,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct WireShare {
+    name: Name,
+    connection_ids: Vec<Name>,
+    fields: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    time_constraint: Option<WireTime>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resources: Option<Vec<String>>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct WireTime {
+    field: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+}
+
+impl Grant {
+    /// Reads what [`Grant::to_json`] wrote.
+    ///
+    /// # Errors
+    /// [`BadGrant`]; the grant then allows nothing.
+    pub fn parse(json: &str) -> Result<Self, BadGrant> {
+        if json.len() > MAX_GRANT_BYTES {
+            return bad("a grant has at most 4 MiB");
+        }
+        let wire: Wire = serde_json::from_str(json).map_err(|error| BadGrant(format!("not a grant: {error}")))?;
+        if wire.version != VERSION {
+            return bad("the grant is of another version");
+        }
+        let single_use = match wire.access_mode.as_str() {
+            "continuous" => false,
+            "single_use" => true,
+            _ => return bad("`access_mode` is `continuous` or `single_use`"),
+        };
+        let grant = Self {
+            client: wire.client.client_id,
+            purpose: wire.purpose_description,
+            issued: instant("issued_at", &wire.issued_at)?,
+            expires: wire.expires_at.as_deref().map(|text| instant("expires_at", text)).transpose()?,
+            single_use,
+            streams: wire.streams.into_iter().map(WireShare::read).collect::<Result<_, _>>()?,
+        };
+        grant.check()?;
+        Ok(grant)
+    }
+
+    /// As JSON.
+    ///
+    /// # Errors
+    /// [`BadGrant`] where it says less than a grant must.
+    pub fn to_json(&self) -> Result<String, BadGrant> {
+        self.check()?;
+        let wire = Wire {
+            version: VERSION.to_owned(),
+            issued_at: self.issued.to_rfc3339(),
+            client: WireClient { client_id: self.client.clone() },
+            purpose_description: self.purpose.clone(),
+            access_mode: if self.single_use { "single_use" } else { "continuous" }.to_owned(),
+            streams: self.streams.iter().map(WireShare::write).collect(),
+            expires_at: self.expires.map(Instant::to_rfc3339),
+        };
+        let json = serde_json::to_string(&wire).map_err(|error| BadGrant(error.to_string()))?;
+        if json.len() > MAX_GRANT_BYTES {
+            return bad("a grant has at most 4 MiB; name fewer records");
+        }
+        Ok(json)
+    }
+
+    /// What it allows of a stream.
+    pub fn share(&self, stream: &str) -> Option<&Share> {
+        self.streams.iter().find(|share| share.stream.as_str() == stream)
+    }
+
+    fn check(&self) -> Result<(), BadGrant> {
+        check_text("client", &self.client)?;
+        self.purpose.as_deref().map_or(Ok(()), |purpose| check_text("purpose", purpose))?;
+        if self.streams.is_empty() {
+            return bad("a grant names at least one stream");
+        }
+        let names: BTreeSet<&Name> = self.streams.iter().map(|share| &share.stream).collect();
+        if names.len() != self.streams.len() {
+            return bad("a grant names each stream once");
+        }
+        self.streams.iter().try_for_each(Share::check)
+    }
+}
+
+impl Share {
+    fn check(&self) -> Result<(), BadGrant> {
+        let stream = &self.stream;
+        if self.connections.is_empty() {
+            return bad(format!("`{stream}`: a grant names at least one connection"));
+        }
+        if self.fields.is_empty() {
+            return bad(format!("`{stream}`: a grant names at least one field"));
+        }
+        if let Some(field) = self.fields.iter().find(|field| !is_field_name(field)) {
+            return bad(format!("`{stream}`: `{field}` cannot be the name of a field"));
+        }
+        match &self.keys {
+            Some(keys) if keys.is_empty() => return bad(format!("`{stream}`: a list of records names at least one")),
+            Some(keys) if keys.iter().any(|key| RecordKey::parse(key).is_err()) => {
+                return bad(format!("`{stream}`: a record key has 1 to 512 bytes"));
+            }
+            _ => {}
+        }
+        let Some(TimeConstraint { field, since, until }) = &self.time else { return Ok(()) };
+        if !is_field_name(field) {
+            return bad(format!("`{stream}`: `{field}` cannot be the name of a field"));
+        }
+        match (since, until) {
+            (None, None) => bad(format!("`{stream}`: a time constraint has a `since` or an `until`")),
+            (Some(since), Some(until)) if since > until => bad(format!("`{stream}`: `since` is after `until`")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl WireShare {
+    fn read(self) -> Result<Share, BadGrant> {
+        let time = match self.time_constraint {
+            None => None,
+            Some(WireTime { field, since, until }) => Some(TimeConstraint {
+                field,
+                since: since.as_deref().map(|text| instant("since", text)).transpose()?,
+                until: until.as_deref().map(|text| instant("until", text)).transpose()?,
+            }),
+        };
+        Ok(Share {
+            stream: self.name,
+            connections: unique("connection_ids", self.connection_ids)?,
+            fields: unique("fields", self.fields)?,
+            time,
+            keys: self.resources.map(|keys| unique("resources", keys)).transpose()?,
+        })
+    }
+
+    fn write(share: &Share) -> Self {
+        Self {
+            name: share.stream.clone(),
+            connection_ids: share.connections.iter().cloned().collect(),
+            fields: share.fields.iter().cloned().collect(),
+            time_constraint: share.time.as_ref().map(|time| WireTime {
+                field: time.field.clone(),
+                since: time.since.map(Instant::to_rfc3339),
+                until: time.until.map(Instant::to_rfc3339),
+            }),
+            resources: share.keys.as_ref().map(|keys| keys.iter().cloned().collect()),
+        }
+    }
+}
+
+fn unique<T: Ord>(member: &str, items: Vec<T>) -> Result<BTreeSet<T>, BadGrant> {
+    let count = items.len();
+    let set: BTreeSet<T> = items.into_iter().collect();
+    if set.len() == count { Ok(set) } else { bad(format!("`{member}` names something twice")) }
+}
+
+fn instant(member: &str, text: &str) -> Result<Instant, BadGrant> {
+    Instant::parse(text)
+        .ok_or_else(|| BadGrant(format!("`{member}` is not a date or a time such as 2026-01-31T12:00:00Z")))
+}
+
+fn check_text(what: &str, text: &str) -> Result<(), BadGrant> {
+    let fits = (1..=MAX_TEXT_BYTES).contains(&text.len()) && !text.chars().any(char::is_control);
+    if fits { Ok(()) } else { bad(format!("the {what} has 1 to {MAX_TEXT_BYTES} bytes without control characters")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"version":"0.1.0","issued_at":"2026-01-02T03:04:05Z","client":{"client_id":"Cursor"},
+        "access_mode":"continuous","streams":[{"name":"messages","connection_ids":["mail"],"fields":["id","body"],
+        "time_constraint":{"field":"sent_at","since":"2026-01-01"},"resources":["k"]}],"expires_at":null}"#;
+
+    fn with(from: &str, to: &str) -> Result<Grant, BadGrant> {
+        assert!(GOOD.contains(from), "{from}");
+        Grant::parse(&GOOD.replace(from, to))
+    }
+
+    #[test]
+    fn a_grant_is_what_was_written() {
+        let grant = Grant::parse(GOOD).unwrap();
+        assert_eq!(Grant::parse(&grant.to_json().unwrap()).unwrap(), grant);
+        let share = grant.share("messages").unwrap();
+        assert!(share.fields.contains("body") && grant.share("other").is_none());
+    }
+
+    #[test]
+    fn security_a_malformed_grant_is_none() {
+        for (from, to) in [
+            ("0.1.0", "0.2.0"),
+            ("continuous", "often"),
+            ("\"expires_at\":null", "\"expires_at\":\"soon\""),
+            ("\"expires_at\":null", "\"expires\":null"),
+            ("[\"mail\"]", "[]"),
+            ("[\"mail\"]", "[\"mail\",\"mail\"]"),
+            ("[\"mail\"]", "[\"../mail\"]"),
+            ("[\"id\",\"body\"]", "[]"),
+            ("[\"id\",\"body\"]", "[\"\"]"),
+            ("[\"id\",\"body\"]", "[\"id\",\"id\"]"),
+            ("[\"k\"]", "[]"),
+            ("[\"k\"]", "[\"\"]"),
+            (",\"since\":\"2026-01-01\"", ""),
+            ("\"since\":\"2026-01-01\"", "\"since\":\"yesterday\""),
+            ("\"since\":\"2026-01-01\"", "\"since\":\"2026-01-02\",\"until\":\"2026-01-01\""),
+            ("\"since\":\"2026-01-01\"", "\"after\":\"2026-01-01\""),
+            ("\"client_id\":\"Cursor\"", "\"client_id\":\"\""),
+            ("\"streams\":[{", "\"streams\":[{\"purpose\":1,"),
+            ("\"version\"", "\"view\":\"all\",\"version\""),
+        ] {
+            assert!(with(from, to).is_err(), "{to}");
+        }
+        assert!(Grant::parse("{}").is_err() && Grant::parse("").is_err());
+        let none = GOOD.split("\"streams\":[").next().unwrap().to_owned() + "\"streams\":[]}";
+        assert!(Grant::parse(&none).is_err());
+    }
+}
