@@ -9,4 +9,5 @@
 pub mod instant;
 pub mod names;
 pub mod problem;
+pub mod row;
 pub mod value;
