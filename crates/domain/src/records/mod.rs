@@ -8,12 +8,15 @@
 
 pub mod body;
 pub mod cursor;
+pub mod declaration;
 pub mod filter;
 pub mod grant;
+pub mod infer;
 pub mod instant;
 pub mod names;
 pub mod order;
 pub mod pieces;
 pub mod problem;
+pub mod row;
 pub mod terms;
 pub mod value;

@@ -1,0 +1,333 @@
+//! What a connection's stream holds, as its owner declares it: fields and their types, the key, the order, and
+//! what may be asked of each field.
+//!
+//! One JSON object, kept as it was given, so that an owner who edits it finds it again; what the rest of the
+//! program needs is read from it once, here, and is then known to fit together: no declaration names a field that
+//! its schema lacks, or wants the sum of texts.
+//!
+//! *Shape*: `{schema, primary_key, cursor_field?, consent_time_field?, semantics?, query?: {range_filters?,
+//! exact_filters?, search?: {lexical_fields?}, aggregations?}, …}`. Whatever else is there is kept and means nothing.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value as Json};
+
+use super::names;
+
+mod fields;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use fields::{Aggregation, Field, Operator};
+pub use types::{Format, Type, Types};
+
+/// The largest declaration, in bytes of compact JSON.
+pub const MAX_BYTES: usize = 1024 * 1024;
+/// The most fields that a declaration has.
+pub const MAX_FIELDS: usize = 10_000;
+
+/// A checked declaration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declaration {
+    json: Map<String, Json>,
+    primary_key: Vec<String>,
+    cursor_field: Option<String>,
+    consent_time_field: Option<String>,
+    semantics: Semantics,
+    fields: Vec<Field>,
+    places: HashMap<String, usize>,
+    required: Vec<String>,
+}
+
+/// What happens when a record comes a second time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Semantics {
+    /// Nothing: records are only added.
+    AppendOnly,
+    /// It replaces the one that is there. The default, because a second export of the same source corrects the first.
+    #[default]
+    MutableState,
+}
+
+/// A declaration that does not fit together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{member}` {fault}")]
+pub struct BadDeclaration {
+    /// Which member, from the top: `query.range_filters.amount`.
+    pub member: String,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a member of a declaration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It is of another kind.
+    #[error("must be {0}")]
+    Kind(&'static str),
+    /// The declaration is too large.
+    #[error("has more than {MAX_BYTES} bytes")]
+    TooLarge,
+    /// The schema has too many properties.
+    #[error("has more than {MAX_FIELDS} fields")]
+    TooManyFields,
+    /// A property has a name that no field can have.
+    #[error(
+        "names a field that is empty, longer than {} bytes, or has U+0000 in its name",
+        names::MAX_FIELD_NAME_BYTES
+    )]
+    BadFieldName,
+    /// The schema has no such property.
+    #[error("names the field `{0}`, which `schema.properties` does not have")]
+    NoSuchField(String),
+    /// A list has a field twice.
+    #[error("names the field `{0}` twice")]
+    Repeated(String),
+    /// The field cannot do what it is named for.
+    #[error("names the field `{name}`, which must {needed}")]
+    Unfit {
+        /// Which field.
+        name: String,
+        /// What its type must be.
+        needed: &'static str,
+    },
+}
+
+impl BadDeclaration {
+    fn new(member: impl Into<String>, fault: Fault) -> Self {
+        Self { member: member.into(), fault }
+    }
+}
+
+/// What a field must be to be named somewhere.
+#[derive(Clone, Copy)]
+enum Needed {
+    Scalar,
+    Text,
+    Time,
+    Number,
+    Range,
+}
+
+impl Needed {
+    fn of(self, field: &Field) -> Result<(), Fault> {
+        let scalar = field.types.is_scalar();
+        let (fits, needed) = match self {
+            Self::Scalar => (scalar, "hold neither arrays nor objects"),
+            Self::Text => (field.types.contains(Type::String), "hold strings"),
+            Self::Time => (field.format.is_some(), "hold strings of the format `date` or `date-time`"),
+            Self::Number => (field.is_number(), "hold numbers only"),
+            Self::Range => (
+                field.is_number() || field.format.is_some(),
+                "hold numbers only, or strings of the format `date` or `date-time`",
+            ),
+        };
+        if fits { Ok(()) } else { Err(Fault::Unfit { name: field.name.clone(), needed }) }
+    }
+}
+
+impl Declaration {
+    /// Reads a declaration.
+    ///
+    /// # Errors
+    /// [`BadDeclaration`], which names the first member that is wrong.
+    pub fn parse(json: &Json) -> Result<Self, BadDeclaration> {
+        let bad = |fault| BadDeclaration::new("declaration", fault);
+        let Json::Object(members) = json else { return Err(bad(Fault::Kind("a JSON object"))) };
+        if json.to_string().len() > MAX_BYTES {
+            return Err(bad(Fault::TooLarge));
+        }
+        let schema = Node::root("schema", members.get("schema"));
+        let fields = fields::of(&schema)?;
+        let places = fields.iter().enumerate().map(|(place, field)| (field.name.clone(), place)).collect();
+        let mut made = Self {
+            json: members.clone(),
+            primary_key: Vec::new(),
+            cursor_field: None,
+            consent_time_field: None,
+            semantics: Semantics::default(),
+            fields,
+            places,
+            required: Vec::new(),
+        };
+        made.required = made.list(&schema.member("required"), None)?;
+        made.primary_key = made.list(&Node::root("primary_key", members.get("primary_key")), Some(Needed::Scalar))?;
+        made.cursor_field = made.one(&Node::root("cursor_field", members.get("cursor_field")), Needed::Scalar)?;
+        let consent = Node::root("consent_time_field", members.get("consent_time_field"));
+        made.consent_time_field = made.one(&consent, Needed::Time)?;
+        made.semantics = semantics(&Node::root("semantics", members.get("semantics")))?;
+        made.query(&Node::root("query", members.get("query")))?;
+        Ok(made)
+    }
+
+    /// As it was given.
+    pub fn to_json(&self) -> Json {
+        Json::Object(self.json.clone())
+    }
+
+    /// A member as it was given, such as `views` or `relationships`.
+    pub fn member(&self, name: &str) -> Option<&Json> {
+        self.json.get(name)
+    }
+
+    /// JSON Schema 2020-12 of a record's data.
+    pub fn schema(&self) -> &Json {
+        self.json.get("schema").unwrap_or(&Json::Null)
+    }
+
+    /// The fields that the key is made of, in its order. Where there are none it is made from the content.
+    pub fn primary_key(&self) -> &[String] {
+        &self.primary_key
+    }
+
+    /// The field that orders the records.
+    pub fn cursor_field(&self) -> Option<&str> {
+        self.cursor_field.as_deref()
+    }
+
+    /// The field that a grant's time constraint looks at. It has a format.
+    pub fn consent_time_field(&self) -> Option<&str> {
+        self.consent_time_field.as_deref()
+    }
+
+    /// What happens when a record comes a second time.
+    pub fn semantics(&self) -> Semantics {
+        self.semantics
+    }
+
+    /// Every field, in the order of the schema.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// One field.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.places.get(name).and_then(|&place| self.fields.get(place))
+    }
+
+    /// The fields that every record must have, and that a grant therefore includes.
+    pub fn required(&self) -> &[String] {
+        &self.required
+    }
+
+    fn field_mut(&mut self, name: &str) -> Option<&mut Field> {
+        self.places.get(name).and_then(|&place| self.fields.get_mut(place))
+    }
+
+    fn check(&self, node: &Node<'_>, name: &str, needed: Option<Needed>) -> Result<(), BadDeclaration> {
+        let field = self.field(name).ok_or_else(|| node.bad(Fault::NoSuchField(name.to_owned())))?;
+        needed.map_or(Ok(()), |needed| needed.of(field)).map_err(|fault| node.bad(fault))
+    }
+
+    /// The name of one field; null counts as none.
+    fn one(&self, node: &Node<'_>, needed: Needed) -> Result<Option<String>, BadDeclaration> {
+        match node.value {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::String(name)) => self.check(node, name, Some(needed)).map(|()| Some(name.clone())),
+            Some(_) => Err(node.bad(Fault::Kind("the name of a field"))),
+        }
+    }
+
+    /// The names of some fields, none twice.
+    fn list(&self, node: &Node<'_>, needed: Option<Needed>) -> Result<Vec<String>, BadDeclaration> {
+        let mut names: HashMap<&str, ()> = HashMap::new();
+        let mut list = Vec::new();
+        for item in node.items()? {
+            let Json::String(name) = item else { return Err(node.bad(Fault::Kind("a list of names of fields"))) };
+            self.check(node, name, needed)?;
+            if names.insert(name, ()).is_some() {
+                return Err(node.bad(Fault::Repeated(name.clone())));
+            }
+            list.push(name.clone());
+        }
+        Ok(list)
+    }
+
+    fn query(&mut self, query: &Node<'_>) -> Result<(), BadDeclaration> {
+        let (search, aggregations) = (query.member("search"), query.member("aggregations"));
+        for node in [query, &search, &aggregations] {
+            node.members()?;
+        }
+        let exact = query.member("exact_filters");
+        if exact.value.is_some() {
+            for name in self.list(&exact, Some(Needed::Scalar))? {
+                self.allow(&name, |field| field.filterable = true);
+            }
+        } else {
+            self.fields.iter_mut().for_each(|field| field.filterable = field.types.is_scalar());
+        }
+        for (name, operators) in query.member("range_filters").members()? {
+            self.check(&operators, &name, Some(Needed::Range))?;
+            let operators = fields::operators(&operators)?;
+            self.allow(&name, |field| field.operators = operators);
+        }
+        for name in self.list(&search.member("lexical_fields"), Some(Needed::Text))? {
+            self.allow(&name, |field| field.searchable = true);
+        }
+        for kind in Aggregation::ALL {
+            let needed = match kind {
+                Aggregation::Sum => Needed::Number,
+                Aggregation::Min | Aggregation::Max => Needed::Range,
+                Aggregation::GroupByTime => Needed::Time,
+                Aggregation::GroupBy | Aggregation::CountDistinct => Needed::Scalar,
+            };
+            for name in self.list(&aggregations.member(kind.name()), Some(needed))? {
+                self.allow(&name, |field| field.aggregations.push(kind));
+            }
+        }
+        Ok(())
+    }
+
+    fn allow(&mut self, name: &str, change: impl FnOnce(&mut Field)) {
+        if let Some(field) = self.field_mut(name) {
+            change(field);
+        }
+    }
+}
+
+fn semantics(node: &Node<'_>) -> Result<Semantics, BadDeclaration> {
+    match node.value.map(Json::as_str) {
+        None => Ok(Semantics::default()),
+        Some(Some("append_only")) => Ok(Semantics::AppendOnly),
+        Some(Some("mutable_state")) => Ok(Semantics::MutableState),
+        Some(_) => Err(node.bad(Fault::Kind("`append_only` or `mutable_state`"))),
+    }
+}
+
+/// A place in a declaration, which may be empty, and what it is called.
+struct Node<'a> {
+    path: String,
+    value: Option<&'a Json>,
+}
+
+impl<'a> Node<'a> {
+    fn root(name: &str, value: Option<&'a Json>) -> Self {
+        Self { path: name.to_owned(), value }
+    }
+
+    fn bad(&self, fault: Fault) -> BadDeclaration {
+        BadDeclaration::new(&self.path, fault)
+    }
+
+    /// One member; none in what is no object, of which [`Node::members`] complains.
+    fn member(&self, name: &str) -> Node<'a> {
+        Node { path: format!("{}.{name}", self.path), value: self.value.and_then(|value| value.get(name)) }
+    }
+
+    fn members(&self) -> Result<Vec<(String, Node<'a>)>, BadDeclaration> {
+        match self.value {
+            None => Ok(Vec::new()),
+            Some(Json::Object(members)) => Ok(members.keys().map(|name| (name.clone(), self.member(name))).collect()),
+            Some(_) => Err(self.bad(Fault::Kind("an object"))),
+        }
+    }
+
+    fn items(&self) -> Result<&'a [Json], BadDeclaration> {
+        match self.value {
+            None => Ok(&[]),
+            Some(Json::Array(items)) => Ok(items),
+            Some(_) => Err(self.bad(Fault::Kind("a list of names of fields"))),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Declarations that are read, and those that are refused.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn messages() -> Json {
+    json!({
+        "schema": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {
+                "id": { "type": "string" },
+                "sent_at": { "type": "string", "format": "date-time" },
+                "seen_on": { "anyOf": [{ "type": "string", "format": "date" }, { "type": "null" }] },
+                "text": { "type": ["string", "null"], "description": "What was said." },
+                "size": { "type": "integer" },
+                "tags": { "type": "array", "items": { "type": "string" } },
+                "anything": true
+            },
+            "required": ["id"]
+        },
+        "primary_key": ["id"],
+        "cursor_field": "sent_at",
+        "consent_time_field": "sent_at",
+        "semantics": "append_only",
+        "views": [{ "id": "short", "fields": ["id"] }],
+        "query": {
+            "range_filters": { "sent_at": ["gte", "lt"], "size": ["gt"] },
+            "search": { "lexical_fields": ["text", "anything"], "semantic_fields": [] },
+            "aggregations": { "count": true, "sum": ["size"], "max": ["size", "sent_at"], "group_by": ["text"] },
+            "expand": []
+        }
+    })
+}
+
+fn told(field: &Field) -> String {
+    let types: Vec<&str> = field.types.iter().map(Type::name).collect();
+    let format = field.format.map_or(String::new(), |format| format!(" {}", format.name()));
+    let mut flags = Vec::new();
+    flags.extend(field.filterable.then_some("eq"));
+    flags.extend(field.operators.iter().map(|operator| operator.name()));
+    flags.extend(field.searchable.then_some("lex"));
+    flags.extend(field.aggregations.iter().map(|kind| kind.name()));
+    format!("{}: {}{format} [{}]\n", field.name, types.join("|"), flags.join(","))
+}
+
+#[test]
+fn a_declaration_says_what_each_field_can_do() {
+    let declaration = Declaration::parse(&messages()).unwrap();
+    insta::assert_snapshot!(declaration.fields().iter().map(told).collect::<String>(), @r"
+    id: string [eq]
+    sent_at: string date-time [eq,gte,lt,max]
+    seen_on: string|null date [eq]
+    text: string|null [eq,lex,group_by]
+    size: integer [eq,gt,sum,max]
+    tags: array []
+    anything: string|number|integer|boolean|array|object|null [lex]
+    ");
+    assert_eq!(declaration.to_json(), messages());
+    assert_eq!(declaration.primary_key(), ["id"]);
+    assert_eq!(declaration.required(), ["id"]);
+    assert_eq!(declaration.cursor_field(), Some("sent_at"));
+    assert_eq!(declaration.consent_time_field(), Some("sent_at"));
+    assert_eq!(declaration.semantics(), Semantics::AppendOnly);
+    assert_eq!(declaration.schema()["type"], "object");
+    assert_eq!(declaration.member("views").unwrap()[0]["id"], "short");
+    assert!(declaration.field("size").is_some_and(|size| size.ranges() && size.aggregatable()));
+    assert!(declaration.field("nothing").is_none());
+}
+
+#[test]
+fn exact_filters_are_those_that_are_listed_if_any_are() {
+    let mut json = messages();
+    json["query"]["exact_filters"] = json!(["size"]);
+    let declaration = Declaration::parse(&json).unwrap();
+    let filterable: Vec<_> =
+        declaration.fields().iter().filter(|field| field.filterable).map(|field| &field.name).collect();
+    assert_eq!(filterable, ["size"]);
+}
+
+#[test]
+fn a_declaration_that_does_not_fit_together_names_the_member() {
+    let cases = [
+        ("/primary_key", json!(["nothing"])),
+        ("/primary_key", json!(["id", "id"])),
+        ("/primary_key", json!(["tags"])),
+        ("/primary_key", json!("id")),
+        ("/primary_key", json!([1])),
+        ("/cursor_field", json!("tags")),
+        ("/cursor_field", json!(["id"])),
+        ("/consent_time_field", json!("text")),
+        ("/semantics", json!("both")),
+        ("/schema", json!(null)),
+        ("/schema/type", json!("array")),
+        ("/schema/properties", json!([])),
+        ("/schema/properties/text", json!("string")),
+        ("/schema/properties/text", json!({ "type": "text" })),
+        ("/schema/properties/text", json!({ "type": [] })),
+        ("/schema/required", json!(["nothing"])),
+        ("/query", json!([])),
+        ("/query/search", json!([])),
+        ("/query/search/lexical_fields", json!(["size"])),
+        ("/query/exact_filters", json!(["tags"])),
+        ("/query/range_filters", json!({ "text": ["gte"] })),
+        ("/query/range_filters", json!({ "size": ["over"] })),
+        ("/query/range_filters", json!({ "nothing": ["gte"] })),
+        ("/query/range_filters", json!(["size"])),
+        ("/query/aggregations", json!({ "sum": ["text"] })),
+        ("/query/aggregations", json!({ "group_by_time": ["size"] })),
+        ("/query/aggregations", json!(true)),
+    ];
+    let mut lines = String::new();
+    for (place, value) in cases {
+        let mut json = messages();
+        json["query"]["exact_filters"] = json!([]);
+        *json.pointer_mut(place).unwrap() = value;
+        lines += &format!("{}\n", Declaration::parse(&json).unwrap_err());
+    }
+    insta::assert_snapshot!(lines);
+}
+
+#[test]
+fn a_declaration_is_bounded() {
+    let properties =
+        |count: usize| -> Json { (0..count).map(|at| (format!("f{at}"), json!({}))).collect::<Map<_, _>>().into() };
+    let with = |properties: Json| Declaration::parse(&json!({ "schema": { "properties": properties } }));
+    assert_eq!(with(properties(MAX_FIELDS)).unwrap().fields().len(), MAX_FIELDS);
+    assert_eq!(with(properties(MAX_FIELDS + 1)).unwrap_err().fault, Fault::TooManyFields);
+    assert_eq!(with(json!({ "": {} })).unwrap_err().fault, Fault::BadFieldName);
+    let large = json!({ "schema": { "properties": {}, "description": "x".repeat(MAX_BYTES) } });
+    assert_eq!(Declaration::parse(&large).unwrap_err().fault, Fault::TooLarge);
+    assert!(Declaration::parse(&json!({ "schema": { "properties": {} } })).unwrap().primary_key().is_empty());
+}
+
+proptest! {
+    #[test]
+    fn no_change_of_a_member_is_too_strange(place in 0..12_usize, value in prop::sample::select(vec![
+        json!(null), json!(1), json!("id"), json!([]), json!({}), json!(["id"]), json!([[]]), json!({ "id": 1 }), json!(true),
+    ])) {
+        let places = ["/schema", "/schema/properties", "/schema/properties/id", "/schema/required", "/primary_key", "/query",
+            "/cursor_field", "/consent_time_field", "/query/search", "/query/range_filters", "/query/aggregations/sum",
+            "/query/aggregations"];
+        let mut json = messages();
+        *json.pointer_mut(places[place]).unwrap() = value;
+        if let Ok(declaration) = Declaration::parse(&json) {
+            prop_assert_eq!(declaration.to_json(), json);
+        }
+    }
+}

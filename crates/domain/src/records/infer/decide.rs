@@ -1,0 +1,185 @@
+//! What is decided of what was seen, and the reasons in words.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::{Inference, Inferred, KeyChoice, MAX_FIELDS, Seen};
+use crate::records::declaration::{BadDeclaration, Declaration, Format, Operator, Type};
+
+/// Names of the field that orders the records, the likeliest first. As records use them, without `_`, `-`, spaces
+/// and case.
+const TIMES: &[&str] = &[
+    "createdat",
+    "sentat",
+    "date",
+    "timestamp",
+    "time",
+    "created",
+    "sent",
+    "occurredat",
+    "postedat",
+    "publishedat",
+    "receivedat",
+    "startedat",
+    "startat",
+    "start",
+    "datetime",
+    "completedat",
+    "bookedat",
+    "createdon",
+    "createtime",
+    "createddate",
+    "transactiondate",
+    "updatedat",
+    "modifiedat",
+    "updated",
+    "modified",
+];
+
+/// Names of a key, the likeliest first; after them any that ends in `_id`.
+const KEYS: &[&str] = &["id", "_id", "uuid", "guid", "key"];
+
+/// How likely a name is that of a key, the likeliest first; none where it is not.
+pub(super) fn key_rank(name: &str) -> Option<usize> {
+    let known = KEYS.iter().position(|key| name.eq_ignore_ascii_case(key));
+    let ends = name.strip_suffix("_id").or_else(|| name.strip_suffix("_ID")).or_else(|| name.strip_suffix("Id"));
+    known.or_else(|| ends.filter(|rest| !rest.is_empty()).map(|_| KEYS.len()))
+}
+
+pub(super) fn decide(inference: &Inference, choice: KeyChoice) -> Result<Inferred, BadDeclaration> {
+    let mut because = Vec::new();
+    let mut properties: Map<String, Json> =
+        inference.seen.iter().map(|seen| (seen.name.clone(), property(seen))).collect();
+    let key = key(inference, choice, &mut because);
+    for name in &key {
+        // The owner's word: what no row has may come in a later one.
+        properties.entry(name.clone()).or_insert_with(|| json!({ "type": "string" }));
+    }
+    let time = time(inference);
+    because.push(match time {
+        Some(seen) => format!(
+            "`{}` orders the records and is what a grant's --since looks at: every value is {}",
+            shown(&seen.name),
+            if seen.format() == Some(Format::Date) { "a date" } else { "a date and time" }
+        ),
+        None => "no field holds a date in most records, so they stand in the order of their keys, and a grant cannot be limited in time".to_owned(),
+    });
+    let query = query(inference, &mut because);
+    if inference.left_out {
+        because.push(format!(
+            "fields beyond the first {} are not declared: nobody but the owner sees them",
+            inference.seen.len().min(MAX_FIELDS)
+        ));
+    }
+    let mut declaration = json!({
+        "schema": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": properties,
+        },
+        "primary_key": key,
+    });
+    if let Json::Object(members) = &mut declaration {
+        if let Some(seen) = time {
+            members.insert("cursor_field".to_owned(), seen.name.as_str().into());
+            members.insert("consent_time_field".to_owned(), seen.name.as_str().into());
+        }
+        members.insert("query".to_owned(), query);
+    }
+    Ok(Inferred { declaration: Declaration::parse(&declaration)?, because })
+}
+
+fn property(seen: &Seen) -> Json {
+    let mut names = seen.types().iter().map(Type::name);
+    let kind: Json = match (names.next(), names.next()) {
+        (Some(only), None) => only.into(),
+        _ => seen.types().iter().map(|kind| Json::from(kind.name())).collect(),
+    };
+    match seen.format() {
+        Some(format) => json!({ "type": kind, "format": format.name() }),
+        None => json!({ "type": kind }),
+    }
+}
+
+fn key(inference: &Inference, choice: KeyChoice, because: &mut Vec<String>) -> Vec<String> {
+    let from_content = "keys are made from the content, so that a record that changes comes as another one";
+    match choice {
+        KeyChoice::Given(names) if names.is_empty() => {
+            because.push(format!("{from_content}: you chose it"));
+            names
+        }
+        KeyChoice::Given(names) => {
+            because.push(format!("the key is made of {}: you chose it", list(names.iter().map(String::as_str))));
+            names
+        }
+        KeyChoice::Infer => {
+            let candidates = inference.seen.iter().filter(|seen| seen.key.is_some() && seen.rows == inference.rows);
+            let Some(seen) = candidates.min_by_key(|seen| key_rank(&seen.name)) else {
+                because.push(format!("{from_content}: no field is named like a key and differs in every record"));
+                return Vec::new();
+            };
+            because.push(format!("`{}` is the key: every record has one, and no two have the same", shown(&seen.name)));
+            vec![seen.name.clone()]
+        }
+    }
+}
+
+/// The field that orders the records: a date in more than half of them, by its name or else the first.
+fn time(inference: &Inference) -> Option<&Seen> {
+    let plain = |name: &str| -> String {
+        name.chars().filter(|character| !matches!(character, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
+    };
+    let usual = |seen: &Seen| {
+        let name = plain(&seen.name);
+        TIMES.iter().position(|&time| time == name).unwrap_or(TIMES.len())
+    };
+    let times = inference.seen.iter().filter(|seen| seen.format().is_some() && seen.strings * 2 > inference.rows);
+    times.min_by_key(|seen| usual(seen))
+}
+
+fn query(inference: &Inference, because: &mut Vec<String>) -> Json {
+    let which = |fits: &dyn Fn(&Seen) -> bool| -> Vec<&str> {
+        inference.seen.iter().filter(|seen| fits(seen)).map(|seen| seen.name.as_str()).collect()
+    };
+    let number = |seen: &Seen| seen.types.are_only(&[Type::Integer, Type::Number]);
+    let numbers = which(&number);
+    let times = which(&|seen| seen.format().is_some());
+    let ordered = which(&|seen| number(seen) || seen.format().is_some());
+    let texts = which(&|seen| seen.types.contains(Type::String) && seen.format().is_none());
+    let scalars = which(&|seen| seen.types.is_scalar());
+    let others = which(&|seen| !seen.types.is_scalar());
+    let mut say = |names: &[&str], what: &str| {
+        if !names.is_empty() {
+            because.push(format!("{} {what}", list(names.iter().copied())));
+        }
+    };
+    say(&texts, "can be searched: there is text in it");
+    say(&ordered, "can be filtered by range: every value is a number or a date");
+    say(&numbers, "can be added up: every value is a number");
+    say(&scalars, "can be filtered and counted by value");
+    say(&others, "can be read and not filtered: there are lists or objects in it");
+    let operators: Vec<&str> = Operator::ALL.into_iter().map(Operator::name).collect();
+    let ranges: Map<String, Json> = ordered.iter().map(|&name| (name.to_owned(), json!(operators))).collect();
+    json!({
+        "range_filters": ranges,
+        "search": { "lexical_fields": texts },
+        "aggregations": {
+            "count": true, "sum": numbers, "min": ordered, "max": ordered,
+            "group_by": scalars, "group_by_time": times, "count_distinct": scalars,
+        },
+    })
+}
+
+/// Some names for a line: the first of them, and how many more there are.
+fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 8;
+    let more = names.len().saturating_sub(SHOWN);
+    let names: Vec<String> = names.take(SHOWN).map(|name| format!("`{}`", shown(name))).collect();
+    if more > 0 { format!("{} and {more} more", names.join(", ")) } else { names.join(", ") }
+}
+
+/// A name that is fit for a line of a terminal.
+fn shown(name: &str) -> String {
+    const SHOWN_CHARS: usize = 64;
+    let fit = |character: char| if character.is_control() { '?' } else { character };
+    name.chars().take(SHOWN_CHARS).map(fit).collect()
+}

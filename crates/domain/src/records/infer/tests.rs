@@ -1,0 +1,140 @@
+//! What is inferred from a few rows, and that it stays bounded.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::records::row;
+
+fn inference(rows: &[&str]) -> Inference {
+    let mut inference = Inference::new();
+    for text in rows {
+        inference.observe(&row::parse(text.as_bytes()).unwrap().fields);
+    }
+    inference
+}
+
+fn inferred(rows: &[&str]) -> Inferred {
+    inference(rows).finish(KeyChoice::Infer).unwrap()
+}
+
+fn key(rows: &[&str]) -> Vec<String> {
+    inferred(rows).declaration.primary_key().to_vec()
+}
+
+fn cursor(rows: &[&str]) -> Option<String> {
+    inferred(rows).declaration.cursor_field().map(str::to_owned)
+}
+
+#[test]
+fn a_chat_is_declared_as_a_person_would() {
+    let Inferred { declaration, because } = inferred(&[
+        r#"{"id":"m1","sent_at":"2025-03-01T08:00:00Z","sender":"Ada","text":"Hello","length":5,"edited":false,"reply_to":null,"reactions":[]}"#,
+        r#"{"id":"m2","sent_at":"2025-03-01 08:01","sender":"Bo","text":"Hi","length":2.5,"edited":true,"reply_to":"m1","reactions":[1]}"#,
+        r#"{"id":"m3","sent_at":null,"sender":"Ada","text":"2025-03-01","length":10,"edited":true,"day":"2025-03-01"}"#,
+    ]);
+    insta::assert_snapshot!(because.join("\n"));
+    insta::assert_snapshot!(serde_json::to_string_pretty(&declaration.to_json()).unwrap());
+}
+
+#[test]
+fn nothing_is_inferred_from_nothing() {
+    let Inferred { declaration, because } = inferred(&[]);
+    assert!(declaration.fields().is_empty() && declaration.primary_key().is_empty());
+    insta::assert_snapshot!(because.join("\n"));
+}
+
+#[test]
+fn a_key_is_in_every_row_scalar_and_never_the_same() {
+    assert_eq!(key(&[r#"{"user_id":1,"id":2}"#, r#"{"user_id":2,"id":3}"#]), ["id"]);
+    assert_eq!(key(&[r#"{"user_id":1,"id":2}"#, r#"{"user_id":2,"id":2}"#]), ["user_id"]);
+    assert_eq!(key(&[r#"{"ID":1}"#, r#"{"ID":"2"}"#]), ["ID"]);
+    assert_eq!(key(&[r#"{"messageId":1}"#]), ["messageId"]);
+    for rows in [
+        [r#"{"id":1}"#, r#"{"id":"1"}"#],
+        [r#"{"id":1}"#, r#"{"x":1}"#],
+        [r#"{"x":1}"#, r#"{"id":1}"#],
+        [r#"{"id":1}"#, r#"{"id":null}"#],
+        [r#"{"id":1}"#, r#"{"id":[2]}"#],
+        [r#"{"id":"a"}"#, r#"{"id":""}"#],
+        [r#"{"name":"a"}"#, r#"{"name":"b"}"#],
+    ] {
+        assert!(key(&rows).is_empty(), "{rows:?}");
+    }
+    assert!(key(&[r#"{"id":1}"#, r#"{"x":1}"#, r#"{"id":2}"#]).is_empty());
+}
+
+#[test]
+fn the_owner_chooses_the_key() {
+    let rows = [r#"{"id":1,"tags":[],"n":1}"#];
+    let chosen =
+        |names: &[&str]| inference(&rows).finish(KeyChoice::Given(names.iter().map(|&name| name.to_owned()).collect()));
+    assert_eq!(chosen(&["n", "id"]).unwrap().declaration.primary_key(), ["n", "id"]);
+    assert_eq!(chosen(&["later"]).unwrap().declaration.primary_key(), ["later"]);
+    assert!(chosen(&[]).unwrap().declaration.primary_key().is_empty());
+    assert_eq!(chosen(&["tags"]).unwrap_err().member, "primary_key");
+    assert_eq!(chosen(&["id", "id"]).unwrap_err().member, "primary_key");
+}
+
+#[test]
+fn the_order_is_by_the_usual_name_or_else_the_first_date() {
+    let day = "2025-03-01";
+    let row = |names: &[&str]| {
+        let members: Vec<String> = names.iter().map(|name| format!("\"{name}\":\"{day}\"")).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    assert_eq!(cursor(&[&row(&["updated_at", "Created-At"])]).as_deref(), Some("Created-At"));
+    assert_eq!(cursor(&[&row(&["wedding", "birthday"])]).as_deref(), Some("wedding"));
+    assert_eq!(cursor(&[&row(&["date", "birthday"]), &row(&["birthday"])]).as_deref(), Some("birthday"));
+    assert_eq!(cursor(&[&row(&["date"]), r#"{"date":"soon"}"#]), None);
+    assert_eq!(cursor(&[&row(&["date"]), r#"{"date":7}"#]), None);
+    assert_eq!(cursor(&[r#"{"date":20250301}"#]), None);
+}
+
+#[test]
+fn memory_is_bounded_by_the_fields_and_not_by_the_rows() {
+    let mut inference = Inference::new();
+    let fields = |names: usize| (0..names).map(|at| (format!("f{at}"), Value::Null)).collect::<Fields>();
+    inference.observe(&fields(MAX_FIELDS + 1));
+    assert_eq!(inference.seen.len(), MAX_FIELDS);
+    let inferred = inference.finish(KeyChoice::Infer).unwrap();
+    assert!(inferred.because.iter().any(|line| line.contains("4096")));
+
+    let mut inference = Inference::new();
+    let long = |at: usize| format!("{at:04}{}", "\u{1}".repeat(500));
+    inference.observe(&(0..MAX_FIELDS).map(|at| (long(at), Value::Text("x".into()))).collect());
+    assert!(inference.seen.len() < 32);
+    assert!(inference.finish(KeyChoice::Infer).is_ok());
+
+    let mut inference = Inference::new();
+    for at in 0..MAX_KEY_ROWS + 10 {
+        inference.observe(&vec![("id".to_owned(), Value::Number(at.to_string().into()))]);
+    }
+    assert_eq!(inference.seen[0].key.as_ref().unwrap().len() as u64, MAX_KEY_ROWS);
+    assert_eq!(inference.finish(KeyChoice::Infer).unwrap().declaration.primary_key(), ["id"]);
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_rows_hold_is_declared(rows in prop::collection::vec(prop::collection::btree_map(
+        prop::sample::select(vec!["id", "date", "x", "user_id", "y\"\n"]),
+        prop::sample::select(vec!["null", "true", "1", "1.5", "\"a\"", "\"2025-03-01\"", "\"2025-03-01T08:00Z\"", "[]", "{}"]),
+        0..5,
+    ), 0..8)) {
+        let mut inference = Inference::new();
+        for row in &rows {
+            let value = |json: &str| row::compact(json.as_bytes()).unwrap().0;
+            inference.observe(&row.iter().map(|(name, json)| ((*name).to_owned(), value(json))).collect());
+        }
+        let Inferred { declaration, because } = inference.finish(KeyChoice::Infer).unwrap();
+        prop_assert!(declaration.required().is_empty());
+        prop_assert_eq!(declaration.cursor_field(), declaration.consent_time_field());
+        prop_assert!(because.iter().all(|line| !line.contains('\n')));
+        for row in &rows {
+            for (name, json) in row {
+                let types = declaration.field(name).unwrap().types;
+                let kind = kind(&row::compact(json.as_bytes()).unwrap().0);
+                prop_assert!(types.contains(kind) || (kind == Type::Integer && types.contains(Type::Number)));
+            }
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The scanner beneath a row: one pass over JSON, from left to right.
+//!
+//! It works on text that is known to be UTF-8, copies the plain stretches of strings whole, and writes what is
+//! nested straight into its compact form. Every method leaves the scanner behind what it took and the white space
+//! after that, so that none has to look back.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::{BadRow, Fault, MAX_DEPTH, MAX_NUMBER_CHARS, repeated};
+use crate::records::value::Value;
+
+/// A text and how far it was read.
+pub(super) struct Scan<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    replaced: u64,
+}
+
+/// What becomes of a character that a string has escaped.
+type Put = fn(&mut String, char);
+
+impl<'a> Scan<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, BadRow> {
+        let text = std::str::from_utf8(bytes).map_err(|bad| Fault::InvalidUtf8.at(bad.valid_up_to()))?;
+        Ok(Self { text, bytes, at: 0, replaced: 0 })
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn replaced(&self) -> u64 {
+        self.replaced
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn wrong(&self, what: &'static str) -> BadRow {
+        Fault::InvalidJson(what).at(self.at)
+    }
+
+    pub(super) fn white_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Takes `wanted` and the white space after it, if it stands here.
+    pub(super) fn take(&mut self, wanted: u8) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.at += 1;
+            self.white_space();
+        }
+        found
+    }
+
+    pub(super) fn end(&self) -> Result<(), BadRow> {
+        if self.at == self.bytes.len() { Ok(()) } else { Err(self.wrong("something follows the value")) }
+    }
+
+    /// Whether an array or object ends right where it began.
+    pub(super) fn closes(&mut self, close: u8) -> bool {
+        self.take(close)
+    }
+
+    /// Whether another item follows: takes the comma, or what closes the array or object.
+    pub(super) fn another(&mut self, close: u8) -> Result<bool, BadRow> {
+        if self.take(b',') {
+            return Ok(true);
+        }
+        if self.take(close) {
+            return Ok(false);
+        }
+        Err(self.wrong(if close == b'}' { "a `,` or a `}` is missing" } else { "a `,` or a `]` is missing" }))
+    }
+
+    pub(super) fn colon(&mut self) -> Result<(), BadRow> {
+        if self.take(b':') { Ok(()) } else { Err(self.wrong("a `:` is missing")) }
+    }
+
+    /// The name of a member, decoded.
+    pub(super) fn name(&mut self) -> Result<String, BadRow> {
+        let mut name = String::new();
+        self.quoted(&mut name, String::push)?;
+        Ok(name)
+    }
+
+    /// The value of a field. `depth` is how many arrays and objects it stands in.
+    pub(super) fn value(&mut self, depth: usize) -> Result<Value, BadRow> {
+        Ok(match self.peek() {
+            Some(b'"') => {
+                let mut text = String::new();
+                self.quoted(&mut text, String::push)?;
+                Value::Text(text)
+            }
+            Some(b'{' | b'[') => {
+                let mut json = String::new();
+                self.nested(&mut json, depth)?;
+                Value::Json(json)
+            }
+            Some(b't') => self.word("true").map(|_| Value::Bool(true))?,
+            Some(b'f') => self.word("false").map(|_| Value::Bool(false))?,
+            Some(b'n') => self.word("null").map(|_| Value::Null)?,
+            _ => Value::Number(self.number()?.into()),
+        })
+    }
+
+    /// Appends the value that stands here, in its compact form.
+    fn nested(&mut self, out: &mut String, depth: usize) -> Result<(), BadRow> {
+        match self.peek() {
+            Some(b'"') => return self.quoted_again(out),
+            Some(b'{') => self.object(out, depth + 1)?,
+            Some(b'[') => self.array(out, depth + 1)?,
+            Some(b't') => out.push_str(self.word("true")?),
+            Some(b'f') => out.push_str(self.word("false")?),
+            Some(b'n') => out.push_str(self.word("null")?),
+            _ => out.push_str(self.number()?),
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, out: &mut String, depth: usize) -> Result<(), BadRow> {
+        self.deeper(depth)?;
+        self.take(b'[');
+        out.push('[');
+        let mut more = !self.closes(b']');
+        while more {
+            self.nested(out, depth)?;
+            more = self.another(b']')?;
+            if more {
+                out.push(',');
+            }
+        }
+        out.push(']');
+        Ok(())
+    }
+
+    fn object(&mut self, out: &mut String, depth: usize) -> Result<(), BadRow> {
+        self.deeper(depth)?;
+        self.take(b'{');
+        out.push('{');
+        // Where each name stands in `out` and in the text. Two names are equal where their compact forms are.
+        let mut names: Vec<(Range<usize>, usize)> = Vec::new();
+        let mut more = !self.closes(b'}');
+        while more {
+            let (from, at) = (out.len(), self.at);
+            self.quoted_again(out)?;
+            names.push((from..out.len(), at));
+            self.colon()?;
+            out.push(':');
+            self.nested(out, depth)?;
+            more = self.another(b'}')?;
+            if more {
+                out.push(',');
+            }
+        }
+        out.push('}');
+        let name_of = |index: usize| names.get(index).and_then(|(name, _)| out.get(name.clone())).unwrap_or_default();
+        match repeated(names.len(), name_of) {
+            None => Ok(()),
+            Some(index) => {
+                let name = name_of(index).trim_start_matches('"');
+                let name = name.strip_suffix('"').unwrap_or(name);
+                Err(Fault::duplicate(name).at(names.get(index).map_or(0, |(_, at)| *at)))
+            }
+        }
+    }
+
+    fn deeper(&self, depth: usize) -> Result<(), BadRow> {
+        if depth > MAX_DEPTH { Err(Fault::TooDeep.at(self.at)) } else { Ok(()) }
+    }
+
+    fn word(&mut self, word: &'static str) -> Result<&'static str, BadRow> {
+        if !self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
+            return Err(self.wrong("a value is missing or misspelt"));
+        }
+        self.at += word.len();
+        self.white_space();
+        Ok(word)
+    }
+
+    /// A number as it is written.
+    fn number(&mut self) -> Result<&'a str, BadRow> {
+        let from = self.at;
+        self.skip(b'-');
+        if !self.skip(b'0') {
+            self.digits(from)?;
+        }
+        if self.skip(b'.') {
+            self.digits(from)?;
+        }
+        if self.skip(b'e') || self.skip(b'E') {
+            let _ = self.skip(b'+') || self.skip(b'-');
+            self.digits(from)?;
+        }
+        if self.at - from > MAX_NUMBER_CHARS {
+            return Err(Fault::NumberTooLong.at(from));
+        }
+        let number = self.text.get(from..self.at).unwrap_or_default();
+        self.white_space();
+        Ok(number)
+    }
+
+    /// At least one digit of the number that began at `from`.
+    fn digits(&mut self, from: usize) -> Result<(), BadRow> {
+        let first = self.at;
+        while let Some(b'0'..=b'9') = self.peek() {
+            self.at += 1;
+        }
+        match self.at > first {
+            true => Ok(()),
+            false if first == from => Err(self.wrong("a value is missing or misspelt")),
+            false => Err(self.wrong("a digit is missing in a number")),
+        }
+    }
+
+    fn skip(&mut self, wanted: u8) -> bool {
+        let found = self.peek() == Some(wanted);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Appends the string that stands here, quoted and escaped anew.
+    fn quoted_again(&mut self, out: &mut String) -> Result<(), BadRow> {
+        out.push('"');
+        self.quoted(out, push_escaped)?;
+        out.push('"');
+        Ok(())
+    }
+
+    /// Appends the content of the string that stands here; `put` appends what it has escaped.
+    fn quoted(&mut self, out: &mut String, put: Put) -> Result<(), BadRow> {
+        let from = self.at;
+        if !self.skip(b'"') {
+            return Err(self.wrong("a name in quotes is missing"));
+        }
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {
+                return Err(Fault::InvalidJson("a string is not closed").at(from));
+            };
+            let plain = self.text.get(self.at..self.at + length).unwrap_or_default();
+            // Without an early end this is a few instructions for many bytes.
+            if plain.bytes().fold(false, |any, byte| any | (byte < b' ')) {
+                let place = plain.bytes().position(|byte| byte < b' ').unwrap_or_default();
+                return Err(Fault::InvalidJson("a control character in a string is not escaped").at(self.at + place));
+            }
+            out.push_str(plain);
+            self.at += length;
+            if self.skip(b'"') {
+                self.white_space();
+                return Ok(());
+            }
+            let character = self.escape()?;
+            put(out, character);
+        }
+    }
+
+    /// The character for the escape that stands here.
+    fn escape(&mut self) -> Result<char, BadRow> {
+        let from = self.at;
+        self.at += 1;
+        let kind = self.peek();
+        self.at += 1;
+        Ok(match kind {
+            Some(mark @ (b'"' | b'\\' | b'/')) => char::from(mark),
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode(from),
+            _ => return Err(Fault::InvalidJson("a `\\` begins no escape").at(from)),
+        })
+    }
+
+    /// The character whose escape began at `from` and whose four digits stand here, with the escape after it
+    /// where the two are a surrogate pair.
+    fn unicode(&mut self, from: usize) -> Result<char, BadRow> {
+        let bad = Fault::InvalidJson("a `\\u` needs four hexadecimal digits").at(from);
+        let Some(unit) = self.unit(self.at) else { return Err(bad) };
+        self.at += 4;
+        if let 0xd800..=0xdbff = unit
+            && self.bytes.get(self.at..self.at + 2) == Some(b"\\u")
+            && let Some(low @ 0xdc00..=0xdfff) = self.unit(self.at + 2)
+        {
+            self.at += 6;
+            let scalar = 0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+            return Ok(char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER));
+        }
+        Ok(char::from_u32(unit).unwrap_or_else(|| {
+            self.replaced += 1;
+            char::REPLACEMENT_CHARACTER
+        }))
+    }
+
+    /// The four hexadecimal digits at a place.
+    fn unit(&self, at: usize) -> Option<u32> {
+        let digits = self.bytes.get(at..at.checked_add(4)?)?;
+        digits.iter().try_fold(0, |unit, &digit| Some(unit * 16 + char::from(digit).to_digit(16)?))
+    }
+}
+
+/// Appends a string in quotes, with as few escapes as JSON allows.
+pub(super) fn push_string(out: &mut String, text: &str) {
+    out.push('"');
+    let mut plain = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte < b' ' || byte == b'"' || byte == b'\\' {
+            out.push_str(text.get(plain..at).unwrap_or_default());
+            push_escaped(out, char::from(byte));
+            plain = at + 1;
+        }
+    }
+    out.push_str(text.get(plain..).unwrap_or_default());
+    out.push('"');
+}
+
+fn push_escaped(out: &mut String, character: char) {
+    match character {
+        '"' => out.push_str("\\\""),
+        '\\' => out.push_str("\\\\"),
+        '\u{8}' => out.push_str("\\b"),
+        '\u{c}' => out.push_str("\\f"),
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        // Writing to a string does not fail.
+        '\0'..='\u{1f}' => drop(write!(out, "\\u{:04x}", u32::from(character))),
+        _ => out.push(character),
+    }
+}
