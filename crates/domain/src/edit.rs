@@ -8,6 +8,7 @@
 use crate::error::ShownLine;
 use crate::limits::{NAMED_MATCHES, SHOWN_LINE_CHARS, SHOWN_LINES};
 use crate::lines::{LineRange, Lines, Span, resolve_line, spans, without_final_terminator};
+use crate::search::Pattern;
 
 /// Why a text was left as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,20 +229,7 @@ struct Place {
 /// Every place, overlapping ones too, where `wanted` stands as consecutive whole lines inside `within`; at
 /// most `most`. Linear in lines whatever they hold (Knuth, Morris and Pratt over lines).
 fn find_all(body: &Body<'_>, within: Lines, wanted: &[&str], most: usize) -> Vec<Place> {
-    let mut failure = vec![0usize; wanted.len()];
-    let mut length = 0;
-    for at in 1..wanted.len() {
-        while length > 0 && wanted.get(at) != wanted.get(length) {
-            length = failure.get(length - 1).copied().unwrap_or(0);
-        }
-        if wanted.get(at) == wanted.get(length) {
-            length += 1;
-        }
-        if let Some(slot) = failure.get_mut(at) {
-            *slot = length;
-        }
-    }
-
+    let pattern = Pattern::new(wanted.to_vec());
     let mut found = Vec::new();
     let mut matched = 0;
     let from = usize::try_from(within.start - 1).unwrap_or(usize::MAX);
@@ -253,13 +241,7 @@ fn find_all(body: &Body<'_>, within: Lines, wanted: &[&str], most: usize) -> Vec
         if recent.len() > wanted.len() {
             recent.pop_front();
         }
-        let content = span.content(body.text);
-        while matched > 0 && wanted.get(matched) != Some(&content) {
-            matched = failure.get(matched - 1).copied().unwrap_or(0);
-        }
-        if wanted.get(matched) == Some(&content) {
-            matched += 1;
-        }
+        matched = pattern.step(matched, &span.content(body.text));
         if matched == wanted.len() {
             if let Some(first) = recent.front() {
                 found.push(Place { line: line + 1 - wanted.len() as u64, first: *first, last: span });
@@ -267,7 +249,6 @@ fn find_all(body: &Body<'_>, within: Lines, wanted: &[&str], most: usize) -> Vec
             if found.len() == most {
                 break;
             }
-            matched = failure.get(matched - 1).copied().unwrap_or(0);
         }
     }
     found

@@ -3,11 +3,52 @@
 //! Simple folding maps one scalar value to one, so positions stay positions and nothing is buffered. The
 //! matcher is Knuth, Morris and Pratt over folded characters and starts anew on each line.
 
+/// A sequence that is looked for, and how much of it still matches when a match breaks off (Knuth, Morris and
+/// Pratt): linear, whatever the pattern and the text repeat.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern<T> {
+    items: Vec<T>,
+    failure: Vec<usize>,
+}
+
+impl<T: PartialEq> Pattern<T> {
+    /// Prepares a sequence; one that is empty is never found.
+    pub(crate) fn new(items: Vec<T>) -> Self {
+        let mut pattern = Self { failure: Vec::with_capacity(items.len()), items };
+        let mut matched = 0;
+        for at in 0..pattern.items.len() {
+            if at > 0
+                && let Some(item) = pattern.items.get(at)
+            {
+                matched = pattern.step(matched, item);
+            }
+            pattern.failure.push(matched);
+        }
+        pattern
+    }
+
+    /// How many items match once `item` follows, where `matched` did before it. After a whole match it goes on
+    /// with one that overlaps it.
+    pub(crate) fn step(&self, mut matched: usize, item: &T) -> usize {
+        loop {
+            if self.items.get(matched) == Some(item) {
+                return matched + 1;
+            }
+            let Some(last) = matched.checked_sub(1) else { return 0 };
+            matched = self.failure.get(last).copied().unwrap_or(0);
+        }
+    }
+
+    /// What is looked for.
+    pub(crate) fn items(&self) -> &[T] {
+        &self.items
+    }
+}
+
 /// A query that is ready to be matched.
 #[derive(Clone, Debug)]
 pub struct Query {
-    folded: Vec<char>,
-    failure: Vec<usize>,
+    folded: Pattern<char>,
 }
 
 /// The simple case folding of one scalar value (Unicode `CaseFolding.txt`, statuses C and S).
@@ -25,20 +66,7 @@ impl Query {
         if folded.is_empty() || folded.len() > most || folded.contains(&'\n') {
             return None;
         }
-        let mut failure = vec![0; folded.len()];
-        let mut length = 0usize;
-        for at in 1..folded.len() {
-            while length > 0 && folded.get(at) != folded.get(length) {
-                length = failure.get(length - 1).copied().unwrap_or(0);
-            }
-            if folded.get(at) == folded.get(length) {
-                length += 1;
-            }
-            if let Some(slot) = failure.get_mut(at) {
-                *slot = length;
-            }
-        }
-        Some(Self { folded, failure })
+        Some(Self { folded: Pattern::new(folded) })
     }
 
     /// A matcher at the beginning of a line.
@@ -77,15 +105,9 @@ impl Matcher<'_> {
                 self.line_start = self.at;
                 continue;
             }
-            let folded = fold(character);
-            while self.matched > 0 && self.query.folded.get(self.matched) != Some(&folded) {
-                self.matched = self.query.failure.get(self.matched - 1).copied().unwrap_or(0);
-            }
-            if self.query.folded.get(self.matched) == Some(&folded) {
-                self.matched += 1;
-                if self.matched == self.query.folded.len() {
-                    return Some(Found { line: self.line, line_start: self.line_start });
-                }
+            self.matched = self.query.folded.step(self.matched, &fold(character));
+            if self.matched == self.query.folded.items().len() {
+                return Some(Found { line: self.line, line_start: self.line_start });
             }
         }
         None

@@ -10,6 +10,7 @@ pub mod body;
 pub mod cursor;
 pub mod declaration;
 pub mod filter;
+pub mod find;
 pub mod grant;
 pub mod infer;
 pub mod instant;

@@ -1,0 +1,317 @@
+//! Finding the first place where a text occurs in another that comes in pieces, whatever the case.
+//!
+//! Simple case folding maps one scalar value to one, so positions are those of the original text; nothing is
+//! normalized. A filter over bytes ([`anchor`]) names the few places where a match can stand and each is then
+//! compared; a text that is made to defeat the filter is read by Knuth, Morris and Pratt instead, so the time is
+//! linear. Of what went before, a finder keeps one number: how much of the needle the last piece ended with.
+//! So it needs the memory of the needle and of one piece, and a match may cover any number of pieces.
+
+mod anchor;
+
+use self::anchor::Anchor;
+use crate::search::{Pattern, fold};
+
+/// The longest text that can be looked for, in scalar values.
+pub const MAX_NEEDLE_SCALARS: usize = 1024;
+
+/// A text to look for. Line breaks and U+0000 are characters like others.
+#[derive(Clone, Debug)]
+pub struct Needle {
+    folded: Pattern<char>,
+    anchor: Anchor,
+}
+
+/// Where the needle stands, in scalar values from the beginning of the first piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its first scalar value.
+    pub start: u64,
+    /// One past its last.
+    pub end: u64,
+}
+
+impl Needle {
+    /// Prepares a text; `None` where it is empty or has more than [`MAX_NEEDLE_SCALARS`].
+    pub fn new(text: &str) -> Option<Self> {
+        let folded: Vec<char> = text.chars().take(MAX_NEEDLE_SCALARS + 1).map(fold).collect();
+        if folded.is_empty() || folded.len() > MAX_NEEDLE_SCALARS {
+            return None;
+        }
+        let anchor = Anchor::choose(&folded);
+        Some(Self { folded: Pattern::new(folded), anchor })
+    }
+
+    /// How many scalar values it has, and so has what it matches.
+    pub fn scalars(&self) -> usize {
+        self.folded.items().len()
+    }
+}
+
+/// Looks for a needle in consecutive pieces, up to the first match.
+#[derive(Clone, Debug)]
+pub struct Finder<'n> {
+    needle: &'n Needle,
+    /// Scalar values of the pieces so far.
+    passed: u64,
+    /// How many of the needle's stand at the end of them.
+    matched: usize,
+}
+
+/// What the filter and the comparisons say of one piece.
+enum Scanned {
+    /// A match begins at this byte.
+    Match(usize),
+    Nothing,
+    /// So many places were compared in vain that the filter is of no use.
+    InVain,
+}
+
+/// What a comparison at one place says.
+enum Compared {
+    Match(usize),
+    Differs,
+    /// The piece ended first, so nothing that begins here or later ends in it.
+    Unfinished,
+}
+
+impl<'n> Finder<'n> {
+    /// A finder before the first piece.
+    pub fn new(needle: &'n Needle) -> Self {
+        Self { needle, passed: 0, matched: 0 }
+    }
+
+    /// Reads the next piece, and says where the leftmost match is once one ends in it. After that the finder has
+    /// done its work, and further pieces mean nothing.
+    pub fn feed(&mut self, piece: &str) -> Option<Found> {
+        let found = self.find(piece);
+        if found.is_none() {
+            self.passed += piece.chars().count() as u64;
+        }
+        found
+    }
+
+    /// The same, for who knows how many scalar values the piece has and so saves counting them.
+    pub fn feed_sized(&mut self, piece: &str, scalars: u64) -> Option<Found> {
+        let found = self.find(piece);
+        self.passed += scalars;
+        found
+    }
+
+    fn find(&mut self, piece: &str) -> Option<Found> {
+        match self.finish(piece) {
+            Ok(()) => {}
+            Err(found) => return found,
+        }
+        match self.scan(piece) {
+            Scanned::Match(start) => {
+                let before = piece.get(..start).map_or(0, |before| before.chars().count());
+                Some(self.found_at(self.passed + before as u64))
+            }
+            Scanned::Nothing => {
+                let from = self.needle.scalars().checked_sub(2);
+                let tail = from.map(|nth| piece.char_indices().rev().nth(nth).map_or(0, |(at, _)| at));
+                self.read(tail.and_then(|at| piece.get(at..)).unwrap_or_default());
+                None
+            }
+            Scanned::InVain => {
+                let end = self.read(piece)?;
+                Some(self.found_at(self.passed + end - self.needle.scalars() as u64))
+            }
+        }
+    }
+
+    fn found_at(&self, start: u64) -> Found {
+        Found { start, end: start + self.needle.scalars() as u64 }
+    }
+
+    /// Follows what earlier pieces began until it is found or can begin in this piece only. The error is the
+    /// answer for the whole piece, where that is known now.
+    fn finish(&mut self, piece: &str) -> Result<(), Option<Found>> {
+        for (character, read) in piece.chars().zip(0..) {
+            if self.matched <= read {
+                return Ok(());
+            }
+            self.matched = self.needle.folded.step(self.matched, &fold(character));
+            if self.matched == self.needle.scalars() {
+                let end = self.passed + read as u64 + 1;
+                return Err(Some(self.found_at(end - self.needle.scalars() as u64)));
+            }
+        }
+        Err(None)
+    }
+
+    /// Reads a text from its first character to its last as if nothing stood before it, and says how many
+    /// characters it had read when it had a match.
+    fn read(&mut self, text: &str) -> Option<u64> {
+        self.matched = 0;
+        for (character, read) in text.chars().zip(1..) {
+            self.matched = self.needle.folded.step(self.matched, &fold(character));
+            if self.matched == self.needle.scalars() {
+                return Some(read);
+            }
+        }
+        None
+    }
+
+    fn scan(&self, piece: &str) -> Scanned {
+        // Two comparisons a byte cost about what reading the piece once more does.
+        let mut left = piece.len().saturating_mul(2).saturating_add(self.needle.scalars());
+        let mut from = 0;
+        while let Some(at) = self.needle.anchor.next(piece.as_bytes(), from) {
+            match self.compare(piece, at, &mut left) {
+                Compared::Match(start) => return Scanned::Match(start),
+                Compared::Unfinished => return Scanned::Nothing,
+                Compared::Differs if left == 0 => return Scanned::InVain,
+                Compared::Differs => from = at + 1,
+            }
+        }
+        Scanned::Nothing
+    }
+
+    /// Compares the needle with the place where its anchor's last byte is at `at`: back to its beginning, then on
+    /// to its end.
+    fn compare(&self, piece: &str, at: usize, left: &mut usize) -> Compared {
+        let Some((before, after)) = piece.split_at_checked(at + 1) else { return Compared::Differs };
+        let needle = self.needle.folded.items();
+        let Some((first, last)) = needle.split_at_checked(self.needle.anchor.scalar() + 1) else {
+            return Compared::Differs;
+        };
+        let mut start = before.len();
+        let mut back = before.char_indices().rev();
+        for wanted in first.iter().rev() {
+            *left = left.saturating_sub(1);
+            match back.next() {
+                Some((at, character)) if fold(character) == *wanted => start = at,
+                _ => return Compared::Differs,
+            }
+        }
+        let mut on = after.chars();
+        for wanted in last {
+            *left = left.saturating_sub(1);
+            match on.next() {
+                Some(character) if fold(character) == *wanted => {}
+                Some(_) => return Compared::Differs,
+                None => return Compared::Unfinished,
+            }
+        }
+        Compared::Match(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The slow twin: folds everything and tries every place.
+    fn naive(text: &str, needle: &str) -> Option<Found> {
+        let text: Vec<char> = text.chars().map(fold).collect();
+        let needle: Vec<char> = needle.chars().map(fold).collect();
+        let start = text.windows(needle.len()).position(|window| window == needle)? as u64;
+        Some(Found { start, end: start + needle.len() as u64 })
+    }
+
+    fn find(pieces: &[&str], needle: &str) -> Option<Found> {
+        let needle = Needle::new(needle).unwrap();
+        let mut counting = Finder::new(&needle);
+        let mut told = Finder::new(&needle);
+        let found = pieces.iter().find_map(|piece| counting.feed(piece));
+        let same = pieces.iter().find_map(|piece| told.feed_sized(piece, piece.chars().count() as u64));
+        assert_eq!(found, same);
+        found
+    }
+
+    fn at(start: u64, end: u64) -> Option<Found> {
+        Some(Found { start, end })
+    }
+
+    #[test]
+    fn positions_count_scalar_values_of_the_original() {
+        assert_eq!(find(&["é🙂 Water"], "WATER"), at(3, 8));
+        assert_eq!(find(&["日本", "語の", "文"], "語の文"), at(2, 5));
+        assert_eq!(find(&["a\0b\nc"], "B\nC"), at(2, 5));
+        assert_eq!(find(&["\0"], "\0"), at(0, 1));
+        // No normalization: the accent is a character of its own.
+        assert_eq!(find(&["cafe\u{301}"], "café"), None);
+    }
+
+    #[test]
+    fn characters_that_fold_alike_have_encodings_of_any_length() {
+        assert_eq!(find(&["300 \u{212a} mi\u{17f}s"], "k MISS"), at(4, 10));
+        assert_eq!(find(&["GRO\u{1e9e}E"], "große"), at(0, 5));
+        assert_eq!(find(&["große"], "GROSSE"), None);
+        assert_eq!(find(&["ΟΔΟΣ"], "οδος"), at(0, 4));
+        assert_eq!(find(&["\u{130}"], "i"), None);
+        assert_eq!(find(&["x\u{1fbe}\u{345}"], "Ιι"), at(1, 3));
+    }
+
+    #[test]
+    fn a_match_may_cover_many_pieces_and_the_leftmost_is_found() {
+        assert_eq!(find(&["xa", "b", "", "a", "bc"], "ABABC"), at(1, 6));
+        assert_eq!(find(&["aa", "ab"], "aab"), at(1, 4));
+        assert_eq!(find(&["ab ab", "ab"], "ab"), at(0, 2));
+        assert_eq!(find(&[], "ab"), None);
+    }
+
+    #[test]
+    fn a_needle_has_one_to_1024_scalar_values() {
+        assert!(Needle::new("").is_none());
+        assert_eq!(Needle::new(&"語".repeat(1024)).unwrap().scalars(), 1024);
+        assert!(Needle::new(&"a".repeat(1025)).is_none());
+    }
+
+    #[test]
+    fn a_text_made_to_defeat_the_filter_is_read_in_linear_time() {
+        let text = "a".repeat(400_000);
+        for needle in ["a".repeat(500) + "b", "b".to_owned() + &"a".repeat(500), "ab".repeat(400)] {
+            assert_eq!(find(&[&text, &text], &needle), None);
+        }
+        let text = "aab".repeat(100_000);
+        let needle = "baa".repeat(300) + "bab";
+        assert_eq!(find(&[&text, "ab", &text], &needle), naive(&format!("{text}ab{text}"), &needle));
+    }
+
+    fn alphabet() -> impl Strategy<Value = String> {
+        let few = "[abABkK\u{212a}sS\u{17f}ßẞİiıéÉe\u{301}σςΣ語言🙂👍\u{0}\n\u{345}ιΙ\u{1fbe}жЖ]{0,60}";
+        prop_oneof![few, "[abA]{0,200}", "\\PC{0,80}", "(語|言|語言){0,80}"]
+    }
+
+    fn pieces<'t>(text: &'t str, cuts: &[usize]) -> Vec<&'t str> {
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+        #[test]
+        fn whatever_the_pieces_the_answer_is_that_of_a_naive_search(
+            before in alphabet(),
+            needle in alphabet(),
+            after in alphabet(),
+            is_there: bool,
+            (from, length) in (0usize..60, 1usize..40),
+            cuts in prop::collection::vec(any::<usize>(), 0..8),
+        ) {
+            let text = if is_there { format!("{before}{needle}{after}") } else { format!("{before}{after}") };
+            // Of the needle, some characters in the other case.
+            let needle: String = needle.chars().skip(from % 30).take(length).collect();
+            let needle = if from % 2 == 0 { needle.to_uppercase() } else { needle };
+            prop_assume!(!needle.is_empty());
+            prop_assert_eq!(find(&pieces(&text, &cuts), &needle), naive(&text, &needle));
+        }
+
+        #[test]
+        fn a_long_text_is_searched_like_a_short_one(
+            unit in "[ab語é]{1,6}",
+            times in 1usize..400,
+            needle in "[ab語É]{1,9}",
+            times_needle in 1usize..20,
+            cuts in prop::collection::vec(any::<usize>(), 0..4),
+        ) {
+            let (text, needle) = (unit.repeat(times), needle.repeat(times_needle));
+            prop_assert_eq!(find(&pieces(&text, &cuts), &needle), naive(&text, &needle));
+        }
+    }
+}
