@@ -4,6 +4,7 @@
 //! permits and plans, and makes them true on a disk that others write to as well.
 
 pub mod journal;
+pub mod records;
 pub mod space;
 pub mod state;
 

@@ -6,6 +6,7 @@
 //!
 //! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is decided here.
 
+pub mod authority;
 pub mod body;
 pub mod cursor;
 pub mod declaration;
@@ -20,4 +21,5 @@ pub mod pieces;
 pub mod problem;
 pub mod row;
 pub mod terms;
+pub mod tokens;
 pub mod value;

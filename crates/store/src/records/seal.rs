@@ -1,0 +1,109 @@
+//! Cursors that only this store can make or read.
+//!
+//! *Shape*: base64url of the key's identifier (4 bytes), a nonce (12 random bytes, never used twice) and what was
+//! sealed under AES-256-GCM (NIST SP 800-38D). The keys lie in the database, so that a restart, a restored
+//! backup or a second server of the same database reads what the first one made.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+/// Bytes of a key's identifier.
+const ID_BYTES: usize = 4;
+/// The longest text that is looked at.
+const MAX_TEXT: usize = 4096;
+
+/// A key as it is kept.
+pub(crate) struct SealKey {
+    pub(crate) id: [u8; ID_BYTES],
+    pub(crate) secret: [u8; 32],
+}
+
+/// The system gave no random bytes, or a key is damaged.
+#[derive(Debug)]
+pub(crate) struct SealError;
+
+impl SealKey {
+    /// A new key.
+    pub(crate) fn make() -> Result<Self, SealError> {
+        let mut key = Self { id: [0; ID_BYTES], secret: [0; 32] };
+        let random = SystemRandom::new();
+        random.fill(&mut key.id).and_then(|()| random.fill(&mut key.secret)).map_err(|_| SealError)?;
+        Ok(key)
+    }
+}
+
+/// Seals with the newest key and opens with all.
+pub(crate) struct Seals {
+    keys: Vec<([u8; ID_BYTES], LessSafeKey)>,
+    random: SystemRandom,
+}
+
+impl Seals {
+    /// With these keys, the newest first.
+    pub(crate) fn new(keys: impl IntoIterator<Item = SealKey>) -> Result<Self, SealError> {
+        let keys = keys.into_iter().map(|key| {
+            let unbound = UnboundKey::new(&AES_256_GCM, &key.secret).map_err(|_| SealError)?;
+            Ok((key.id, LessSafeKey::new(unbound)))
+        });
+        Ok(Self { keys: keys.collect::<Result<_, _>>()?, random: SystemRandom::new() })
+    }
+
+    /// Seals bytes into a text for a client.
+    pub(crate) fn seal(&self, plain: &[u8]) -> Result<String, SealError> {
+        let (id, key) = self.keys.first().ok_or(SealError)?;
+        let mut nonce = [0; NONCE_LEN];
+        self.random.fill(&mut nonce).map_err(|_| SealError)?;
+        let mut sealed = plain.to_vec();
+        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(id), &mut sealed)
+            .map_err(|_| SealError)?;
+        Ok(URL_SAFE_NO_PAD.encode([&id[..], &nonce, &sealed].concat()))
+    }
+
+    /// Opens what [`Seals::seal`] made. None for everything else.
+    pub(crate) fn open(&self, text: &str) -> Option<Vec<u8>> {
+        if text.len() > MAX_TEXT {
+            return None;
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (id, rest) = bytes.split_at_checked(ID_BYTES)?;
+        let (nonce, sealed) = rest.split_at_checked(NONCE_LEN)?;
+        let (_, key) = self.keys.iter().find(|(known, _)| known == id)?;
+        let mut sealed = sealed.to_vec();
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        key.open_in_place(nonce, Aad::from(id), &mut sealed).ok().map(|plain| plain.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn security_no_changed_character_opens() {
+        let seals = Seals::new([SealKey::make().unwrap()]).unwrap();
+        let text = seals.seal(b"a place").unwrap();
+        assert_eq!(seals.open(&text).as_deref(), Some(&b"a place"[..]));
+        assert_ne!(seals.seal(b"a place").unwrap(), text, "equal places look different");
+        let bytes = URL_SAFE_NO_PAD.decode(&text).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(seals.open(&URL_SAFE_NO_PAD.encode(changed)), None, "bit {bit}");
+        }
+        for other in ["", "x", "!", &text[1..], &format!("{text}A"), &text.replace(&text[..1], "ä")] {
+            assert_eq!(seals.open(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn security_another_stores_cursor_does_not_open_and_an_older_key_still_does() {
+        let (old, new) = (SealKey::make().unwrap(), SealKey::make().unwrap());
+        let copy = SealKey { ..old };
+        let before = Seals::new([old]).unwrap();
+        let text = before.seal(b"x").unwrap();
+        assert_eq!(Seals::new([new, copy]).unwrap().open(&text).as_deref(), Some(&b"x"[..]));
+        assert_eq!(Seals::new([SealKey::make().unwrap()]).unwrap().open(&text), None);
+    }
+}

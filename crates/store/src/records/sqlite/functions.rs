@@ -1,0 +1,44 @@
+//! What a query asks of a record's body: functions of SQL, so that a row that a grant or a condition excludes never
+//! leaves the database, and one that is read leaves it without the fields that are not granted.
+//!
+//! The second argument of each is prepared once for a statement and remembered for its rows.
+
+use std::collections::BTreeSet;
+
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::{Connection, Error};
+use stile_domain::records::body::Body;
+use stile_domain::records::filter::{self, Condition};
+use stile_domain::records::instant::Instant;
+
+/// Teaches a connection `projected(body, fields)`, `time_in(body, field)` and `passes(body, conditions)`; fields
+/// and conditions are JSON.
+pub(super) fn register(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
+    connection.create_scalar_function("projected", 2, flags, |context| {
+        let fields = context.get_or_create_aux(1, |value| {
+            Ok::<_, Failed>(serde_json::from_str::<BTreeSet<String>>(value.as_str()?)?)
+        })?;
+        body(context)?.project(&fields).map_err(failed)
+    })?;
+    connection.create_scalar_function("time_in", 2, flags, |context| {
+        let field = context.get_raw(1).as_str().map_err(failed)?;
+        let time = filter::time_of(body(context)?, field).map_err(failed)?;
+        Ok(time.map(|Instant(micros)| micros))
+    })?;
+    connection.create_scalar_function("passes", 2, flags, |context| {
+        let conditions = context
+            .get_or_create_aux(1, |value| Ok::<_, Failed>(serde_json::from_str::<Vec<Condition>>(value.as_str()?)?))?;
+        filter::hold(&conditions, body(context)?).map_err(failed)
+    })
+}
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+fn body<'c>(context: &'c Context<'_>) -> rusqlite::Result<Body<'c>> {
+    context.get_raw(0).as_blob().map(Body::new).map_err(failed)
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::UserFunctionError(Box::new(error))
+}

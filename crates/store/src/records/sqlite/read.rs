@@ -1,0 +1,272 @@
+//! Plain questions to one moment of the database. What a caller may see comes with each as the sight of a source
+//! and goes into the query.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rusqlite::types::Value as Sql;
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params, params_from_iter};
+use stile_domain::records::filter::Condition;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::names::Name;
+use stile_domain::records::order::order_of_time;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::terms::StreamTerms;
+
+use super::super::view::{AfterKey, Order, Row, Sight, Source, Time};
+use super::problem;
+
+/// One moment of the database.
+pub(in super::super) struct Snapshot<'c> {
+    connection: &'c Connection,
+}
+
+/// A stream as it is kept.
+pub(in super::super) struct StreamRow {
+    pub(in super::super) row: i64,
+    pub(in super::super) connection: Name,
+    pub(in super::super) stream: Name,
+    pub(in super::super) declaration: Arc<str>,
+    pub(in super::super) revision: i64,
+    pub(in super::super) terms: Arc<StreamTerms>,
+}
+
+/// A grant as it is kept.
+pub(in super::super) struct GrantRow {
+    pub(in super::super) id: String,
+    pub(in super::super) terms: String,
+    pub(in super::super) revoked: Option<Instant>,
+    pub(in super::super) bound: Option<String>,
+}
+
+/// Which records of a source, by their place in the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Range {
+    /// Those with a place, by it and then by key.
+    Ordered,
+    /// Those without, by key.
+    WithoutOrder,
+    /// All, by key.
+    ByKey,
+}
+
+/// A piece of the list of one source.
+pub(in super::super) struct Scan<'q> {
+    pub(in super::super) range: Range,
+    pub(in super::super) order: Order,
+    pub(in super::super) after: Option<AfterKey<'q>>,
+    pub(in super::super) conditions: &'q [Condition],
+    pub(in super::super) limit: usize,
+}
+
+/// A query as it is put together: its conditions, and what stands for their question marks.
+struct Where {
+    text: String,
+    values: Vec<Box<dyn ToSql>>,
+}
+
+impl Where {
+    /// The records of a source that the caller may see. All that a grant says of records is here.
+    fn seen(source: &Source) -> Result<Self, Problem> {
+        let mut this = Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.row)] };
+        let Sight { time, keys, .. } = &source.sight;
+        if let Some(time) = time {
+            this.time(time);
+        }
+        if let Some(keys) = keys {
+            let keys: Vec<Sql> = keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
+            this.and(" AND key IN rarray(?)", Rc::new(keys));
+        }
+        Ok(this)
+    }
+
+    fn time(&mut self, time: &Time) {
+        let Time { field, since, until, orders } = time;
+        for (bound, sign) in [(since, ">="), (until, "<")] {
+            let Some(bound) = bound else { continue };
+            match field {
+                None => self.and(&format!(" AND happened {sign} ?"), bound.0),
+                Some(field) => {
+                    self.and(" AND time_in(body, ?)", field.clone());
+                    self.and(&format!(" {sign} ?"), bound.0);
+                }
+            }
+            if *orders {
+                self.and(&format!(" AND ord {sign} ?"), order_of_time(*bound));
+            }
+        }
+    }
+
+    fn and(&mut self, text: &str, value: impl ToSql + 'static) {
+        self.text.push_str(text);
+        self.values.push(Box::new(value));
+    }
+
+    fn after(&mut self, scan: &Scan<'_>) {
+        let (more, or_equal) = match scan.order {
+            Order::Ascending => (">", ">="),
+            Order::Descending => ("<", "<="),
+        };
+        match scan.after {
+            None | Some(AfterKey::Beginning) => {}
+            Some(AfterKey::Both(Some(value), key)) => {
+                self.and(&format!(" AND (ord, key) {more} (?,"), value.to_vec());
+                self.and(" ?)", key.as_bytes().to_vec());
+            }
+            Some(AfterKey::Both(None, key)) => self.and(&format!(" AND key {more} ?"), key.as_bytes().to_vec()),
+            Some(AfterKey::Value(value)) => self.and(&format!(" AND ord {more} ?"), value.to_vec()),
+            Some(AfterKey::AtValue(value)) => self.and(&format!(" AND ord {or_equal} ?"), value.to_vec()),
+        }
+    }
+}
+
+impl<'c> Snapshot<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Self {
+        Self { connection }
+    }
+
+    fn prepare(&self, text: &str) -> Result<CachedStatement<'c>, Problem> {
+        self.connection.prepare_cached(text).map_err(problem)
+    }
+
+    pub(in super::super) fn grant(&self, id: &str) -> Result<Option<GrantRow>, Problem> {
+        let mut query = self.prepare("SELECT id, terms, revoked, bound FROM grants WHERE id = ?1")?;
+        query.query_row([id], grant_row).optional().map_err(problem)
+    }
+
+    pub(in super::super) fn grants(&self) -> Result<Vec<GrantRow>, Problem> {
+        let mut query = self.prepare("SELECT id, terms, revoked, bound FROM grants ORDER BY id")?;
+        query.query_map([], grant_row).and_then(Iterator::collect).map_err(problem)
+    }
+
+    /// Streams, of one name or all.
+    pub(in super::super) fn streams(&self, name: Option<&str>) -> Result<Vec<StreamRow>, Problem> {
+        let text = "SELECT s.id, c.name, s.name, s.declaration, s.revision, s.terms \
+                    FROM streams s JOIN connections c ON c.id = s.connection WHERE ?1 IS NULL OR s.name = ?1";
+        let mut query = self.prepare(text)?;
+        let rows = query.query_map([name], |row| {
+            let text = |at| row.get_ref(at).and_then(|value| Ok(value.as_str()?.to_owned()));
+            Ok((row.get(0)?, text(1)?, text(2)?, text(3)?, row.get(4)?, text(5)?))
+        });
+        let rows: Vec<(i64, String, String, String, i64, String)> =
+            rows.and_then(Iterator::collect).map_err(problem)?;
+        let rows = rows.into_iter().map(|(row, connection, stream, declaration, revision, terms)| {
+            Ok(StreamRow {
+                row,
+                connection: Name::parse(&connection).map_err(|_| Problem::Corrupt)?,
+                stream: Name::parse(&stream).map_err(|_| Problem::Corrupt)?,
+                declaration: declaration.into(),
+                revision,
+                terms: Arc::new(serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?),
+            })
+        });
+        rows.collect()
+    }
+
+    pub(in super::super) fn count(&self, source: &Source) -> Result<(u64, Option<Instant>), Problem> {
+        let seen = Where::seen(source)?;
+        let mut query = self.prepare(&format!("SELECT count(*), max(emitted) FROM records WHERE {}", seen.text))?;
+        let counted = query.query_row(params_from_iter(&seen.values), |row| Ok((row.get(0)?, row.get(1)?)));
+        let (count, latest): (i64, Option<i64>) = counted.map_err(problem)?;
+        Ok((u64::try_from(count).unwrap_or_default(), latest.map(Instant)))
+    }
+
+    pub(in super::super) fn scan(&self, source: &Source, scan: &Scan<'_>) -> Result<Vec<Row>, Problem> {
+        let mut seen = Where::seen(source)?;
+        let direction = match scan.order {
+            Order::Ascending => "ASC",
+            Order::Descending => "DESC",
+        };
+        let (columns, bounds, order) = match scan.range {
+            Range::Ordered => ("ord", " AND ord IS NOT NULL", format!("ord {direction}, key {direction}")),
+            Range::WithoutOrder => ("NULL", " AND ord IS NULL", format!("key {direction}")),
+            Range::ByKey => ("NULL", "", format!("key {direction}")),
+        };
+        seen.text.push_str(bounds);
+        seen.after(scan);
+        if !scan.conditions.is_empty() {
+            let conditions = serde_json::to_string(scan.conditions).map_err(|_| Problem::Corrupt)?;
+            seen.and(" AND passes(body, ?)", conditions);
+        }
+        seen.values.push(Box::new(i64::try_from(scan.limit).unwrap_or(i64::MAX)));
+        let text =
+            format!("SELECT id, key, emitted, {columns} FROM records WHERE {} ORDER BY {order} LIMIT ?", seen.text);
+        let mut query = self.prepare(&text)?;
+        let rows = query.query_map(params_from_iter(&seen.values), found);
+        rows.and_then(Iterator::collect).map_err(problem)
+    }
+
+    pub(in super::super) fn find(&self, source: &Source, key: &str) -> Result<Option<Row>, Problem> {
+        let mut seen = Where::seen(source)?;
+        seen.and(" AND key = ?", key.as_bytes().to_vec());
+        self.one(&seen)
+    }
+
+    pub(in super::super) fn find_by_number(&self, source: &Source, record: i64) -> Result<Option<Row>, Problem> {
+        let mut seen = Where::seen(source)?;
+        seen.and(" AND id = ?", record);
+        self.one(&seen)
+    }
+
+    fn one(&self, seen: &Where) -> Result<Option<Row>, Problem> {
+        let mut query = self.prepare(&format!("SELECT id, key, emitted, ord FROM records WHERE {}", seen.text))?;
+        query.query_row(params_from_iter(&seen.values), found).optional().map_err(problem)
+    }
+
+    /// The granted fields of a record that was found through the same source.
+    pub(in super::super) fn body(&self, source: &Source, record: i64) -> Result<Vec<u8>, Problem> {
+        let found = match &source.sight.fields {
+            None => self.prepare("SELECT body FROM records WHERE id = ?1")?.query_row([record], |row| row.get(0)),
+            Some(fields) => self
+                .prepare("SELECT projected(body, ?2) FROM records WHERE id = ?1")?
+                .query_row(params![record, &*fields.json], |row| row.get(0)),
+        };
+        found.map_err(problem)
+    }
+
+    /// One piece of a long value.
+    pub(in super::super) fn piece(&self, number: i64, take: impl FnOnce(&str)) -> Result<(), Problem> {
+        let mut query = self.prepare("SELECT text FROM pieces WHERE id = ?1")?;
+        let mut rows = query.query([number]).map_err(problem)?;
+        let row = rows.next().map_err(problem)?.ok_or(Problem::Corrupt)?;
+        take(text(row)?);
+        Ok(())
+    }
+
+    /// Consecutive pieces, until `take` says that it is enough.
+    pub(in super::super) fn pieces(
+        &self,
+        first: i64,
+        last: i64,
+        take: &mut dyn FnMut(&str) -> Result<bool, Problem>,
+    ) -> Result<(), Problem> {
+        let mut query = self.prepare("SELECT text FROM pieces WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+        let mut rows = query.query([first, last]).map_err(problem)?;
+        while let Some(row) = rows.next().map_err(problem)? {
+            if !take(text(row)?)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text<'r>(row: &'r SqlRow<'_>) -> Result<&'r str, Problem> {
+    let bytes = row.get_ref(0).map_err(problem)?.as_blob().map_err(|_| Problem::Corrupt)?;
+    std::str::from_utf8(bytes).map_err(|_| Problem::Corrupt)
+}
+
+fn grant_row(row: &SqlRow<'_>) -> rusqlite::Result<GrantRow> {
+    Ok(GrantRow {
+        id: row.get(0)?,
+        terms: row.get(1)?,
+        revoked: row.get::<_, Option<i64>>(2)?.map(Instant),
+        bound: row.get(3)?,
+    })
+}
+
+fn found(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
+    let key = String::from_utf8(row.get(1)?)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error)))?;
+    Ok(Row { record: row.get(0)?, source: 0, key, emitted: Instant(row.get(2)?), order: row.get(3)? })
+}

@@ -1,0 +1,97 @@
+//! The tables, and how an older database becomes one of this version.
+//!
+//! `records` has the fields of a record but for long values, which lie in `pieces` under numbers of
+//! [`stile_domain::records::pieces`]. `tokens` is the index of search tokens, one row for each piece of searchable
+//! text, under the same numbers: what it holds was cut in the domain, and its tokenizer only splits at spaces. Each
+//! token is preceded by the number of its stream and field in `tags`, so that a search looks at the lists of
+//! granted fields and at no others.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// `Stir`, so that no other program's database is taken for ours.
+pub(super) const APPLICATION: i32 = 0x5374_6972;
+
+/// Each brings the schema from its index to the next version. Never edited; a change is one more.
+pub(super) const MIGRATIONS: &[&str] = &["
+    CREATE TABLE connections (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE
+    ) STRICT;
+    CREATE TABLE streams (
+        id INTEGER PRIMARY KEY,
+        connection INTEGER NOT NULL REFERENCES connections (id),
+        name TEXT NOT NULL,
+        declaration TEXT NOT NULL,
+        terms TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        UNIQUE (name, connection)
+    ) STRICT;
+    CREATE TABLE records (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        stream INTEGER NOT NULL REFERENCES streams (id),
+        key BLOB NOT NULL,
+        emitted INTEGER NOT NULL,
+        ord BLOB,
+        happened INTEGER,
+        body BLOB NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX records_by_key ON records (stream, key);
+    CREATE INDEX records_by_order ON records (stream, ord, key, happened);
+    CREATE INDEX records_by_time ON records (stream, happened, emitted);
+    CREATE TABLE pieces (
+        id INTEGER PRIMARY KEY,
+        text BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE tags (
+        id INTEGER PRIMARY KEY,
+        stream INTEGER NOT NULL REFERENCES streams (id),
+        field TEXT NOT NULL,
+        UNIQUE (stream, field)
+    ) STRICT;
+    CREATE VIRTUAL TABLE tokens USING fts5 (text, content = '', contentless_delete = 1, tokenize = 'ascii');
+    CREATE TABLE grants (
+        id TEXT PRIMARY KEY NOT NULL,
+        terms TEXT NOT NULL,
+        revoked INTEGER,
+        bound TEXT
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE seals (
+        id BLOB PRIMARY KEY NOT NULL,
+        secret BLOB NOT NULL,
+        made INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+"];
+
+/// What the file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// A database of ours, of this version now.
+    Ours,
+    /// Another program's.
+    Foreign,
+    /// A later version's.
+    Newer,
+}
+
+/// Brings a database to this version.
+pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Standing> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let application: i32 = transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if application != APPLICATION && (tables > 0 || version > 0) {
+        return Ok(Standing::Foreign);
+    }
+    let from = usize::try_from(version).unwrap_or(usize::MAX);
+    let Some(pending) = MIGRATIONS.get(from..) else { return Ok(Standing::Newer) };
+    if pending.is_empty() {
+        return Ok(Standing::Ours);
+    }
+    for migration in pending {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
+    transaction.commit()?;
+    Ok(Standing::Ours)
+}

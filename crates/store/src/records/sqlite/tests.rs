@@ -1,0 +1,197 @@
+use std::io::{Cursor, Read};
+
+use rusqlite::Connection;
+use stile_domain::records::authority::{OwnerPermit, RecordsPermit};
+use stile_domain::records::names::{Name, RecordKey};
+use stile_domain::records::value::Value;
+
+use super::super::{ListQuery, Order, Records, View};
+use super::*;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::terms::StreamTerms;
+use stile_domain::records::value::Fields;
+
+struct Rig {
+    folder: tempfile::TempDir,
+    records: Records,
+}
+
+fn rig() -> Rig {
+    let folder = tempfile::tempdir().unwrap();
+    let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
+    Rig { folder, records }
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).unwrap()
+}
+
+fn terms() -> StreamTerms {
+    StreamTerms {
+        cursor_field: Some("at".to_owned()),
+        cursor_is_time: true,
+        time_field: Some("at".to_owned()),
+        searchable: ["text".to_owned()].into(),
+    }
+}
+
+fn message(at: &str, text: &str) -> Fields {
+    vec![("at".to_owned(), Value::Text(at.to_owned())), ("text".to_owned(), Value::Text(text.to_owned()))]
+}
+
+impl Rig {
+    fn upsert(&self, key: &str, fields: &Fields) -> Upserted {
+        let stored = self.records.write(&OwnerPermit, |batch| {
+            let (mail, messages) = (name("mail"), name("messages"));
+            let target = match batch.target(&mail, &messages)? {
+                Some(target) => target,
+                None => batch.declare(&mail, &messages, "{}", &terms())?,
+            };
+            let key = RecordKey::parse(key).unwrap();
+            batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() })
+        });
+        stored.unwrap()
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&View<'_>) -> Result<T, Problem>) -> T {
+        self.records.read(&RecordsPermit, Instant(1), read).unwrap()
+    }
+
+    fn keys(&self, order: Order) -> Vec<String> {
+        self.read(|view| {
+            let sources = view.sources_of("messages", None)?;
+            let mut keys = Vec::new();
+            let mut after = None;
+            loop {
+                let query = ListQuery { order, after: after.as_ref(), conditions: &[], limit: 2 };
+                let page = view.list(&sources, query)?;
+                keys.extend(page.rows.iter().map(|row| row.key.clone()));
+                if !page.has_more {
+                    return Ok(keys);
+                }
+                after = page.rows.last().and_then(|row| view.place_of(&sources, row));
+            }
+        })
+    }
+
+    fn matches(&self, tokens: &str) -> Vec<i64> {
+        let connection = Connection::open(self.folder.path().join(NAME)).unwrap();
+        let mut query = connection.prepare("SELECT rowid FROM tokens WHERE tokens MATCH ?1 ORDER BY rowid").unwrap();
+        query.query_map([tokens], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    }
+}
+
+#[test]
+fn a_record_is_added_changed_or_left_as_it_is() {
+    let rig = rig();
+    let long = "grüße 👩‍👧 ".repeat(3000);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), Upserted::Added);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), Upserted::Same);
+    assert_eq!(rig.upsert("a", &message("2026-01-02", &long)), Upserted::Changed);
+    let window = rig.read(|view| {
+        let sources = view.sources_of("messages", None)?;
+        let row = view.find(&sources, "a")?.remove(0);
+        let loaded = view.load(&sources, &row)?;
+        let entry = loaded.body().field("text").unwrap().unwrap();
+        let value = loaded.long(&entry).unwrap();
+        assert_eq!(value.long.chars, long.chars().count() as u64);
+        view.text(value, 8190, 8200)
+    });
+    assert_eq!(window, long.chars().skip(8190).take(10).collect::<String>());
+    assert_eq!(rig.upsert("a", &message("2026-01-02", "short")), Upserted::Changed);
+    let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
+    let pieces: i64 = connection.query_row("SELECT count(*) FROM pieces", [], |row| row.get(0)).unwrap();
+    assert_eq!(pieces, 0, "nothing is left of the old text");
+}
+
+#[test]
+fn lists_go_by_time_then_key_and_end_with_those_that_have_none() {
+    let rig = rig();
+    for (key, at) in [("c", "2026-01-02"), ("b", "2026-01-02T00:00:00Z"), ("a", "2026-01-01"), ("z", "soon"), ("y", "")]
+    {
+        rig.upsert(key, &message(at, "x"));
+    }
+    rig.upsert("x", &vec![]);
+    assert_eq!(rig.keys(Order::Ascending), ["a", "b", "c", "z", "x", "y"]);
+    assert_eq!(rig.keys(Order::Descending), ["z", "c", "b", "a", "y", "x"]);
+}
+
+#[test]
+fn tokens_follow_the_text_of_a_record() {
+    let rig = rig();
+    rig.upsert("a", &message("2026-01-01", "Hello wide world"));
+    let tagged = |token: &str| format!("\"{}\"", index::tagged(1, token));
+    let phrase = format!("\"{} {}\"", index::tagged(1, "hello"), index::tagged(1, "wide"));
+    assert_eq!(rig.matches(&phrase), [pieces_number(1, 0)]);
+    rig.upsert("a", &message("2026-01-01", "Goodbye"));
+    assert!(rig.matches(&tagged("hello")).is_empty());
+    assert_eq!(rig.matches(&tagged("goodbye")), [pieces_number(1, 0)]);
+    let text = format!("{} hello wide {}", "x ".repeat(4093), "y ".repeat(5000));
+    rig.upsert("a", &message("2026-01-01", &text));
+    assert_eq!(rig.matches(&phrase).len(), 1, "a phrase over the end of a piece is found in the first");
+    assert_eq!(rig.matches(&tagged("goodbye")), Vec::<i64>::new());
+    let deleted = rig.records.write(&OwnerPermit, |batch| {
+        let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
+        batch.delete(&target, "a")
+    });
+    assert!(deleted.unwrap());
+    assert!(rig.matches(&tagged("x")).is_empty());
+    let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
+    connection.execute("INSERT INTO tokens (tokens) VALUES ('integrity-check')", []).unwrap();
+}
+
+fn pieces_number(record: i64, slot: u16) -> i64 {
+    stile_domain::records::pieces::number(record, slot, 0).unwrap()
+}
+
+struct Slow(Vec<u8>);
+
+impl TextSource for Slow {
+    fn open(&mut self) -> io::Result<Box<dyn Read + '_>> {
+        struct Dribble<'a>(Cursor<&'a [u8]>);
+        impl Read for Dribble<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let few = buffer.len().min(7);
+                self.0.read(&mut buffer[..few])
+            }
+        }
+        Ok(Box::new(Dribble(Cursor::new(&self.0))))
+    }
+}
+
+#[test]
+fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
+    let rig = rig();
+    let text = "中文 and emoji 👩‍👧 and\r\nlines\u{0} ".repeat(1200);
+    rig.upsert("memory", &message("2026-01-01", &text));
+    let store = |bytes: Vec<u8>| {
+        let stored = rig.records.write(&OwnerPermit, |batch| {
+            let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
+            let key = RecordKey::parse("source").unwrap();
+            let mut source = Slow(bytes);
+            let fields = vec![("at".to_owned(), Value::Text("2026-01-01".to_owned()))];
+            let long = vec![LongField { name: "text", source: &mut source }];
+            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long })
+        });
+        stored.unwrap()
+    };
+    assert_eq!(store(text.clone().into_bytes()), Upserted::Added);
+    assert_eq!(store(text.clone().into_bytes()), Upserted::Same);
+    assert_eq!(store(b"abc\xff".to_vec()), Upserted::Refused(super::write::Refused::NotUtf8));
+    let read = |key: &str| {
+        rig.read(|view| {
+            let sources = view.sources_of("messages", None)?;
+            let row = view.find(&sources, key)?.remove(0);
+            let loaded = view.load(&sources, &row)?;
+            let value = loaded.long(&loaded.body().field("text").unwrap().unwrap()).unwrap();
+            let mut all = String::new();
+            view.pieces(value, |piece| {
+                all.push_str(piece);
+                Ok(true)
+            })?;
+            Ok((all, value.long))
+        })
+    };
+    assert_eq!(read("memory"), read("source"));
+    assert_eq!(read("source").0, text);
+}

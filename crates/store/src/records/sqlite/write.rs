@@ -1,0 +1,551 @@
+//! Storing records: all of a batch or nothing.
+//!
+//! A record that is as it was is left untouched, and of one that changed only the values that did are written
+//! anew. Values too long for the record go into pieces, and searchable text into the index of tokens, in the same
+//! transaction. A long value may come from a source that is read twice, so that it is never in memory as a whole:
+//! once for its digest, and, if that is new, once to be stored.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Read};
+
+use ring::digest::{Context, SHA256};
+use rusqlite::{OptionalExtension as _, Transaction, params};
+use stile_domain::records::body::{Body, BodyWriter, Entry, Held, Long, is_base64};
+use stile_domain::records::filter::time_of;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::names::{Name, RecordKey};
+use stile_domain::records::order::order_of;
+use stile_domain::records::pieces::{self, INLINE_BYTES, MAX_PIECES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS};
+use stile_domain::records::problem::Problem;
+use stile_domain::records::terms::StreamTerms;
+use stile_domain::records::value::{Fields, Value};
+
+use super::index::Indexer;
+use super::problem;
+
+/// A transaction that writes.
+pub struct Batch<'t> {
+    transaction: &'t Transaction<'t>,
+}
+
+/// A stream that records are written to.
+#[derive(Clone, Debug)]
+pub struct Target {
+    row: i64,
+    /// What is declared of it, as JSON.
+    pub declaration: String,
+    /// The terms on which its records are stored.
+    pub terms: StreamTerms,
+    /// The number that the tokens of each searchable field are marked with.
+    tags: HashMap<String, i64>,
+}
+
+/// A record as it comes.
+pub struct Incoming<'a> {
+    /// Its key.
+    pub key: &'a RecordKey,
+    /// When it was made or came here.
+    pub emitted: Instant,
+    /// Its fields.
+    pub fields: &'a Fields,
+    /// More of its fields: texts that are too long to be held in memory.
+    pub long: Vec<LongField<'a>>,
+}
+
+/// A text that is read where it is.
+pub struct LongField<'a> {
+    /// The field.
+    pub name: &'a str,
+    /// Where its text is.
+    pub source: &'a mut dyn TextSource,
+}
+
+/// A text that can be read from its beginning, more than once.
+pub trait TextSource {
+    /// Begins to read it.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn open(&mut self) -> io::Result<Box<dyn Read + '_>>;
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upserted {
+    /// It is new.
+    Added,
+    /// It was there and is another now.
+    Changed,
+    /// It was there as it is.
+    Same,
+    /// It cannot be stored. Nothing of it was written.
+    Refused(Refused),
+}
+
+/// Why a record cannot be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// More long or searchable values than a record can have.
+    #[error("a record has at most 4,096 values of more than 1,024 bytes")]
+    TooManyLong,
+    /// More text than a field can hold.
+    #[error("a field has at most 8,589,934,592 characters")]
+    TooLong,
+    /// A text that is no text.
+    #[error("the text is not valid UTF-8; convert it first")]
+    NotUtf8,
+    /// A text that cannot be read, or was changed while it was.
+    #[error("the text could not be read, or was changed meanwhile; import it again")]
+    Unreadable,
+    /// The database holds as many records as it ever can.
+    #[error("the database is full: it has had 2,147,483,647 records")]
+    TooManyRecords,
+}
+
+/// One field, on its way into a body.
+struct Part<'a> {
+    name: &'a str,
+    binary: bool,
+    searchable: bool,
+    held: Held<'a>,
+    /// What goes into pieces or into the index.
+    text: Option<Text<'a>>,
+}
+
+enum Text<'a> {
+    Memory(&'a str),
+    /// The one with this number among the long fields.
+    Source(usize),
+}
+
+impl<'t> Batch<'t> {
+    pub(super) fn new(transaction: &'t Transaction<'t>) -> Self {
+        Self { transaction }
+    }
+
+    /// The stream of a connection, if there is one.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn target(&self, connection: &Name, stream: &Name) -> Result<Option<Target>, Problem> {
+        let text = "SELECT s.id, s.declaration, s.terms FROM streams s JOIN connections c ON c.id = s.connection \
+                    WHERE c.name = ?1 AND s.name = ?2";
+        let row: Option<(i64, String, String)> = self
+            .transaction
+            .prepare_cached(text)
+            .and_then(|mut query| {
+                let row = query.query_row([connection.as_str(), stream.as_str()], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                });
+                row.optional()
+            })
+            .map_err(problem)?;
+        let Some((row, declaration, terms)) = row else { return Ok(None) };
+        let terms: StreamTerms = serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?;
+        let tags = self.tags(row, &terms)?;
+        Ok(Some(Target { row, declaration, terms, tags }))
+    }
+
+    /// Makes a stream of a connection that there is not yet.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn declare(
+        &mut self,
+        connection: &Name,
+        stream: &Name,
+        declaration: &str,
+        terms: &StreamTerms,
+    ) -> Result<Target, Problem> {
+        let insert = || -> rusqlite::Result<i64> {
+            let name = connection.as_str();
+            self.transaction.execute("INSERT INTO connections (name) VALUES (?1) ON CONFLICT DO NOTHING", [name])?;
+            let text = "INSERT INTO streams (connection, name, declaration, terms, revision) \
+                        SELECT id, ?2, ?3, ?4, 1 FROM connections WHERE name = ?1";
+            let terms = serde_json::to_string(terms).unwrap_or_default();
+            self.transaction.execute(text, params![name, stream.as_str(), declaration, terms])?;
+            Ok(self.transaction.last_insert_rowid())
+        };
+        let row = insert().map_err(problem)?;
+        let tags = self.tags(row, terms)?;
+        Ok(Target { row, declaration: declaration.to_owned(), terms: terms.clone(), tags })
+    }
+
+    /// The marks of a stream's searchable fields; makes those that there are not yet.
+    fn tags(&self, stream: i64, terms: &StreamTerms) -> Result<HashMap<String, i64>, Problem> {
+        let marks = || -> rusqlite::Result<HashMap<String, i64>> {
+            let mut insert = self
+                .transaction
+                .prepare_cached("INSERT INTO tags (stream, field) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+            for field in &terms.searchable {
+                insert.execute(params![stream, field])?;
+            }
+            let mut query = self.transaction.prepare_cached("SELECT field, id FROM tags WHERE stream = ?1")?;
+            let rows = query.query_map([stream], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        marks().map_err(problem)
+    }
+
+    /// Stores a record under its key, whatever was there.
+    ///
+    /// # Errors
+    /// What the database says; the batch must then be given up.
+    pub fn upsert(&mut self, target: &Target, incoming: Incoming<'_>) -> Result<Upserted, Problem> {
+        let Incoming { key, emitted, fields, mut long } = incoming;
+        let parts = match parts(target, fields, &mut long) {
+            Ok(parts) => parts,
+            Err(refused) => return Ok(Upserted::Refused(refused)),
+        };
+        let (body, slots) = match assemble(&parts) {
+            Some(assembled) => assembled,
+            None => return Ok(Upserted::Refused(Refused::TooManyLong)),
+        };
+        let before = self.stored(target, key)?;
+        if before.as_ref().is_some_and(|(_, bytes)| *bytes == body) {
+            return Ok(Upserted::Same);
+        }
+        let (record, old) = match before {
+            Some((record, old)) => (record, old),
+            None => (self.insert(target, key, emitted, fields, &body)?, Vec::new()),
+        };
+        if record > MAX_RECORD {
+            return Ok(Upserted::Refused(Refused::TooManyRecords));
+        }
+        let old_slots = by_slot(&old)?;
+        let new_slots = by_slot(&body)?;
+        for (slot, entry) in &old_slots {
+            if new_slots.get(slot) != Some(entry) {
+                self.remove_slot(record, *slot, entry)?;
+            }
+        }
+        for (slot, at) in slots {
+            let Some(part) = parts.get(at).filter(|_| new_slots.get(&slot) != old_slots.get(&slot)) else { continue };
+            if let Err(refused) = self.store_slot(target, record, slot, part, &mut long)? {
+                return Ok(Upserted::Refused(refused));
+            }
+        }
+        if old.is_empty() {
+            return Ok(Upserted::Added);
+        }
+        self.update(target, record, fields, &body)?;
+        Ok(Upserted::Changed)
+    }
+
+    /// Removes a record. Says whether there was one.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn delete(&mut self, target: &Target, key: &str) -> Result<bool, Problem> {
+        let Ok(key) = RecordKey::parse(key) else { return Ok(false) };
+        let Some((record, body)) = self.stored(target, &key)? else { return Ok(false) };
+        for (slot, entry) in &by_slot(&body)? {
+            self.remove_slot(record, *slot, entry)?;
+        }
+        self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
+        Ok(true)
+    }
+
+    fn stored(&self, target: &Target, key: &RecordKey) -> Result<Option<(i64, Vec<u8>)>, Problem> {
+        let text = "SELECT id, body FROM records WHERE stream = ?1 AND key = ?2";
+        let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
+        let row = query.query_row(params![target.row, key.as_str().as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)));
+        row.optional().map_err(problem)
+    }
+
+    fn insert(
+        &self,
+        target: &Target,
+        key: &RecordKey,
+        emitted: Instant,
+        fields: &Fields,
+        body: &[u8],
+    ) -> Result<i64, Problem> {
+        let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let (order, happened) = place(&target.terms, fields, body)?;
+        self.execute(text, params![target.row, key.as_str().as_bytes(), emitted.0, order, happened, body])?;
+        Ok(self.transaction.last_insert_rowid())
+    }
+
+    fn update(&self, target: &Target, record: i64, fields: &Fields, body: &[u8]) -> Result<(), Problem> {
+        let (order, happened) = place(&target.terms, fields, body)?;
+        let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
+        self.execute(text, params![record, order, happened, body])
+    }
+
+    fn remove_slot(&self, record: i64, slot: u16, entry: &Entry<'_>) -> Result<(), Problem> {
+        let chars = entry.held.long().map_or(1, |long| long.chars);
+        for piece in 0..chars.div_ceil(PIECE_CHARS) {
+            let number = pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?;
+            if matches!(entry.held, Held::Text(_) | Held::LongText(_)) {
+                self.execute("DELETE FROM tokens WHERE rowid = ?1", params![number])?;
+            }
+            if entry.held.long().is_some() {
+                self.execute("DELETE FROM pieces WHERE id = ?1", params![number])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the pieces and tokens of one value.
+    fn store_slot(
+        &self,
+        target: &Target,
+        record: i64,
+        slot: u16,
+        part: &Part<'_>,
+        long: &mut [LongField<'_>],
+    ) -> Result<Result<(), Refused>, Problem> {
+        let tag = part.searchable.then(|| target.tags.get(part.name).copied()).flatten();
+        let mut indexer = tag.map(|tag| Indexer::new(tag, record, slot));
+        let mut cutter = part.held.long().map(|_| Cutter { record, slot, piece: 0, held: String::new(), chars: 0 });
+        let mut digest = Context::new(&SHA256);
+        let mut store = |text: &str| -> Result<(), Problem> {
+            if let Some(indexer) = &mut indexer {
+                indexer.feed(text, &mut |number, tokens| self.insert_tokens(number, tokens))?;
+            }
+            if let Some(cutter) = &mut cutter {
+                cutter.feed(text, &mut |number, piece| self.insert_piece(number, piece))?;
+            }
+            Ok(())
+        };
+        match part.text {
+            None => {}
+            Some(Text::Memory(text)) => store(text)?,
+            Some(Text::Source(at)) => {
+                let Some(field) = long.get_mut(at) else { return Ok(Ok(())) };
+                let read = each_text(field.source, &mut |text| {
+                    digest.update(text.as_bytes());
+                    store(text)
+                });
+                if let Err(refused) = read? {
+                    return Ok(Err(refused));
+                }
+                // The body says what was read first.
+                if part.held.long().is_none_or(|long| long.digest != *digest.finish().as_ref()) {
+                    return Ok(Err(Refused::Unreadable));
+                }
+            }
+        }
+        if let Some(indexer) = indexer {
+            indexer.finish(&mut |number, tokens| self.insert_tokens(number, tokens))?;
+        }
+        if let Some(cutter) = cutter {
+            cutter.finish(&mut |number, piece| self.insert_piece(number, piece))?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn insert_piece(&self, number: i64, piece: &str) -> Result<(), Problem> {
+        self.execute("INSERT INTO pieces (id, text) VALUES (?1, ?2)", params![number, piece.as_bytes()])
+    }
+
+    fn insert_tokens(&self, number: i64, tokens: &str) -> Result<(), Problem> {
+        self.execute("INSERT INTO tokens (rowid, text) VALUES (?1, ?2)", params![number, tokens])
+    }
+
+    fn execute(&self, text: &str, values: impl rusqlite::Params) -> Result<(), Problem> {
+        self.transaction.prepare_cached(text).and_then(|mut query| query.execute(values)).map(drop).map_err(problem)
+    }
+
+    pub(in super::super) fn insert_grant(&self, id: &str, terms: &str) -> Result<(), Problem> {
+        self.execute("INSERT INTO grants (id, terms) VALUES (?1, ?2)", params![id, terms])
+    }
+
+    pub(in super::super) fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
+        self.execute("UPDATE grants SET bound = ?2 WHERE id = ?1 AND bound IS NULL", params![id, token])
+    }
+
+    pub(in super::super) fn revoke_grant(&self, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
+        let before: Option<Option<i64>> = self
+            .transaction
+            .query_row("SELECT revoked FROM grants WHERE id = ?1", [id], |row| row.get(0))
+            .optional()
+            .map_err(problem)?;
+        self.execute("UPDATE grants SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL", params![id, now.0])?;
+        Ok(before.map(|revoked| revoked.map(Instant)))
+    }
+}
+
+/// Where a record stands, by its own fields.
+fn place(terms: &StreamTerms, fields: &Fields, body: &[u8]) -> Result<(Option<Vec<u8>>, Option<i64>), Problem> {
+    let cursor = terms.cursor_field.as_deref().and_then(|name| fields.iter().find(|(field, _)| field == name));
+    let order = cursor.and_then(|(_, value)| order_of(value, terms.ordering()));
+    let happened = match &terms.time_field {
+        None => None,
+        Some(field) => time_of(Body::new(body), field).map_err(|_| Problem::Corrupt)?,
+    };
+    Ok((order, happened.map(|Instant(micros)| micros)))
+}
+
+/// Sorts values into those that stay in the record and those that do not.
+fn parts<'a>(target: &Target, fields: &'a Fields, long: &mut [LongField<'a>]) -> Result<Vec<Part<'a>>, Refused> {
+    let mut parts = Vec::with_capacity(fields.len() + long.len());
+    for (name, value) in fields {
+        let (text, json) = match value {
+            Value::Text(text) => (Some(text.as_str()), false),
+            Value::Json(json) => (Some(json.as_str()), true),
+            _ => (None, false),
+        };
+        let binary = !json && text.is_some_and(is_base64);
+        let searchable = !json && !binary && text.is_some() && target.terms.searchable.contains(name);
+        let is_long = text.is_some_and(|text| text.len() > INLINE_BYTES);
+        let held = match text.filter(|_| is_long) {
+            Some(text) if json => Held::LongJson(measured(text)?),
+            Some(text) => Held::LongText(measured(text)?),
+            None => Held::inline(value),
+        };
+        let text = text.filter(|_| is_long || searchable).map(Text::Memory);
+        parts.push(Part { name, binary, searchable, held, text });
+    }
+    for (at, field) in long.iter_mut().enumerate() {
+        let held = Held::LongText(measured_source(field.source)?);
+        let searchable = target.terms.searchable.contains(field.name);
+        parts.push(Part { name: field.name, binary: false, searchable, held, text: Some(Text::Source(at)) });
+    }
+    Ok(parts)
+}
+
+/// The body of some parts, and which of them has which slot. None where there are too many.
+fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Vec<(u16, usize)>)> {
+    let mut slots: Vec<(u16, usize)> = Vec::new();
+    let mut writer = BodyWriter::default();
+    for (at, part) in parts.iter().enumerate() {
+        let next = u16::try_from(slots.len()).ok().filter(|next| *next < MAX_SLOTS);
+        let slot = match (&part.text, next) {
+            (None, _) => None,
+            (Some(_), Some(next)) => Some(next),
+            // A short text that is not indexed is a small loss; a long one cannot be stored.
+            (Some(_), None) if part.held.long().is_none() => None,
+            (Some(_), None) => return None,
+        };
+        slots.extend(slot.map(|slot| (slot, at)));
+        writer.push(&Entry { name: part.name, slot, binary: part.binary, held: part.held });
+    }
+    Some((writer.finish(), slots))
+}
+
+fn by_slot(body: &[u8]) -> Result<BTreeMap<u16, Entry<'_>>, Problem> {
+    let entries = Body::new(body).entries().filter_map(|entry| match entry {
+        Ok(entry) => entry.slot.map(|slot| Ok((slot, entry))),
+        Err(_) => Some(Err(Problem::Corrupt)),
+    });
+    entries.collect()
+}
+
+fn measured(text: &str) -> Result<Long, Refused> {
+    let mut measure = Measure::new();
+    measure.add(text);
+    measure.finish()
+}
+
+fn measured_source(source: &mut dyn TextSource) -> Result<Long, Refused> {
+    let mut measure = Measure::new();
+    let read = each_text(source, &mut |text| {
+        measure.add(text);
+        Ok(())
+    });
+    read.unwrap_or(Err(Refused::Unreadable))?;
+    measure.finish()
+}
+
+struct Measure {
+    digest: Context,
+    chars: u64,
+    bytes: u64,
+}
+
+impl Measure {
+    fn new() -> Self {
+        Self { digest: Context::new(&SHA256), chars: 0, bytes: 0 }
+    }
+
+    fn add(&mut self, text: &str) {
+        self.digest.update(text.as_bytes());
+        self.chars += pieces::count(text);
+        self.bytes += text.len() as u64;
+    }
+
+    fn finish(self) -> Result<Long, Refused> {
+        if self.chars.div_ceil(PIECE_CHARS) > MAX_PIECES {
+            return Err(Refused::TooLong);
+        }
+        let digest = self.digest.finish().as_ref().try_into().map_err(|_| Refused::Unreadable)?;
+        Ok(Long { chars: self.chars, bytes: self.bytes, digest })
+    }
+}
+
+/// Cuts a text that comes in parts into pieces.
+struct Cutter {
+    record: i64,
+    slot: u16,
+    piece: u64,
+    held: String,
+    chars: u64,
+}
+
+type Put<'p> = &'p mut dyn FnMut(i64, &str) -> Result<(), Problem>;
+
+impl Cutter {
+    fn feed(&mut self, mut text: &str, put: Put<'_>) -> Result<(), Problem> {
+        while !text.is_empty() {
+            let (taken, rest) = text.split_at(pieces::byte_of(text, PIECE_CHARS - self.chars));
+            self.held.push_str(taken);
+            self.chars += pieces::count(taken);
+            text = rest;
+            if self.chars == PIECE_CHARS {
+                self.put(put)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, put: Put<'_>) -> Result<(), Problem> {
+        put(pieces::number(self.record, self.slot, self.piece).ok_or(Problem::Corrupt)?, &self.held)?;
+        self.held.clear();
+        self.chars = 0;
+        self.piece += 1;
+        Ok(())
+    }
+
+    fn finish(mut self, put: Put<'_>) -> Result<(), Problem> {
+        if self.chars > 0 { self.put(put) } else { Ok(()) }
+    }
+}
+
+/// Reads a text part by part.
+fn each_text(
+    source: &mut dyn TextSource,
+    take: &mut dyn FnMut(&str) -> Result<(), Problem>,
+) -> Result<Result<(), Refused>, Problem> {
+    const BUFFER: usize = 64 * 1024;
+    let Ok(mut reader) = source.open() else { return Ok(Err(Refused::Unreadable)) };
+    let mut buffer = vec![0; BUFFER];
+    let mut held = 0;
+    loop {
+        let free = buffer.get_mut(held..).unwrap_or_default();
+        let read = match reader.read(free) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return Ok(Err(Refused::Unreadable)),
+        };
+        let filled = buffer.get(..held + read).unwrap_or_default();
+        let valid = match std::str::from_utf8(filled) {
+            Ok(text) => text,
+            // A scalar value that goes on in the next part.
+            Err(error) if error.error_len().is_none() && read > 0 => {
+                let whole = filled.get(..error.valid_up_to()).unwrap_or_default();
+                std::str::from_utf8(whole).unwrap_or_default()
+            }
+            Err(_) => return Ok(Err(Refused::NotUtf8)),
+        };
+        let taken = valid.len();
+        take(valid)?;
+        if read == 0 {
+            return Ok(Ok(()));
+        }
+        let end = held + read;
+        buffer.copy_within(taken..end, 0);
+        held = end - taken;
+    }
+}

@@ -1,0 +1,502 @@
+//! One moment of the database, as one caller may see it.
+//!
+//! Here a grant becomes conditions of queries. A [`Source`] is one connection's stream together with what the
+//! caller may see of it; every question to the engine carries one, and there is no other way to a record. Where a
+//! field is not granted the order of a list does not depend on it, and where a record is hidden it does not exist.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use stile_domain::records::body::{Body, Entry, Long};
+use stile_domain::records::cursor::ListPlace;
+use stile_domain::records::filter::Condition;
+use stile_domain::records::find::{Finder, Found, Needle};
+use stile_domain::records::grant::{Grant, TimeConstraint};
+use stile_domain::records::instant::Instant;
+use stile_domain::records::names::Name;
+use stile_domain::records::pieces::{self, PIECE_CHARS};
+use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::terms::StreamTerms;
+
+use super::seal::Seals;
+use super::sqlite::{Range, Scan, Snapshot};
+
+/// What a caller may see.
+pub(super) enum Authority {
+    /// Everything.
+    Owner,
+    /// What a grant names.
+    Client { id: String, grant: Arc<Grant> },
+}
+
+/// One moment of the database, as one caller may see it.
+pub struct View<'c> {
+    snapshot: Snapshot<'c>,
+    authority: Authority,
+    seals: &'c Seals,
+}
+
+/// One connection's stream, and what the caller may see of it.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub(super) row: i64,
+    connection: Name,
+    stream: Name,
+    declaration: Arc<str>,
+    revision: i64,
+    terms: Arc<StreamTerms>,
+    pub(super) sight: Sight,
+}
+
+/// What a caller may see of a stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sight {
+    /// These fields; none means all.
+    pub(super) fields: Option<Fields>,
+    /// These times.
+    pub(super) time: Option<Time>,
+    /// These keys.
+    pub(super) keys: Option<Arc<BTreeSet<String>>>,
+}
+
+/// Fields, also as a query takes them.
+#[derive(Clone, Debug)]
+pub(super) struct Fields {
+    pub(super) set: Arc<BTreeSet<String>>,
+    pub(super) json: Arc<str>,
+}
+
+/// A time constraint as a query takes it.
+#[derive(Clone, Debug)]
+pub(super) struct Time {
+    /// The field, unless it is the one that each record's time is kept for.
+    pub(super) field: Option<String>,
+    pub(super) since: Option<Instant>,
+    pub(super) until: Option<Instant>,
+    /// Whether lists are ordered by the same time, so that hidden records need not be walked over.
+    pub(super) orders: bool,
+}
+
+/// In which direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The least first.
+    Ascending,
+    /// The greatest first.
+    Descending,
+}
+
+/// Which records of some sources.
+#[derive(Clone, Copy, Debug)]
+pub struct ListQuery<'q> {
+    /// In which direction.
+    pub order: Order,
+    /// After which place.
+    pub after: Option<&'q ListPlace>,
+    /// Under which conditions, all on fields that the caller may see.
+    pub conditions: &'q [Condition],
+    /// At most how many.
+    pub limit: usize,
+}
+
+/// Some records of a list.
+#[derive(Debug)]
+pub struct ListPage {
+    /// They.
+    pub rows: Vec<Row>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// A record that the caller may see, without its fields.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub(super) record: i64,
+    /// Which of the sources it is from.
+    pub source: usize,
+    /// Its key.
+    pub key: String,
+    /// When it was first ingested.
+    pub emitted: Instant,
+    pub(super) order: Option<Vec<u8>>,
+}
+
+/// The fields of a record that the caller may see.
+#[derive(Debug)]
+pub struct Loaded {
+    record: i64,
+    bytes: Vec<u8>,
+}
+
+/// A long value that the caller may see.
+#[derive(Clone, Copy, Debug)]
+pub struct LongRef {
+    record: i64,
+    slot: u16,
+    /// Its size and digest.
+    pub long: Long,
+}
+
+impl Source {
+    /// The connection.
+    pub fn connection(&self) -> &Name {
+        &self.connection
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &Name {
+        &self.stream
+    }
+
+    /// What was declared of it, as JSON.
+    pub fn declaration(&self) -> &Arc<str> {
+        &self.declaration
+    }
+
+    /// Names this declaration among all that the database ever had of this source.
+    pub fn revision(&self) -> (i64, i64) {
+        (self.row, self.revision)
+    }
+
+    /// The fields that may be seen; none means all.
+    pub fn fields(&self) -> Option<&BTreeSet<String>> {
+        self.sight.fields.as_ref().map(|fields| &*fields.set)
+    }
+
+    /// The terms on which it is stored.
+    pub fn terms(&self) -> &StreamTerms {
+        &self.terms
+    }
+
+    /// The field that orders its lists, if it may be seen.
+    pub fn ordered_by(&self) -> Option<&str> {
+        let field = self.terms.cursor_field.as_deref()?;
+        self.fields().is_none_or(|fields| fields.contains(field)).then_some(field)
+    }
+}
+
+impl<'c> View<'c> {
+    pub(super) fn new(snapshot: Snapshot<'c>, authority: Authority, seals: &'c Seals) -> Self {
+        Self { snapshot, authority, seals }
+    }
+
+    /// Who is looking, for binding a cursor to them: `owner` or the identifier of the grant.
+    pub fn caller(&self) -> &str {
+        match &self.authority {
+            Authority::Owner => "owner",
+            Authority::Client { id, .. } => id,
+        }
+    }
+
+    /// The grant, where there is one.
+    pub fn grant(&self) -> Option<&Grant> {
+        match &self.authority {
+            Authority::Owner => None,
+            Authority::Client { grant, .. } => Some(grant),
+        }
+    }
+
+    /// Every source, ordered by stream and connection.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn sources(&self) -> Result<Vec<Source>, Problem> {
+        let mut sources = self.granted(self.snapshot.streams(None)?);
+        sources.sort_by(|a, b| (&a.stream, &a.connection).cmp(&(&b.stream, &b.connection)));
+        Ok(sources)
+    }
+
+    /// The sources of one stream, ordered by connection; there is at least one.
+    ///
+    /// # Errors
+    /// [`Problem::StreamNotAllowed`] for a client, [`Problem::StreamNotFound`] for the owner.
+    pub fn sources_of(&self, stream: &str, connection: Option<&str>) -> Result<Vec<Source>, Problem> {
+        let rows = self.snapshot.streams(Some(stream))?;
+        let mut sources = self.granted(rows);
+        sources.retain(|source| connection.is_none_or(|name| source.connection.as_str() == name));
+        sources.sort_by(|a, b| a.connection.cmp(&b.connection));
+        if sources.is_empty() {
+            let (stream, connection) = (stream.to_owned(), connection.map(str::to_owned));
+            return Err(match self.authority {
+                Authority::Owner => Problem::StreamNotFound { stream, connection },
+                Authority::Client { .. } => Problem::StreamNotAllowed { stream, connection },
+            });
+        }
+        Ok(sources)
+    }
+
+    fn granted(&self, rows: Vec<super::sqlite::StreamRow>) -> Vec<Source> {
+        let sources = rows.into_iter().filter_map(|row| {
+            let sight = match &self.authority {
+                Authority::Owner => Sight::default(),
+                Authority::Client { grant, .. } => {
+                    let share = grant.share(row.stream.as_str())?;
+                    if !share.connections.contains(&row.connection) {
+                        return None;
+                    }
+                    Sight {
+                        fields: Some(Fields::new(share.fields.clone())),
+                        time: share.time.as_ref().map(|time| Time::new(time, &row.terms, &share.fields)),
+                        keys: share.keys.clone().map(Arc::new),
+                    }
+                }
+            };
+            let super::sqlite::StreamRow { row, connection, stream, declaration, revision, terms } = row;
+            Some(Source { row, connection, stream, declaration, revision, terms, sight })
+        });
+        sources.collect()
+    }
+
+    /// How many records of a source the caller may see, and when the latest of them was first ingested.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn count(&self, source: &Source) -> Result<(u64, Option<Instant>), Problem> {
+        self.snapshot.count(source)
+    }
+
+    /// One page of the records of some sources, in one order: by the value of the cursor field, then connection,
+    /// then key; records without such a value come last in both directions, by connection and key.
+    ///
+    /// # Errors
+    /// [`Problem::InvalidCursor`] where the place is of a record with a very long key that is gone; what the
+    /// database says.
+    pub fn list(&self, sources: &[Source], query: ListQuery<'_>) -> Result<ListPage, Problem> {
+        let wanted = query.limit.saturating_add(1);
+        let after = query.after.map(|place| self.place(sources, place)).transpose()?;
+        let mut rows = Vec::new();
+        if after.as_ref().is_none_or(|after| after.order.is_some()) {
+            self.gather(sources, query, Phase::Ordered, after.as_ref(), wanted, &mut rows)?;
+        }
+        if rows.len() < wanted {
+            let after = after.as_ref().filter(|after| after.order.is_none());
+            self.gather(sources, query, Phase::Unordered, after, wanted, &mut rows)?;
+        }
+        let has_more = rows.len() > query.limit;
+        rows.truncate(query.limit);
+        Ok(ListPage { rows, has_more })
+    }
+
+    /// Adds the records of one phase, merged from all sources.
+    fn gather(
+        &self,
+        sources: &[Source],
+        query: ListQuery<'_>,
+        phase: Phase,
+        after: Option<&After>,
+        wanted: usize,
+        rows: &mut Vec<Row>,
+    ) -> Result<(), Problem> {
+        let left = wanted - rows.len();
+        let mut found = Vec::new();
+        for (at, source) in sources.iter().enumerate() {
+            let by_order = source.ordered_by().is_some();
+            let range = match phase {
+                Phase::Ordered if !by_order => continue,
+                Phase::Ordered => Range::Ordered,
+                Phase::Unordered if by_order => Range::WithoutOrder,
+                Phase::Unordered => Range::ByKey,
+            };
+            let after = match after.map(|after| after.for_source(at, query.order)) {
+                None => None,
+                Some(None) => continue,
+                Some(Some(after)) => Some(after),
+            };
+            let scan = Scan { range, order: query.order, after, conditions: query.conditions, limit: left };
+            found.extend(self.snapshot.scan(source, &scan)?.into_iter().map(|row| Row { source: at, ..row }));
+        }
+        found.sort_by(|a, b| {
+            let order = (&a.order, a.source, a.key.as_bytes()).cmp(&(&b.order, b.source, b.key.as_bytes()));
+            if query.order == Order::Descending { order.reverse() } else { order }
+        });
+        found.truncate(left);
+        rows.append(&mut found);
+        Ok(())
+    }
+
+    /// Where a cursor stands, with the whole key.
+    fn place(&self, sources: &[Source], place: &ListPlace) -> Result<After, Problem> {
+        let stale = || Problem::InvalidCursor(BadCursor::Stale);
+        let source = sources.iter().position(|source| source.row == place.stream).ok_or_else(stale)?;
+        let key = if place.whole_key {
+            String::from_utf8(place.key.clone()).map_err(|_| stale())?
+        } else {
+            // A client saw this record, so asking for it again tells nothing.
+            let source = sources.get(source).ok_or_else(stale)?;
+            let row = self.snapshot.find_by_number(source, place.record)?;
+            row.filter(|row| row.key.as_bytes().starts_with(&place.key)).ok_or_else(stale)?.key
+        };
+        Ok(After { order: place.order.clone(), source, key })
+    }
+
+    /// The place after which a list goes on that ended with this record.
+    pub fn place_of(&self, sources: &[Source], row: &Row) -> Option<ListPlace> {
+        let source = sources.get(row.source)?;
+        Some(ListPlace::new(row.order.clone(), source.row, &row.key, row.record))
+    }
+
+    /// The records with this key, one a source at most.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn find(&self, sources: &[Source], key: &str) -> Result<Vec<Row>, Problem> {
+        let mut rows = Vec::new();
+        for (at, source) in sources.iter().enumerate() {
+            rows.extend(self.snapshot.find(source, key)?.map(|row| Row { source: at, ..row }));
+        }
+        Ok(rows)
+    }
+
+    /// The fields of a record that the caller may see.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn load(&self, sources: &[Source], row: &Row) -> Result<Loaded, Problem> {
+        let source = sources.get(row.source).ok_or(Problem::NotFound)?;
+        let bytes = self.snapshot.body(source, row.record)?;
+        Ok(Loaded { record: row.record, bytes })
+    }
+
+    /// Some scalar values of a long value, from `start` up to but not including `end`. Reads the pieces that hold
+    /// them and no other.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn text(&self, value: LongRef, start: u64, end: u64) -> Result<String, Problem> {
+        let end = end.min(value.long.chars);
+        let mut text = String::new();
+        if start >= end {
+            return Ok(text);
+        }
+        for piece in start / PIECE_CHARS..=(end - 1) / PIECE_CHARS {
+            let base = piece * PIECE_CHARS;
+            self.snapshot.piece(value.number(piece)?, |held| {
+                text.push_str(pieces::slice(held, start.saturating_sub(base), end - base));
+            })?;
+        }
+        Ok(text)
+    }
+
+    /// All of a long value, piece by piece, until `take` says that it is enough.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn pieces(&self, value: LongRef, mut take: impl FnMut(&str) -> Result<bool, Problem>) -> Result<(), Problem> {
+        if value.long.chars == 0 {
+            return Ok(());
+        }
+        let last = (value.long.chars - 1) / PIECE_CHARS;
+        self.snapshot.pieces(value.number(0)?, value.number(last)?, &mut take)
+    }
+
+    /// The first place where a text occurs in a long value. Memory for one piece; stops at the place.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn search(&self, value: LongRef, needle: &Needle) -> Result<Option<Found>, Problem> {
+        let mut finder = Finder::new(needle);
+        let mut found = None;
+        self.pieces(value, |piece| {
+            found = finder.feed(piece);
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
+    /// Makes a cursor.
+    ///
+    /// # Errors
+    /// [`Problem::Internal`] where there is no randomness.
+    pub fn seal(&self, plain: &[u8]) -> Result<String, Problem> {
+        self.seals.seal(plain).map_err(|_| Problem::Internal { incident: crate::new_incident() })
+    }
+
+    /// Reads a cursor.
+    ///
+    /// # Errors
+    /// [`BadCursor::Malformed`].
+    pub fn open(&self, cursor: &str) -> Result<Vec<u8>, Problem> {
+        self.seals.open(cursor).ok_or(Problem::InvalidCursor(BadCursor::Malformed))
+    }
+}
+
+impl Loaded {
+    /// The fields.
+    pub fn body(&self) -> Body<'_> {
+        Body::new(&self.bytes)
+    }
+
+    /// A long value of this record.
+    pub fn long(&self, entry: &Entry<'_>) -> Option<LongRef> {
+        Some(LongRef { record: self.record, slot: entry.slot?, long: entry.held.long()? })
+    }
+}
+
+impl LongRef {
+    fn number(&self, piece: u64) -> Result<i64, Problem> {
+        pieces::number(self.record, self.slot, piece).ok_or(Problem::Corrupt)
+    }
+}
+
+impl Fields {
+    fn new(set: BTreeSet<String>) -> Self {
+        let json = serde_json::Value::from_iter(set.iter().map(String::as_str)).to_string();
+        Self { set: Arc::new(set), json: json.into() }
+    }
+}
+
+impl Time {
+    fn new(constraint: &TimeConstraint, terms: &StreamTerms, granted: &BTreeSet<String>) -> Self {
+        let TimeConstraint { field, since, until } = constraint;
+        let kept = terms.time_field.as_ref() == Some(field);
+        let orders = terms.cursor_is_time && terms.cursor_field.as_ref() == Some(field) && granted.contains(field);
+        Self { field: (!kept).then(|| field.clone()), since: *since, until: *until, orders }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Records with a place in the order.
+    Ordered,
+    /// Those without.
+    Unordered,
+}
+
+/// Where a list goes on.
+struct After {
+    order: Option<Vec<u8>>,
+    source: usize,
+    key: String,
+}
+
+/// Where the list of one source goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AfterKey<'a> {
+    /// After this value of the order and this key.
+    Both(Option<&'a [u8]>, &'a str),
+    /// After all records with this value of the order.
+    Value(&'a [u8]),
+    /// From the first record with this value of the order.
+    AtValue(&'a [u8]),
+    /// From the beginning.
+    Beginning,
+}
+
+impl After {
+    /// Where the list of a source goes on; none where it is at its end.
+    fn for_source(&self, source: usize, order: Order) -> Option<AfterKey<'_>> {
+        let side = match order {
+            Order::Ascending => source.cmp(&self.source),
+            Order::Descending => self.source.cmp(&source),
+        };
+        match (side, self.order.as_deref()) {
+            (Ordering::Equal, value) => Some(AfterKey::Both(value, &self.key)),
+            // Of equal values, those of connections that come later in this direction are still to come.
+            (Ordering::Greater, Some(value)) => Some(AfterKey::AtValue(value)),
+            (Ordering::Less, Some(value)) => Some(AfterKey::Value(value)),
+            (Ordering::Greater, None) => Some(AfterKey::Beginning),
+            (Ordering::Less, None) => None,
+        }
+    }
+}
