@@ -9,43 +9,9 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Damaged, Entry, Held};
+use super::declaration::Operator;
 use super::instant::Instant;
 use crate::hash::ContentHash;
-
-/// How a range bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub enum Op {
-    /// Greater or equal.
-    Gte,
-    /// Greater.
-    Gt,
-    /// Less or equal.
-    Lte,
-    /// Less.
-    Lt,
-}
-
-impl Op {
-    /// As it is written in a parameter.
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "gte" => Self::Gte,
-            "gt" => Self::Gt,
-            "lte" => Self::Lte,
-            "lt" => Self::Lt,
-            _ => return None,
-        })
-    }
-
-    fn admits(self, order: Ordering) -> bool {
-        match self {
-            Self::Gte => order.is_ge(),
-            Self::Gt => order.is_gt(),
-            Self::Lte => order.is_le(),
-            Self::Lt => order.is_lt(),
-        }
-    }
-}
 
 /// What a range is bounded by.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -62,7 +28,7 @@ pub enum Test {
     /// The scalar is this one.
     Is(String),
     /// The scalar lies on this side of a bound.
-    Range(Op, Bound),
+    Range(Operator, Bound),
 }
 
 /// A condition on a field.
@@ -184,10 +150,10 @@ mod tests {
 
     #[test]
     fn a_range_compares_like_with_like() {
-        let above = |held| holds(held, Test::Range(Op::Gt, Bound::Number("10".to_owned())));
+        let above = |held| holds(held, Test::Range(Operator::Gt, Bound::Number("10".to_owned())));
         assert!(above(Held::Number("10.5")) && above(Held::Number("1e2")));
         assert!(!above(Held::Number("10")) && !above(Held::Text("11")) && !above(Held::Null));
-        let from = |text| holds(Held::Text(text), Test::Range(Op::Gte, Bound::Time(Instant(0))));
+        let from = |text| holds(Held::Text(text), Test::Range(Operator::Gte, Bound::Time(Instant(0))));
         assert!(from("1970-01-01") && !from("1969-12-31T23:59:59Z") && !from("soon"));
         let conditions = [Condition { field: "g".to_owned(), test: Test::Is(String::new()) }];
         assert!(!hold(&conditions, Body::new(&body(Held::Null))).unwrap(), "an absent field is not empty");

@@ -20,6 +20,7 @@ pub mod order;
 pub mod pieces;
 pub mod problem;
 pub mod row;
+pub mod selector;
 pub mod terms;
 pub mod tokens;
 pub mod value;

@@ -43,7 +43,7 @@ impl Field {
 }
 
 /// A comparison of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 pub enum Operator {
     /// At least.
     Gte,
@@ -66,6 +66,16 @@ impl Operator {
             Self::Gt => "gt",
             Self::Lte => "lte",
             Self::Lt => "lt",
+        }
+    }
+
+    /// Whether a value that compares so with the bound is in the range.
+    pub fn admits(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Gte => order.is_ge(),
+            Self::Gt => order.is_gt(),
+            Self::Lte => order.is_le(),
+            Self::Lt => order.is_lt(),
         }
     }
 }

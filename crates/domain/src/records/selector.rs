@@ -1,0 +1,201 @@
+//! Which window of a field is asked for, and where that lies.
+//!
+//! Everything is counted in Unicode scalar values. A window begins at an offset, goes on from a cursor, or lies
+//! around the first place where a text occurs; these exclude each other, and what contradicts is refused before
+//! anything is read.
+
+use super::problem::Problem;
+
+/// Scalar values of a window where the caller does not say.
+pub const DEFAULT_CHARS: u64 = 4096;
+/// The most of a window.
+pub const MAX_CHARS: u64 = 16384;
+/// Scalar values before and after what was found where the caller does not say.
+pub const DEFAULT_CONTEXT: u64 = 2048;
+/// The most of them.
+pub const MAX_CONTEXT: u64 = 8192;
+/// The longest text to look for.
+pub const MAX_QUERY_CHARS: usize = 1024;
+
+/// Which window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// From an offset.
+    At {
+        /// It.
+        start: u64,
+        /// At most so much.
+        limit: u64,
+    },
+    /// From a cursor.
+    After {
+        /// It.
+        cursor: String,
+        /// At most so much.
+        limit: u64,
+    },
+    /// Around a text.
+    Around {
+        /// The text.
+        q: String,
+        /// So much before it.
+        before: u64,
+        /// So much after it.
+        after: u64,
+        /// At most so much together.
+        limit: u64,
+    },
+}
+
+impl Selector {
+    /// Puts a selector together.
+    ///
+    /// # Errors
+    /// [`Problem::InvalidWindow`], which says what excludes what.
+    pub fn new(
+        cursor: Option<&str>,
+        offset: Option<u64>,
+        limit: Option<u64>,
+        q: Option<&str>,
+        before: Option<u64>,
+        after: Option<u64>,
+    ) -> Result<Self, Problem> {
+        let refused = |param, message: &str| Err(Problem::InvalidWindow { param, message: message.to_owned() });
+        if cursor.is_some() && (offset.is_some() || q.is_some() || before.is_some() || after.is_some()) {
+            let message = "`cursor` continues a window and excludes an explicit selection: send it without \
+                           `offset_chars`, `q`, `before_chars` and `after_chars`";
+            return refused("cursor", message);
+        }
+        if q.is_some() && offset.is_some() {
+            return refused("q", "`q` and `offset_chars` exclude each other; send one of them");
+        }
+        if q.is_none() && (before.is_some() || after.is_some()) {
+            let param = if before.is_some() { "before_chars" } else { "after_chars" };
+            return refused(param, "`before_chars` and `after_chars` belong to `q`; send it, or leave them out");
+        }
+        match (cursor, q) {
+            (Some(cursor), _) => Ok(Self::After { cursor: cursor.to_owned(), limit: limit.unwrap_or(DEFAULT_CHARS) }),
+            (None, Some(q)) if q.is_empty() || q.chars().nth(MAX_QUERY_CHARS).is_some() => {
+                refused("q", "`q` is a text of 1 to 1024 characters")
+            }
+            (None, Some(q)) => Ok(Self::Around {
+                q: q.to_owned(),
+                before: before.unwrap_or(DEFAULT_CONTEXT),
+                after: after.unwrap_or(DEFAULT_CONTEXT),
+                limit: limit.unwrap_or(MAX_CHARS),
+            }),
+            (None, None) => Ok(Self::At { start: offset.unwrap_or(0), limit: limit.unwrap_or(DEFAULT_CHARS) }),
+        }
+    }
+}
+
+/// Where a window lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its first scalar value.
+    pub start: u64,
+    /// One past its last.
+    pub end: u64,
+    /// How much it could have had.
+    pub limit: u64,
+    /// How much the field has.
+    pub total: u64,
+}
+
+impl Span {
+    /// From an offset. Beyond the end there is nothing, at the end.
+    pub fn at(start: u64, limit: u64, total: u64) -> Self {
+        let start = start.min(total);
+        Self { start, end: start.saturating_add(limit).min(total), limit, total }
+    }
+
+    /// Around what was found, which is always in it. None where it does not fit.
+    ///
+    /// Where both contexts do not fit, each gives up its share.
+    pub fn around(found: u64, end: u64, before: u64, after: u64, limit: u64, total: u64) -> Option<Self> {
+        let spare = limit.checked_sub(end.saturating_sub(found))?;
+        let (before, after) = (before.min(found), after.min(total.saturating_sub(end)));
+        let (before, after) = match before + after {
+            wanted if wanted <= spare => (before, after),
+            wanted => {
+                let first = before * spare / wanted;
+                (first, spare - first)
+            }
+        };
+        Some(Self { start: found - before, end: end + after.min(total.saturating_sub(end)), limit, total })
+    }
+
+    /// Whether it is the whole field.
+    pub fn is_complete(&self) -> bool {
+        self.start == 0 && self.end == self.total
+    }
+
+    /// Where the next one begins.
+    pub fn next(&self) -> Option<u64> {
+        (self.end < self.total).then_some(self.end)
+    }
+
+    /// Where the one before begins.
+    pub fn previous(&self) -> Option<u64> {
+        (self.start > 0).then(|| self.start.saturating_sub(self.limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn windows_follow_each_other_to_the_end(total in 0u64..500, limit in 1u64..50) {
+            let mut span = Span::at(0, limit, total);
+            let mut covered = span.end;
+            while let Some(next) = span.next() {
+                span = Span::at(next, limit, total);
+                prop_assert_eq!(span.start, covered);
+                prop_assert!(span.end > span.start && span.end - span.start <= limit);
+                covered = span.end;
+            }
+            prop_assert_eq!(covered, total);
+        }
+
+        #[test]
+        fn what_was_found_is_in_the_window(
+            total in 1u64..1000, at in 0u64..1000, length in 1u64..50,
+            before in 0u64..100, after in 0u64..100, limit in 1u64..200,
+        ) {
+            let found = at % total;
+            let end = (found + length).min(total);
+            match Span::around(found, end, before, after, limit, total) {
+                None => prop_assert!(end - found > limit),
+                Some(span) => {
+                    prop_assert!(span.start <= found && span.end >= end && span.end <= total);
+                    prop_assert!(span.end - span.start <= limit);
+                    prop_assert!(found - span.start <= before && span.end - end <= after);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_excludes_each_other_is_refused() {
+        let code = |selector: Result<Selector, Problem>| selector.map_err(|problem| problem.to_string());
+        for refused in [
+            Selector::new(Some("c"), Some(0), None, None, None, None),
+            Selector::new(Some("c"), None, None, Some("q"), None, None),
+            Selector::new(Some("c"), None, None, None, Some(1), None),
+            Selector::new(Some("c"), None, None, None, None, Some(1)),
+            Selector::new(None, Some(0), None, Some("q"), None, None),
+            Selector::new(None, None, None, None, Some(1), None),
+            Selector::new(None, None, None, None, None, Some(1)),
+            Selector::new(None, None, None, Some(""), None, None),
+            Selector::new(None, None, None, Some(&"q".repeat(1025)), None, None),
+        ] {
+            assert!(matches!(refused, Err(Problem::InvalidWindow { .. })), "{:?}", code(refused));
+        }
+        let plain = Selector::new(None, None, None, None, None, None);
+        assert_eq!(code(plain), Ok(Selector::At { start: 0, limit: 4096 }));
+        assert!(Selector::new(Some("c"), None, Some(10), None, None, None).is_ok());
+    }
+}

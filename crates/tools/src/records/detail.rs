@@ -1,0 +1,38 @@
+//! `GET /v1/streams/{stream}/records/{id}`: one record.
+
+use stile_domain::records::problem::Problem;
+use stile_store::records::{Row, Source};
+
+use super::Reading;
+use super::fields;
+use super::parameters::Parameters;
+use super::render::{Shown, connection, connections, put_record};
+use super::sink::Sink;
+
+/// Puts a record.
+///
+/// # Errors
+/// What the grant, the parameters or the database say against it.
+pub fn detail(
+    reading: Reading<'_>,
+    stream: &str,
+    key: &str,
+    parameters: &Parameters,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
+    let sources = reading.view.sources_of(stream, connection(parameters)?)?;
+    let wanted = fields::requested(reading, &sources, parameters.names("fields"))?;
+    let row = the_one(reading, &sources, key)?;
+    let shown = Shown { fields: wanted.as_ref(), preview: parameters.number("preview_chars") };
+    put_record(reading, &sources, &row, shown, out)
+}
+
+/// The one record with this key.
+pub(super) fn the_one(reading: Reading<'_>, sources: &[Source], key: &str) -> Result<Row, Problem> {
+    let mut rows = reading.view.find(sources, key)?;
+    if rows.len() > 1 {
+        let having = rows.iter().filter_map(|row| sources.get(row.source).cloned()).collect::<Vec<_>>();
+        return Err(Problem::AmbiguousConnection { connections: connections(&having) });
+    }
+    rows.pop().ok_or(Problem::NotFound)
+}

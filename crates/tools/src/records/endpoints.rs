@@ -1,0 +1,189 @@
+//! The endpoints, each with what it takes. Requests are checked against this and the OpenAPI document is made of it.
+
+use super::list::DEFAULT_LIMIT;
+use super::parameters::{Parameter, Shape};
+use stile_domain::records::selector::{MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
+
+/// One endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint {
+    /// The operation, as the OpenAPI document names it.
+    pub id: &'static str,
+    /// The method.
+    pub method: &'static str,
+    /// The path, with `{…}` for its variable segments.
+    pub path: &'static str,
+    /// A sentence for people.
+    pub about: &'static str,
+    /// What it takes besides its path.
+    pub parameters: &'static [Parameter],
+    /// Whether the owner alone may use it.
+    pub owner_only: bool,
+}
+
+/// The most of a page.
+pub const MAX_LIMIT: u64 = 100;
+/// The longest cursor that is looked at, in bytes.
+const MAX_CURSOR: usize = 4096;
+
+const CONNECTION: Parameter = Parameter {
+    name: "connection_id",
+    shape: Shape::Text { most: 64 },
+    about: "Of which connection. Without it, of all that the caller may see.",
+};
+const CONNECTION_ALIAS: Parameter = Parameter {
+    name: "connector_instance_id",
+    shape: Shape::Text { most: 64 },
+    about: "An old name of `connection_id`.",
+};
+const FIELDS: Parameter = Parameter {
+    name: "fields",
+    shape: Shape::Names,
+    about: "Only these top-level fields, and those that the schema requires.",
+};
+const PREVIEW: Parameter = Parameter {
+    name: "preview_chars",
+    shape: Shape::Whole { least: 0, most: MAX_CHARS, clamped: false, window: false },
+    about: "Cut longer values after so many characters (Unicode scalar values) and say under `previews` what is missing.",
+};
+const CURSOR: Parameter = Parameter {
+    name: "cursor",
+    shape: Shape::Text { most: MAX_CURSOR },
+    about: "Go on where the answer stopped that had this as its cursor.",
+};
+
+const fn chars(name: &'static str, least: u64, most: u64, clamped: bool, about: &'static str) -> Parameter {
+    Parameter { name, shape: Shape::Whole { least, most, clamped, window: true }, about }
+}
+
+/// `GET /v1/streams`.
+pub const STREAMS: Endpoint = Endpoint {
+    id: "listStreams",
+    method: "get",
+    path: "/v1/streams",
+    about: "The streams that the caller may see, one row for each connection that has one.",
+    parameters: &[CONNECTION, CONNECTION_ALIAS],
+    owner_only: false,
+};
+
+/// `GET /v1/streams/{stream}`.
+pub const STREAM: Endpoint = Endpoint {
+    id: "getStream",
+    method: "get",
+    path: "/v1/streams/{stream}",
+    about: "What is declared of a stream, as far as its fields are granted.",
+    parameters: &[CONNECTION, CONNECTION_ALIAS],
+    owner_only: false,
+};
+
+/// `GET /v1/schema`.
+pub const SCHEMA: Endpoint = Endpoint {
+    id: "getSchema",
+    method: "get",
+    path: "/v1/schema",
+    about: "All that the caller can ask for: connections, streams, fields and what can be done with them.",
+    parameters: &[
+        Parameter {
+            name: "view",
+            shape: Shape::OneOf(&["compact"]),
+            about: "`compact` says of each field in one word list what can be done with it.",
+        },
+        Parameter {
+            name: "detail",
+            shape: Shape::OneOf(&["full"]),
+            about: "`full` gives the whole declaration of one stream; it needs `stream`.",
+        },
+        Parameter { name: "stream", shape: Shape::Text { most: 64 }, about: "Of one stream only." },
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    owner_only: false,
+};
+
+const _: () = assert!(DEFAULT_LIMIT == 25);
+
+/// `GET /v1/streams/{stream}/records`.
+pub const RECORDS: Endpoint = Endpoint {
+    id: "listRecords",
+    method: "get",
+    path: "/v1/streams/{stream}/records",
+    about: "Records, ordered by the stream's cursor field, then connection, then key.",
+    parameters: &[
+        Parameter {
+            name: "limit",
+            shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
+            about: "At most so many records; 25 where it is not sent.",
+        },
+        CURSOR,
+        Parameter { name: "order", shape: Shape::OneOf(&["asc", "desc"]), about: "`desc` is the default." },
+        FIELDS,
+        Parameter {
+            name: "filter",
+            shape: Shape::Conditions,
+            about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
+        },
+        PREVIEW,
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    owner_only: false,
+};
+
+/// `GET /v1/streams/{stream}/records/{id}`.
+pub const RECORD: Endpoint = Endpoint {
+    id: "getRecord",
+    method: "get",
+    path: "/v1/streams/{stream}/records/{id}",
+    about: "One record, whole unless `preview_chars` is sent.",
+    parameters: &[FIELDS, PREVIEW, CONNECTION, CONNECTION_ALIAS],
+    owner_only: false,
+};
+
+const _: () = assert!(MAX_QUERY_CHARS == 1024);
+
+/// `GET /v1/streams/{stream}/records/{id}/field-window`.
+pub const FIELD_WINDOW: Endpoint = Endpoint {
+    id: "getFieldWindow",
+    method: "get",
+    path: "/v1/streams/{stream}/records/{id}/field-window",
+    about: "A part of one field, at the cost of that part however long the field is.",
+    parameters: &[
+        Parameter { name: "field", shape: Shape::Text { most: 4096 }, about: "Which top-level field." },
+        CURSOR,
+        chars("offset_chars", 0, i64::MAX as u64, false, "From this character on (Unicode scalar values from 0)."),
+        chars("limit_chars", 1, MAX_CHARS, true, "At most so many characters; 4096 where it is not sent."),
+        Parameter {
+            name: "q",
+            shape: Shape::Text { most: 4 * MAX_QUERY_CHARS },
+            about: "Around the first place where this text occurs, by simple case folding. Excludes `offset_chars`.",
+        },
+        chars("before_chars", 0, MAX_CONTEXT, false, "So many characters before it; 2048 where it is not sent."),
+        chars("after_chars", 0, MAX_CONTEXT, false, "So many characters after it; 2048 where it is not sent."),
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    owner_only: false,
+};
+
+/// `DELETE /v1/streams/{stream}/records/{id}`.
+pub const DELETE_RECORD: Endpoint = Endpoint {
+    id: "deleteRecord",
+    method: "delete",
+    path: "/v1/streams/{stream}/records/{id}",
+    about: "Removes a record. Doing so again changes nothing. For the owner alone.",
+    parameters: &[CONNECTION, CONNECTION_ALIAS],
+    owner_only: true,
+};
+
+/// `POST /v1/ingest/{stream}`.
+pub const INGEST: Endpoint = Endpoint {
+    id: "ingestRecords",
+    method: "post",
+    path: "/v1/ingest/{stream}",
+    about: "Stores records that come as JSON Lines. For the owner alone.",
+    parameters: &[CONNECTION, CONNECTION_ALIAS],
+    owner_only: true,
+};
+
+/// All of them.
+pub const ENDPOINTS: &[Endpoint] = &[SCHEMA, STREAMS, STREAM, RECORDS, RECORD, DELETE_RECORD, FIELD_WINDOW, INGEST];
