@@ -10,4 +10,5 @@ pub mod find;
 pub mod instant;
 pub mod names;
 pub mod problem;
+pub mod tokens;
 pub mod value;

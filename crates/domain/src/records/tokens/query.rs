@@ -1,0 +1,176 @@
+//! What a person types to search, read so that nothing is an error.
+//!
+//! Words are cut as texts are; all of them must occur, in any order and in any of a record's texts. A word of
+//! several tokens (`ann@example.org`, `foo_bar`, `日本語`) is a phrase, as is what stands between two quotation
+//! marks, straight or curly: its tokens follow each other in one text. A `*` right after a word makes a prefix of
+//! its last token; the tokens before it are asked for on their own, which finds no less. (A character that is a
+//! token by itself needs no star.) Other stars, and a quotation mark without its partner, are white space.
+
+use super::characters::Class;
+use super::tokens;
+
+/// How much of a query is read, in scalar values.
+pub const MAX_QUERY_SCALARS: usize = 1024;
+/// How many terms are asked for; further ones are left out, which finds more.
+pub const MAX_TERMS: usize = 64;
+/// The most tokens of a phrase; a longer one is asked for in parts.
+pub const MAX_PHRASE_TOKENS: usize = 32;
+
+/// A search that is ready to be asked: all terms must occur.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// No two are equal. None where the query holds nothing that can be searched for.
+    pub terms: Vec<Term>,
+}
+
+/// What must occur.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// This token.
+    Word(String),
+    /// These tokens, 2 to [`MAX_PHRASE_TOKENS`], one right after the other in one text.
+    Phrase(Vec<String>),
+    /// A token that begins with this.
+    Prefix(String),
+}
+
+impl Query {
+    /// Reads a query. Every text is one.
+    pub fn parse(text: &str) -> Self {
+        let end = text.char_indices().nth(MAX_QUERY_SCALARS).map_or(text.len(), |(at, _)| at);
+        let text = text.get(..end).unwrap_or(text);
+        let segments: Vec<&str> = text.split(['"', '“', '”', '„']).collect();
+        let mut query = Self::default();
+        for (nth, segment) in segments.iter().enumerate() {
+            if nth % 2 == 1 && nth + 1 < segments.len() {
+                query.push_phrase(cut(segment));
+            } else {
+                segment.split_whitespace().for_each(|word| query.push_word(word));
+            }
+        }
+        query
+    }
+
+    fn push_word(&mut self, word: &str) {
+        let stem = word.trim_end_matches('*');
+        let mut all = cut(stem);
+        // A star after punctuation says nothing of the token before that.
+        let touches = |last: char| matches!(Class::of(last), Class::Joins);
+        if stem.len() < word.len() && stem.chars().next_back().is_some_and(touches) {
+            let prefix = all.pop();
+            self.push_phrase(all);
+            prefix.into_iter().for_each(|prefix| self.push(Term::Prefix(prefix)));
+        } else {
+            self.push_phrase(all);
+        }
+    }
+
+    fn push_phrase(&mut self, tokens: Vec<String>) {
+        for part in tokens.chunks(MAX_PHRASE_TOKENS) {
+            match part {
+                [word] => self.push(Term::Word(word.clone())),
+                _ => self.push(Term::Phrase(part.to_vec())),
+            }
+        }
+    }
+
+    fn push(&mut self, term: Term) {
+        if self.terms.len() < MAX_TERMS && !self.terms.contains(&term) {
+            self.terms.push(term);
+        }
+    }
+}
+
+fn cut(text: &str) -> Vec<String> {
+    tokens(text).map(|token| token.text.into_owned()).collect()
+}
+
+/// Whether a record with these texts is found, by reading all of them: what every engine is held to. An empty
+/// query asks for nothing and finds everything.
+pub fn matches(texts: &[&str], query: &Query) -> bool {
+    let texts: Vec<Vec<String>> = texts.iter().map(|text| cut(text)).collect();
+    let occurs = |term: &Term| {
+        texts.iter().any(|text| match term {
+            Term::Word(word) => text.contains(word),
+            Term::Phrase(phrase) => text.windows(phrase.len()).any(|window| window == phrase),
+            Term::Prefix(prefix) => text.iter().any(|token| token.starts_with(prefix.as_str())),
+        })
+    };
+    query.terms.iter().all(occurs)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(query: &str) -> String {
+        let term = |term: Term| match term {
+            Term::Word(word) => word,
+            Term::Phrase(tokens) => format!("\"{}\"", tokens.join(" ")),
+            Term::Prefix(prefix) => format!("{prefix}*"),
+        };
+        Query::parse(query).terms.into_iter().map(term).collect::<Vec<_>>().join(" + ")
+    }
+
+    #[test]
+    fn words_phrases_and_prefixes() {
+        insta::assert_snapshot!(shown("Water the Ferns"), @"water + the + ferns");
+        insta::assert_snapshot!(shown(r#"garden "Water the  ferns!" moss*"#), @r#"garden + "water the ferns" + moss*"#);
+        insta::assert_snapshot!(shown("ann@example.org foo_bar 日本語"), @r#""ann example org" + "foo bar" + "日 本 語""#);
+        insta::assert_snapshot!(shown("foo_bar_ba* 日本* CAFÉ*"), @r#""foo bar" + ba* + "日 本" + cafe*"#);
+        insta::assert_snapshot!(shown("“all wet” „und so“"), @r#""all wet" + "und so""#);
+    }
+
+    #[test]
+    fn stray_syntax_is_white_space() {
+        for nothing in ["", "  ", "*", "\"", "\"\"", "\"*\"*", "AND* *"] {
+            let shown = shown(nothing);
+            assert!(matches!(shown.as_str(), "" | "and*"), "{nothing}: {shown}");
+        }
+        insta::assert_snapshot!(shown(r#"a "b c"#), @"a + b + c");
+        insta::assert_snapshot!(shown(r#""a" "b c"* *d e-* f**"#), @r#"a + "b c" + d + e + f*"#);
+        insta::assert_snapshot!(shown("x OR y NOT z: (w) ^2 NEAR/3"), @r#"x + or + y + not + z + w + 2 + "near 3""#);
+        insta::assert_snapshot!(shown("again Again"), @"again");
+    }
+
+    #[test]
+    fn a_query_is_bounded() {
+        let numbers: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+        assert_eq!(Query::parse(&numbers.join(" ")).terms.len(), MAX_TERMS);
+        let phrase = Query::parse(&format!("\"{}\"", numbers.join(" "))).terms;
+        assert_eq!(phrase.len(), 7);
+        assert!(Query::parse(&("x ".repeat(512) + "y")).terms == [Term::Word("x".to_owned())]);
+    }
+
+    #[test]
+    fn terms_may_stand_in_different_texts_and_a_phrase_may_not() {
+        let finds = |query: &str| matches(&["Water the ferns.", "In May; 日本語の文"], &Query::parse(query));
+        assert!(finds("may FERNS") && finds("\"the ferns\"") && finds("fer*") && finds("本語") && finds(""));
+        assert!(!finds("may moss") && !finds("\"ferns in\"") && !finds("ern*") && !finds("語本"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_text_is_a_query_within_its_bounds(text in "(\"|\\*| |_|a|é|語|\\PC){0,200}") {
+            let query = Query::parse(&text);
+            prop_assert!(query.terms.len() <= MAX_TERMS);
+            for term in &query.terms {
+                if let Term::Phrase(tokens) = term {
+                    prop_assert!((2..=MAX_PHRASE_TOKENS).contains(&tokens.len()));
+                }
+            }
+        }
+
+        #[test]
+        fn a_text_is_found_by_its_own_words(text in "([a-zé]{1,5}[ _.,]|語|[ก-ฮ]|🙂){0,30}", skip in 0usize..20) {
+            let part: String = text.split_inclusive(' ').skip(skip % 4).collect();
+            prop_assert!(matches(&[&text], &Query::parse(&part)));
+            let quoted = format!("\"{part}\"");
+            prop_assert!(matches(&[&text], &Query::parse(&quoted)));
+            let starred = part.replace(' ', "* ");
+            prop_assert!(matches(&[&text], &Query::parse(&starred)));
+        }
+    }
+}
