@@ -6,6 +6,7 @@
 //!
 //! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is decided here.
 
+pub mod authority;
 pub mod find;
 pub mod instant;
 pub mod names;
