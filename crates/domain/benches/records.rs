@@ -49,7 +49,7 @@ fn chinese(bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 4);
     while text.len() < bytes {
         let common = dice.below(3_000).min(dice.below(3_000)) as u32;
-        text.push(char::from_u32(0x4e00 + common).unwrap());
+        text.push(char::from_u32(0x4e00 + common).unwrap_or_default());
     }
     text
 }
@@ -57,7 +57,8 @@ fn chinese(bytes: usize) -> String {
 fn pieces(mut text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     while !text.is_empty() {
-        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
+        let end = (0..=PIECE.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        let (piece, rest) = text.split_at(end);
         pieces.push(piece);
         text = rest;
     }
