@@ -3,14 +3,16 @@
 //! A [`Principal`] is a caller whose token was verified; a [`Gate`] turns one into [`Permit`]s, each of
 //! which contains the path it is for and what may be done there. Store functions take permits and no path
 //! beside them, so a call that was not authorized cannot be written down. A permit is neither cloned nor
-//! made elsewhere: `Principal::assert_verified` and `Gate::permit` are banned outside their one place by
-//! `disallowed-methods`, and compile-fail tests hold the rest.
+//! made elsewhere: `Principal::assert_verified`, `Gate::permit`, `Gate::records` and `Gate::owner` are banned outside
+//! their one place by `disallowed-methods`, and compile-fail tests hold the rest.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::error::Refusal;
 use crate::path::SpacePath;
+use crate::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
+use crate::records::problem::Problem;
 use crate::scope::{Scope, Scopes, Verb};
 
 /// A caller whose identity and scopes were verified.
@@ -20,18 +22,27 @@ pub struct Principal {
     token: Option<Arc<str>>,
     client: Option<Arc<str>>,
     scopes: Arc<Scopes>,
+    records: RecordsClaim,
 }
 
 impl Principal {
     /// States that these facts come from a verified token or from the local user's own command line.
     ///
-    /// `subject` is the user, `token` the token's `jti`, `client` the token's `client` claim.
-    pub fn assert_verified(subject: &str, token: Option<&str>, client: Option<&str>, scopes: Scopes) -> Self {
+    /// `subject` is the user, `token` the token's `jti`, `client` the token's `client` claim, `records` what it says
+    /// about records.
+    pub fn assert_verified(
+        subject: &str,
+        token: Option<&str>,
+        client: Option<&str>,
+        scopes: Scopes,
+        records: RecordsClaim,
+    ) -> Self {
         Self {
             subject: subject.into(),
             token: token.map(Into::into),
             client: client.map(Into::into),
             scopes: Arc::new(scopes),
+            records,
         }
     }
 
@@ -40,7 +51,7 @@ impl Principal {
         &self.subject
     }
 
-    /// The token's identifier; none for the local user on stdio.
+    /// The token's identifier; none for the local user on stdio, who has one there only as the client of a grant.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
@@ -53,6 +64,11 @@ impl Principal {
     /// What the token grants.
     pub fn scopes(&self) -> &Scopes {
         &self.scopes
+    }
+
+    /// What the token says about records.
+    pub fn records(&self) -> &RecordsClaim {
+        &self.records
     }
 
     /// The gate of this caller.
@@ -81,6 +97,25 @@ impl Gate<'_> {
                 granted: self.principal.scopes.iter().cloned().collect(),
             })
         }
+    }
+}
+
+impl Gate<'_> {
+    /// Lets the caller ask for records: the owner for all, a client for what its grant allows, which is looked up
+    /// later.
+    ///
+    /// # Errors
+    /// [`Problem::InsufficientScope`], where the token says nothing about records.
+    pub fn records(&self) -> Result<RecordsPermit, Problem> {
+        RecordsPermit::of(&self.principal.records, self.principal.token.as_ref())
+    }
+
+    /// Lets the caller do what only the owner of the records may.
+    ///
+    /// # Errors
+    /// [`Problem::InsufficientScope`], for everybody else.
+    pub fn owner(&self) -> Result<OwnerPermit, Problem> {
+        OwnerPermit::of(&self.principal.records)
     }
 }
 
@@ -169,7 +204,7 @@ mod tests {
     use super::*;
 
     fn principal(claim: &str) -> Principal {
-        Principal::assert_verified("ann", Some("t1"), None, Scopes::from_claim(claim))
+        Principal::assert_verified("ann", Some("t1"), None, Scopes::from_claim(claim), RecordsClaim::None)
     }
 
     #[test]

@@ -21,6 +21,7 @@ use stile_domain::limits::Limits;
 use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Principal, Read};
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_store::space::{ReadFrom, Space, SpaceOptions};
 use stile_testkit::bench::{Plan, compare, timed};
@@ -29,7 +30,7 @@ fn main() {
     let plan = Plan::from_arguments();
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let principal = Principal::assert_verified("bench", None, None, Scopes::from_claim("write:/"));
+    let principal = Principal::assert_verified("bench", None, None, Scopes::from_claim("write:/"), RecordsClaim::None);
     let open = || {
         let options =
             SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(10), events: Arc::new(|_| {}) };

@@ -16,6 +16,7 @@ use stile_domain::limits::Limits;
 use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Action, Permit, Principal};
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_store::space::{ReadFrom, Space, SpaceOptions, Window};
 use stile_testkit::chance::scaled;
@@ -54,7 +55,8 @@ impl Field {
             SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(20), events: Arc::new(|_| {}) };
         let (space, notices) = Space::open_ambient(&inside, options).unwrap();
         assert_eq!(notices, Vec::<String>::new());
-        let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim("write:/"));
+        let principal =
+            Principal::assert_verified("ann", None, None, Scopes::from_claim("write:/"), RecordsClaim::None);
         Self { folder, space, principal }
     }
 

@@ -1,30 +1,142 @@
-//! Stand-in, replaced at the merge.
+//! Who may touch records, as values that are held.
+//!
+//! A token says that its bearer is the owner of the records, or the client of one grant, or nothing about records
+//! ([`RecordsClaim`]). From that `Gate::records` and `Gate::owner` make the permits that the record store takes, in
+//! `stile-tools` alone. A client's permit names its grant and its token and no more: what the grant allows is looked
+//! up by the store on every request, so that a revocation holds from the next one on.
 
-/// Who reads.
+use std::sync::Arc;
+
+use super::problem::Problem;
+
+/// The longest identifier of a grant, in bytes.
+const MAX_GRANT_BYTES: usize = 64;
+
+/// What a verified token, or the local user's own command line, says about records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RecordsClaim {
+    /// Nothing: no record is there for the caller.
+    #[default]
+    None,
+    /// The caller is the owner: sees all, takes in, deletes, and makes grants. Only this server's own tokens can say
+    /// so, never those of an identity provider.
+    Owner,
+    /// The caller is the client of the grant with this identifier, see [`is_grant_id`].
+    Grant(Arc<str>),
+}
+
+/// Whether a text can be the identifier of a grant: 1 to 64 of `A-Z a-z 0-9 _ -`.
+pub fn is_grant_id(text: &str) -> bool {
+    (1..=MAX_GRANT_BYTES).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Who asks for records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who<'a> {
-    /// The owner.
+    /// The owner of all of them.
     Owner,
-    /// A client.
+    /// The client of a grant.
     Client {
-        /// The grant.
+        /// The grant's identifier.
         grant: &'a str,
-        /// The token.
+        /// The token's identifier, which binds a grant that is for a single token.
         token: &'a str,
     },
 }
 
-/// Leave to read.
+/// Leave to ask for records, for one request: all of them, or what one grant turns out to allow.
 #[derive(Debug)]
-pub struct RecordsPermit;
+#[must_use = "a permit that is not used means a check without its act"]
+pub struct RecordsPermit {
+    client: Option<Client>,
+}
+
+#[derive(Debug)]
+struct Client {
+    grant: Arc<str>,
+    token: Arc<str>,
+}
+
+/// Leave to do what only the owner may, for one request: to take in and delete records, to import and export, and
+/// to make and revoke grants.
+#[derive(Debug)]
+#[must_use = "a permit that is not used means a check without its act"]
+pub struct OwnerPermit {
+    _made_here: (),
+}
 
 impl RecordsPermit {
-    /// For whom.
+    /// What a claim allows. `token` is the identifier of the token that made the claim.
+    pub(crate) fn of(claim: &RecordsClaim, token: Option<&Arc<str>>) -> Result<Self, Problem> {
+        match (claim, token) {
+            (RecordsClaim::None, _) => Err(Problem::InsufficientScope {
+                message: "this token has nothing to do with records; the owner makes one with \
+                          `stile token --grant ID` or `stile token --owner`",
+            }),
+            (RecordsClaim::Owner, _) => Ok(Self { client: None }),
+            (RecordsClaim::Grant(grant), Some(token)) => {
+                Ok(Self { client: Some(Client { grant: Arc::clone(grant), token: Arc::clone(token) }) })
+            }
+            (RecordsClaim::Grant(_), None) => Err(Problem::InsufficientScope {
+                message: "this token names a grant and has no identifier of its own; its issuer must add the claim `jti`",
+            }),
+        }
+    }
+
+    /// Who asks.
     pub fn who(&self) -> Who<'_> {
-        Who::Owner
+        match &self.client {
+            None => Who::Owner,
+            Some(Client { grant, token }) => Who::Client { grant, token },
+        }
     }
 }
 
-/// Leave to do everything.
-#[derive(Debug)]
-pub struct OwnerPermit;
+impl OwnerPermit {
+    pub(crate) fn of(claim: &RecordsClaim) -> Result<Self, Problem> {
+        match claim {
+            RecordsClaim::Owner => Ok(Self { _made_here: () }),
+            RecordsClaim::None | RecordsClaim::Grant(_) => Err(Problem::InsufficientScope {
+                message: "this is for the owner of the records alone, whose tokens come from `stile token --owner`; \
+                          nothing was changed",
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_may_all_a_client_may_ask_and_others_neither() {
+        let token: Arc<str> = "t1".into();
+        let asks = |claim: &RecordsClaim| RecordsPermit::of(claim, Some(&token));
+        let client = RecordsClaim::Grant("g-1".into());
+        assert_eq!(asks(&RecordsClaim::Owner).unwrap().who(), Who::Owner);
+        assert_eq!(asks(&client).unwrap().who(), Who::Client { grant: "g-1", token: "t1" });
+        assert_eq!(asks(&RecordsClaim::None).unwrap_err().code(), ("insufficient_scope", 403));
+        assert!(OwnerPermit::of(&RecordsClaim::Owner).is_ok());
+        for other in [RecordsClaim::None, client] {
+            assert_eq!(OwnerPermit::of(&other).unwrap_err().code(), ("insufficient_scope", 403));
+        }
+    }
+
+    #[test]
+    fn a_client_without_a_token_of_its_own_is_refused() {
+        let problem = RecordsPermit::of(&RecordsClaim::Grant("g".into()), None).unwrap_err();
+        assert!(problem.to_string().contains("`jti`"), "{problem}");
+        assert!(RecordsPermit::of(&RecordsClaim::Owner, None).is_ok());
+    }
+
+    #[test]
+    fn the_identifier_of_a_grant_is_short_and_plain() {
+        for good in ["g", "0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01", "A_b-9", &"x".repeat(64)] {
+            assert!(is_grant_id(good), "{good}");
+        }
+        for bad in ["", "a.b", "a b", "a/b", "é", "a\0", "a\n", &"x".repeat(65)] {
+            assert!(!is_grant_id(bad), "{bad}");
+        }
+    }
+}

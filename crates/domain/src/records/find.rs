@@ -277,7 +277,8 @@ mod tests {
     }
 
     fn pieces<'t>(text: &'t str, cuts: &[usize]) -> Vec<&'t str> {
-        let mut cuts: Vec<usize> = cuts.iter().map(|cut| text.floor_char_boundary(cut % (text.len() + 1))).collect();
+        let floor = |cut: &usize| (0..=cut % (text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+        let mut cuts: Vec<usize> = cuts.iter().map(floor).collect();
         cuts.extend([0, text.len()]);
         cuts.sort_unstable();
         cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()

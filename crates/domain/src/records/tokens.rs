@@ -8,7 +8,7 @@
 //! nothing is folded that only looks alike (full-width letters stay what they are).
 //!
 //! No token holds white space, a control character or ASCII punctuation, so an index may be given them joined by
-//! spaces. Cutting what was cut, changes nothing.
+//! spaces. Cutting what was cut changes nothing.
 
 mod characters;
 mod query;
@@ -28,7 +28,7 @@ pub const MAX_TOKEN_SCALARS: usize = 64;
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token<'t> {
-    /// What is compared: 1 to [`MAX_TOKEN_SCALARS`] scalar values, a few more in a single character at its end.
+    /// What is compared: 1 to [`MAX_TOKEN_SCALARS`] scalar values. No character of the original is torn for that.
     pub text: Cow<'t, str>,
     /// Where it begins in the original text, in scalar values.
     pub start: u64,

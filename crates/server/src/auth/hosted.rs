@@ -13,7 +13,7 @@ use stile_domain::permit::Principal;
 use stile_domain::scope::Scopes;
 
 use super::compact::{Audience, LEEWAY, MAX_TOKEN_BYTES, Parts, check, present};
-use super::identity::{Identity, Naming, is_name};
+use super::identity::{Identity, Naming, is_name, records_claim};
 use super::jwk::Algorithm;
 use super::jwks::Jwks;
 use super::mint::seconds;
@@ -59,6 +59,8 @@ struct Claims {
     scope: Option<String>,
     #[serde(default, deserialize_with = "present")]
     client: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    grant: Option<String>,
     #[serde(default, deserialize_with = "present")]
     act: Option<Value>,
     #[serde(default, deserialize_with = "present")]
@@ -120,8 +122,11 @@ impl HostedVerifier {
         let scopes = Scopes::from_claim(claims.scope.as_deref().unwrap_or_default());
         let begins = [claims.nbf, claims.iat].into_iter().flatten().map(|date| date.0).max();
         let lasts = Lasts { from: begins.unwrap_or_default(), until: claims.exp.0 };
+        // Nothing makes an owner of anybody here: `records` is not even read.
+        let records = records_claim(claims.grant.as_deref(), None)?;
+        let (token, client) = (claims.jti.as_deref(), claims.client.as_deref());
         let verified = Verified {
-            principal: Principal::assert_verified(&claims.sub, claims.jti.as_deref(), claims.client.as_deref(), scopes),
+            principal: Principal::assert_verified(&claims.sub, token, client, scopes, records),
             identity,
             expires: UNIX_EPOCH + Duration::from_secs(claims.exp.0.unsigned_abs()),
         };
@@ -172,6 +177,7 @@ mod tests {
     use ring::hmac;
     use serde_json::json;
     use stile_domain::path::SpacePath;
+    use stile_domain::records::authority::RecordsClaim;
     use stile_domain::role::Role;
     use stile_domain::scope::Verb;
 
@@ -253,7 +259,7 @@ mod tests {
             "aud": ["other", AUDIENCE], "jti": "t1", "client": "editor", "scope": "write:/notes/",
             "act": { "sub": "bob" }, "vault": "v", "role": "editor",
             // What makes an owner of a local token does not make one here.
-            "owner": true, "grant": "g",
+            "owner": true, "records": "owner", "grant": "g",
         }));
         for sample in [&rig.rsa, &rig.ec] {
             let verified = rig.verifies(&sample.sign(&sample.header().to_string(), &claims)).await.unwrap();
@@ -265,6 +271,7 @@ mod tests {
             );
             assert!(principal.scopes().cover(Verb::Write, &SpacePath::parse("/notes/a").unwrap()));
             assert!(!principal.scopes().cover(Verb::Read, &SpacePath::parse("/other").unwrap()));
+            assert_eq!(principal.records(), &RecordsClaim::Grant("g".into()));
             let identity = Identity {
                 issuer: Some(ISSUER.into()),
                 actor: "bob".into(),
@@ -278,6 +285,16 @@ mod tests {
         assert_eq!((plain.principal.token(), plain.principal.client()), (None, None));
         assert_eq!(plain.identity.actor.as_ref(), "ann");
         assert_eq!((plain.identity.vault, plain.identity.role), (VaultClaim::None, Role::Viewer));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_the_owner_of_records_by_the_word_of_a_provider() {
+        let rig = rig().await;
+        for records in [json!("owner"), json!(["owner"]), json!(true), json!(null), json!({ "owner": true })] {
+            let claims = claims_with(&json!({ "records": records, "owner": true, "role": "owner" }));
+            let verified = rig.verifies(&rig.ec.sign(&rig.ec.header().to_string(), &claims)).await.unwrap();
+            assert_eq!(verified.principal.records(), &RecordsClaim::None, "{claims}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -302,6 +319,7 @@ mod tests {
             json!({ "sub": "a".repeat(255) }),
             json!({ "sub": "auth0|5f7c 8ec7" }),
             json!({ "sub": "Åsa" }),
+            json!({ "records": 7, "grant": "g" }),
             json!({ "azp": "x", "auth_time": 1, "nonce": null, "groups": ["a"], "owner": true }),
         ] {
             assert!(rig.accepts_claims(&claims_with(&changes)).await, "{changes}");
@@ -333,6 +351,10 @@ mod tests {
             json!({ "sub": null }),
             json!({ "sub": "" }),
             json!({ "sub": 7 }),
+            json!({ "grant": 7 }),
+            json!({ "grant": ["g"] }),
+            json!({ "grant": "" }),
+            json!({ "grant": "a b" }),
             json!({ "sub": ["ann"] }),
             json!({ "sub": { "id": "ann" } }),
             json!({ "sub": "a".repeat(256) }),

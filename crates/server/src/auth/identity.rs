@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::role::Role;
 
 use super::Rejected;
@@ -88,6 +89,16 @@ fn is_vault(name: &str) -> bool {
         && name.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && !name.starts_with(' ')
         && !name.ends_with(' ')
+}
+
+/// What the claims `grant` and `records` say together; the second is read only of our own tokens.
+pub(super) fn records_claim(grant: Option<&str>, records: Option<&str>) -> Result<RecordsClaim, Rejected> {
+    match (grant, records) {
+        (None, None) => Ok(RecordsClaim::None),
+        (None, Some("owner")) => Ok(RecordsClaim::Owner),
+        (Some(grant), None) if is_grant_id(grant) => Ok(RecordsClaim::Grant(grant.into())),
+        _ => Err(Rejected("what the token says about records is malformed")),
+    }
 }
 
 /// A name that survives a log, a header and a comparison: not empty, not long, without control characters and

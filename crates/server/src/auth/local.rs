@@ -16,7 +16,7 @@ use stile_domain::scope::Scopes;
 use stile_store::state::{Key, Tokens};
 
 use super::compact::{Audience, LEEWAY, MAX_TOKEN_BYTES, Parts, check, present};
-use super::identity::{Identity, Naming};
+use super::identity::{Identity, Naming, records_claim};
 use super::mint::seconds;
 use super::{MAX_LIFE, Rejected, Verified, Verifier, crypto, json};
 
@@ -52,6 +52,10 @@ struct Claims {
     scope: Option<String>,
     #[serde(default, deserialize_with = "present")]
     client: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    grant: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    records: Option<String>,
     #[serde(default, deserialize_with = "present")]
     act: Option<Value>,
     #[serde(default, deserialize_with = "present")]
@@ -95,6 +99,7 @@ impl LocalVerifier {
         self.check_claims(&claims)?;
         let naming = Naming { act: claims.act.as_ref(), vault: claims.vault.as_ref(), role: claims.role.as_ref() };
         let identity = Identity::read(None, &claims.sub, naming, claims.aud)?;
+        let records = records_claim(claims.grant.as_deref(), claims.records.as_deref())?;
         match self.tokens.is_live(&claims.jti) {
             Ok(true) => {}
             Ok(false) => return Err(Rejected("the token was revoked or never minted here")),
@@ -104,8 +109,9 @@ impl LocalVerifier {
             }
         }
         let scopes = Scopes::from_claim(claims.scope.as_deref().unwrap_or_default());
+        let client = claims.client.as_deref();
         Ok(Verified {
-            principal: Principal::assert_verified(&claims.sub, Some(&claims.jti), claims.client.as_deref(), scopes),
+            principal: Principal::assert_verified(&claims.sub, Some(&claims.jti), client, scopes, records),
             identity,
             expires: UNIX_EPOCH + Duration::from_secs(u64::try_from(claims.exp).unwrap_or_default()),
         })
@@ -136,6 +142,7 @@ mod tests {
     use ring::hmac;
     use serde_json::{Value, json};
     use stile_domain::path::SpacePath;
+    use stile_domain::records::authority::RecordsClaim;
     use stile_domain::role::Role;
     use stile_domain::scope::{Scope, Verb};
     use stile_store::state::{StateDir, TokenRecord};
@@ -166,6 +173,8 @@ mod tests {
             jti: "t1".to_owned(),
             subject: "ann".to_owned(),
             client: None,
+            grant: None,
+            owner: false,
             scopes: String::new(),
             issued: NOW,
             expires: NOW + 100,
@@ -227,6 +236,7 @@ mod tests {
             subject: "ann".to_owned(),
             scopes: [Scope::parse_raw("write:/my notes/").unwrap()].into_iter().collect(),
             client: Some("editor".to_owned()),
+            records: RecordsClaim::None,
             life: Duration::from_secs(60),
         };
         let minted = mint(&rig.key, &rig.tokens, &order, clock()).unwrap();
@@ -242,9 +252,33 @@ mod tests {
     }
 
     #[test]
+    fn a_minted_token_says_what_it_has_to_do_with_records() {
+        let rig = rig();
+        for records in [RecordsClaim::None, RecordsClaim::Owner, RecordsClaim::Grant("g-1".into())] {
+            let subject = "ann".to_owned();
+            let order = Order { subject, scopes: Scopes::none(), client: None, records, life: MAX_LIFE };
+            let minted = mint(&rig.key, &rig.tokens, &order, clock()).unwrap();
+            assert_eq!(rig.verifier.verify_now(&minted.token).unwrap().principal.records(), &order.records);
+            let recorded = rig.tokens.list().unwrap().into_iter().find(|token| token.jti == minted.jti).unwrap();
+            let (grant, is_owner) = match &order.records {
+                RecordsClaim::None => (None, false),
+                RecordsClaim::Owner => (None, true),
+                RecordsClaim::Grant(grant) => (Some(grant.to_string()), false),
+            };
+            assert_eq!((recorded.grant, recorded.owner), (grant, is_owner));
+        }
+    }
+
+    #[test]
     fn what_would_be_refused_is_not_minted() {
         let rig = rig();
-        let good = Order { subject: "ann".to_owned(), scopes: Scopes::none(), client: None, life: MAX_LIFE };
+        let good = Order {
+            subject: "ann".to_owned(),
+            scopes: Scopes::none(),
+            client: None,
+            records: RecordsClaim::None,
+            life: MAX_LIFE,
+        };
         assert!(mint(&rig.key, &rig.tokens, &good, clock()).is_ok());
         let scope = Scope::parse_raw(&format!("read:/{}", vec!["x".repeat(200); 20].join("/"))).unwrap();
         for bad in [
@@ -252,6 +286,7 @@ mod tests {
             Order { subject: "a\nb".to_owned(), ..good.clone() },
             Order { client: Some("\u{1b}[2J".to_owned()), ..good.clone() },
             Order { life: Duration::ZERO, ..good.clone() },
+            Order { records: RecordsClaim::Grant("a b".into()), ..good.clone() },
             Order { life: MAX_LIFE + Duration::from_secs(1), ..good.clone() },
             Order { scopes: [scope.clone(), scope].into_iter().collect(), ..good },
         ] {
@@ -356,6 +391,16 @@ mod tests {
             json!({ "scope": ["read:/"] }),
             json!({ "client": 7 }),
             json!({ "client": ["x"] }),
+            json!({ "grant": 7 }),
+            json!({ "grant": ["g"] }),
+            json!({ "grant": "" }),
+            json!({ "grant": "a b" }),
+            json!({ "grant": "g".repeat(65) }),
+            json!({ "records": true }),
+            json!({ "records": "Owner" }),
+            json!({ "records": "" }),
+            json!({ "records": ["owner"] }),
+            json!({ "records": "owner", "grant": "g" }),
             json!({ "act": "bob" }),
             json!({ "act": {} }),
             json!({ "act": { "sub": "" } }),

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
+use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::Scopes;
 use stile_store::state::{Key, StateError, TokenRecord, Tokens};
 
@@ -21,6 +22,8 @@ pub struct Order {
     pub scopes: Scopes,
     /// The client that it is for, whose spelling of tool names is then known.
     pub client: Option<String>,
+    /// What it has to do with records.
+    pub records: RecordsClaim,
     /// How long it lives.
     pub life: Duration,
 }
@@ -39,6 +42,9 @@ pub enum MintError {
     /// It would say nothing about who bears it, or hide something from who reads a list of tokens.
     #[error("a {0} is a name without control characters, of 1 to 200 bytes")]
     Name(&'static str),
+    /// It would name no grant.
+    #[error("the identifier of a grant has 1 to 64 of the characters A-Z a-z 0-9 _ -")]
+    Grant,
     /// It would live too long, or not at all.
     #[error("a token lives from 1 second to 366 days")]
     Life,
@@ -63,6 +69,10 @@ struct Claims<'a> {
     scope: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grant: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    records: Option<&'a str>,
 }
 
 /// Makes a token and records it, durably, before it is returned.
@@ -75,11 +85,18 @@ pub fn mint(key: &Key, tokens: &Tokens, order: &Order, now: SystemTime) -> Resul
     if order.life < Duration::from_secs(1) || order.life > MAX_LIFE {
         return Err(MintError::Life);
     }
+    let grant = match &order.records {
+        RecordsClaim::Grant(grant) if !is_grant_id(grant) => return Err(MintError::Grant),
+        RecordsClaim::Grant(grant) => Some(grant.to_string()),
+        RecordsClaim::None | RecordsClaim::Owner => None,
+    };
     let issued = seconds(now);
     let record = TokenRecord {
         jti: uuid::Uuid::new_v4().to_string(),
         subject: order.subject.clone(),
         client: order.client.clone(),
+        grant,
+        owner: order.records == RecordsClaim::Owner,
         scopes: order.scopes.to_string(),
         issued,
         expires: issued.saturating_add(i64::try_from(order.life.as_secs()).unwrap_or(i64::MAX)),
@@ -93,6 +110,8 @@ pub fn mint(key: &Key, tokens: &Tokens, order: &Order, now: SystemTime) -> Resul
         exp: record.expires,
         scope: &record.scopes,
         client: record.client.as_deref(),
+        grant: record.grant.as_deref(),
+        records: record.owner.then_some("owner"),
     };
     crypto::install();
     let secret = EncodingKey::from_secret(&key.secret);

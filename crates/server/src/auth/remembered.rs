@@ -77,6 +77,7 @@ mod tests {
     use std::time::SystemTime;
 
     use stile_domain::permit::Principal;
+    use stile_domain::records::authority::RecordsClaim;
     use stile_domain::role::Role;
     use stile_domain::scope::Scopes;
 
@@ -91,7 +92,7 @@ mod tests {
             role: Role::Viewer,
             audiences: Vec::new(),
         };
-        let principal = Principal::assert_verified("ann", None, None, Scopes::none());
+        let principal = Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::None);
         Verified { principal, identity, expires: SystemTime::UNIX_EPOCH }
     }
 

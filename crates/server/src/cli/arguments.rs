@@ -101,6 +101,7 @@ fn stdio() -> Command {
         .about("Serves a folder to the one MCP client that starts this command, over standard input and output.")
         .args(settings(STDIO_SETTINGS))
         .arg(scope("Let the client do only this, for example read:/notes/. May be repeated. [default: write:/]"))
+        .arg(grant("The grant that decides which records the client may see. [default: all records, as their owner]"))
         .after_help(format!(
             "\
 The client acts as you, with the scopes given here. No token is needed. It ends when standard input ends.
@@ -173,7 +174,7 @@ fn token() -> Command {
     Command::new("token")
         .about("Mints a token for an agent, and prints it and nothing else.")
         .args(settings(STATE_SETTINGS).map(|arg| arg.global(true)))
-        .arg(scope("What the token allows. Needed; may be repeated."))
+        .arg(scope("What the token allows with files. May be repeated; needed unless it is for records."))
         .arg(
             Arg::new("expires")
                 .long("expires")
@@ -192,6 +193,13 @@ fn token() -> Command {
                 .long("client")
                 .value_name("NAME")
                 .help("The program that it is for, so that tool names are spelled as that one accepts them."),
+        )
+        .arg(grant("Which records the token may see: those of this grant.").conflicts_with("owner"))
+        .arg(
+            Arg::new("owner")
+                .long("owner")
+                .action(ArgAction::SetTrue)
+                .help("Make it the owner's: it may see, take in and delete all records, and make grants."),
         )
         .args_conflicts_with_subcommands(true)
         .subcommand(
@@ -217,6 +225,7 @@ Whoever has the token can do what it allows, so treat it as a password.
 Examples:
   stile token --scope read:/
   stile token --scope read:/ --scope \"write:/my notes/\" --expires 7d
+  stile token --grant 0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01
   stile token --scope write:/ --client cursor --state /var/lib/stile",
         )
 }
@@ -239,6 +248,10 @@ fn setting(setting: &Setting) -> Arg {
         Given::Positional => arg,
         Given::Flag | Given::NotInFile => arg.long(setting.flag()),
     }
+}
+
+fn grant(help: &'static str) -> Arg {
+    Arg::new("grant").long("grant").value_name("ID").help(help)
 }
 
 fn scope(help: &'static str) -> Arg {

@@ -123,6 +123,8 @@ fn local_user(environment: Environment<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// Runs a command as a person with a home folder would, and returns output, errors and exit code.
@@ -187,6 +189,9 @@ mod tests {
             "token --state <state> --scope read:/ --expires 400d",
             "token --state <state> --scope read:/ --expires 0s",
             "token --state <state> --scope read:/ --user ",
+            "token --state <state> --owner --grant g",
+            "token --state <state> --grant a.b",
+            "stdio --state <state> --grant ../g",
             "token --scope read:/ list",
             "token --state <state> list",
             "token revoke",
@@ -243,6 +248,21 @@ mod tests {
             (error.as_str(), code),
             ("error: there is no token `nobody`; `stile token list` shows all of them\n", 1)
         );
+    }
+
+    #[test]
+    fn a_token_for_records_needs_no_scope() {
+        let state = tempfile::tempdir().unwrap();
+        let at = format!("--state {}", state.path().display());
+        let cases = [("bob", "--owner", json!(null), true), ("eve", "--grant g-1", json!("g-1"), false)];
+        for (user, flags, grant, is_owner) in cases {
+            let (token, error, code) = stile(&format!("token {at} {flags} --user {user}"));
+            assert_eq!((token.lines().count(), error.as_str(), code), (1, "", 0));
+            let (listed, ..) = stile(&format!("token list {at} --json"));
+            let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+            let row = listed.as_array().unwrap().iter().find(|row| row["user"] == user).unwrap();
+            assert_eq!((&row["grant"], &row["owner"], &row["scopes"]), (&grant, &json!(is_owner), &json!("")));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use serde_json::json;
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_tools::tool::Answer;
 
@@ -37,7 +38,7 @@ fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Resul
     let path = matches.get_one::<String>("path").map(String::as_str).unwrap_or_default();
     let resolved = settings(matches, environment)?;
     let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
-    let principal = auth::local_user(&local_user(environment), everything);
+    let principal = auth::local_user(&local_user(environment), everything, RecordsClaim::None);
     start::log(resolved.config.log);
     let services = start::open_to_read(&resolved)?;
     let journal = Arc::clone(&services.journal);

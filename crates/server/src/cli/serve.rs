@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Verb};
 use stile_store::state::{Key, Tokens};
 
@@ -70,7 +71,8 @@ fn announce(resolved: &Resolved, environment: Environment<'_>, key: &Key, tokens
     }
     // Only now, so that a server that cannot listen leaves no token behind.
     let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
-    let order = Order { subject: local_user(environment), scopes, client: None, life: SHOWN_LIFE };
+    let order =
+        Order { subject: local_user(environment), scopes, client: None, records: RecordsClaim::None, life: SHOWN_LIFE };
     let _ = match mint(key, tokens, &order, SystemTime::now()) {
         Ok(minted) => io::stdout().write_all(welcome(&program(), resolved, address, &minted.token).as_bytes()),
         Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),

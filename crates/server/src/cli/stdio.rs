@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::ArgMatches;
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 
 use super::{Failure, local_user, start, token};
@@ -12,7 +13,9 @@ use crate::config::{Environment, Resolved};
 /// Serves until standard input ends.
 pub(super) fn run(resolved: &Resolved, matches: &ArgMatches, environment: Environment<'_>) -> Result<(), Failure> {
     let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
-    let principal = auth::local_user(&local_user(environment), token::scopes(matches)?.unwrap_or_else(everything));
+    let scopes = token::scopes(matches)?.unwrap_or_else(everything);
+    let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
+    let principal = auth::local_user(&local_user(environment), scopes, records);
     start::log(resolved.config.log);
     let (_, services) = start::open(resolved)?;
     let journal = Arc::clone(&services.journal);

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, SecondsFormat};
 use clap::ArgMatches;
 use serde_json::{Value, json};
+use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::{Scope, Scopes};
 use stile_store::state::{Key, Revoked, StateDir, TokenRecord, Tokens};
 
@@ -41,7 +42,9 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
 impl From<MintError> for Failure {
     fn from(error: MintError) -> Self {
         match error {
-            MintError::Name(_) | MintError::Life | MintError::TooLong => Self::Usage(error.to_string()),
+            MintError::Name(_) | MintError::Grant | MintError::Life | MintError::TooLong => {
+                Self::Usage(error.to_string())
+            }
             MintError::State(error) => error.into(),
             MintError::Sign(_) => Self::Failed(error.to_string()),
         }
@@ -52,20 +55,30 @@ fn state(matches: &ArgMatches, environment: Environment<'_>) -> Result<StateDir,
     Ok(StateDir::open(&settings(matches, environment)?.config.state)?)
 }
 
+const ALLOWS_NOTHING: &str = "\
+a token without a scope would allow nothing; say what it is for, as in
+
+  stile token --scope read:/
+  stile token --scope read:/ --scope write:/notes/
+
+or for records with --owner or --grant; `stile token --help` explains all of them";
+
 fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
-    let scopes = scopes(matches)?.ok_or_else(|| {
-        let message = "a token without a scope would allow nothing; say what it is for, as in\n\
-                       \n  stile token --scope read:/\n  stile token --scope read:/ --scope write:/notes/\n\
-                       \n`stile token --help` explains scopes";
-        Failure::Usage(message.to_owned())
-    })?;
+    let owner = matches.get_flag("owner").then_some(RecordsClaim::Owner);
+    let records = grant(matches)?.or(owner).unwrap_or_default();
+    let scopes = match scopes(matches)? {
+        Some(scopes) => scopes,
+        // Records have nothing to do with paths.
+        None if records != RecordsClaim::None => Scopes::none(),
+        None => return Err(Failure::Usage(ALLOWS_NOTHING.to_owned())),
+    };
     let expires = text("expires").unwrap_or_default();
     let life = duration::parse(&expires).ok_or_else(|| {
         Failure::Usage(format!("--expires: `{expires}` is not a duration such as 45s, 90m, 12h or 30d"))
     })?;
     let subject = text("user").unwrap_or_else(|| local_user(environment));
-    Ok(Order { subject, scopes, client: text("client"), life })
+    Ok(Order { subject, scopes, client: text("client"), records, life })
 }
 
 /// What `--scope` says; `None` where it was not given.
@@ -75,6 +88,16 @@ pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
         .map(|text| Scope::parse_raw(text).map_err(|error| Failure::Usage(format!("--scope: `{text}`: {error}"))))
         .collect();
     scopes.map(Some)
+}
+
+/// What `--grant` says; `None` where it was not given.
+pub(super) fn grant(matches: &ArgMatches) -> Result<Option<RecordsClaim>, Failure> {
+    let Some(id) = matches.get_one::<String>("grant") else { return Ok(None) };
+    if !is_grant_id(id) {
+        let message = format!("--grant: `{id}` is not the identifier of a grant: 1 to 64 of A-Z a-z 0-9 _ -");
+        return Err(Failure::Usage(message));
+    }
+    Ok(Some(RecordsClaim::Grant(id.as_str().into())))
 }
 
 fn now() -> i64 {
@@ -97,7 +120,8 @@ fn minute(seconds: i64) -> String {
 }
 
 fn table(tokens: &[TokenRecord], now: i64) -> String {
-    let heading = ["JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "SCOPES"].map(str::to_owned);
+    let heading =
+        ["JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES"].map(str::to_owned);
     let rows = tokens.iter().map(|token| {
         [
             token.jti.clone(),
@@ -106,17 +130,18 @@ fn table(tokens: &[TokenRecord], now: i64) -> String {
             standing(token, now).to_owned(),
             minute(token.issued),
             minute(token.expires),
+            if token.owner { "owner".to_owned() } else { token.grant.clone().unwrap_or_else(|| "-".to_owned()) },
             token.scopes.clone(),
         ]
     });
-    let rows: Vec<[String; 7]> = std::iter::once(heading).chain(rows).collect();
-    let mut widths = [0; 7];
+    let rows: Vec<[String; 8]> = std::iter::once(heading).chain(rows).collect();
+    let mut widths = [0; 8];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let line = |row: &[String; 7]| {
+    let line = |row: &[String; 8]| {
         let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         cells.join("  ").trim_end().to_owned() + "\n"
     };
@@ -132,6 +157,8 @@ fn json_list(tokens: &[TokenRecord], now: i64) -> String {
             "user": token.subject,
             "client": token.client,
             "scopes": token.scopes,
+            "grant": token.grant,
+            "owner": token.owner,
             "issued": time(token.issued),
             "expires": time(token.expires),
             "revoked": token.revoked.and_then(time),
@@ -150,6 +177,8 @@ mod tests {
             jti: "0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01".to_owned(),
             subject: "ann".to_owned(),
             client: None,
+            grant: None,
+            owner: false,
             scopes: "read:/ write:/my%20notes/".to_owned(),
             issued: 1_800_000_000,
             expires: 1_802_592_000,
@@ -159,7 +188,9 @@ mod tests {
         vec![
             token.clone(),
             TokenRecord { jti: "t2".to_owned(), revoked: Some(1_800_000_100), client, ..token.clone() },
-            TokenRecord { jti: "t3".to_owned(), subject: "Zoë".to_owned(), expires: 1_800_000_200, ..token },
+            TokenRecord { jti: "t3".to_owned(), subject: "Zoë".to_owned(), expires: 1_800_000_200, ..token.clone() },
+            TokenRecord { jti: "t4".to_owned(), owner: true, scopes: String::new(), ..token.clone() },
+            TokenRecord { jti: "t5".to_owned(), grant: Some("g-1".to_owned()), ..token },
         ]
     }
 

@@ -8,16 +8,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 
 use crate::auth::{VaultClaim, Verified};
 
-/// What makes two requests those of one caller. A renewed token is the same caller; another client, vault or role
-/// is not.
+/// What makes two requests those of one caller. A renewed token is the same caller; another client, grant, vault or
+/// role is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     subject: String,
     client: Option<String>,
+    /// The grant, or that it is the owner of the records.
+    records: RecordsClaim,
     issuer: Option<Arc<str>>,
     vault: VaultClaim,
     role: Role,
@@ -30,6 +33,7 @@ impl Owner {
         Self {
             subject: principal.subject().to_owned(),
             client: principal.client().map(str::to_owned),
+            records: principal.records().clone(),
             issuer: identity.issuer.clone(),
             vault: identity.vault.clone(),
             role: identity.role,
@@ -144,6 +148,7 @@ mod tests {
         Owner {
             subject: subject.to_owned(),
             client: client.map(str::to_owned),
+            records: RecordsClaim::None,
             issuer: None,
             vault: VaultClaim::None,
             role: Role::Viewer,
@@ -168,6 +173,7 @@ mod tests {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         let now = Instant::now();
         let ann = Owner {
+            records: RecordsClaim::Grant("g".into()),
             issuer: Some("https://id.example".into()),
             vault: VaultClaim::One("garden".into()),
             role: Role::Editor,
@@ -178,6 +184,9 @@ mod tests {
             Owner { subject: "bob".to_owned(), ..ann.clone() },
             Owner { client: None, ..ann.clone() },
             Owner { client: Some("other".to_owned()), ..ann.clone() },
+            Owner { records: RecordsClaim::None, ..ann.clone() },
+            Owner { records: RecordsClaim::Owner, ..ann.clone() },
+            Owner { records: RecordsClaim::Grant("h".into()), ..ann.clone() },
             Owner { issuer: None, ..ann.clone() },
             Owner { issuer: Some("https://id.example/".into()), ..ann.clone() },
             Owner { vault: VaultClaim::None, ..ann.clone() },

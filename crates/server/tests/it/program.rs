@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::Line;
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_server::auth::{Order, mint};
 use stile_store::state::{Key, StateDir, Tokens};
@@ -97,6 +98,7 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
         subject: "ann".to_owned(),
         scopes: Scopes::from_claim("write:/"),
         client: None,
+        records: RecordsClaim::None,
         life: Duration::from_secs(60),
     };
     let expired = mint(&key, &tokens, &order, SystemTime::now() - Duration::from_secs(120)).unwrap().token;

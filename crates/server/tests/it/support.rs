@@ -14,6 +14,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::limits::Limits;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Principal, Read};
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
 use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
@@ -68,7 +69,7 @@ impl Ground {
 
 /// A caller with `scopes`.
 pub fn principal(subject: &str, client: Option<&str>, scopes: &str) -> Principal {
-    Principal::assert_verified(subject, Some("t1"), client, Scopes::parse_claim(scopes).unwrap())
+    Principal::assert_verified(subject, Some("t1"), client, Scopes::parse_claim(scopes).unwrap(), RecordsClaim::None)
 }
 
 /// Tokens that say what they are: `subject;client;scopes;seconds`, with `_` for spaces in the scopes and `-`

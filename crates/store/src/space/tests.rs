@@ -17,6 +17,7 @@ use stile_domain::lines::LineRange;
 use stile_domain::listing::Kind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 use stile_domain::permit::{List, Principal};
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_domain::search::Query;
 use stile_testkit::chance::scaled;
@@ -106,7 +107,7 @@ impl Rig {
     }
 
     fn list(&self, folder: &str, claim: &str) -> Result<Vec<(String, Kind)>, Refusal> {
-        let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim(claim));
+        let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim(claim), RecordsClaim::None);
         let permit = principal.gate().permit::<List>(&path(folder))?;
         let page = self.inner().list(&permit, None)?;
         Ok(page.entries.into_iter().map(|entry| (entry.name, entry.kind)).collect())
@@ -509,7 +510,7 @@ fn pages_concatenate_to_the_whole_folder() {
     for number in 0..30 {
         fs::create_dir(rig.file(&format!("d{number:02}"))).unwrap();
     }
-    let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim("read:/"));
+    let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim("read:/"), RecordsClaim::None);
     let (mut names, mut after) = (Vec::new(), None);
     loop {
         let permit = principal.gate().permit::<List>(&path("/")).unwrap();

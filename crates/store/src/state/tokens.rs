@@ -17,7 +17,8 @@ const APPLICATION: i32 = 0x5374_696c;
 /// How long one process waits for another to finish writing.
 const BUSY: Duration = Duration::from_secs(10);
 /// Each brings the schema from its index to the next version.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE tokens (
         jti TEXT PRIMARY KEY NOT NULL,
         subject TEXT NOT NULL,
@@ -27,7 +28,12 @@ const MIGRATIONS: &[&str] = &["
         expires INTEGER NOT NULL,
         revoked INTEGER
     ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+    ALTER TABLE tokens ADD COLUMN grant_id TEXT;
+    ALTER TABLE tokens ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;
+",
+];
 
 /// A token that was minted here. Times are UTC seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +44,10 @@ pub struct TokenRecord {
     pub subject: String,
     /// The client that it was minted for.
     pub client: Option<String>,
+    /// The grant of records that it names.
+    pub grant: Option<String>,
+    /// Whether it is the records' owner's.
+    pub owner: bool,
     /// The `scope` claim.
     pub scopes: String,
     /// When it was minted.
@@ -110,10 +120,10 @@ impl Tokens {
     /// # Errors
     /// [`StateError::Database`].
     pub fn record(&self, token: &TokenRecord) -> Result<(), StateError> {
-        let insert = "INSERT INTO tokens (jti, subject, client, scopes, issued, expires, revoked) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let TokenRecord { jti, subject, client, scopes, issued, expires, revoked } = token;
-        let row = params![jti, subject, client, scopes, issued, expires, revoked];
+        let insert = "INSERT INTO tokens (jti, subject, client, grant_id, owner, scopes, issued, expires, revoked) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let TokenRecord { jti, subject, client, grant, owner, scopes, issued, expires, revoked } = token;
+        let row = params![jti, subject, client, grant, owner, scopes, issued, expires, revoked];
         self.lock().execute(insert, row).map(drop).map_err(failed("record"))
     }
 
@@ -123,7 +133,8 @@ impl Tokens {
     /// [`StateError::Database`].
     pub fn list(&self) -> Result<Vec<TokenRecord>, StateError> {
         let connection = self.lock();
-        let all = "SELECT jti, subject, client, scopes, issued, expires, revoked FROM tokens ORDER BY issued, jti";
+        let all = "SELECT jti, subject, client, grant_id, owner, scopes, issued, expires, revoked \
+                   FROM tokens ORDER BY issued, jti";
         let listed = connection.prepare_cached(all).and_then(|mut query| query.query_map([], record)?.collect());
         listed.map_err(failed("list"))
     }
@@ -172,10 +183,12 @@ fn record(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
         jti: row.get(0)?,
         subject: row.get(1)?,
         client: row.get(2)?,
-        scopes: row.get(3)?,
-        issued: row.get(4)?,
-        expires: row.get(5)?,
-        revoked: row.get(6)?,
+        grant: row.get(3)?,
+        owner: row.get(4)?,
+        scopes: row.get(5)?,
+        issued: row.get(6)?,
+        expires: row.get(7)?,
+        revoked: row.get(8)?,
     })
 }
 
@@ -265,6 +278,8 @@ mod tests {
             jti: jti.to_owned(),
             subject: "ann".to_owned(),
             client: None,
+            grant: None,
+            owner: false,
             scopes: "read:/".to_owned(),
             issued: 100,
             expires: 200,
@@ -368,6 +383,25 @@ mod tests {
     }
 
     #[test]
+    fn a_database_of_the_first_version_opens_with_its_tokens() {
+        let (folder, state) = state();
+        let old = Connection::open(folder.path().join(NAME)).unwrap();
+        old.execute_batch(MIGRATIONS[0]).unwrap();
+        old.execute_batch("INSERT INTO tokens VALUES ('a', 'ann', NULL, 'read:/', 100, 200, NULL)").unwrap();
+        old.pragma_update(None, "application_id", APPLICATION).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        drop(old);
+        let tokens = Tokens::open(&state).unwrap();
+        assert!(tokens.is_live("a").unwrap());
+        let owners = TokenRecord { owner: true, ..token("b") };
+        let clients = TokenRecord { grant: Some("g".to_owned()), ..token("c") };
+        tokens.record(&owners).unwrap();
+        tokens.record(&clients).unwrap();
+        drop(tokens);
+        assert_eq!(Tokens::open(&state).unwrap().list().unwrap(), [token("a"), owners, clients]);
+    }
+
+    #[test]
     fn a_newer_database_is_refused() {
         let (folder, state) = state();
         drop(Tokens::open(&state).unwrap());
@@ -385,6 +419,8 @@ mod tests {
             jti: jti.to_owned(),
             subject: "ann".to_owned(),
             client: None,
+            grant: None,
+            owner: false,
             scopes: String::new(),
             issued: 1,
             expires: 2,

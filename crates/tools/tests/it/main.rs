@@ -22,6 +22,7 @@ use std::time::Duration;
 use serde_json::Value;
 use stile_domain::limits::Limits;
 use stile_domain::permit::Principal;
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_store::journal::Journal;
 use stile_store::space::{Space, SpaceOptions};
@@ -66,5 +67,5 @@ impl Rig {
 }
 
 pub(crate) fn principal(claim: &str) -> Principal {
-    Principal::assert_verified("ann", Some("t1"), Some("a test"), Scopes::from_claim(claim))
+    Principal::assert_verified("ann", Some("t1"), Some("a test"), Scopes::from_claim(claim), RecordsClaim::None)
 }

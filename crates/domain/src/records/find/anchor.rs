@@ -154,7 +154,7 @@ fn commonness(bytes: &[u8; ALIKE]) -> u64 {
             seen.push(*byte);
         }
     }
-    seen.into_iter().map(|byte| of_a_million(byte)).sum()
+    seen.into_iter().map(of_a_million).sum()
 }
 
 fn of_a_million(byte: u8) -> u64 {

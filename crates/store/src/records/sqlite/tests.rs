@@ -1,9 +1,12 @@
 use std::io::{Cursor, Read};
 
 use rusqlite::Connection;
-use stile_domain::records::authority::{OwnerPermit, RecordsPermit};
+use stile_domain::permit::Principal;
+use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::value::Value;
+
+use stile_domain::scope::Scopes;
 
 use super::super::{ListQuery, Order, Records, View};
 use super::*;
@@ -20,6 +23,12 @@ fn rig() -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
     Rig { folder, records }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is its own owner")]
+fn permits() -> (OwnerPermit, RecordsPermit) {
+    let owner = Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::Owner);
+    (owner.gate().owner().unwrap(), owner.gate().records().unwrap())
 }
 
 fn name(text: &str) -> Name {
@@ -41,7 +50,7 @@ fn message(at: &str, text: &str) -> Fields {
 
 impl Rig {
     fn upsert(&self, key: &str, fields: &Fields) -> Upserted {
-        let stored = self.records.write(&OwnerPermit, |batch| {
+        let stored = self.records.write(&permits().0, |batch| {
             let (mail, messages) = (name("mail"), name("messages"));
             let target = match batch.target(&mail, &messages)? {
                 Some(target) => target,
@@ -54,7 +63,7 @@ impl Rig {
     }
 
     fn read<T>(&self, read: impl FnOnce(&View<'_>) -> Result<T, Problem>) -> T {
-        self.records.read(&RecordsPermit, Instant(1), read).unwrap()
+        self.records.read(&permits().1, Instant(1), read).unwrap()
     }
 
     fn keys(&self, order: Order) -> Vec<String> {
@@ -130,7 +139,7 @@ fn tokens_follow_the_text_of_a_record() {
     rig.upsert("a", &message("2026-01-01", &text));
     assert_eq!(rig.matches(&phrase).len(), 1, "a phrase over the end of a piece is found in the first");
     assert_eq!(rig.matches(&tagged("goodbye")), Vec::<i64>::new());
-    let deleted = rig.records.write(&OwnerPermit, |batch| {
+    let deleted = rig.records.write(&permits().0, |batch| {
         let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
         batch.delete(&target, "a")
     });
@@ -165,7 +174,7 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
     let text = "中文 and emoji 👩‍👧 and\r\nlines\u{0} ".repeat(1200);
     rig.upsert("memory", &message("2026-01-01", &text));
     let store = |bytes: Vec<u8>| {
-        let stored = rig.records.write(&OwnerPermit, |batch| {
+        let stored = rig.records.write(&permits().0, |batch| {
             let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
             let key = RecordKey::parse("source").unwrap();
             let mut source = Slow(bytes);

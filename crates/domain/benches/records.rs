@@ -1,0 +1,138 @@
+//! How fast a long text is searched, and how fast one is cut into tokens.
+//!
+//! Texts are made up from a seed: English-like words, Chinese-like characters, and what a filter by rare bytes
+//! cannot help with. The needle is absent or stands at the end; the text comes in pieces of 16,384 bytes. For each,
+//! in turns within one run: megabytes a second of our search, which knows no case, and of `memchr::memmem` for the
+//! exact bytes in the whole text; and their ratio, which is what can be compared between machines. The cutting is
+//! compared with `char::is_alphanumeric` over the same text. The best of all rounds is told. The numbers say
+//! nothing of a store, which must fetch the pieces first. `--smoke` runs each once, over little, to see that it runs.
+
+#![allow(clippy::print_stdout, clippy::disallowed_methods, clippy::unwrap_used, reason = "a program that measures")]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+use stile_domain::records::find::{Finder, Needle};
+use stile_domain::records::tokens::tokens;
+
+const PIECE: usize = 16_384;
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % most
+    }
+}
+
+fn english(bytes: usize) -> String {
+    let words = "the of and a to in is you that it he was for on are as with his they I at be this have from or one \
+                 had by word but not what all were we when your can said there use an each which she do how their if \
+                 will up other about out many then them these so some her would make like him into time has look two \
+                 more write go see number no way could people my than first water been call who oil its now find";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let mut dice = Dice(0x5eed);
+    let mut text = String::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        text += words.get(dice.below(words.len() as u64) as usize).unwrap_or(&"");
+        text += if dice.below(12) == 0 { ".\n" } else { " " };
+    }
+    text
+}
+
+fn chinese(bytes: usize) -> String {
+    let mut dice = Dice(0x5eed);
+    let mut text = String::with_capacity(bytes + 4);
+    while text.len() < bytes {
+        let common = dice.below(3_000).min(dice.below(3_000)) as u32;
+        text.push(char::from_u32(0x4e00 + common).unwrap_or_default());
+    }
+    text
+}
+
+fn pieces(mut text: &str) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    while !text.is_empty() {
+        let end = (0..=PIECE.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        let (piece, rest) = text.split_at(end);
+        pieces.push(piece);
+        text = rest;
+    }
+    pieces
+}
+
+fn once(work: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    work();
+    began.elapsed()
+}
+
+/// Two ways through one text, in turns.
+fn compare(what: &str, bytes: usize, rounds: usize, mut ours: impl FnMut(), mut theirs: impl FnMut()) {
+    let (mut a, mut b) = (Duration::MAX, Duration::MAX);
+    for _ in 0..rounds {
+        a = a.min(once(&mut ours));
+        b = b.min(once(&mut theirs));
+    }
+    let speed = |took: Duration| bytes as f64 / 1e6 / took.as_secs_f64();
+    let ratio = a.as_secs_f64() / b.as_secs_f64();
+    println!("{what:44} {:8.0} MB/s  beside {:8.0} MB/s  ratio {ratio:.2}", speed(a), speed(b));
+}
+
+fn search(what: &str, rounds: usize, text: &str, needle: &str) {
+    let pieces = pieces(text);
+    let prepared = Needle::new(needle).unwrap();
+    let ours = || {
+        let mut finder = Finder::new(&prepared);
+        black_box(pieces.iter().find_map(|piece| finder.feed(piece)));
+    };
+    let theirs = || {
+        black_box(memmem::find(text.as_bytes(), needle.as_bytes()));
+    };
+    compare(what, text.len(), rounds, ours, theirs);
+}
+
+fn cut(what: &str, rounds: usize, text: &str) {
+    let ours = || {
+        black_box(tokens(text).map(|token| token.text.len()).sum::<usize>());
+    };
+    let theirs = || {
+        black_box(text.chars().filter(|one| one.is_alphanumeric()).count());
+    };
+    compare(what, text.len(), rounds, ours, theirs);
+}
+
+fn main() {
+    let smoke = std::env::args().any(|argument| argument == "--smoke");
+    let (rounds, bytes) = if smoke { (1, 100_000) } else { (15, 16 << 20) };
+    let english = english(bytes);
+    let chinese = chinese(bytes);
+    search("find: English, a rare word, absent", rounds, &english, "quartz");
+    search("find: English, common letters, absent", rounds, &english, "the otter");
+    search("find: English, at the end", rounds, &format!("{english}Zanzibar"), "Zanzibar");
+    search("find: English, one letter, absent", rounds, &english, "Z");
+    search(
+        "find: English, 1,000 characters, absent",
+        rounds,
+        &english,
+        &english.get(1..1000).unwrap().replace("the", "thy"),
+    );
+    search("find: Chinese, two characters, absent", rounds, &chinese, "龍語");
+    search("find: Chinese, common characters, absent", rounds, &chinese, "一丁七丄");
+    search("find: Chinese, at the end", rounds, &format!("{chinese}水の歌"), "水の歌");
+    search(
+        "find: one letter and a needle of it",
+        rounds,
+        &"a".repeat(bytes),
+        &("a".repeat(500) + "b" + &"a".repeat(500)),
+    );
+    search("find: half a needle everywhere", rounds, &"aab".repeat(bytes / 3), &("baa".repeat(300) + "bab"));
+    cut("tokens: English", rounds, &english);
+    cut("tokens: English with capitals", rounds, &english.to_uppercase());
+    cut("tokens: French", rounds, &english.replace('e', "é"));
+    cut("tokens: Chinese", rounds, &chinese);
+}

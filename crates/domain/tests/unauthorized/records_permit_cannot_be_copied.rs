@@ -1,0 +1,7 @@
+use stile_domain::records::authority::RecordsPermit;
+
+fn copy(permit: &RecordsPermit) -> RecordsPermit {
+    permit.clone()
+}
+
+fn main() {}

@@ -1,0 +1,79 @@
+//! A request about records, from its parameters to its answer, for every way in.
+
+use stile_domain::permit::Principal;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+
+use super::endpoints::Endpoint;
+use super::list::Address;
+use super::parameters::Parameters;
+use super::sink::Sink;
+use super::window::Field;
+use super::{Reading, RecordServices, detail, list, schema, streams, window};
+
+/// A request, as it was sent.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// To which endpoint.
+    pub endpoint: &'static Endpoint,
+    /// The stream in its path, if that has one.
+    pub stream: String,
+    /// The record in its path, if that has one.
+    pub key: String,
+    /// Its parameters, decoded.
+    pub pairs: Vec<(String, String)>,
+    /// Where it was sent to.
+    pub address: Address,
+}
+
+impl RecordServices {
+    /// Answers a request that reads. Blocks.
+    ///
+    /// # Errors
+    /// What the token, the parameters, the grant or the database say against it. Where something was put before
+    /// that, it is to be thrown away.
+    pub fn answer(&self, caller: &Principal, now: Instant, call: &Call, out: &mut dyn Sink) -> Result<(), Problem> {
+        let permit = caller.gate().records()?;
+        let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs);
+        self.records.read(&permit, now, |view| {
+            // A grant that has ended is said to have before anything else is.
+            let parameters = &parameters?;
+            let reading = Reading { view, declarations: &self.declarations };
+            match call.endpoint.id {
+                "listStreams" => streams::streams(reading, parameters, out),
+                "getStream" => streams::metadata(reading, &call.stream, parameters, out),
+                "getSchema" => schema::schema(reading, parameters, out),
+                "listRecords" => list::list(reading, &call.stream, parameters, &call.address, out),
+                "getRecord" => detail::detail(reading, &call.stream, &call.key, parameters, out),
+                "getFieldWindow" => {
+                    let field = Field { stream: &call.stream, key: &call.key };
+                    window::window(reading, field, parameters, &call.address.path, out)
+                }
+                _ => Err(Problem::NotFound),
+            }
+        })
+    }
+
+    /// Removes a record; where it is not there, nothing changes. Blocks.
+    ///
+    /// # Errors
+    /// Where the caller is not the owner; what the parameters or the database say against it.
+    pub fn delete(&self, caller: &Principal, now: Instant, call: &Call) -> Result<(), Problem> {
+        let (owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
+        let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs)?;
+        let found = self.records.read(&permit, now, |view| {
+            let sources = view.sources_of(&call.stream, super::render::connection(&parameters)?)?;
+            let reading = Reading { view, declarations: &self.declarations };
+            match detail::the_one(reading, &sources, &call.key) {
+                Ok(row) => Ok(sources.get(row.source).map(|source| (source.connection().clone(), source.stream().clone()))),
+                Err(Problem::NotFound) => Ok(None),
+                Err(problem) => Err(problem),
+            }
+        })?;
+        let Some((connection, stream)) = found else { return Ok(()) };
+        self.records.write(&owner, |batch| match batch.target(&connection, &stream)? {
+            Some(target) => batch.delete(&target, &call.key).map(drop),
+            None => Ok(()),
+        })
+    }
+}
