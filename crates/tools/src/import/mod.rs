@@ -11,6 +11,7 @@ use stile_domain::records::row::{self, Row};
 
 pub mod json_array;
 pub mod jsonl;
+pub mod markdown;
 mod source;
 
 #[cfg(test)]
