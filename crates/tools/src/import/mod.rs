@@ -9,6 +9,7 @@ use std::io;
 
 use stile_domain::records::row::{self, Row};
 
+pub mod csv;
 pub mod json_array;
 pub mod jsonl;
 pub mod markdown;
