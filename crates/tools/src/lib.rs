@@ -7,6 +7,7 @@
 pub mod arguments;
 pub mod calls;
 pub mod hosted;
+pub mod import;
 pub mod records;
 pub mod registry;
 pub mod tool;

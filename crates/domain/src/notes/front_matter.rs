@@ -57,6 +57,15 @@ impl<'a> Note<'a> {
     }
 }
 
+/// The members of a file's front matter, and where in the text its body begins, in bytes.
+///
+/// Values are told as their source spells them ([`portable::portable`]). Where there is no front matter, or it does
+/// not count, there are no members and the body begins at 0, so that none of the text is lost.
+pub fn front_matter(text: &str) -> (portable::Members, usize) {
+    let counted = fenced(text).and_then(|(front, body)| Some((yaml::members(front)?, text.len() - body.len())));
+    counted.unwrap_or_default()
+}
+
 fn fenced(text: &str) -> Option<(&str, &str)> {
     let rest = newline(text.strip_prefix("---")?)?;
     let mut from = 0;
@@ -78,6 +87,24 @@ fn newline(text: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn front_matter_that_does_not_count_is_text() {
+        for (text, members, body) in [
+            (
+                "---\nb: 1\na: [x, 007]\ndate: 2025-03-01\n---\nbody\n",
+                r#"{"b":1,"a":["x","007"],"date":"2025-03-01T00:00:00.000Z"}"#,
+                "body\n",
+            ),
+            ("---\r\na: 1\r\n---\r\n", r#"{"a":1}"#, ""),
+            ("---\na: 1\na: 2\n---\nbody", "{}", "---\na: 1\na: 2\n---\nbody"),
+            ("---\na: [\n---\nbody", "{}", "---\na: [\n---\nbody"),
+            ("body", "{}", "body"),
+        ] {
+            let (found, at) = front_matter(text);
+            assert_eq!((serde_json::Value::Object(found).to_string().as_str(), &text[at..]), (members, body));
+        }
+    }
 
     #[test]
     fn fences_stand_at_the_very_beginning_and_are_closed() {

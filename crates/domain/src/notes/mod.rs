@@ -21,7 +21,7 @@ mod white;
 mod yaml;
 
 pub use derive::{TooLarge, document_tree, metadata_facets, note_outline, section_source};
-pub use front_matter::Note;
+pub use front_matter::{Note, front_matter};
 
 /// Headings that an answer holds at most. More are a table of contents that nobody reads.
 pub const MAX_HEADINGS: usize = 500;

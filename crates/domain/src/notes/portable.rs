@@ -14,7 +14,7 @@ use super::path::NotePath;
 use super::yaml::{self, Scalar, Value};
 
 /// The members of a front matter.
-pub(super) type Members = Map<String, Json>;
+pub type Members = Map<String, Json>;
 
 /// A note that came from elsewhere.
 #[derive(Clone, PartialEq)]

@@ -65,7 +65,9 @@ impl RecordServices {
             let sources = view.sources_of(&call.stream, super::render::connection(&parameters)?)?;
             let reading = Reading { view, declarations: &self.declarations };
             match detail::the_one(reading, &sources, &call.key) {
-                Ok(row) => Ok(sources.get(row.source).map(|source| (source.connection().clone(), source.stream().clone()))),
+                Ok(row) => {
+                    Ok(sources.get(row.source).map(|source| (source.connection().clone(), source.stream().clone())))
+                }
                 Err(Problem::NotFound) => Ok(None),
                 Err(problem) => Err(problem),
             }

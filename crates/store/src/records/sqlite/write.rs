@@ -112,6 +112,9 @@ struct Part<'a> {
     text: Option<Text<'a>>,
 }
 
+/// Slots of a record, and the part that each is of.
+type Slots = Vec<(u16, usize)>;
+
 enum Text<'a> {
     Memory(&'a str),
     /// The one with this number among the long fields.
@@ -407,8 +410,8 @@ fn parts<'a>(target: &Target, fields: &'a Fields, long: &mut [LongField<'a>]) ->
 }
 
 /// The body of some parts, and which of them has which slot. None where there are too many.
-fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Vec<(u16, usize)>)> {
-    let mut slots: Vec<(u16, usize)> = Vec::new();
+fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
+    let mut slots = Slots::new();
     let mut writer = BodyWriter::default();
     for (at, part) in parts.iter().enumerate() {
         let next = u16::try_from(slots.len()).ok().filter(|next| *next < MAX_SLOTS);
