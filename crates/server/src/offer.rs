@@ -13,6 +13,7 @@ use stile_tools::calls::{Services, UnknownTool};
 use stile_tools::hosted::session::Session;
 use stile_tools::hosted::{self, Gateway, HostedAnswer};
 use stile_tools::list::ListError;
+use stile_tools::records::RecordServices;
 use stile_tools::registry;
 use stile_tools::tool::{Answer, Card};
 
@@ -24,6 +25,7 @@ use crate::metrics::{Ended, Metrics};
 #[derive(Clone)]
 pub struct Offer {
     kind: Kind,
+    records: Option<RecordServices>,
     metrics: Arc<Metrics>,
 }
 
@@ -88,12 +90,23 @@ impl Asker {
 impl Offer {
     /// The tools of a space.
     pub fn of_space(services: Services) -> Self {
-        Self { kind: Kind::Space(services), metrics: Arc::default() }
+        Self { kind: Kind::Space(services), records: None, metrics: Arc::default() }
     }
 
     /// The note tools over a server that has the notes.
     pub fn of_notes(gateway: Gateway, terms: Terms) -> Self {
-        Self { kind: Kind::Notes { gateway, terms: Arc::new(terms) }, metrics: Arc::default() }
+        Self { kind: Kind::Notes { gateway, terms: Arc::new(terms) }, records: None, metrics: Arc::default() }
+    }
+
+    /// The same offer, and these records beside it.
+    #[must_use]
+    pub fn with_records(self, records: RecordServices) -> Self {
+        Self { records: Some(records), ..self }
+    }
+
+    /// The records, where there are any.
+    pub fn records(&self) -> Option<&RecordServices> {
+        self.records.as_ref()
     }
 
     /// The same offer, counting its calls there.

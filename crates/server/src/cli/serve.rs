@@ -33,6 +33,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let (state, mut services) = start::open(resolved)?;
     let journal = Arc::clone(&services.journal);
     let space = services.space.clone();
+    let records = start::open_records(&state, &journal)?;
     let runtime = start::runtime()?;
     let served = runtime.block_on(async {
         let served = match provider {
@@ -44,13 +45,15 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
                 let announce = |address: SocketAddr| {
                     let _ = writeln!(io::stderr(), "listening on http://{address}");
                 };
-                until_stopped(config, options, Offer::of_space(services), verifier, announce).await
+                until_stopped(config, options, Offer::of_space(services).with_records(records), verifier, announce)
+                    .await
             }
             None => {
                 let (key, tokens) = (Key::open(&state)?, Arc::new(Tokens::open(&state)?));
                 let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
                 let announce = |address| announce(resolved, environment, &key, &tokens, address);
-                until_stopped(config, options, Offer::of_space(services), verifier, announce).await
+                until_stopped(config, options, Offer::of_space(services).with_records(records), verifier, announce)
+                    .await
             }
         };
         space.close().await;

@@ -2,12 +2,15 @@
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use stile_domain::records::instant::Instant;
 use stile_store::journal::Journal;
+use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_apart, lies_in, make_space};
 use stile_tools::calls::Services;
+use stile_tools::records::RecordServices;
 use stile_tools::registry;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer as _;
@@ -57,6 +60,14 @@ fn open_with(
     let journal = Arc::new(journal);
     let space = space(config, &journal)?;
     Ok((state, Services { space, journal, tools: registry::TOOLS }))
+}
+
+/// Opens the database of records; makes it on first use.
+pub(super) fn open_records(state: &StateDir, journal: &Arc<Journal>) -> Result<RecordServices, Failure> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = Instant(i64::try_from(now.as_micros()).unwrap_or(i64::MAX));
+    let records = Records::open(state, now).map_err(|error| Failure::Failed(error.to_string()))?;
+    Ok(RecordServices::new(records).journalled(Arc::clone(journal)))
 }
 
 /// The one place where the root of a space is named to the store to change it.

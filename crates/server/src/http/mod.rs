@@ -22,6 +22,7 @@ pub mod rate;
 pub mod server;
 pub mod sessions;
 pub mod streams;
+pub mod v1;
 pub mod waiting;
 
 use std::net::SocketAddr;

@@ -30,6 +30,7 @@ use super::endpoint::Endpoint;
 use super::guarded::{Guarded, Link};
 use super::notes::{self, NOTES_PATH, Notes};
 use super::rate::RateLimit;
+use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
 use super::waiting::WaitingLine;
 use super::{HttpOptions, Timeouts, metadata, preamble};
 use crate::auth::Verifier;
@@ -103,6 +104,10 @@ fn routes(options: HttpOptions, offer: Offer, verifier: Arc<dyn Verifier>, strea
         Arc::new(Notes::new(services.clone(), Arc::clone(&verifier), Arc::clone(&rate), notes, public_url))
     });
     let has_scopes = notes.is_some();
+    let records = offer.records().map(|services| {
+        let (verifier, rate) = (Arc::clone(&verifier), Arc::clone(&rate));
+        Arc::new(V1::new(services.clone(), verifier, rate, options.public_url.clone(), options.timeouts))
+    });
     let endpoint = Arc::new(Endpoint::new(offer, verifier, streamable, rate, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
@@ -117,8 +122,15 @@ fn routes(options: HttpOptions, offer: Offer, verifier: Arc<dyn Verifier>, strea
         .route("/health", get(|| async { metadata::health() }))
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
         .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
-    match notes {
+    let router = match notes {
         Some(notes) => router.merge(Router::new().route(NOTES_PATH, get(notes::route)).with_state(notes)),
+        None => router,
+    };
+    match records {
+        Some(records) => {
+            let routes = Router::new().route(RECORDS_PATH, any(v1::route)).with_state(records);
+            router.merge(routes).route(OPENAPI_PATH, get(v1::description))
+        }
         None => router,
     }
 }

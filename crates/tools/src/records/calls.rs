@@ -1,5 +1,7 @@
 //! A request about records, from its parameters to its answer, for every way in.
 
+use stile_domain::error::Refusal;
+use stile_domain::journal::Line;
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -33,6 +35,12 @@ impl RecordServices {
     /// What the token, the parameters, the grant or the database say against it. Where something was put before
     /// that, it is to be thrown away.
     pub fn answer(&self, caller: &Principal, now: Instant, call: &Call, out: &mut dyn Sink) -> Result<(), Problem> {
+        let outcome = self.read(caller, now, call, out);
+        self.tell(caller, call.endpoint.id, outcome.as_ref().err());
+        outcome
+    }
+
+    fn read(&self, caller: &Principal, now: Instant, call: &Call, out: &mut dyn Sink) -> Result<(), Problem> {
         let permit = caller.gate().records()?;
         let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs);
         self.records.read(&permit, now, |view| {
@@ -59,6 +67,43 @@ impl RecordServices {
     /// # Errors
     /// Where the caller is not the owner; what the parameters or the database say against it.
     pub fn delete(&self, caller: &Principal, now: Instant, call: &Call) -> Result<(), Problem> {
+        let outcome = self.ready().and_then(|()| self.remove(caller, now, call));
+        self.tell(caller, call.endpoint.id, outcome.as_ref().err());
+        outcome
+    }
+
+    /// Whether a change could be journalled. It does not begin otherwise.
+    pub(super) fn ready(&self) -> Result<(), Problem> {
+        let ready = self.journal.as_ref().map_or(Ok(()), |journal| journal.ready());
+        ready.map_err(|error| failed(&error))
+    }
+
+    /// Writes the line of a request. Nothing of it names a stream, a record or a parameter.
+    pub(super) fn tell(&self, caller: &Principal, operation: &str, problem: Option<&Problem>) {
+        let Some(journal) = &self.journal else { return };
+        let line = Line {
+            at: String::new(),
+            subject: Some(caller.subject().to_owned()),
+            token: caller.token().map(str::to_owned),
+            client: caller.client().map(str::to_owned),
+            tool: format!("v1.{operation}"),
+            path: None,
+            before: None,
+            after: None,
+            sections: None,
+            truncated: None,
+            outcome: problem.map_or("ok", |problem| problem.code().0).to_owned(),
+            incident: match problem {
+                Some(Problem::Internal { incident }) => Some(*incident),
+                _ => None,
+            },
+        };
+        if let Err(error) = journal.append(line) {
+            let _ = stile_store::incident("journal", &error);
+        }
+    }
+
+    fn remove(&self, caller: &Principal, now: Instant, call: &Call) -> Result<(), Problem> {
         let (owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
         let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs)?;
         let found = self.records.read(&permit, now, |view| {
@@ -77,5 +122,12 @@ impl RecordServices {
             Some(target) => batch.delete(&target, &call.key).map(drop),
             None => Ok(()),
         })
+    }
+}
+
+fn failed(error: &std::io::Error) -> Problem {
+    match stile_store::incident("journal", error) {
+        Refusal::Internal { incident } => Problem::Internal { incident },
+        _ => Problem::Busy,
     }
 }

@@ -9,6 +9,7 @@ pub mod calls;
 pub mod detail;
 pub mod endpoints;
 pub mod fields;
+pub mod ingest;
 pub mod list;
 pub mod openapi;
 pub mod parameters;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
+use stile_store::journal::Journal;
 use stile_store::records::{Records, Source, View};
 
 /// What operations on records are made on. Clones are one.
@@ -33,12 +35,20 @@ pub struct RecordServices {
     pub records: Records,
     /// Declarations that were read before.
     pub declarations: Arc<Declarations>,
+    /// What the owner can read afterwards.
+    journal: Option<Arc<Journal>>,
 }
 
 impl RecordServices {
     /// On this database.
     pub fn new(records: Records) -> Self {
-        Self { records, declarations: Arc::default() }
+        Self { records, declarations: Arc::default(), journal: None }
+    }
+
+    /// The same, with a line in a journal for each request.
+    #[must_use]
+    pub fn journalled(self, journal: Arc<Journal>) -> Self {
+        Self { journal: Some(journal), ..self }
     }
 }
 
