@@ -12,7 +12,7 @@ use stile_domain::records::body::{Body, Entry, Long};
 use stile_domain::records::cursor::ListPlace;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::find::{Finder, Found, Needle};
-use stile_domain::records::grant::{Grant, TimeConstraint};
+use stile_domain::records::grant::{Grant, Share, TimeConstraint};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::Name;
 use stile_domain::records::pieces::{self, PIECE_CHARS};
@@ -52,19 +52,33 @@ pub struct Source {
 /// What a caller may see of a stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
-    /// These fields; none means all.
-    pub(super) fields: Option<Fields>,
+    /// What a grant names of it; none means all.
+    share: Option<ShareOf>,
     /// These times.
     pub(super) time: Option<Time>,
-    /// These keys.
-    pub(super) keys: Option<Arc<BTreeSet<String>>>,
 }
 
-/// Fields, also as a query takes them.
+/// One stream of a grant, without a copy of it.
 #[derive(Clone, Debug)]
-pub(super) struct Fields {
-    pub(super) set: Arc<BTreeSet<String>>,
-    pub(super) json: Arc<str>,
+struct ShareOf {
+    grant: Arc<Grant>,
+    at: usize,
+}
+
+impl Sight {
+    fn share(&self) -> Option<&Share> {
+        self.share.as_ref().and_then(|share| share.grant.streams.get(share.at))
+    }
+
+    /// The fields that may be seen; none means all.
+    pub(super) fn fields(&self) -> Option<&BTreeSet<String>> {
+        self.share().map(|share| &share.fields)
+    }
+
+    /// The keys that may be seen; none means all.
+    pub(super) fn keys(&self) -> Option<&BTreeSet<String>> {
+        self.share()?.keys.as_ref()
+    }
 }
 
 /// A time constraint as a query takes it.
@@ -161,7 +175,7 @@ impl Source {
 
     /// The fields that may be seen; none means all.
     pub fn fields(&self) -> Option<&BTreeSet<String>> {
-        self.sight.fields.as_ref().map(|fields| &*fields.set)
+        self.sight.fields()
     }
 
     /// The terms on which it is stored.
@@ -231,15 +245,10 @@ impl<'c> View<'c> {
             let sight = match &self.authority {
                 Authority::Owner => Sight::default(),
                 Authority::Client { grant, .. } => {
-                    let share = grant.share(row.stream.as_str())?;
-                    if !share.connections.contains(&row.connection) {
-                        return None;
-                    }
-                    Sight {
-                        fields: Some(Fields::new(share.fields.clone())),
-                        time: share.time.as_ref().map(|time| Time::new(time, &row.terms, &share.fields)),
-                        keys: share.keys.clone().map(Arc::new),
-                    }
+                    let at = grant.streams.iter().position(|share| share.stream == row.stream)?;
+                    let share = grant.streams.get(at).filter(|share| share.connections.contains(&row.connection))?;
+                    let time = share.time.as_ref().map(|time| Time::new(time, &row.terms, &share.fields));
+                    Sight { share: Some(ShareOf { grant: Arc::clone(grant), at }), time }
                 }
             };
             let super::sqlite::StreamRow { row, connection, stream, declaration, revision, terms } = row;
@@ -436,13 +445,6 @@ impl Loaded {
 impl LongRef {
     fn number(&self, piece: u64) -> Result<i64, Problem> {
         pieces::number(self.record, self.slot, piece).ok_or(Problem::Corrupt)
-    }
-}
-
-impl Fields {
-    fn new(set: BTreeSet<String>) -> Self {
-        let json = serde_json::Value::from_iter(set.iter().map(String::as_str)).to_string();
-        Self { set: Arc::new(set), json: json.into() }
     }
 }
 

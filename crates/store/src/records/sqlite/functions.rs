@@ -1,9 +1,5 @@
 //! What a query asks of a record's body: functions of SQL, so that a row that a grant or a condition excludes never
-//! leaves the database, and one that is read leaves it without the fields that are not granted.
-//!
-//! The second argument of each is prepared once for a statement and remembered for its rows.
-
-use std::collections::BTreeSet;
+//! leaves the database.
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error};
@@ -11,16 +7,10 @@ use stile_domain::records::body::Body;
 use stile_domain::records::filter::{self, Condition};
 use stile_domain::records::instant::Instant;
 
-/// Teaches a connection `projected(body, fields)`, `time_in(body, field)` and `passes(body, conditions)`; fields
-/// and conditions are JSON.
+/// Teaches a connection `time_in(body, field)` and `passes(body, conditions)`. Conditions are JSON, which is read
+/// once for all rows of a query.
 pub(super) fn register(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
-    connection.create_scalar_function("projected", 2, flags, |context| {
-        let fields = context.get_or_create_aux(1, |value| {
-            Ok::<_, Failed>(serde_json::from_str::<BTreeSet<String>>(value.as_str()?)?)
-        })?;
-        body(context)?.project(&fields).map_err(failed)
-    })?;
     connection.create_scalar_function("time_in", 2, flags, |context| {
         let field = context.get_raw(1).as_str().map_err(failed)?;
         let time = filter::time_of(body(context)?, field).map_err(failed)?;

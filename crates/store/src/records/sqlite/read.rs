@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rusqlite::types::Value as Sql;
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params, params_from_iter};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params_from_iter};
+use stile_domain::records::body::Body;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::Name;
@@ -13,7 +14,7 @@ use stile_domain::records::order::order_of_time;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
 
-use super::super::view::{AfterKey, Order, Row, Sight, Source, Time};
+use super::super::view::{AfterKey, Order, Row, Source, Time};
 use super::problem;
 
 /// One moment of the database.
@@ -69,11 +70,10 @@ impl Where {
     /// The records of a source that the caller may see. All that a grant says of records is here.
     fn seen(source: &Source) -> Result<Self, Problem> {
         let mut this = Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.row)] };
-        let Sight { time, keys, .. } = &source.sight;
-        if let Some(time) = time {
+        if let Some(time) = &source.sight.time {
             this.time(time);
         }
-        if let Some(keys) = keys {
+        if let Some(keys) = source.sight.keys() {
             let keys: Vec<Sql> = keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
             this.and(" AND key IN rarray(?)", Rc::new(keys));
         }
@@ -213,15 +213,17 @@ impl<'c> Snapshot<'c> {
         query.query_row(params_from_iter(&seen.values), found).optional().map_err(problem)
     }
 
-    /// The granted fields of a record that was found through the same source.
+    /// The granted fields of a record that was found through the same source. The others are not copied out of
+    /// the database's own memory.
     pub(in super::super) fn body(&self, source: &Source, record: i64) -> Result<Vec<u8>, Problem> {
-        let found = match &source.sight.fields {
-            None => self.prepare("SELECT body FROM records WHERE id = ?1")?.query_row([record], |row| row.get(0)),
-            Some(fields) => self
-                .prepare("SELECT projected(body, ?2) FROM records WHERE id = ?1")?
-                .query_row(params![record, &*fields.json], |row| row.get(0)),
-        };
-        found.map_err(problem)
+        let mut query = self.prepare("SELECT body FROM records WHERE id = ?1")?;
+        let mut rows = query.query([record]).map_err(problem)?;
+        let row = rows.next().map_err(problem)?.ok_or(Problem::Corrupt)?;
+        let body = row.get_ref(0).map_err(problem)?.as_blob().map_err(|_| Problem::Corrupt)?;
+        match source.sight.fields() {
+            None => Ok(body.to_vec()),
+            Some(fields) => Body::new(body).project(fields).map_err(|_| Problem::Corrupt),
+        }
     }
 
     /// One piece of a long value.
