@@ -16,7 +16,6 @@
     clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
-    clippy::disallowed_types,
     reason = "a benchmark is its own verified owner, and prints"
 )]
 
