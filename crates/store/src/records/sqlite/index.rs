@@ -15,16 +15,16 @@ const OVERLAP: usize = 31;
 /// Between a tag and its token. No token has it: it is a control character. The index takes it for a letter.
 const TAG_END: char = '\u{80}';
 
-/// The text under which a token of a tagged field is in the index.
-pub(super) fn tagged(tag: i64, token: &str) -> String {
-    format!("{tag}{TAG_END}{token}")
+/// What stands before each token of a tagged field in the index.
+pub(super) fn mark(tag: i64) -> String {
+    format!("{tag}{TAG_END}")
 }
 
 type Put<'p> = &'p mut dyn FnMut(i64, &str) -> Result<(), Problem>;
 
 /// Cuts a text into tokens and gathers the rows of its pieces.
 pub(super) struct Indexer {
-    tag: i64,
+    mark: String,
     record: i64,
     slot: u16,
     /// The end of what came, from the token on that may not be complete.
@@ -43,7 +43,7 @@ struct Row {
 
 impl Indexer {
     pub(super) fn new(tag: i64, record: i64, slot: u16) -> Self {
-        Self { tag, record, slot, held: String::new(), before: 0, open: VecDeque::new() }
+        Self { mark: mark(tag), record, slot, held: String::new(), before: 0, open: VecDeque::new() }
     }
 
     pub(super) fn feed(&mut self, text: &str, put: Put<'_>) -> Result<(), Problem> {
@@ -77,13 +77,13 @@ impl Indexer {
     }
 
     fn add(&mut self, piece: u64, token: &str, put: Put<'_>) -> Result<(), Problem> {
-        let tagged = tagged(self.tag, token);
         if self.open.back().is_none_or(|row| row.piece < piece) {
             self.open.push_back(Row { piece, tokens: String::new(), after: 0 });
         }
         for row in &mut self.open {
-            row.tokens.push_str(&tagged);
-            row.tokens.push(' ');
+            for part in [self.mark.as_str(), token, " "] {
+                row.tokens.push_str(part);
+            }
             row.after += usize::from(row.piece < piece);
         }
         while self.open.front().is_some_and(|row| row.after >= OVERLAP) {

@@ -129,8 +129,8 @@ fn lists_go_by_time_then_key_and_end_with_those_that_have_none() {
 fn tokens_follow_the_text_of_a_record() {
     let rig = rig();
     rig.upsert("a", &message("2026-01-01", "Hello wide world"));
-    let tagged = |token: &str| format!("\"{}\"", index::tagged(1, token));
-    let phrase = format!("\"{} {}\"", index::tagged(1, "hello"), index::tagged(1, "wide"));
+    let tagged = |token: &str| format!("\"{}{token}\"", index::mark(1));
+    let phrase = format!("\"{0}hello {0}wide\"", index::mark(1));
     assert_eq!(rig.matches(&phrase), [pieces_number(1, 0)]);
     rig.upsert("a", &message("2026-01-01", "Goodbye"));
     assert!(rig.matches(&tagged("hello")).is_empty());
