@@ -208,6 +208,27 @@ impl<'c> Snapshot<'c> {
         self.one(&seen)
     }
 
+    /// Records of these sources by their numbers, all of them.
+    pub(in super::super) fn by_ingest(
+        &self,
+        sources: &[Source],
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Row>, Problem> {
+        let wanted: Vec<Sql> = sources.iter().map(|source| Sql::Integer(source.row)).collect();
+        // The sign keeps SQLite from sorting all records of a stream for every page.
+        let text = "SELECT id, key, emitted, NULL, stream FROM records \
+                    WHERE id > ?1 AND +stream IN rarray(?2) ORDER BY id LIMIT ?3";
+        let mut query = self.prepare(text)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = query.query_map(params![after, Rc::new(wanted), limit], |row| {
+            let stream: i64 = row.get(4)?;
+            let source = sources.iter().position(|source| source.row == stream).unwrap_or_default();
+            Ok(Row { source, ..found(row)? })
+        });
+        rows.and_then(Iterator::collect).map_err(problem)
+    }
+
     fn one(&self, seen: &Where) -> Result<Option<Row>, Problem> {
         let mut query = self.prepare(&format!("SELECT id, key, emitted, ord FROM records WHERE {}", seen.text))?;
         query.query_row(params_from_iter(&seen.values), found).optional().map_err(problem)
