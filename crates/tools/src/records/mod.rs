@@ -9,10 +9,13 @@ pub mod calls;
 pub mod detail;
 pub mod endpoints;
 pub mod fields;
+pub mod ingest;
 pub mod list;
 pub mod openapi;
 pub mod parameters;
 mod render;
+#[cfg(test)]
+pub(crate) mod rig;
 pub mod schema;
 pub mod sink;
 pub mod streams;
