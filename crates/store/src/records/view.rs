@@ -357,6 +357,18 @@ impl<'c> View<'c> {
         Ok(rows)
     }
 
+    /// Records of some sources in the order in which they were first ingested, after one of them, for the owner
+    /// alone: what was ingested before what says something of records that a grant hides.
+    ///
+    /// # Errors
+    /// [`Problem::InsufficientScope`] for a client; what the database says.
+    pub fn by_ingest(&self, sources: &[Source], after: Option<&Row>, limit: usize) -> Result<Vec<Row>, Problem> {
+        match self.authority {
+            Authority::Owner => self.snapshot.by_ingest(sources, after.map_or(0, |row| row.record), limit),
+            Authority::Client { .. } => Err(Problem::InsufficientScope { message: "this is for the owner alone" }),
+        }
+    }
+
     /// The fields of a record that the caller may see.
     ///
     /// # Errors

@@ -2,17 +2,20 @@
 //!
 //! A decoder reads from a [`io::BufRead`] and gives one row at a time. It holds no more than that row, which has at
 //! most [`MAX_ROW_BYTES`]; what is larger is passed over without being held. A row that cannot be used is given
-//! like any other, with the line where it begins and the reason, and the next one follows. Files, directories
-//! and archives are opened by others.
+//! like any other, with the line where it begins and the reason, and the next one follows. [`input`] opens files and
+//! folders through the store, and [`run`] stores what they give.
 
 use std::io;
 
 use stile_domain::records::row::{self, Row};
 
 pub mod csv;
+pub mod input;
 pub mod json_array;
 pub mod jsonl;
+pub mod keys;
 pub mod markdown;
+pub mod run;
 mod source;
 
 #[cfg(test)]

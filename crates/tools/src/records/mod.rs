@@ -14,6 +14,8 @@ pub mod list;
 pub mod openapi;
 pub mod parameters;
 mod render;
+#[cfg(test)]
+pub(crate) mod rig;
 pub mod schema;
 pub mod sink;
 pub mod streams;

@@ -7,6 +7,7 @@
 mod functions;
 mod index;
 mod read;
+mod redeclare;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,7 @@ use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, create_private, sync_folder};
 
 pub(super) use read::{GrantRow, Range, Scan, Snapshot, StreamRow};
-pub use write::{Batch, Incoming, LongField, TextSource, Upserted};
+pub use write::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
 
 const NAME: &str = "records.db";
 /// How long one process waits for another to finish writing.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rusqlite::types::Value as Sql;
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params_from_iter};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params, params_from_iter};
 use stile_domain::records::body::Body;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant;
@@ -206,6 +206,27 @@ impl<'c> Snapshot<'c> {
         let mut seen = Where::seen(source)?;
         seen.and(" AND id = ?", record);
         self.one(&seen)
+    }
+
+    /// Records of these sources by their numbers, all of them.
+    pub(in super::super) fn by_ingest(
+        &self,
+        sources: &[Source],
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Row>, Problem> {
+        let wanted: Vec<Sql> = sources.iter().map(|source| Sql::Integer(source.row)).collect();
+        // The sign keeps SQLite from sorting all records of a stream for every page.
+        let text = "SELECT id, key, emitted, NULL, stream FROM records \
+                    WHERE id > ?1 AND +stream IN rarray(?2) ORDER BY id LIMIT ?3";
+        let mut query = self.prepare(text)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = query.query_map(params![after, Rc::new(wanted), limit], |row| {
+            let stream: i64 = row.get(4)?;
+            let source = sources.iter().position(|source| source.row == stream).unwrap_or_default();
+            Ok(Row { source, ..found(row)? })
+        });
+        rows.and_then(Iterator::collect).map_err(problem)
     }
 
     fn one(&self, seen: &Where) -> Result<Option<Row>, Problem> {

@@ -14,24 +14,24 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
 use stile_domain::records::value::Fields;
 
-struct Rig {
-    folder: tempfile::TempDir,
-    records: Records,
+pub(super) struct Rig {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) records: Records,
 }
 
-fn rig() -> Rig {
+pub(super) fn rig() -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
     Rig { folder, records }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test is its own owner")]
-fn permits() -> (OwnerPermit, RecordsPermit) {
+pub(super) fn permits() -> (OwnerPermit, RecordsPermit) {
     let owner = Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::Owner);
     (owner.gate().owner().unwrap(), owner.gate().records().unwrap())
 }
 
-fn name(text: &str) -> Name {
+pub(super) fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
 }
 
@@ -203,4 +203,65 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
     };
     assert_eq!(read("memory"), read("source"));
     assert_eq!(read("source").0, text);
+}
+
+#[test]
+fn a_record_without_fields_is_one_that_can_change() {
+    let rig = rig();
+    assert_eq!(rig.upsert("a", &vec![]), Upserted::Added);
+    assert_eq!(rig.upsert("a", &vec![]), Upserted::Same);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), Upserted::Changed);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), Upserted::Same);
+}
+
+/// Another text each time it is opened.
+struct Fickle(u8);
+
+impl TextSource for Fickle {
+    fn open(&mut self) -> io::Result<Box<dyn Read + '_>> {
+        self.0 += 1;
+        Ok(Box::new(Cursor::new(vec![b'a' + self.0; 100_000])))
+    }
+}
+
+#[test]
+fn a_text_that_changes_while_it_is_stored_leaves_the_record_as_it_was() {
+    let rig = rig();
+    let before = message("2026-01-01", &"words ".repeat(2000));
+    rig.upsert("a", &before);
+    let store = |key: &str| {
+        let stored = rig.records.write(&permits().0, |batch| {
+            let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
+            let key = RecordKey::parse(key).unwrap();
+            let mut source = Fickle(0);
+            let long = vec![LongField { name: "text", source: &mut source }];
+            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &vec![], long })
+        });
+        stored.unwrap()
+    };
+    for key in ["a", "new"] {
+        assert_eq!(store(key), Upserted::Refused(super::write::Refused::Unreadable));
+    }
+    assert_eq!(rig.keys(Order::Ascending), ["a"]);
+    assert_eq!(rig.upsert("a", &before), Upserted::Same);
+    let hits = rig.matches(&format!("\"{}\"", index::tagged(1, "words")));
+    assert_eq!(hits.len(), 2, "its pieces are found as before");
+}
+
+#[test]
+fn a_long_text_stands_where_its_field_does() {
+    let rig = rig();
+    let long = "words ".repeat(2000);
+    let mut fields = message("2026-01-01", &long);
+    fields.reverse();
+    rig.upsert("a", &fields);
+    let stored = rig.records.write(&permits().0, |batch| {
+        let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
+        let key = RecordKey::parse("a").unwrap();
+        fields[0].1 = Value::Null;
+        let mut source = Slow(long.into_bytes());
+        let long = vec![LongField { name: "text", source: &mut source }];
+        batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long })
+    });
+    assert_eq!(stored.unwrap(), Upserted::Same);
 }

@@ -25,19 +25,19 @@ use super::problem;
 
 /// A transaction that writes.
 pub struct Batch<'t> {
-    transaction: &'t Transaction<'t>,
+    pub(super) transaction: &'t Transaction<'t>,
 }
 
 /// A stream that records are written to.
 #[derive(Clone, Debug)]
 pub struct Target {
-    row: i64,
+    pub(super) row: i64,
     /// What is declared of it, as JSON.
     pub declaration: String,
     /// The terms on which its records are stored.
     pub terms: StreamTerms,
     /// The number that the tokens of each searchable field are marked with.
-    tags: HashMap<String, i64>,
+    pub(super) tags: HashMap<String, i64>,
 }
 
 /// A record as it comes.
@@ -48,7 +48,8 @@ pub struct Incoming<'a> {
     pub emitted: Instant,
     /// Its fields.
     pub fields: &'a Fields,
-    /// More of its fields: texts that are too long to be held in memory.
+    /// More of its fields: texts that are too long to be held in memory. One that `fields` has as well stands
+    /// there, whatever that one holds; the others follow.
     pub long: Vec<LongField<'a>>,
 }
 
@@ -175,7 +176,7 @@ impl<'t> Batch<'t> {
     }
 
     /// The marks of a stream's searchable fields; makes those that there are not yet.
-    fn tags(&self, stream: i64, terms: &StreamTerms) -> Result<HashMap<String, i64>, Problem> {
+    pub(super) fn tags(&self, stream: i64, terms: &StreamTerms) -> Result<HashMap<String, i64>, Problem> {
         let marks = || -> rusqlite::Result<HashMap<String, i64>> {
             let mut insert = self
                 .transaction
@@ -194,9 +195,23 @@ impl<'t> Batch<'t> {
     ///
     /// # Errors
     /// What the database says; the batch must then be given up.
-    pub fn upsert(&mut self, target: &Target, incoming: Incoming<'_>) -> Result<Upserted, Problem> {
-        let Incoming { key, emitted, fields, mut long } = incoming;
-        let parts = match parts(target, fields, &mut long) {
+    pub fn upsert(&mut self, target: &Target, mut incoming: Incoming<'_>) -> Result<Upserted, Problem> {
+        if incoming.long.is_empty() {
+            return self.store(target, &mut incoming);
+        }
+        // A text may turn out to have changed when half of it is stored.
+        self.execute("SAVEPOINT record", [])?;
+        let upserted = self.store(target, &mut incoming)?;
+        if let Upserted::Refused(_) = upserted {
+            self.execute("ROLLBACK TO record", [])?;
+        }
+        self.execute("RELEASE record", [])?;
+        Ok(upserted)
+    }
+
+    fn store(&self, target: &Target, incoming: &mut Incoming<'_>) -> Result<Upserted, Problem> {
+        let Incoming { key, emitted, fields, long } = incoming;
+        let parts = match parts(target, fields, long) {
             Ok(parts) => parts,
             Err(refused) => return Ok(Upserted::Refused(refused)),
         };
@@ -208,11 +223,14 @@ impl<'t> Batch<'t> {
         if before.as_ref().is_some_and(|(_, bytes)| *bytes == body) {
             return Ok(Upserted::Same);
         }
+        // A record without fields has an empty body and is there nonetheless.
+        let is_new = before.is_none();
         let (record, old) = match before {
             Some((record, old)) => (record, old),
-            None => (self.insert(target, key, emitted, fields, &body)?, Vec::new()),
+            None => (self.insert(target, key, *emitted, fields, &body)?, Vec::new()),
         };
         if record > MAX_RECORD {
+            self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
             return Ok(Upserted::Refused(Refused::TooManyRecords));
         }
         let old_slots = by_slot(&old)?;
@@ -224,15 +242,28 @@ impl<'t> Batch<'t> {
         }
         for (slot, at) in slots {
             let Some(part) = parts.get(at).filter(|_| new_slots.get(&slot) != old_slots.get(&slot)) else { continue };
-            if let Err(refused) = self.store_slot(target, record, slot, part, &mut long)? {
+            if let Err(refused) = self.store_slot(target, record, slot, part, long)? {
                 return Ok(Upserted::Refused(refused));
             }
         }
-        if old.is_empty() {
+        if is_new {
             return Ok(Upserted::Added);
         }
         self.update(target, record, fields, &body)?;
         Ok(Upserted::Changed)
+    }
+
+    /// Whether there is a record with this key.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn contains(&self, target: &Target, key: &RecordKey) -> Result<bool, Problem> {
+        let text = "SELECT 1 FROM records WHERE stream = ?1 AND key = ?2";
+        let found = self
+            .transaction
+            .prepare_cached(text)
+            .and_then(|mut query| query.exists(params![target.row, key.as_str().as_bytes()]));
+        found.map_err(problem)
     }
 
     /// Removes a record. Says whether there was one.
@@ -276,7 +307,7 @@ impl<'t> Batch<'t> {
         self.execute(text, params![record, order, happened, body])
     }
 
-    fn remove_slot(&self, record: i64, slot: u16, entry: &Entry<'_>) -> Result<(), Problem> {
+    pub(super) fn remove_slot(&self, record: i64, slot: u16, entry: &Entry<'_>) -> Result<(), Problem> {
         let chars = entry.held.long().map_or(1, |long| long.chars);
         for piece in 0..chars.div_ceil(PIECE_CHARS) {
             let number = pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?;
@@ -343,11 +374,11 @@ impl<'t> Batch<'t> {
         self.execute("INSERT INTO pieces (id, text) VALUES (?1, ?2)", params![number, piece.as_bytes()])
     }
 
-    fn insert_tokens(&self, number: i64, tokens: &str) -> Result<(), Problem> {
+    pub(super) fn insert_tokens(&self, number: i64, tokens: &str) -> Result<(), Problem> {
         self.execute("INSERT INTO tokens (rowid, text) VALUES (?1, ?2)", params![number, tokens])
     }
 
-    fn execute(&self, text: &str, values: impl rusqlite::Params) -> Result<(), Problem> {
+    pub(super) fn execute(&self, text: &str, values: impl rusqlite::Params) -> Result<(), Problem> {
         self.transaction.prepare_cached(text).and_then(|mut query| query.execute(values)).map(drop).map_err(problem)
     }
 
@@ -404,7 +435,11 @@ fn parts<'a>(target: &Target, fields: &'a Fields, long: &mut [LongField<'a>]) ->
     for (at, field) in long.iter_mut().enumerate() {
         let held = Held::LongText(measured_source(field.source)?);
         let searchable = target.terms.searchable.contains(field.name);
-        parts.push(Part { name: field.name, binary: false, searchable, held, text: Some(Text::Source(at)) });
+        let part = Part { name: field.name, binary: false, searchable, held, text: Some(Text::Source(at)) };
+        match parts.iter_mut().find(|part| part.name == field.name) {
+            Some(place) => *place = part,
+            None => parts.push(part),
+        }
     }
     Ok(parts)
 }
