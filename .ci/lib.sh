@@ -47,10 +47,10 @@ install_modules() {
   [ -x "$node" ] || fail "no Node for this machine in $2"
 }
 
-# Starts `stile serve` on an empty space and sets $origin.
+# start_server FLAG...: starts `stile serve` on an empty space and sets $origin.
 start_server() {
   mkdir "$tmp/space"
-  "$stile" serve "$tmp/space" --listen 127.0.0.1:0 --state "$tmp/state" >"$tmp/serve.out" 2>"$tmp/serve.log" &
+  "$stile" serve "$tmp/space" --listen 127.0.0.1:0 --state "$tmp/state" "$@" >"$tmp/serve.out" 2>"$tmp/serve.log" &
   server_pid=$!
   local tries
   for tries in $(seq 100); do
