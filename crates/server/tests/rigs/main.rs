@@ -14,6 +14,7 @@ mod creators;
 #[path = "../it/doors.rs"]
 mod doors;
 mod editor;
+mod ingest;
 mod isolation;
 mod race;
 mod rotation;

@@ -4,6 +4,8 @@
 //! the power fails. Each reader holds a connection for as long as it reads and gives it back; there are
 //! [`READERS`] of them, so that memory is bounded whatever is asked at once.
 
+#[cfg(test)]
+mod damage;
 mod functions;
 mod index;
 mod read;
@@ -119,14 +121,11 @@ impl Sqlite {
     }
 
     fn copy_into(&self, to: &Path) -> Result<(), RecordsError> {
-        let busy = |_| failed_io("read", &self.path, io::Error::other("every reader is busy"));
-        let reader = self.readers.take(&self.path).map_err(busy)?;
-        let connection = reader.connection().map_err(busy)?;
         let text = to.to_str().ok_or_else(|| failed_io("make", to, io::ErrorKind::InvalidFilename.into()))?;
-        // One reading transaction: the copy is of one moment, and without the pages that are free.
-        let copied = connection.execute("VACUUM INTO ?1", params![text]);
-        reader.give_back();
-        copied.map(drop).map_err(|error| match error.sqlite_error_code() {
+        // One reading transaction: the copy is of one moment, and without the pages that are free. The connections
+        // of readers may write nothing, not even a copy.
+        let copy = || Connection::open(&self.path)?.execute("VACUUM INTO ?1", params![text]);
+        copy().map(drop).map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 RecordsError::Damaged { path: self.path.clone() }
             }

@@ -8,7 +8,7 @@ use stile_domain::records::value::Value;
 
 use stile_domain::scope::Scopes;
 
-use super::super::{ListQuery, Order, Records, View};
+use super::super::{Engine, ListQuery, Order, Records, View};
 use super::*;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
@@ -35,7 +35,7 @@ pub(super) fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
 }
 
-fn terms() -> StreamTerms {
+pub(super) fn terms() -> StreamTerms {
     StreamTerms {
         cursor_field: Some("at".to_owned()),
         cursor_is_time: true,
@@ -44,11 +44,16 @@ fn terms() -> StreamTerms {
     }
 }
 
-fn message(at: &str, text: &str) -> Fields {
+pub(super) fn message(at: &str, text: &str) -> Fields {
     vec![("at".to_owned(), Value::Text(at.to_owned())), ("text".to_owned(), Value::Text(text.to_owned()))]
 }
 
 impl Rig {
+    pub(super) fn sqlite(&self) -> &Sqlite {
+        let Engine::Sqlite(sqlite) = &self.records.inner.engine;
+        sqlite
+    }
+
     fn upsert(&self, key: &str, fields: &Fields) -> Upserted {
         let stored = self.records.write(&permits().0, |batch| {
             let (mail, messages) = (name("mail"), name("messages"));
@@ -244,7 +249,7 @@ fn a_text_that_changes_while_it_is_stored_leaves_the_record_as_it_was() {
     }
     assert_eq!(rig.keys(Order::Ascending), ["a"]);
     assert_eq!(rig.upsert("a", &before), Upserted::Same);
-    let hits = rig.matches(&format!("\"{}\"", index::tagged(1, "words")));
+    let hits = rig.matches(&format!("\"{}words\"", index::mark(1)));
     assert_eq!(hits.len(), 2, "its pieces are found as before");
 }
 
