@@ -24,7 +24,7 @@ impl<R: BufRead> JsonLines<R> {
         Self::with_most(reader, MAX_ROW_BYTES)
     }
 
-    pub(super) fn with_most(reader: R, most: usize) -> Self {
+    pub(crate) fn with_most(reader: R, most: usize) -> Self {
         Self { source: Source::new(reader), held: Held::new(most), line: 1 }
     }
 }

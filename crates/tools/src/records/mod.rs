@@ -8,12 +8,16 @@
 pub mod calls;
 pub mod detail;
 pub mod endpoints;
+pub mod export;
 pub mod fields;
+pub mod granting;
 pub mod ingest;
 pub mod list;
 pub mod openapi;
+pub mod owner;
 pub mod parameters;
 mod render;
+pub mod restore;
 #[cfg(test)]
 pub(crate) mod rig;
 pub mod schema;

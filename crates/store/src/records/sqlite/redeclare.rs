@@ -56,6 +56,15 @@ impl Batch<'_> {
         Ok(made)
     }
 
+    /// Whether the stream has a record.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn has_records(&self, target: &Target) -> Result<bool, Problem> {
+        let query = self.transaction.prepare_cached("SELECT 1 FROM records WHERE stream = ?1");
+        query.and_then(|mut query| query.exists([target.row])).map_err(problem)
+    }
+
     /// The next records by key, which is after `after`.
     fn page(&self, stream: i64, after: &[u8]) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
         let text = "SELECT id, key FROM records WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
