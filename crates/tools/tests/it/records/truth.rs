@@ -29,7 +29,7 @@ fn every_answer_is_the_oracles() {
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
     let mut coverage = Coverage::new();
-    for _ in 0..scaled(60, 20_000) {
+    for _ in 0..scaled(30, 20_000) {
         let mut chance = seeds.fork();
         let world = World::random(&mut chance);
         let grants: Vec<Grant> = (0..3).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
