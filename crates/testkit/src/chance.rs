@@ -1,6 +1,6 @@
 //! Random choices that can be repeated, and how much of a rig to run.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A seeded source of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
@@ -60,6 +60,19 @@ pub fn scaled(usual: usize, full: usize) -> usize {
             Ok(scale) => usual.saturating_mul(scale).clamp(1, full),
             Err(_) => panic!("STILE_RIG_SCALE is `{scale}`; it is a whole number or `full`"),
         },
+    }
+}
+
+/// For how long a rig goes on that has done its usual amount: `STILE_RIG_SECONDS`, or no longer.
+///
+/// # Panics
+/// Where the variable is no whole number.
+#[expect(clippy::panic, reason = "a misspelt time would prove less than was asked for")]
+pub fn seconds() -> Option<Duration> {
+    let given = std::env::var("STILE_RIG_SECONDS").ok().filter(|given| !given.is_empty())?;
+    match given.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => panic!("STILE_RIG_SECONDS is `{given}`; it is a whole number"),
     }
 }
 

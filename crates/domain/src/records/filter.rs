@@ -92,11 +92,12 @@ impl Test {
 
 /// Compares JSON numbers: exactly where both are whole and fit, else as doubles.
 pub fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
-    if let (Ok(a), Ok(b)) = (a.parse::<i128>(), b.parse::<i128>()) {
-        return Some(a.cmp(&b));
-    }
+    // First, because `+1` and `007` are whole numbers to Rust and none to JSON.
     if !is_number(a) || !is_number(b) {
         return None;
+    }
+    if let (Ok(a), Ok(b)) = (a.parse::<i128>(), b.parse::<i128>()) {
+        return Some(a.cmp(&b));
     }
     a.parse::<f64>().ok()?.partial_cmp(&b.parse::<f64>().ok()?)
 }
@@ -142,6 +143,7 @@ mod tests {
         assert!(!is(Held::Number("9007199254740993"), "9007199254740992"));
         assert!(!is(Held::Text("x"), "X") && !is(Held::Json("[]"), "[]") && !is(Held::Text("1"), "1.0"));
         assert!(!is(Held::Number("1"), "inf") && !is(Held::Number("1"), " 1"));
+        assert!(!is(Held::Number("1"), "+1") && !is(Held::Number("7"), "007"));
         let text = "y".repeat(2000);
         let digest = *ContentHash::of(text.as_bytes()).as_bytes();
         assert!(is(Held::LongText(Long { chars: 2000, bytes: 2000, digest }), &text));

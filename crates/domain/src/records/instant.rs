@@ -12,6 +12,9 @@ use std::fmt::Write as _;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize)]
 pub struct Instant(pub i64);
 
+/// The longest text that is a time. Longer ones may be kept apart from their record, where a condition does not
+/// look, and what is a time to one condition must be one to all.
+const MAX_BYTES: usize = 64;
 const MICROS_A_SECOND: i64 = 1_000_000;
 const MICROS_A_DAY: i64 = 86_400 * MICROS_A_SECOND;
 
@@ -23,11 +26,14 @@ impl Instant {
 
     /// Reads a date-time or a plain date, which is its midnight in UTC; none where the text is neither.
     ///
-    /// *Shape*: `YYYY-MM-DD`, or that, one of `T`, `t` and a space, `HH:MM`, and then as it pleases `:SS`, a `.` and
-    /// any number of digits (those beyond microseconds are cut off), and `Z`, `z`, `+HH:MM` or `-HH:MM`. Without an
-    /// offset it counts as UTC. The second 60 is the one that follows. A day that there is not, or one that UTC
+    /// *Shape*: at most 64 bytes of `YYYY-MM-DD`, or that, one of `T`, `t` and a space, `HH:MM`, and then as it
+    /// pleases `:SS`, a `.` and digits (those beyond microseconds are cut off), and `Z`, `z`, `+HH:MM` or `-HH:MM`.
+    /// Without an offset it counts as UTC. The second 60 is the one that follows. A day that there is not, or one that UTC
     /// puts outside the years 0000 to 9999, is none.
     pub fn parse(text: &str) -> Option<Self> {
+        if text.len() > MAX_BYTES {
+            return None;
+        }
         let mut scan = Scan(text.as_bytes());
         let (year, month, day) = (scan.digits(4)?, scan.dash()?.digits(2)?, scan.dash()?.digits(2)?);
         if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {

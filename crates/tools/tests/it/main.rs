@@ -13,6 +13,7 @@ mod documents;
 mod notes_answers;
 mod notes_bounds;
 mod notes_secrets;
+mod records;
 mod schemas;
 mod stories;
 

@@ -1,0 +1,817 @@
+//! The obvious answer: every record is looked at, what may not be seen is thrown away, the rest is sorted and cut.
+//!
+//! Written from the contract. Slow, without a database, and with nothing shared with the program but plain data.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use ring::digest;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::value::Value;
+
+use super::Ask;
+use super::json::J;
+use super::model::{EMITTED, FieldDecl, Grant, OPS, Rec, Source, World, time_of_text};
+
+/// A code and a status.
+pub(crate) type Refusal = (&'static str, u16);
+
+pub(crate) const INVALID: Refusal = ("invalid_request", 400);
+pub(crate) const WINDOW: Refusal = ("invalid_window", 400);
+pub(crate) const CURSOR: Refusal = ("invalid_cursor", 400);
+const NOT_FOUND: Refusal = ("not_found", 404);
+const NOT_GRANTED: Refusal = ("field_not_granted", 403);
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(crate) enum Who<'a> {
+    Owner,
+    Client(&'a Grant),
+}
+
+/// What is answered to a request without a cursor.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Whole(J),
+    List(List),
+    Window(Box<Window>),
+}
+
+/// A list to its end.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) rows: Vec<J>,
+    pub(crate) limit: usize,
+    pub(crate) meta: J,
+}
+
+/// A whole field, and the window of it that was asked for.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(crate) chars: Vec<char>,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) limit: usize,
+    pub(crate) found: Option<(usize, usize)>,
+    pub(crate) around: J,
+}
+
+/// What each endpoint takes, as the contract has it.
+pub(crate) enum Takes {
+    Text(usize),
+    Word(&'static [&'static str]),
+    /// At least, at most, whether more is taken for the most, and the code of an error.
+    Whole(u64, u64, bool, Refusal),
+    Names,
+    Conditions,
+}
+
+pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
+    use Takes::{Conditions, Names, Text, Whole, Word};
+    let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
+    let preview = || ("preview_chars", Whole(0, 16_384, false, INVALID));
+    match endpoint {
+        "listStreams" | "getStream" => {}
+        "getSchema" => all.extend([("view", Word(&["compact"])), ("detail", Word(&["full"])), ("stream", Text(64))]),
+        "listRecords" => all.extend([
+            ("limit", Whole(1, 100, true, INVALID)),
+            ("cursor", Text(4096)),
+            ("order", Word(&["asc", "desc"])),
+            ("fields", Names),
+            ("filter", Conditions),
+            preview(),
+        ]),
+        "getRecord" => all.extend([("fields", Names), preview()]),
+        "getFieldWindow" => all.extend([
+            ("field", Text(4096)),
+            ("cursor", Text(4096)),
+            ("offset_chars", Whole(0, i64::MAX as u64, false, WINDOW)),
+            ("limit_chars", Whole(1, 16_384, true, WINDOW)),
+            ("q", Text(4096)),
+            ("before_chars", Whole(0, 8192, false, WINDOW)),
+            ("after_chars", Whole(0, 8192, false, WINDOW)),
+        ]),
+        _ => return None,
+    }
+    Some(all)
+}
+
+#[derive(Default)]
+struct Params {
+    texts: BTreeMap<String, String>,
+    numbers: BTreeMap<String, u64>,
+    names: Option<Vec<String>>,
+    conditions: Vec<(String, Option<&'static str>, String)>,
+    warnings: Vec<Json>,
+}
+
+impl Params {
+    fn parse(ask: &Ask) -> Result<Self, Refusal> {
+        let declared = takes(ask.endpoint.id).unwrap();
+        let mut this = Self::default();
+        let mut seen = BTreeSet::new();
+        for (key, value) in &ask.pairs {
+            let base = key.split('[').next().unwrap();
+            let Some((_, takes)) = declared.iter().find(|(name, _)| *name == base) else { return Err(INVALID) };
+            let once = !seen.insert(key.clone());
+            let plain = key == base;
+            match takes {
+                Takes::Text(most) if plain && value.len() <= *most && !once => {
+                    this.texts.insert(key.clone(), value.clone());
+                }
+                Takes::Word(words) if plain && words.contains(&value.as_str()) && !once => {
+                    this.texts.insert(key.clone(), value.clone());
+                }
+                Takes::Whole(least, most, clamped, code) if plain => {
+                    let digits = (1..=19).contains(&value.len()) && value.chars().all(|c| c.is_ascii_digit());
+                    let number: u128 = if digits { value.parse().unwrap() } else { return Err(*code) };
+                    if number < u128::from(*least) || number > u128::from(*most) && !*clamped {
+                        return Err(*code);
+                    }
+                    if once {
+                        return Err(INVALID);
+                    }
+                    if number > u128::from(*most) {
+                        this.warnings.push(json!({
+                            "code": "limit_clamped", "param": key,
+                            "message": format!("`{key}` is at most {most}, which was taken instead"),
+                            "detail": { "requested_limit": number as u64, "max_limit": most },
+                        }));
+                    }
+                    this.numbers.insert(key.clone(), number.min(u128::from(*most)) as u64);
+                }
+                Takes::Names if plain || *key == format!("{base}[]") => {
+                    let names = this.names.get_or_insert_default();
+                    for name in value.split(',') {
+                        if name.is_empty() {
+                            return Err(INVALID);
+                        }
+                        if !names.iter().any(|known| known == name) {
+                            names.push(name.to_owned());
+                        }
+                        if names.len() > 1000 {
+                            return Err(INVALID);
+                        }
+                    }
+                }
+                Takes::Conditions => {
+                    let inside = key.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
+                    let Some(inside) = inside else { return Err(INVALID) };
+                    let op = OPS.iter().find(|op| inside.ends_with(&format!("][{op}")));
+                    let field = op.map_or(inside, |op| &inside[..inside.len() - op.len() - 2]).to_owned();
+                    if field.is_empty() || once {
+                        return Err(INVALID);
+                    }
+                    this.conditions.push((field, op.copied(), value.clone()));
+                }
+                _ => return Err(INVALID),
+            }
+        }
+        if this.conditions.len() > 50 {
+            return Err(INVALID);
+        }
+        if this.texts.contains_key("connector_instance_id") {
+            this.warnings.push(json!({
+                "code": "deprecated_alias_used", "param": "connector_instance_id",
+                "message": "`connector_instance_id` is an old name of `connection_id`",
+            }));
+        }
+        Ok(this)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.texts.get(name).map(String::as_str)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.numbers.get(name).copied()
+    }
+
+    fn connection(&self) -> Result<Option<&str>, Refusal> {
+        match (self.text("connection_id"), self.text("connector_instance_id")) {
+            (Some(a), Some(b)) if a != b => Err(INVALID),
+            (a, b) => Ok(a.or(b)),
+        }
+    }
+
+    fn meta(&self) -> J {
+        J::of(&json!({ "warnings": self.warnings }))
+    }
+}
+
+/// Whether the grant counts at this moment, for this token.
+pub(crate) fn standing(grant: Option<&Grant>, token: &str, expired: bool) -> Result<(), Refusal> {
+    let Some(grant) = grant else { return Err(("grant_invalid", 403)) };
+    if grant.revoked {
+        return Err(("grant_revoked", 403));
+    }
+    if grant.malformed.is_some() {
+        return Err(("grant_invalid", 403));
+    }
+    if expired {
+        return Err(("grant_expired", 403));
+    }
+    if grant.single_use && grant.bound.as_deref().is_some_and(|bound| bound != token) {
+        return Err(("grant_consumed", 403));
+    }
+    Ok(())
+}
+
+/// A source as somebody sees it.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    source: &'a Source,
+    who: Who<'a>,
+}
+
+impl<'a> Seen<'a> {
+    fn field(&self, name: &str) -> bool {
+        match self.who {
+            Who::Owner => true,
+            Who::Client(grant) => grant.share(self.source).unwrap().fields.iter().any(|field| field == name),
+        }
+    }
+
+    fn records(&self) -> impl Iterator<Item = (&'a str, &'a Rec)> {
+        let share = match self.who {
+            Who::Owner => None,
+            Who::Client(grant) => grant.share(self.source),
+        };
+        let records = self.source.records.iter().map(|(key, record)| (key.as_str(), record));
+        records.filter(move |(key, record)| share.is_none_or(|share| share.sees(key, record)))
+    }
+
+    fn fields(&self) -> Vec<&'a FieldDecl> {
+        self.source.decl.fields.iter().filter(|field| self.field(&field.name)).collect()
+    }
+}
+
+pub(crate) struct Oracle<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) who: Who<'a>,
+}
+
+impl<'a> Oracle<'a> {
+    fn sources(&self) -> Vec<Seen<'a>> {
+        let seen = |source: &&'a Source| match self.who {
+            Who::Owner => true,
+            Who::Client(grant) => grant.share(source).is_some(),
+        };
+        let mut sources: Vec<&Source> = self.world.sources.iter().filter(seen).collect();
+        sources.sort_by_key(|source| (&source.stream, &source.connection));
+        sources.into_iter().map(|source| Seen { source, who: self.who }).collect()
+    }
+
+    fn of(&self, stream: &str, connection: Option<&str>) -> Result<Vec<Seen<'a>>, Refusal> {
+        let mut sources = self.sources();
+        sources.retain(|seen| {
+            seen.source.stream == stream && connection.is_none_or(|name| seen.source.connection == name)
+        });
+        match self.who {
+            _ if !sources.is_empty() => Ok(sources),
+            Who::Owner => Err(NOT_FOUND),
+            Who::Client(_) => Err(("grant_stream_not_allowed", 403)),
+        }
+    }
+
+    /// The answer, if the cursor is left out of consideration.
+    pub(crate) fn answer(&self, ask: &Ask) -> Result<Answer, Refusal> {
+        let params = Params::parse(ask)?;
+        match ask.endpoint.id {
+            "listStreams" => self.streams(&params).map(Answer::Whole),
+            "getStream" => self.metadata(ask, &params).map(Answer::Whole),
+            "getSchema" => self.schema(&params).map(Answer::Whole),
+            "listRecords" => self.list(ask, &params).map(Answer::List),
+            "getRecord" => self.record(ask, &params).map(Answer::Whole),
+            "getFieldWindow" => self.window(ask, &params).map(|window| Answer::Window(Box::new(window))),
+            other => panic!("the oracle does not know {other}"),
+        }
+    }
+
+    fn streams(&self, params: &Params) -> Result<J, Refusal> {
+        let wanted = params.connection()?;
+        let mut rows = Vec::new();
+        for seen in self.sources() {
+            let Source { stream, connection, .. } = seen.source;
+            if wanted.is_some_and(|wanted| wanted != connection) {
+                continue;
+            }
+            let last = seen.records().map(|(_, record)| record.emitted).max().map(|at| EMITTED[at].1);
+            rows.push(json!({
+                "object": "stream", "name": stream, "connection_id": connection, "connector_instance_id": connection,
+                "record_count": seen.records().count(), "last_updated": last,
+            }));
+        }
+        let mut list = J::of(&json!({
+            "object": "list", "url": "/v1/streams", "has_more": false, "data": rows,
+            "links": { "self": "/v1/streams", "next": null },
+        }));
+        put(&mut list, "meta", params.meta());
+        Ok(list)
+    }
+
+    fn metadata(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+        match self.of(&ask.stream, params.connection()?)?.as_slice() {
+            [seen] => {
+                let mut described = self.described(*seen);
+                described.insert("object".into(), "stream_metadata".into());
+                Ok(J::of(&Json::Object(described)))
+            }
+            _ => Err(("ambiguous_connection", 409)),
+        }
+    }
+
+    fn described(&self, seen: Seen<'_>) -> Map<String, Json> {
+        let decl = &seen.source.decl;
+        let granted = |name: &String| seen.field(name);
+        let fields = seen.fields();
+        let names = |fits: &dyn Fn(&FieldDecl) -> bool| -> Vec<&str> {
+            fields.iter().filter(|field| fits(field)).map(|field| field.name.as_str()).collect()
+        };
+        let mut described = match self.who {
+            Who::Owner => decl.to_json(),
+            Who::Client(_) => {
+                let properties: Map<String, Json> =
+                    fields.iter().map(|field| (field.name.clone(), field.schema.clone())).collect();
+                let ranges: Map<String, Json> = fields
+                    .iter()
+                    .filter(|field| !field.ops.is_empty())
+                    .map(|field| (field.name.clone(), json!(field.ops)))
+                    .collect();
+                let required: Vec<&String> = decl.required.iter().filter(|name| granted(name)).collect();
+                json!({
+                    "schema": { "type": "object", "properties": properties, "required": required },
+                    "primary_key": self.key(seen),
+                    "cursor_field": decl.cursor.clone().filter(granted),
+                    "consent_time_field": decl.consent.clone().filter(granted),
+                    "query": {
+                        "range_filters": ranges, "exact_filters": names(&|field| decl.exact(field)),
+                        "search": { "lexical_fields": names(&|field| field.lexical) },
+                    },
+                    "views": [], "relationships": [],
+                })
+            }
+        };
+        let capabilities: Map<String, Json> = fields
+            .iter()
+            .map(|field| {
+                let usable = |declared: bool| json!({ "declared": declared, "usable": declared });
+                let mut range = usable(!field.ops.is_empty());
+                range["operators"] = json!(field.ops);
+                let aggregation: Map<String, Json> =
+                    field.aggregations.iter().map(|kind| (kind.clone(), usable(true))).collect();
+                let capability = json!({
+                    "granted": true, "schema": field.schema, "exact_filter": usable(decl.exact(field)),
+                    "range_filter": range, "lexical_search": usable(field.lexical), "aggregation": aggregation,
+                });
+                (field.name.clone(), capability)
+            })
+            .collect();
+        let members = described.as_object_mut().unwrap();
+        members.insert("name".into(), seen.source.stream.as_str().into());
+        members.insert("connection_id".into(), seen.source.connection.as_str().into());
+        members.insert("field_capabilities".into(), capabilities.into());
+        members.insert("expand_capabilities".into(), json!([]));
+        std::mem::take(members)
+    }
+
+    fn key(&self, seen: Seen<'_>) -> Vec<String> {
+        let key = &seen.source.decl.key;
+        if key.iter().all(|name| seen.field(name)) { key.clone() } else { Vec::new() }
+    }
+
+    fn schema(&self, params: &Params) -> Result<J, Refusal> {
+        let (wanted, stream) = (params.connection()?, params.text("stream"));
+        let (compact, full) = (params.text("view").is_some(), params.text("detail").is_some());
+        if full && (compact || stream.is_none()) {
+            return Err(INVALID);
+        }
+        let mut sources = match stream {
+            Some(stream) => self.of(stream, wanted)?,
+            None => self.sources(),
+        };
+        if full && sources.len() > 1 {
+            return Err(("ambiguous_schema_detail", 409));
+        }
+        sources.retain(|seen| wanted.is_none_or(|wanted| seen.source.connection == wanted));
+        let names: BTreeSet<&str> = sources.iter().map(|seen| seen.source.connection.as_str()).collect();
+        let connectors: Vec<Json> = names
+            .iter()
+            .map(|name| {
+                let own = sources.iter().filter(|seen| seen.source.connection == *name);
+                let streams: Vec<Json> = own
+                    .map(|seen| if compact { self.in_short(*seen) } else { Json::Object(self.described(*seen)) })
+                    .collect();
+                json!({
+                    "object": "connector", "source": { "id": name, "kind": "connector" }, "connector_key": name,
+                    "connector_id": name, "stream_count": streams.len(),
+                    "granted_connections": [{ "connection_id": name }], "streams": streams,
+                })
+            })
+            .collect();
+        let bearer = match self.who {
+            Who::Owner => json!({ "scope": "owner", "token_kind": "owner", "grant_id": null, "client_id": null }),
+            Who::Client(grant) => json!({
+                "scope": "grant", "token_kind": "client", "grant_id": grant.id, "client_id": grant.client,
+            }),
+        };
+        let mut answer = json!({
+            "object": "schema", "bearer": bearer, "connector_count": connectors.len(), "stream_count": sources.len(),
+            "connectors": connectors, "links": { "self": "/v1/schema" },
+        });
+        if compact {
+            answer["detail"] = "compact".into();
+        }
+        let mut answer = J::of(&answer);
+        put(&mut answer, "meta", params.meta());
+        Ok(answer)
+    }
+
+    fn in_short(&self, seen: Seen<'_>) -> Json {
+        let decl = &seen.source.decl;
+        let fields: Map<String, Json> = seen
+            .fields()
+            .into_iter()
+            .map(|field| {
+                let mut flags = format!("t={}", field.types().join("|"));
+                if decl.exact(field) {
+                    flags += ",eq";
+                }
+                if !field.ops.is_empty() {
+                    flags += &format!(",r={}", field.ops.join("|"));
+                }
+                if field.lexical {
+                    flags += ",lex";
+                }
+                if !field.aggregations.is_empty() {
+                    flags += &format!(",a={}", field.aggregations.join("|"));
+                }
+                (field.name.clone(), flags.into())
+            })
+            .collect();
+        let mut stream = json!({
+            "name": seen.source.stream, "primary_key": self.key(seen), "field_capabilities": fields,
+            "expand_capabilities": [],
+        });
+        if let Some(cursor) = decl.cursor.as_ref().filter(|name| seen.field(name)) {
+            stream["cursor_field"] = cursor.as_str().into();
+        }
+        stream
+    }
+
+    fn known(&self, sources: &[Seen<'_>], name: &str) -> Result<(), Refusal> {
+        match self.who {
+            Who::Owner if sources.iter().any(|seen| seen.source.decl.field(name).is_some()) => Ok(()),
+            Who::Owner => Err(("unknown_field", 400)),
+            Who::Client(_) if sources.iter().any(|seen| seen.field(name)) => Ok(()),
+            Who::Client(_) => Err(NOT_GRANTED),
+        }
+    }
+
+    /// The fields that are shown; none is all that may be.
+    fn wanted(&self, sources: &[Seen<'_>], params: &Params) -> Result<Option<BTreeSet<String>>, Refusal> {
+        let Some(names) = &params.names else { return Ok(None) };
+        names.iter().try_for_each(|name| self.known(sources, name))?;
+        let required = sources.iter().flat_map(|seen| seen.source.decl.required.iter());
+        Ok(Some(names.iter().chain(required).cloned().collect()))
+    }
+
+    fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
+        let sources = self.of(&ask.stream, params.connection()?)?;
+        let wanted = self.wanted(&sources, params)?;
+        for (field, op, value) in &params.conditions {
+            self.known(&sources, field)?;
+            let mut kinds = BTreeSet::new();
+            for seen in &sources {
+                let Some(decl) = seen.source.decl.field(field) else { return Err(INVALID) };
+                let Some(op) = op else {
+                    if seen.source.decl.exact(decl) {
+                        continue;
+                    }
+                    return Err(INVALID);
+                };
+                let time = decl.is_time();
+                let fits = if time { time_of_text(value).is_some() } else { is_number(value) };
+                if !decl.ops.iter().any(|own| own == op) || !fits {
+                    return Err(INVALID);
+                }
+                kinds.insert(time);
+            }
+            if kinds.len() > 1 {
+                return Err(INVALID);
+            }
+        }
+        let mut rows: Vec<(Option<Place>, &str, &str, J)> = Vec::new();
+        for seen in &sources {
+            for (key, record) in seen.records() {
+                let holds = params.conditions.iter().all(|(field, op, value)| {
+                    record.field(field).is_some_and(|own| match op {
+                        None => is(own, value),
+                        Some(op) => in_range(own, op, value, seen.source.decl.is_time(field)),
+                    })
+                });
+                if holds {
+                    let place = place(seen, record);
+                    let shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
+                    rows.push((place, &seen.source.connection, key, shown));
+                }
+            }
+        }
+        let descending = params.text("order") != Some("asc");
+        rows.sort_by(|a, b| {
+            let none_last = a.0.is_none().cmp(&b.0.is_none());
+            let rest = compare(&a.0, &b.0).then(a.1.cmp(b.1)).then(a.2.as_bytes().cmp(b.2.as_bytes()));
+            none_last.then(if descending { rest.reverse() } else { rest })
+        });
+        let limit = params.number("limit").unwrap_or(25) as usize;
+        Ok(List { rows: rows.into_iter().map(|row| row.3).collect(), limit, meta: params.meta() })
+    }
+
+    fn one(&self, sources: &[Seen<'a>], key: &str) -> Result<(Seen<'a>, &'a Rec), Refusal> {
+        let having: Vec<(Seen<'a>, &Rec)> =
+            sources.iter().filter_map(|seen| Some((*seen, seen.records().find(|(own, _)| *own == key)?.1))).collect();
+        match having.as_slice() {
+            [] => Err(NOT_FOUND),
+            [one] => Ok(*one),
+            _ => Err(("ambiguous_connection", 409)),
+        }
+    }
+
+    fn record(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+        let sources = self.of(&ask.stream, params.connection()?)?;
+        let wanted = self.wanted(&sources, params)?;
+        let (seen, record) = self.one(&sources, &ask.key)?;
+        Ok(shown(&seen, &ask.key, record, wanted.as_ref(), params.number("preview_chars")))
+    }
+
+    fn window(&self, ask: &Ask, params: &Params) -> Result<Window, Refusal> {
+        let has = |name: &str| params.texts.contains_key(name) || params.numbers.contains_key(name);
+        let contexts = has("before_chars") || has("after_chars");
+        if has("cursor") && (has("offset_chars") || has("q") || contexts)
+            || has("q") && has("offset_chars")
+            || !has("q") && contexts
+        {
+            return Err(WINDOW);
+        }
+        if params.text("q").is_some_and(|q| !(1..=1024).contains(&q.chars().count())) {
+            return Err(WINDOW);
+        }
+        let name = params.text("field").unwrap_or_default();
+        if name.is_empty() || name.len() > 512 || name.contains('\0') {
+            return Err(("invalid_field_path", 400));
+        }
+        let sources = self.of(&ask.stream, params.connection()?)?;
+        if !sources.iter().any(|seen| seen.field(name)) {
+            return Err(NOT_GRANTED);
+        }
+        let (seen, record) = self.one(&sources, &ask.key)?;
+        let Some(value) = record.field(name) else { return Err(("field_not_found", 404)) };
+        if is_binary(value) || is_blob(value) {
+            return Err(("field_not_text", 422));
+        }
+        let text = text_of(value);
+        let chars: Vec<char> = text.chars().collect();
+        let total = chars.len();
+        let explicit = params.number("limit_chars").map(|limit| limit as usize);
+        let (start, end, limit, found) = match params.text("q") {
+            None => {
+                let limit = explicit.unwrap_or(4096);
+                let start = params.number("offset_chars").map_or(0, |offset| offset.min(total as u64) as usize);
+                (start, (start + limit).min(total), limit, None)
+            }
+            Some(q) => {
+                let needle: Vec<char> = q.chars().map(fold).collect();
+                let folded: Vec<char> = chars.iter().copied().map(fold).collect();
+                let at = folded.windows(needle.len()).position(|window| window == needle);
+                let Some(at) = at else { return Err(("query_not_found", 404)) };
+                let limit = explicit.unwrap_or(16_384);
+                let Some(spare) = limit.checked_sub(needle.len()) else { return Err(WINDOW) };
+                let until = at + needle.len();
+                let before = (params.number("before_chars").unwrap_or(2048) as usize).min(at);
+                let after = (params.number("after_chars").unwrap_or(2048) as usize).min(total - until);
+                // Where both do not fit, each has its share of what there is.
+                let (before, after) = if before + after <= spare {
+                    (before, after)
+                } else {
+                    let first = before * spare / (before + after);
+                    (first, spare - first)
+                };
+                (at - before, until + after, limit, Some((at, until)))
+            }
+        };
+        let is_text = matches!(value, Value::Text(_));
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(_) => "number",
+            Value::Text(_) => "string",
+            Value::Json(json) if json.len() > 1024 => "json",
+            Value::Json(json) if json.starts_with('[') => "array",
+            Value::Json(_) => "object",
+        };
+        let mut around = J::of(&json!({
+            "object": "field_window", "url": ask.path(), "stream": ask.stream, "record_id": ask.key,
+            "connection_id": seen.source.connection,
+            "field": {
+                "path": name, "type": kind, "text_like": is_text,
+                "mime_type": if is_text { "text/plain" } else { "application/json" },
+                "size_chars": total, "digest": digest_of(&text),
+            },
+            "links": {},
+        }));
+        put(&mut around, "meta", params.meta());
+        Ok(Window { chars, start, end, limit, found, around })
+    }
+}
+
+impl Window {
+    /// The answer without its cursors.
+    pub(crate) fn shown(&self) -> J {
+        let Self { chars, start, end, limit, found, around } = self;
+        let (total, start, end) = (chars.len(), *start, *end);
+        let next = (end < total).then_some(end);
+        let mut shown = around.clone();
+        let window = json!({
+            "text": chars[start..end].iter().collect::<String>(), "total_chars": total, "start_chars": start,
+            "end_chars": end, "limit_chars": limit, "complete": start == 0 && end == total,
+            "has_more": next.is_some(), "next_offset_chars": next,
+            "previous_offset_chars": (start > 0).then(|| start.saturating_sub(*limit)),
+            "match_start_chars": found.map(|found| found.0), "match_end_chars": found.map(|found| found.1),
+        });
+        put(&mut shown, "window", J::of(&window));
+        shown
+    }
+
+    /// The window that begins elsewhere.
+    pub(crate) fn at(self, start: usize, limit: usize) -> Self {
+        let end = (start + limit).min(self.chars.len());
+        Self { start, end, limit, found: None, ..self }
+    }
+}
+
+pub(crate) fn put(object: &mut J, name: &str, value: J) {
+    if let J::Obj(members) = object {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(digits) => digits.to_string(),
+        Value::Text(text) | Value::Json(text) => text.clone(),
+    }
+}
+
+fn digest_of(text: &str) -> String {
+    let digest = digest::digest(&digest::SHA256, text.as_bytes());
+    digest.as_ref().iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
+}
+
+fn shown(seen: &Seen<'_>, key: &str, record: &Rec, wanted: Option<&BTreeSet<String>>, preview: Option<u64>) -> J {
+    let Source { connection, stream, .. } = seen.source;
+    let mut shown = J::of(&json!({
+        "object": "record", "id": key, "stream": stream, "connection_id": connection,
+        "connector_instance_id": connection, "emitted_at": EMITTED[record.emitted].1,
+    }));
+    let (mut data, mut previews) = (BTreeMap::new(), Map::new());
+    for (name, value) in &record.fields {
+        if !seen.field(name) || wanted.is_some_and(|wanted| !wanted.contains(name)) {
+            continue;
+        }
+        let (text, binary) = (text_of(value), is_binary(value));
+        let size = text.chars().count() as u64;
+        let Some(most) = preview.filter(|most| binary || size > *most) else {
+            data.insert(name.clone(), J::of_value(value));
+            continue;
+        };
+        let is_text = matches!(value, Value::Text(_));
+        let mut told = json!({
+            "shown_chars": if binary { 0 } else { most }, "size_chars": size, "digest": digest_of(&text),
+            "text_like": is_text && !binary,
+            "mime_type": if binary { "application/octet-stream" } else if is_text { "text/plain" } else { "application/json" },
+        });
+        if binary {
+            told["encoding"] = "base64".into();
+        }
+        let beginning = J::Str(text.chars().take(most as usize).collect());
+        data.insert(name.clone(), if binary { J::Null } else { beginning });
+        previews.insert(name.clone(), told);
+    }
+    put(&mut shown, "data", J::Obj(data));
+    if !previews.is_empty() {
+        put(&mut shown, "previews", J::of(&Json::Object(previews)));
+    }
+    shown
+}
+
+fn is_binary(value: &Value) -> bool {
+    let Value::Text(text) = value else { return false };
+    let padding = text.chars().rev().take_while(|c| *c == '=').count();
+    let letters: Vec<char> = text.chars().take(text.chars().count() - padding).collect();
+    text.len() >= 256
+        && text.len() % 4 == 0
+        && padding <= 2
+        && letters.iter().all(|c| c.is_ascii_alphanumeric() || "+/-_".contains(*c))
+        && letters.iter().collect::<BTreeSet<_>>().len() >= 4
+}
+
+fn is_blob(value: &Value) -> bool {
+    let Value::Json(json) = value else { return false };
+    let json = J::parse(json);
+    json.get("blob_id").text().is_some() && json.get("mime_type").text().is_some()
+}
+
+/// Where a record stands in a list.
+#[derive(Debug)]
+enum Place {
+    Number(f64),
+    Time(i64),
+    Text(Vec<u8>),
+}
+
+fn place(seen: &Seen<'_>, record: &Rec) -> Option<Place> {
+    let decl = &seen.source.decl;
+    let cursor = decl.cursor.as_ref().filter(|name| seen.field(name))?;
+    match record.field(cursor)? {
+        Value::Number(digits) => Some(Place::Number(digits.parse().unwrap())),
+        Value::Text(text) if text.is_empty() => None,
+        Value::Text(text) => Some(match time_of_text(text).filter(|_| decl.is_time(cursor)) {
+            Some(time) => Place::Time(time),
+            // Texts that begin alike go by key.
+            None => Place::Text(text.bytes().take(63).collect()),
+        }),
+        _ => None,
+    }
+}
+
+fn compare(a: &Option<Place>, b: &Option<Place>) -> Ordering {
+    let rank = |place: &Option<Place>| match place {
+        None => 0,
+        Some(Place::Number(_)) => 1,
+        Some(Place::Time(_)) => 2,
+        Some(Place::Text(_)) => 3,
+    };
+    match (a, b) {
+        (Some(Place::Number(a)), Some(Place::Number(b))) => a.partial_cmp(b).unwrap(),
+        (Some(Place::Time(a)), Some(Place::Time(b))) => a.cmp(b),
+        (Some(Place::Text(a)), Some(Place::Text(b))) => a.cmp(b),
+        _ => rank(a).cmp(&rank(b)),
+    }
+}
+
+fn is(value: &Value, wanted: &str) -> bool {
+    match value {
+        Value::Json(_) => false,
+        Value::Number(digits) => **digits == *wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal),
+        other => text_of(other) == wanted,
+    }
+}
+
+fn in_range(value: &Value, op: &str, bound: &str, is_time: bool) -> bool {
+    let order = match value {
+        Value::Number(digits) if !is_time => compare_numbers(digits, bound),
+        Value::Text(text) if is_time => time_of_text(text).map(|time| time.cmp(&time_of_text(bound).unwrap())),
+        _ => None,
+    };
+    order.is_some_and(|order| match op {
+        "gte" => order.is_ge(),
+        "gt" => order.is_gt(),
+        "lte" => order.is_le(),
+        _ => order.is_lt(),
+    })
+}
+
+fn is_number(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+        && text.trim() == text
+        && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+}
+
+/// Exactly where both are whole, else as doubles.
+fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
+    if !is_number(a) || !is_number(b) {
+        return None;
+    }
+    match (a.parse::<i128>(), b.parse::<i128>()) {
+        (Ok(a), Ok(b)) => Some(a.cmp(&b)),
+        _ => a.parse::<f64>().unwrap().partial_cmp(&b.parse::<f64>().unwrap()),
+    }
+}
+
+/// Simple case folding, of the letters that the model uses.
+fn fold(character: char) -> char {
+    match character {
+        'ſ' => 's',
+        'K' => 'k',
+        'ς' => 'σ',
+        _ => {
+            let mut lower = character.to_lowercase();
+            match (lower.next(), lower.next()) {
+                (Some(only), None) => only,
+                _ => character,
+            }
+        }
+    }
+}
