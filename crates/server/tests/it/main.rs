@@ -31,5 +31,6 @@ mod http_sessions;
 mod http_stopping;
 mod notes;
 mod program;
+mod records_owner;
 mod stdio_protocol;
 mod support;

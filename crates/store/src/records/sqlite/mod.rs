@@ -123,15 +123,24 @@ impl Sqlite {
         let reader = self.readers.take(&self.path).map_err(busy)?;
         let connection = reader.connection().map_err(busy)?;
         let text = to.to_str().ok_or_else(|| failed_io("make", to, io::ErrorKind::InvalidFilename.into()))?;
+        // A connection that may only ask cannot write a copy either. One that fails here is closed.
+        let may_write = |may: bool| connection.pragma_update(None, "query_only", !may);
         // One reading transaction: the copy is of one moment, and without the pages that are free.
-        let copied = connection.execute("VACUUM INTO ?1", params![text]);
+        let copied = may_write(true)
+            .and_then(|()| connection.execute("VACUUM INTO ?1", params![text]))
+            .and_then(|_| may_write(false));
+        copied.map_err(|error| self.not_copied(error))?;
         reader.give_back();
-        copied.map(drop).map_err(|error| match error.sqlite_error_code() {
+        Ok(())
+    }
+
+    fn not_copied(&self, error: rusqlite::Error) -> RecordsError {
+        match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 RecordsError::Damaged { path: self.path.clone() }
             }
             _ => RecordsError::Database { doing: "copy", error },
-        })
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), Problem> {
