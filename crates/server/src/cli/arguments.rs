@@ -2,6 +2,8 @@
 //!
 //! The flags of settings come from their declarations.
 
+mod records;
+
 use clap::{Arg, ArgAction, Command};
 
 use crate::config::{Given, SETTINGS, Setting};
@@ -59,6 +61,10 @@ Examples:
   stile note outline inbox/one.md   print the headings of a note
   stile token --scope read:/        print a token that may read everything
   stile token list                  show all tokens
+  stile import messages.jsonl --connection mail --stream messages
+                                    store records
+  stile grant create --client cursor --stream messages --since 2026-01-01
+                                    let a client see some of them
   stile config                      show all settings
 
 Exit codes:
@@ -74,6 +80,7 @@ Exit codes:
         .subcommand(gateway())
         .subcommand(note())
         .subcommand(token())
+        .subcommands(records::commands())
         .subcommand(config())
 }
 

@@ -4,14 +4,24 @@
 //! everything else goes to standard error.
 
 mod arguments;
+mod backup;
 mod config;
+mod connections;
+mod declare;
 mod duration;
+mod export;
 mod gateway;
+mod grant;
 mod hosted;
+mod import;
 mod note;
+mod owner;
+mod records;
 mod serve;
 mod start;
 mod stdio;
+mod streams;
+mod table;
 mod token;
 
 use std::ffi::OsString;
@@ -101,6 +111,14 @@ fn run(
         Some(("gateway", matches)) => gateway::run(&settings(matches, environment)?),
         Some(("note", matches)) => note::run(matches, environment, output),
         Some(("token", matches)) => token::run(matches, environment, output),
+        Some(("import", matches)) => import::run(matches, environment, output),
+        Some(("connections", matches)) => connections::run(matches, environment, output),
+        Some(("streams", matches)) => streams::run(matches, environment, output),
+        Some(("records", matches)) => records::run(matches, environment, output),
+        Some(("declare", matches)) => declare::run(matches, environment, output),
+        Some(("export", matches)) => export::run(matches, environment, output),
+        Some(("backup", matches)) => backup::run(matches, environment, output),
+        Some(("grant", matches)) => grant::run(matches, environment, output),
         Some(("config", matches)) => config::run(&settings(matches, environment)?, output),
         // Clap has refused everything else.
         _ => Ok(()),
@@ -160,6 +178,12 @@ mod tests {
         insta::assert_snapshot!("help_token", help("token"));
         insta::assert_snapshot!("help_token_list", help("token list"));
         insta::assert_snapshot!("help_token_revoke", help("token revoke"));
+        for command in ["import", "connections", "streams", "records", "records show", "declare", "export", "backup"] {
+            insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
+        }
+        for command in ["grant", "grant create", "grant list", "grant show", "grant revoke"] {
+            insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
+        }
         insta::assert_snapshot!("help_config", help("config"));
     }
 
@@ -210,6 +234,29 @@ mod tests {
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --trust-gateway g",
             "serve <state>/space --state <state>/state --jwks http://127.0.0.1:1/keys",
             "serve --upstream http://127.0.0.1:1",
+            "import --state <state>",
+            "import a.jsonl --state <state>",
+            "import a.jsonl --format csv --stream s --state <state>",
+            "import a.txt --connection c --stream s --state <state>",
+            "import a.jsonl --connection c --stream a/b --state <state>",
+            "import a.jsonl --connection c --stream s --format xml --state <state>",
+            "import a --connection c --format stile --state <state>",
+            "records --state <state>",
+            "records show s --state <state>",
+            "records show s k --state <state>",
+            "declare --connection c --stream s --state <state>",
+            "declare --connection c --stream s --show --infer --state <state>",
+            "declare --connection c --stream s --show --state <state>",
+            "export --state <state>",
+            "export --to <state> --state <state>",
+            "export --to <state>/none --stream s --state <state>",
+            "backup --state <state>",
+            "grant --state <state>",
+            "grant create --client c --state <state>",
+            "grant create --client c --stream s --from f --state <state>",
+            "grant create --client c --stream s --expires soon --state <state>",
+            "grant create --client c --stream s --state <state>",
+            "grant show --state <state>",
         ] {
             let (output, error, code) = stile(&line.replace("<state>", path));
             assert_eq!((output.as_str(), code), ("", 2), "{line}: {error}");
@@ -254,7 +301,19 @@ mod tests {
     fn a_token_for_records_needs_no_scope() {
         let state = tempfile::tempdir().unwrap();
         let at = format!("--state {}", state.path().display());
-        let cases = [("bob", "--owner", json!(null), true), ("eve", "--grant g-1", json!("g-1"), false)];
+        let (_, error, code) = stile(&format!("token {at} --grant g-1"));
+        assert_eq!(
+            (error.as_str(), code),
+            ("error: there is no grant `g-1`; `stile grant list` shows all of them\n", 1)
+        );
+        let file = state.path().join("a.csv");
+        std::fs::write(&file, "id,day\n1,2026-01-01\n").unwrap();
+        stile(&format!("import {at} {} --connection c --stream s", file.display()));
+        let (grant, error, code) = stile(&format!("grant create {at} --client eve --stream s"));
+        assert_eq!((grant.lines().count(), error.as_str(), code), (1, "", 0));
+        let grant = grant.trim_end();
+        let flag = format!("--grant {grant}");
+        let cases = [("bob", "--owner", json!(null), true), ("eve", flag.as_str(), json!(grant), false)];
         for (user, flags, grant, is_owner) in cases {
             let (token, error, code) = stile(&format!("token {at} {flags} --user {user}"));
             assert_eq!((token.lines().count(), error.as_str(), code), (1, "", 0));

@@ -8,9 +8,10 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::{Scope, Scopes};
+use stile_store::records::GrantStatus;
 use stile_store::state::{Key, Revoked, StateDir, TokenRecord, Tokens};
 
-use super::{Failure, duration, local_user, settings};
+use super::{Failure, duration, grant, local_user, owner, settings};
 use crate::auth::{MintError, Order, mint};
 use crate::config::Environment;
 
@@ -31,6 +32,9 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
         }
         _ => {
             let order = order(matches, environment)?;
+            if let RecordsClaim::Grant(id) = &order.records {
+                check_grant(matches, environment, id)?;
+            }
             let state = state(matches, environment)?;
             let (key, tokens) = (Key::open(&state)?, Tokens::open(&state)?);
             writeln!(output, "{}", mint(&key, &tokens, &order, SystemTime::now())?.token)?;
@@ -66,7 +70,7 @@ or for records with --owner or --grant; `stile token --help` explains all of the
 fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let owner = matches.get_flag("owner").then_some(RecordsClaim::Owner);
-    let records = grant(matches)?.or(owner).unwrap_or_default();
+    let records = self::grant(matches)?.or(owner).unwrap_or_default();
     let scopes = match scopes(matches)? {
         Some(scopes) => scopes,
         // Records have nothing to do with paths.
@@ -100,6 +104,16 @@ pub(super) fn grant(matches: &ArgMatches) -> Result<Option<RecordsClaim>, Failur
     Ok(Some(RecordsClaim::Grant(id.as_str().into())))
 }
 
+/// Refuses a grant that there is not, which a server would only refuse when the token is used.
+fn check_grant(matches: &ArgMatches, environment: Environment<'_>, id: &str) -> Result<(), Failure> {
+    let owner = owner::open(matches, environment)?;
+    let status = grant::find(&owner, id)?.status(owner.now);
+    if status != GrantStatus::Active {
+        owner::aside(&format!("warning: the grant {id} is {}, so the token will be refused", grant::word(status)))?;
+    }
+    Ok(())
+}
+
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
@@ -120,8 +134,7 @@ fn minute(seconds: i64) -> String {
 }
 
 fn table(tokens: &[TokenRecord], now: i64) -> String {
-    let heading =
-        ["JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES"].map(str::to_owned);
+    let headings = ["JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES"];
     let rows = tokens.iter().map(|token| {
         [
             token.jti.clone(),
@@ -134,18 +147,7 @@ fn table(tokens: &[TokenRecord], now: i64) -> String {
             token.scopes.clone(),
         ]
     });
-    let rows: Vec<[String; 8]> = std::iter::once(heading).chain(rows).collect();
-    let mut widths = [0; 8];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |row: &[String; 8]| {
-        let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        cells.join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
+    super::table::table(headings, rows)
 }
 
 fn json_list(tokens: &[TokenRecord], now: i64) -> String {

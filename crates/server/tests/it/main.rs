@@ -33,5 +33,6 @@ mod notes;
 mod program;
 mod records_http;
 mod records_kit;
+mod records_owner;
 mod stdio_protocol;
 mod support;

@@ -388,6 +388,24 @@ fn security_no_command_but_note_tells_sections_or_headings() {
             .map(|line| line.split_whitespace().next().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(commands(&[]), ["serve", "stdio", "gateway", "note", "token", "config"]);
+    assert_eq!(
+        commands(&[]),
+        [
+            "serve",
+            "stdio",
+            "gateway",
+            "note",
+            "token",
+            "import",
+            "connections",
+            "streams",
+            "records",
+            "declare",
+            "export",
+            "backup",
+            "grant",
+            "config"
+        ]
+    );
     assert_eq!(commands(&["note"]), TOOLS.map(|(_, command)| command));
 }

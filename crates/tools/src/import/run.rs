@@ -219,6 +219,13 @@ impl Import<'_> {
             };
             let inferred = inference.finish(choice).map_err(Why::Key)?;
             *because = inferred.because;
+            if self.key.is_empty() && input.format == Format::Markdown {
+                let path = "the key is `path`: a note is known by where it is".to_owned();
+                because
+                    .iter_mut()
+                    .filter(|line| line.starts_with("the key is made of"))
+                    .for_each(|line| *line = path.clone());
+            }
             let text = inferred.declaration.to_json().to_string();
             return Ok(Some(Plan { text, declaration: inferred.declaration }));
         }

@@ -112,7 +112,14 @@ impl RecordServices {
                 }
             }
         })?;
-        Ok(inference.finish(KeyChoice::Given(key))?)
+        let stays = format!("the key stays: it is {}", key_in_words(&key));
+        let mut inferred = inference.finish(KeyChoice::Given(key))?;
+        inferred
+            .because
+            .iter_mut()
+            .filter(|line| line.ends_with(": you chose it"))
+            .for_each(|line| *line = stays.clone());
+        Ok(inferred)
     }
 
     /// Declares a stream, for the first time or anew; its records then stand as that says. Says whether it is new.

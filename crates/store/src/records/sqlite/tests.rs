@@ -270,3 +270,19 @@ fn a_long_text_stands_where_its_field_does() {
     });
     assert_eq!(stored.unwrap(), Upserted::Same);
 }
+
+#[test]
+fn a_backup_is_a_database_with_everything_in_it() {
+    let rig = rig();
+    rig.upsert("a", &message("2026-01-01", &"words ".repeat(2000)));
+    let other = tempfile::tempdir().unwrap();
+    let copy = other.path().join(NAME);
+    rig.records.backup(&permits().0, &copy).unwrap();
+    assert!(matches!(rig.records.backup(&permits().0, &copy), Err(RecordsError::Io { .. })), "never written over");
+    rig.upsert("b", &message("2026-01-02", "later"));
+    let records = Records::open(&StateDir::open(other.path()).unwrap(), Instant(0)).unwrap();
+    let copied = Rig { folder: other, records };
+    assert_eq!(copied.keys(Order::Ascending), ["a"]);
+    assert_eq!(copied.upsert("a", &message("2026-01-01", &"words ".repeat(2000))), Upserted::Same);
+    copied.records.check(&permits().0).unwrap();
+}

@@ -1,0 +1,241 @@
+//! The commands about records.
+
+use clap::{Arg, ArgAction, ArgGroup, Command};
+
+use super::{STATE_SETTINGS, settings};
+
+/// The formats whose rows do not say themselves where they belong.
+const NAMED: [(&str, &str); 4] = [("format", "jsonl"), ("format", "json"), ("format", "csv"), ("format", "markdown")];
+
+/// All of them, in the order of the help.
+pub(super) fn commands() -> [Command; 8] {
+    [import(), connections(), streams(), records(), declare(), export(), backup(), grant()]
+}
+
+fn import() -> Command {
+    Command::new("import")
+        .about("Stores the rows of files as records of a stream.")
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .num_args(1..)
+                .help("JSON Lines, a JSON array, CSV, a folder of Markdown, or what `stile export` wrote."),
+        )
+        .arg(
+            one("connection", "NAME", "Where the rows come from, for example gmail-work.")
+                .required_if_eq_any(NAMED)
+                .required_unless_present("format"),
+        )
+        .arg(
+            one("stream", "NAME", "What they are, for example messages.")
+                .required_if_eq_any(NAMED)
+                .required_unless_present("format"),
+        )
+        .arg(many(
+            "key",
+            "FIELD",
+            "A field that the key is made of. [default: as declared, or the one that looks like it]",
+        ))
+        .arg(
+            one("format", "FORMAT", "What the files are. [default: by their names; a folder is markdown]")
+                .value_parser(["jsonl", "json", "csv", "markdown", "stile"]),
+        )
+        .arg(flag("strict", "Store all rows or, where one is bad, nothing."))
+        .args(settings(STATE_SETTINGS))
+        .after_help(
+            "\
+A stream that is new is declared from what is in the first file: its key, the field that orders it, what can be \
+searched and filtered. Standard error says what was chosen and why; `stile declare` changes it, and nothing else \
+does. Running the same import again changes nothing.
+
+Bad rows are passed over and told on standard error by line and reason. Rows are stored in batches, each whole or \
+not at all.
+
+Examples:
+  stile import messages.jsonl --connection gmail-work --stream messages
+  stile import 2025.csv 2026.csv --connection bank --stream transactions
+  stile import people.json --connection crm --stream people --key email
+  stile import ~/journal --connection notes --stream journal
+  stile import backup/ --format stile",
+        )
+}
+
+fn connections() -> Command {
+    Command::new("connections")
+        .about("Shows the connections, with their streams and how many records they have.")
+        .arg(json())
+        .args(settings(STATE_SETTINGS))
+        .after_help("Example:\n  stile connections --json")
+}
+
+fn streams() -> Command {
+    Command::new("streams")
+        .about("Shows the streams: their records, fields, order and times.")
+        .arg(json())
+        .args(settings(STATE_SETTINGS))
+        .after_help("`stile declare --show` prints all that is declared of one.\n\nExample:\n  stile streams")
+}
+
+fn records() -> Command {
+    Command::new("records").about("Shows a record.").subcommand_required(true).disable_help_subcommand(true).subcommand(
+        Command::new("show")
+            .about("Prints one record as JSON.")
+            .arg(positional("stream", "STREAM", "Of which stream."))
+            .arg(positional("key", "KEY", "Which record.").allow_hyphen_values(true))
+            .arg(one("connection", "NAME", "Of which connection, where several have it."))
+            .arg(one("preview_chars", "N", "Cut longer values after so many characters.").long("preview-chars"))
+            .args(settings(STATE_SETTINGS))
+            .after_help("Example:\n  stile records show messages m-17 --preview-chars 200"),
+    )
+}
+
+fn declare() -> Command {
+    Command::new("declare")
+        .about("Shows or changes what is declared of a stream: its fields, order, times and search.")
+        .arg(one("connection", "NAME", "Of which connection.").required(true))
+        .arg(one("stream", "NAME", "Which stream.").required(true))
+        .arg(flag("show", "Print the declaration as JSON, to be edited."))
+        .arg(one("from", "FILE", "Declare what this file says."))
+        .arg(flag("infer", "Declare what all records of the stream say now. The key stays."))
+        .group(ArgGroup::new("what").args(["show", "from", "infer"]).required(true))
+        .args(settings(STATE_SETTINGS))
+        .after_help(
+            "\
+What is declared decides what a grant can name, what can be filtered and searched, and in which order lists are. \
+It changes only here. A stream with records keeps its key. Grants that were made before stay as they are.
+
+Examples:
+  stile declare --connection bank --stream transactions --show > transactions.json
+  stile declare --connection bank --stream transactions --from transactions.json
+  stile declare --connection bank --stream transactions --infer",
+        )
+}
+
+fn export() -> Command {
+    Command::new("export")
+        .about("Writes records to a folder, from which `stile import --format stile` restores them.")
+        .arg(one("to", "DIR", "A folder that is new or empty.").required(true))
+        .arg(one("connection", "NAME", "Of this connection only."))
+        .arg(one("stream", "NAME", "Of this stream only."))
+        .args(settings(STATE_SETTINGS))
+        .after_help(
+            "\
+records.jsonl has a line for each stream and each record; texts of more than 1 MiB are files of their own in \
+texts/. Grants and tokens are not exported; `stile backup` copies everything about records.
+
+Examples:
+  stile export --to backup
+  stile export --connection bank --to bank-records",
+        )
+}
+
+fn backup() -> Command {
+    Command::new("backup")
+        .about("Writes a consistent copy of all records and grants to a new file, also while servers run.")
+        .arg(positional("file", "FILE", "Where to. There must be no such file."))
+        .args(settings(STATE_SETTINGS))
+        .after_help(
+            "\
+To restore it, stop every server, remove records.db, records.db-wal and records.db-shm from the state folder, and \
+copy FILE there as records.db.
+
+Example:
+  stile backup /mnt/backup/records-2026-07-01.db",
+        )
+}
+
+fn grant() -> Command {
+    Command::new("grant")
+        .about("Makes, shows and ends grants: what one client may see of the records.")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(grant_create())
+        .subcommand(Command::new("list").about("Shows all grants.").arg(json()).args(settings(STATE_SETTINGS)))
+        .subcommand(
+            Command::new("show")
+                .about("Prints what a grant allows, as JSON.")
+                .arg(positional("id", "ID", "Its identifier, as in `stile grant list`."))
+                .args(settings(STATE_SETTINGS)),
+        )
+        .subcommand(
+            Command::new("revoke")
+                .about("Ends a grant. Running servers refuse it from the next request on.")
+                .arg(positional("id", "ID", "Its identifier, as in `stile grant list`."))
+                .args(settings(STATE_SETTINGS)),
+        )
+        .after_help(
+            "\
+Examples:
+  stile grant create --client cursor --stream messages --field subject --since 2026-01-01
+  stile token --grant ID
+  stile grant revoke ID",
+        )
+}
+
+fn grant_create() -> Command {
+    Command::new("create")
+        .about("Makes a grant, and prints its identifier and nothing else.")
+        .arg(one("client", "NAME", "Who it is for.").required(true))
+        .arg(one("stream", "NAME", "Which stream."))
+        .arg(many(
+            "connection",
+            "NAME",
+            "Of which connection. May be repeated. [default: all that have the stream now]",
+        ))
+        .arg(many("field", "FIELD", "Which field. May be repeated. [default: all that are declared now]"))
+        .arg(
+            one("time_field", "FIELD", "The field that --since and --until look at. [default: as declared]")
+                .long("time-field"),
+        )
+        .arg(one("since", "TIME", "Only records from this date or time on."))
+        .arg(one("until", "TIME", "Only records before this date or time."))
+        .arg(many("record", "KEY", "Only this record. May be repeated."))
+        .arg(one("from", "FILE", "The streams as JSON, where there are several.").conflicts_with_all([
+            "stream",
+            "connection",
+            "field",
+            "time_field",
+            "since",
+            "until",
+            "record",
+        ]))
+        .arg(one("purpose", "TEXT", "What for, in your words; the client sees it."))
+        .arg(flag("single_use", "Only for the first token that is used with it.").long("single-use"))
+        .arg(one("expires", "DURATION", "How long it lives, as in 12h or 30d. [default: until it is revoked]"))
+        .group(ArgGroup::new("streams").args(["stream", "from"]).required(true))
+        .args(settings(STATE_SETTINGS))
+        .after_help(
+            "\
+What is not named is not granted, also where it is declared or stored later. Fields that the stream requires are \
+added, and said so on standard error. A token for it comes from `stile token --grant ID`.
+
+A file for --from has a list of streams:
+  [{\"name\": \"messages\", \"connection_ids\": [\"gmail-work\"], \"fields\": [\"subject\"],
+    \"time_constraint\": {\"field\": \"sent_at\", \"since\": \"2026-01-01\"}}, {\"name\": \"people\"}]
+
+Examples:
+  stile grant create --client cursor --stream messages --field subject --field sent_at --since 2026-01-01
+  stile grant create --client accountant --from streams.json --purpose \"tax return\" --expires 30d",
+        )
+}
+
+fn one(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    one(name, value, help).action(ArgAction::Append)
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn positional(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(value).required(true).help(help)
+}
+
+fn json() -> Arg {
+    flag("json", "Print JSON.")
+}

@@ -1,0 +1,34 @@
+//! `stile connections`: where records come from.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+
+use super::table::table;
+use super::{Failure, owner};
+use crate::config::Environment;
+
+/// Prints each connection.
+pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+    let owner = owner::open(matches, environment)?;
+    let mut connections: BTreeMap<String, (Vec<String>, u64)> = BTreeMap::new();
+    for stream in owner.services.all_streams(&owner.caller, owner.now)? {
+        let (streams, records) = connections.entry(stream.connection.to_string()).or_default();
+        streams.push(stream.stream.to_string());
+        *records += stream.records;
+    }
+    if matches.get_flag("json") {
+        let rows = connections.into_iter().map(
+            |(connection, (streams, records))| json!({ "connection": connection, "streams": streams, "records": records }),
+        );
+        writeln!(output, "{:#}", Value::from_iter(rows))?;
+        return Ok(());
+    }
+    let rows = connections
+        .into_iter()
+        .map(|(connection, (streams, records))| [connection, records.to_string(), streams.join(", ")]);
+    output.write_all(table(["CONNECTION", "RECORDS", "STREAMS"], rows).as_bytes())?;
+    Ok(())
+}

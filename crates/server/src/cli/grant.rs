@@ -1,0 +1,146 @@
+//! `stile grant`: what one client may see of the records.
+
+use std::io::Write;
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use stile_domain::records::instant::Instant;
+use stile_store::records::{GrantRecord, GrantStatus};
+use stile_tools::records::granting::{NotGranted, Wanted, WantedShare, WantedTime};
+
+use super::owner::{Owner, minute, text, texts};
+use super::table::{cell, table};
+use super::{Failure, duration, owner};
+use crate::config::Environment;
+
+/// Does what the subcommand says.
+pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+    match matches.subcommand() {
+        Some(("create", matches)) => create(matches, environment, output),
+        Some(("list", matches)) => {
+            let Owner { services, caller, now } = owner::open(matches, environment)?;
+            let grants = services.grants(&caller)?;
+            match matches.get_flag("json") {
+                true => writeln!(output, "{:#}", Value::from_iter(grants.iter().map(|grant| told(grant, now))))?,
+                false => output.write_all(listed(&grants, now).as_bytes())?,
+            }
+            Ok(())
+        }
+        Some(("show", matches)) => {
+            let owner = owner::open(matches, environment)?;
+            let grant = find(&owner, text(matches, "id").unwrap_or_default())?;
+            Ok(writeln!(output, "{:#}", told(&grant, owner.now))?)
+        }
+        Some(("revoke", matches)) => {
+            let Owner { services, caller, now } = owner::open(matches, environment)?;
+            let id = text(matches, "id").unwrap_or_default();
+            match services.revoke_grant(&caller, id, now)? {
+                None => return Err(unknown(id)),
+                Some(None) => writeln!(output, "{id} is revoked; every server refuses it from the next request on")?,
+                Some(Some(when)) => writeln!(output, "{id} was revoked before, on {}", minute(when))?,
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A grant by its identifier.
+pub(super) fn find(owner: &Owner, id: &str) -> Result<GrantRecord, Failure> {
+    let grants = owner.services.grants(&owner.caller)?;
+    grants.into_iter().find(|grant| grant.id == id).ok_or_else(|| unknown(id))
+}
+
+/// What became of a grant, in a word.
+pub(super) fn word(status: GrantStatus) -> &'static str {
+    match status {
+        GrantStatus::Active => "active",
+        GrantStatus::Expired => "expired",
+        GrantStatus::Revoked => "revoked",
+        GrantStatus::Invalid => "damaged",
+    }
+}
+
+fn unknown(id: &str) -> Failure {
+    Failure::Failed(format!("there is no grant `{}`; `stile grant list` shows all of them", id.escape_debug()))
+}
+
+fn create(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+    let streams = match text(matches, "from") {
+        Some(path) => from_file(path)?,
+        None => vec![share(matches)?],
+    };
+    let life = text(matches, "expires").map(|text| {
+        let life = duration::parse(text).filter(|life| !life.is_zero());
+        let micros = life.and_then(|life| i64::try_from(life.as_micros()).ok());
+        micros.ok_or_else(|| Failure::Usage(format!("--expires: `{text}` is not a duration such as 90m, 12h or 30d")))
+    });
+    let life = life.transpose()?;
+    let Owner { services, caller, now } = owner::open(matches, environment)?;
+    let wanted = Wanted {
+        client: text(matches, "client").unwrap_or_default().to_owned(),
+        purpose: text(matches, "purpose").map(str::to_owned),
+        expires: life.map(|micros| Instant(now.0.saturating_add(micros))),
+        single_use: matches.get_flag("single_use"),
+        streams,
+    };
+    let made = services.make_grant(&caller, now, wanted).map_err(|error| match error {
+        NotGranted::Problem(problem) => Failure::from(problem),
+        NotGranted::Wrong(why) => Failure::Usage(why),
+    })?;
+    for (stream, field) in &made.added {
+        owner::aside(&format!("`{}` is granted too: the stream `{stream}` requires it", cell(Some(field))))?;
+    }
+    Ok(writeln!(output, "{}", made.id)?)
+}
+
+fn share(matches: &ArgMatches) -> Result<WantedShare, Failure> {
+    let owned = |name| text(matches, name).map(str::to_owned);
+    let (field, since, until) = (owned("time_field"), owned("since"), owned("until"));
+    let is_limited = field.is_some() || since.is_some() || until.is_some();
+    let keys = texts(matches, "record");
+    Ok(WantedShare {
+        name: owned("stream").unwrap_or_default(),
+        connection_ids: texts(matches, "connection"),
+        fields: texts(matches, "field"),
+        time_constraint: is_limited.then_some(WantedTime { field, since, until }),
+        resources: (!keys.is_empty()).then_some(keys),
+    })
+}
+
+/// A list of streams, or an object that has one.
+fn from_file(path: &str) -> Result<Vec<WantedShare>, Failure> {
+    let mut json = owner::json_file(path)?;
+    if let Some(streams) = json.get_mut("streams") {
+        json = streams.take();
+    }
+    serde_json::from_value(json).map_err(|error| Failure::Usage(format!("{path} is not a list of streams: {error}")))
+}
+
+fn told(grant: &GrantRecord, now: Instant) -> Value {
+    let terms = grant.grant.as_ref().and_then(|grant| serde_json::from_str::<Value>(&grant.to_json().ok()?).ok());
+    json!({
+        "id": grant.id,
+        "status": word(grant.status(now)),
+        "revoked_at": grant.revoked.map(Instant::to_rfc3339),
+        "bound_to": grant.bound,
+        "grant": terms,
+    })
+}
+
+fn listed(grants: &[GrantRecord], now: Instant) -> String {
+    let rows = grants.iter().map(|record| {
+        let grant = record.grant.as_ref();
+        let streams: Vec<String> =
+            grant.iter().flat_map(|grant| &grant.streams).map(|share| share.stream.to_string()).collect();
+        [
+            record.id.clone(),
+            cell(grant.map(|grant| grant.client.as_str())),
+            word(record.status(now)).to_owned(),
+            grant.map_or_else(|| "-".to_owned(), |grant| minute(grant.issued)),
+            grant.and_then(|grant| grant.expires).map_or_else(|| "-".to_owned(), minute),
+            streams.join(", "),
+        ]
+    });
+    table(["ID", "CLIENT", "STATUS", "MADE (UTC)", "EXPIRES (UTC)", "STREAMS"], rows)
+}

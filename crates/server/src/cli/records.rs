@@ -1,0 +1,48 @@
+//! `stile records show`: one record, as `/v1` answers it.
+
+use std::io::{self, Write};
+
+use clap::ArgMatches;
+use stile_tools::records::calls::Call;
+use stile_tools::records::endpoints::RECORD;
+use stile_tools::records::list::Address;
+use stile_tools::records::sink::Sink;
+
+use super::{Failure, owner};
+use crate::config::Environment;
+
+/// Prints a record.
+pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+    let Some(("show", matches)) = matches.subcommand() else { return Ok(()) };
+    let owner = owner::open(matches, environment)?;
+    let given = [("connection_id", "connection"), ("preview_chars", "preview_chars")];
+    let pairs = given
+        .into_iter()
+        .filter_map(|(parameter, flag)| Some((parameter.to_owned(), owner::text(matches, flag)?.to_owned())));
+    let argument = |name| owner::text(matches, name).unwrap_or_default().to_owned();
+    let address = Address { path: String::new(), query: String::new() };
+    let (stream, key) = (argument("stream"), argument("key"));
+    let call = Call { endpoint: &RECORD, stream, key, pairs: pairs.collect(), address };
+    let mut out = Out { output, failed: None };
+    owner.services.answer(&owner.caller, owner.now, &call, &mut out)?;
+    out.put("\n");
+    out.failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Standard output, of which the first failure is remembered.
+struct Out<'o> {
+    output: &'o mut dyn Write,
+    failed: Option<io::Error>,
+}
+
+impl Sink for Out<'_> {
+    fn put(&mut self, part: &str) {
+        if self.failed.is_none() {
+            self.failed = self.output.write_all(part.as_bytes()).err();
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.failed.is_some()
+    }
+}

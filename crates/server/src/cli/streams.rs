@@ -1,0 +1,49 @@
+//! `stile streams`: what there is of each connection.
+
+use std::io::Write;
+
+use clap::ArgMatches;
+use serde_json::{Value, json};
+use stile_domain::records::instant::Instant;
+use stile_tools::records::owner::Stream;
+
+use super::table::{cell, table};
+use super::{Failure, owner};
+use crate::config::Environment;
+
+/// Prints each stream.
+pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+    let owner = owner::open(matches, environment)?;
+    let streams = owner.services.all_streams(&owner.caller, owner.now)?;
+    if matches.get_flag("json") {
+        writeln!(output, "{:#}", Value::from_iter(streams.iter().map(told)))?;
+        return Ok(());
+    }
+    let headings = ["CONNECTION", "STREAM", "RECORDS", "FIELDS", "ORDERED BY", "TIME"];
+    let rows = streams.iter().map(|stream| {
+        [
+            stream.connection.to_string(),
+            stream.stream.to_string(),
+            stream.records.to_string(),
+            stream.declaration.fields().len().to_string(),
+            cell(stream.declaration.cursor_field()),
+            cell(stream.declaration.consent_time_field()),
+        ]
+    });
+    output.write_all(table(headings, rows).as_bytes())?;
+    Ok(())
+}
+
+fn told(stream: &Stream) -> Value {
+    let fields: Vec<&str> = stream.declaration.fields().iter().map(|field| field.name.as_str()).collect();
+    json!({
+        "connection": stream.connection,
+        "stream": stream.stream,
+        "records": stream.records,
+        "fields": fields,
+        "primary_key": stream.declaration.primary_key(),
+        "ordered_by": stream.declaration.cursor_field(),
+        "time_field": stream.declaration.consent_time_field(),
+        "last_ingested": stream.latest.map(Instant::to_rfc3339),
+    })
+}
