@@ -95,6 +95,22 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 }
                 tried += 1;
             }
+            // The same request with one parameter of another's.
+            for _ in 0..12 {
+                let about = one.grant.map(|at| &grants[at]);
+                let other = draw(&mut chance, &world, about, one.ask.endpoint);
+                let taken = pick(&mut chance, &["filter", "filter", "fields", "order", "connection_id", "field"]);
+                let is_taken = |name: &str| name.split('[').next() == Some(taken);
+                let mut ask = one.ask.clone();
+                ask.pairs.retain(|(name, _)| !is_taken(name));
+                ask.pairs.extend(other.pairs.into_iter().filter(|(name, _)| is_taken(name)));
+                let same = meant(&ask) == meant(&one.ask);
+                if expected(one.grant, &ask).is_err() || same || ask.endpoint.id != "listRecords" && taken != "field" {
+                    continue;
+                }
+                let told = ask.with("cursor", &one.cursor).send(&stored.services, &caller(one.grant));
+                assert_eq!(told, Err(Problem::InvalidCursor(BadCursor::Mismatch)), "{:?} {ask:?}", one.ask);
+            }
             // Whoever may not ask is told so, whatever the cursor is.
             for grant in [None, Some(0), Some(1), Some(2)] {
                 let ask = one.ask.with("cursor", &one.cursor);

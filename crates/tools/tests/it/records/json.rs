@@ -92,6 +92,13 @@ impl J {
         }
     }
 
+    pub(crate) fn items(&self) -> &[J] {
+        match self {
+            Self::Arr(items) => items,
+            _ => &[],
+        }
+    }
+
     /// Without a member, and that.
     pub(crate) fn take(&mut self, name: &str) -> J {
         match self {

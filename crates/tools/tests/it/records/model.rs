@@ -161,7 +161,7 @@ pub(crate) fn time_of_text(text: &str) -> Option<i64> {
 /// A text of exactly so many bytes or characters around a bound that matters.
 fn long_text(chance: &mut Chance) -> String {
     let unit = pick(chance, &["a", "lorem IPSUM ", "中", "👩‍👧 e\u{301}\r\n", "x\0y ", "ΑΣ ſ "]);
-    if chance.happens(40) {
+    if chance.happens(65) {
         let bytes = some(chance, &[1023, 1024, 1025, 1100]);
         let mut text = unit.repeat(bytes / unit.len());
         text.push_str(&".".repeat(bytes - text.len()));
@@ -222,7 +222,7 @@ pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> Value {
         Flavour::Time if chance.happens(2) => Value::Text(format!("2026-01-01T00:00:00.{}Z", "0".repeat(1100))),
         Flavour::Time => Value::Text(some(chance, TIMES).0.to_owned()),
         Flavour::Number => Value::Number(pick(chance, NUMBERS).into()),
-        Flavour::Long if chance.happens(30) => Value::Text(long_text(chance)),
+        Flavour::Long if chance.happens(22) => Value::Text(long_text(chance)),
         Flavour::Long => Value::Text(pick(chance, SHORTS).to_owned()),
         Flavour::Binary => Value::Text(binary(chance)),
         Flavour::Nested => Value::Json(nested(chance)),

@@ -288,6 +288,17 @@ impl<'a> Oracle<'a> {
         }
     }
 
+    /// The connections that make a request ambiguous.
+    pub(crate) fn having(&self, ask: &Ask) -> Vec<String> {
+        let params = Params::parse(ask).unwrap();
+        let stream = params.text("stream").unwrap_or(&ask.stream);
+        let mut sources = self.of(stream, params.connection().unwrap()).unwrap();
+        if ask.endpoint.path.contains("{id}") {
+            sources.retain(|seen| seen.records().any(|(key, _)| key == ask.key));
+        }
+        sources.into_iter().map(|seen| seen.source.connection.clone()).collect()
+    }
+
     fn streams(&self, params: &Params) -> Result<J, Refusal> {
         let wanted = params.connection()?;
         let mut rows = Vec::new();

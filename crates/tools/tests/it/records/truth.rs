@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_testkit::chance::{Chance, scaled, seed};
@@ -89,6 +90,14 @@ impl Bench<'_> {
             (Err(problem), expected) => {
                 let expected = expected.as_ref().err().copied();
                 assert_eq!(Some(problem.code()), expected, "{ask:?}: {problem}");
+                if problem.code().1 == 409 {
+                    let told = J::of(&Json::Object(problem.to_json()));
+                    let names = told.get("available_connections").items().iter();
+                    let names: Vec<_> = names.map(|one| one.get("connection_id").text()).collect();
+                    let having = self.oracle.having(ask);
+                    assert_eq!(names, having.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>(), "{ask:?}");
+                    assert_eq!(told.get("retry_with").text(), Some("connection_id"));
+                }
                 return false;
             }
             (Ok(told), Err(refusal)) => panic!("{ask:?} is to be {refusal:?}: {told}"),

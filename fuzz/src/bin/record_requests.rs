@@ -1,0 +1,93 @@
+//! What a client of the records sends, and the grant that it is measured by.
+//!
+//! An input is a query (`limit=2&filter[a][gte]=x`, not percent-encoded), or a grant as JSON, or the bytes of a
+//! cursor that our own key has sealed; it is taken for each.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use stile_domain::records::cursor::{Binding, ListPlace, WindowPlace};
+use stile_domain::records::grant::Grant;
+use stile_tools::records::endpoints::ENDPOINTS;
+use stile_tools::records::parameters::{Parameters, Shape};
+
+fuzz_target!(|input: &[u8]| {
+    let text = String::from_utf8_lossy(input);
+    let pairs: Vec<(String, String)> = text
+        .split('&')
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    what_is_taken_was_declared(&pairs);
+    if let Ok(grant) = Grant::parse(&text) {
+        a_grant_says_what_it_allows(&grant);
+    }
+    a_place_is_what_was_sealed(input);
+});
+
+fn what_is_taken_was_declared(pairs: &[(String, String)]) {
+    for endpoint in ENDPOINTS {
+        let parsed = match Parameters::parse(endpoint.parameters, pairs) {
+            Ok(parsed) => parsed,
+            Err(problem) => {
+                assert_eq!(problem.code().1, 400);
+                continue;
+            }
+        };
+        for (key, value) in pairs {
+            let base = key.split('[').next().unwrap_or_default();
+            let parameter = endpoint.parameters.iter().find(|one| one.name == base).expect("it was declared");
+            match parameter.shape {
+                Shape::Text { most } => {
+                    assert!(value.len() <= most && key == base);
+                    assert_eq!(parsed.text(base), Some(value.as_str()));
+                }
+                Shape::OneOf(words) => assert!(words.contains(&value.as_str()) && key == base),
+                Shape::Whole { least, most, clamped, .. } => {
+                    let given: u64 = value.parse().expect("it was taken for a number");
+                    assert!(given >= least && (clamped || given <= most));
+                    assert_eq!(parsed.number(base), Some(given.min(most)));
+                }
+                Shape::Names => {
+                    let names = parsed.names(base).expect("they were sent");
+                    assert!(value.split(',').all(|name| names.iter().any(|known| known == name)));
+                }
+                Shape::Conditions => {
+                    let given = parsed.conditions().iter().find(|given| given.param == *key).expect("it was sent");
+                    let operator = given.operator.map_or_else(String::new, |operator| format!("[{}]", operator.name()));
+                    assert_eq!(format!("{base}[{}]{operator}", given.field), *key);
+                    assert_eq!(given.value, *value);
+                }
+            }
+        }
+    }
+}
+
+fn a_grant_says_what_it_allows(grant: &Grant) {
+    let written = grant.to_json().expect("what was read can be written");
+    assert_eq!(Grant::parse(&written).as_ref(), Ok(grant));
+    assert!(!grant.streams.is_empty());
+    for share in &grant.streams {
+        assert!(!share.connections.is_empty() && !share.fields.is_empty());
+        assert!(share.keys.as_ref().is_none_or(|keys| !keys.is_empty()));
+        assert!(share.time.as_ref().is_none_or(|time| time.since.is_some() || time.until.is_some()));
+        assert_eq!(grant.share(share.stream.as_str()), Some(share));
+    }
+}
+
+fn a_place_is_what_was_sealed(input: &[u8]) {
+    let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
+    let head = WindowPlace::new(&[0; 32], 0).encode(binding);
+    let bound = [&[1u8][..], &head[1..17], input].concat();
+    for bytes in [input, &bound] {
+        if let Ok(place) = ListPlace::decode(bytes, binding) {
+            assert_eq!(ListPlace::decode(&place.encode(binding), binding).as_ref(), Ok(&place));
+            assert!(ListPlace::decode(bytes, other).is_err());
+        }
+    }
+    let bound = [&head[..17], input].concat();
+    if let Ok(place) = WindowPlace::decode(&bound, binding, &[0; 32]) {
+        assert_eq!(place.encode(binding), bound[..41]);
+        assert!(WindowPlace::decode(&bound, other, &[0; 32]).is_err());
+    }
+}
