@@ -276,3 +276,35 @@ fn a_database_that_is_none_says_what_to_do() {
         assert!(ran.errors.contains("restore it from a backup") && !ran.errors.contains("panicked"), "{}", ran.errors);
     }
 }
+
+#[test]
+fn a_damaged_database_is_told_of_and_never_a_panic() {
+    let day = day();
+    day.import_all();
+    let file = day.rig.state.join("records.db");
+    let good = {
+        let copy = day.at("copy.db");
+        day.said(&["backup", copy.to_str().unwrap()]);
+        std::fs::read(copy).unwrap()
+    };
+    let mut told = 0;
+    for (round, page) in (1..good.len() / 8192).enumerate() {
+        for name in ["records.db-wal", "records.db-shm"] {
+            let _ = std::fs::remove_file(day.rig.state.join(name));
+        }
+        let mut bad = good.clone();
+        bad[page * 8192..page * 8192 + 600].iter_mut().for_each(|byte| *byte ^= 0xa5);
+        std::fs::write(&file, bad).unwrap();
+        let to = day.at(&format!("to-{round}"));
+        let messages = sample("messages.jsonl");
+        for command in [
+            &["export", "--to", to.to_str().unwrap()][..],
+            &["import", &messages, "--connection", "chat", "--stream", "messages"],
+        ] {
+            let ran = day.run(command);
+            assert!(matches!(ran.code, Some(0..=2)) && !ran.errors.contains("panicked"), "{page}: {}", ran.errors);
+            told += usize::from(ran.errors.contains("restore"));
+        }
+    }
+    assert!(told > 3, "{told}");
+}

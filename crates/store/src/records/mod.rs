@@ -5,7 +5,7 @@
 //! caller's grant up in that same moment, and puts what the grant excludes into every query. Writing is done
 //! through a [`Batch`], which the owner alone may make: all of it is stored, durably, or nothing.
 //!
-//! What a grant means is decided in [`view`] once for all engines; an engine answers plain questions.
+//! What a grant means is decided in `view` once for all engines; an engine answers plain questions.
 
 mod grants;
 mod seal;

@@ -286,3 +286,30 @@ fn a_backup_is_a_database_with_everything_in_it() {
     assert_eq!(copied.upsert("a", &message("2026-01-01", &"words ".repeat(2000))), Upserted::Same);
     copied.records.check(&permits().0).unwrap();
 }
+
+#[test]
+fn where_the_disk_is_full_nothing_of_the_batch_is_there_and_the_next_one_may_fit() {
+    let rig = rig();
+    rig.upsert("a", &message("2026-01-01", "small"));
+    let limit = |pages: i64| {
+        let super::super::Engine::Sqlite(sqlite) = &rig.records.inner.engine;
+        let writer = lock(&sqlite.writer);
+        let used: i64 = writer.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        writer.query_row(&format!("PRAGMA max_page_count = {}", used + pages), [], |_| Ok(())).unwrap();
+    };
+    limit(3);
+    let fields = message("2026-01-01", &"words that fill a disk ".repeat(20_000));
+    let stored = rig.records.write(&permits().0, |batch| {
+        let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
+        for key in ["b", "c"] {
+            let key = RecordKey::parse(key).unwrap();
+            batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() })?;
+        }
+        Ok(())
+    });
+    assert_eq!(stored, Err(Problem::Full));
+    assert_eq!(rig.keys(Order::Ascending), ["a"]);
+    limit(10_000);
+    assert_eq!(rig.upsert("b", &fields), Upserted::Added);
+    rig.records.check(&permits().0).unwrap();
+}
