@@ -41,7 +41,8 @@ fn operation(endpoint: &Endpoint) -> Json {
     });
     if let Some(operation) = operation.as_object_mut().filter(|_| endpoint.method == "post") {
         let body = json!({
-            "required": true,
+            "description": "One record on each line; none is no error.",
+            "required": false,
             "content": { "application/x-ndjson": { "schema": { "type": "string" } } },
         });
         operation.insert("requestBody".to_owned(), body);

@@ -200,7 +200,7 @@ fn grant_create() -> Command {
             "until",
             "record",
         ]))
-        .arg(one("purpose", "TEXT", "What for, in your words; the client sees it."))
+        .arg(one("purpose", "TEXT", "What for, in your words."))
         .arg(flag("single_use", "Only for the first token that is used with it.").long("single-use"))
         .arg(one("expires", "DURATION", "How long it lives, as in 12h or 30d. [default: until it is revoked]"))
         .group(ArgGroup::new("streams").args(["stream", "from"]).required(true))
