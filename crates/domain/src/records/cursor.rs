@@ -56,6 +56,8 @@ pub struct WindowPlace {
     pub digest: [u8; DIGEST_BYTES],
     /// Where the window begins, in scalar values.
     pub start: u64,
+    /// How much it has at most, unless the caller says so anew.
+    pub limit: u64,
 }
 
 impl ListPlace {
@@ -100,8 +102,8 @@ impl ListPlace {
 
 impl WindowPlace {
     /// A place in the version of a field that has this digest.
-    pub fn new(digest: &[u8; 32], start: u64) -> Self {
-        Self { digest: first(digest), start }
+    pub fn new(digest: &[u8; 32], start: u64, limit: u64) -> Self {
+        Self { digest: first(digest), start, limit }
     }
 
     /// The bytes to be sealed.
@@ -110,6 +112,7 @@ impl WindowPlace {
         bytes.extend(binding.0);
         bytes.extend(self.digest);
         bytes.extend(self.start.to_be_bytes());
+        bytes.extend(self.limit.to_be_bytes());
         bytes
     }
 
@@ -123,8 +126,8 @@ impl WindowPlace {
         if was != first(digest) {
             return Err(BadCursor::Stale);
         }
-        let start = u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed)?;
-        Ok(Self { digest: was, start })
+        let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
+        Ok(Self { digest: was, start: length()?, limit: length()? })
     }
 }
 
@@ -176,7 +179,7 @@ mod tests {
             prop_assert_eq!(ListPlace::decode(&bytes, binding), Ok(place));
             prop_assert_eq!(ListPlace::decode(&bytes, other), Err(BadCursor::Mismatch));
 
-            let place = WindowPlace::new(&digest, start);
+            let place = WindowPlace::new(&digest, start, start / 3);
             let window = place.encode(binding);
             prop_assert_eq!(WindowPlace::decode(&window, binding, &digest), Ok(place));
             prop_assert_eq!(WindowPlace::decode(&window, other, &digest), Err(BadCursor::Mismatch));

@@ -31,8 +31,8 @@ pub enum Selector {
     After {
         /// It.
         cursor: String,
-        /// At most so much.
-        limit: u64,
+        /// At most so much, if not as much as the cursor says.
+        limit: Option<u64>,
     },
     /// Around a text.
     Around {
@@ -42,8 +42,8 @@ pub enum Selector {
         before: u64,
         /// So much after it.
         after: u64,
-        /// At most so much together.
-        limit: u64,
+        /// At most so much together, if not the most of a window.
+        limit: Option<u64>,
     },
 }
 
@@ -74,7 +74,7 @@ impl Selector {
             return refused(param, "`before_chars` and `after_chars` belong to `q`; send it, or leave them out");
         }
         match (cursor, q) {
-            (Some(cursor), _) => Ok(Self::After { cursor: cursor.to_owned(), limit: limit.unwrap_or(DEFAULT_CHARS) }),
+            (Some(cursor), _) => Ok(Self::After { cursor: cursor.to_owned(), limit }),
             (None, Some(q)) if q.is_empty() || q.chars().nth(MAX_QUERY_CHARS).is_some() => {
                 refused("q", "`q` is a text of 1 to 1024 characters")
             }
@@ -82,7 +82,7 @@ impl Selector {
                 q: q.to_owned(),
                 before: before.unwrap_or(DEFAULT_CONTEXT),
                 after: after.unwrap_or(DEFAULT_CONTEXT),
-                limit: limit.unwrap_or(MAX_CHARS),
+                limit,
             }),
             (None, None) => Ok(Self::At { start: offset.unwrap_or(0), limit: limit.unwrap_or(DEFAULT_CHARS) }),
         }
@@ -98,6 +98,8 @@ pub struct Span {
     pub end: u64,
     /// How much it could have had.
     pub limit: u64,
+    /// How much those before and after it have.
+    pub step: u64,
     /// How much the field has.
     pub total: u64,
 }
@@ -106,13 +108,14 @@ impl Span {
     /// From an offset. Beyond the end there is nothing, at the end.
     pub fn at(start: u64, limit: u64, total: u64) -> Self {
         let start = start.min(total);
-        Self { start, end: start.saturating_add(limit).min(total), limit, total }
+        Self { start, end: start.saturating_add(limit).min(total), limit, step: limit, total }
     }
 
     /// Around what was found, which is always in it. None where it does not fit.
     ///
     /// Where both contexts do not fit, each gives up its share.
-    pub fn around(found: u64, end: u64, before: u64, after: u64, limit: u64, total: u64) -> Option<Self> {
+    pub fn around(found: u64, end: u64, before: u64, after: u64, limit: Option<u64>, total: u64) -> Option<Self> {
+        let (step, limit) = (limit.unwrap_or(DEFAULT_CHARS), limit.unwrap_or(MAX_CHARS));
         let spare = limit.checked_sub(end.saturating_sub(found))?;
         let (before, after) = (before.min(found), after.min(total.saturating_sub(end)));
         let (before, after) = match before + after {
@@ -122,7 +125,7 @@ impl Span {
                 (first, spare - first)
             }
         };
-        Some(Self { start: found - before, end: end + after.min(total.saturating_sub(end)), limit, total })
+        Some(Self { start: found - before, end: end + after.min(total.saturating_sub(end)), limit, step, total })
     }
 
     /// Whether it is the whole field.
@@ -130,14 +133,15 @@ impl Span {
         self.start == 0 && self.end == self.total
     }
 
-    /// Where the next one begins.
-    pub fn next(&self) -> Option<u64> {
-        (self.end < self.total).then_some(self.end)
+    /// Where the next one begins, and how much it has at most.
+    pub fn next(&self) -> Option<(u64, u64)> {
+        (self.end < self.total).then_some((self.end, self.step))
     }
 
-    /// Where the one before begins.
-    pub fn previous(&self) -> Option<u64> {
-        (self.start > 0).then(|| self.start.saturating_sub(self.limit))
+    /// Where the one before begins, and how much it has: it ends where this one begins.
+    pub fn previous(&self) -> Option<(u64, u64)> {
+        let start = self.start.saturating_sub(self.step);
+        (self.start > 0).then_some((start, self.start - start))
     }
 }
 
@@ -151,9 +155,13 @@ mod tests {
         fn windows_follow_each_other_to_the_end(total in 0u64..500, limit in 1u64..50) {
             let mut span = Span::at(0, limit, total);
             let mut covered = span.end;
-            while let Some(next) = span.next() {
-                span = Span::at(next, limit, total);
+            while let Some((next, step)) = span.next() {
+                let before = span;
+                span = Span::at(next, step, total);
                 prop_assert_eq!(span.start, covered);
+                let (start, length) = span.previous().unwrap();
+                prop_assert_eq!(Span::at(start, length, total).end, span.start);
+                prop_assert_eq!(start, before.start);
                 prop_assert!(span.end > span.start && span.end - span.start <= limit);
                 covered = span.end;
             }
@@ -167,7 +175,7 @@ mod tests {
         ) {
             let found = at % total;
             let end = (found + length).min(total);
-            match Span::around(found, end, before, after, limit, total) {
+            match Span::around(found, end, before, after, Some(limit), total) {
                 None => prop_assert!(end - found > limit),
                 Some(span) => {
                     prop_assert!(span.start <= found && span.end >= end && span.end <= total);

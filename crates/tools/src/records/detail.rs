@@ -6,7 +6,7 @@ use stile_store::records::{Row, Source};
 use super::Reading;
 use super::fields;
 use super::parameters::Parameters;
-use super::render::{Shown, connection, connections, put_record};
+use super::render::{Shown, connection, connections, meta, put_record};
 use super::sink::Sink;
 
 /// Puts a record.
@@ -24,7 +24,9 @@ pub fn detail(
     let wanted = fields::requested(reading, &sources, parameters.names("fields"))?;
     let row = the_one(reading, &sources, key)?;
     let shown = Shown { fields: wanted.as_ref(), preview: parameters.number("preview_chars") };
-    put_record(reading, &sources, &row, shown, out)
+    put_record(reading, &sources, &row, shown, out)?;
+    out.put(&format!(",\"meta\":{}}}", meta(parameters)));
+    Ok(())
 }
 
 /// The one record with this key.

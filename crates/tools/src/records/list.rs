@@ -81,6 +81,7 @@ pub fn list(
             out.put(",");
         }
         put_record(reading, &sources, row, shown, out)?;
+        out.put("}");
         if out.is_gone() {
             return Ok(());
         }

@@ -25,7 +25,7 @@ pub(super) struct Shown<'a> {
 /// A value that is not text is shown as this type.
 pub(super) const JSON_TYPE: &str = "application/json";
 
-/// Puts one record.
+/// Puts one record, but for its closing brace, so that more can be said of it.
 pub(super) fn put_record(
     reading: Reading<'_>,
     sources: &[Source],
@@ -63,7 +63,6 @@ pub(super) fn put_record(
     if !previews.is_empty() {
         out.put(&format!(",\"previews\":{}", Json::Object(previews)));
     }
-    out.put("}");
     Ok(())
 }
 
@@ -86,7 +85,9 @@ fn put_value(
         Held::LongJson(_) => (None, loaded.long(entry), false),
     };
     let size = inline.map_or_else(|| long.map_or(0, |long| long.long.chars), pieces::count);
+    let can_be_cut = is_text || matches!(entry.held, Held::Json(_) | Held::LongJson(_));
     if let Some(most) = preview
+        && can_be_cut
         && (size > most || entry.binary)
     {
         let most = if entry.binary { 0 } else { most };

@@ -73,7 +73,10 @@ pub(super) fn described(reading: Reading<'_>, source: &Source) -> Result<Map<Str
     let mut described = Map::new();
     described.insert("name".to_owned(), source.stream().as_str().into());
     described.insert("connection_id".to_owned(), source.connection().as_str().into());
-    described.extend(members);
+    for (name, member) in members {
+        // A manifest that was taken for a declaration names its stream; here it is what the owner calls it.
+        described.entry(name).or_insert(member);
+    }
     let capabilities = declaration.fields().iter().filter(|field| may_see(source, &field.name));
     let capabilities: Map<String, Json> =
         capabilities.map(|field| (field.name.clone(), capability(&declaration, field))).collect();

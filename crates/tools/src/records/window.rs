@@ -77,8 +77,8 @@ pub fn window(
     let (span, found) = match &selector {
         Selector::At { start, limit } => (Span::at(*start, *limit, total), None),
         Selector::After { cursor, limit } => {
-            let place = WindowPlace::decode(&view.open(cursor)?, binding, &digest);
-            (Span::at(place.map_err(Problem::InvalidCursor)?.start, *limit, total), None)
+            let place = WindowPlace::decode(&view.open(cursor)?, binding, &digest).map_err(Problem::InvalidCursor)?;
+            (Span::at(place.start, limit.unwrap_or(place.limit), total), None)
         }
         Selector::Around { q, before, after, limit } => {
             let needle = Needle::new(q).ok_or(Problem::QueryNotFound)?;
@@ -89,9 +89,9 @@ pub fn window(
             (span.ok_or_else(too_small)?, Some(found))
         }
     };
-    let sealed = |start: Option<u64>| -> Result<Json, Problem> {
-        let Some(start) = start else { return Ok(Json::Null) };
-        Ok(view.seal(&WindowPlace::new(&digest, start).encode(binding))?.into())
+    let sealed = |place: Option<(u64, u64)>| -> Result<Json, Problem> {
+        let Some((start, limit)) = place else { return Ok(Json::Null) };
+        Ok(view.seal(&WindowPlace::new(&digest, start, limit).encode(binding))?.into())
     };
     let (next, previous) = (span.next(), span.previous());
     let answer = json!({
@@ -116,8 +116,8 @@ pub fn window(
             "limit_chars": span.limit,
             "complete": span.is_complete(),
             "has_more": next.is_some(),
-            "next_offset_chars": next,
-            "previous_offset_chars": previous,
+            "next_offset_chars": next.map(|(start, _)| start),
+            "previous_offset_chars": previous.map(|(start, _)| start),
             "match_start_chars": found.map(|found| found.start),
             "match_end_chars": found.map(|found| found.end),
             "next_cursor": sealed(next)?,

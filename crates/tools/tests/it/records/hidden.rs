@@ -25,7 +25,7 @@ fn security_what_a_grant_hides_cannot_be_observed() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
-    let (since, least) = (Instant::now(), scaled(25, 20_000));
+    let (since, least) = (Instant::now(), scaled(30, 20_000));
     let (mut worlds, mut requests, mut succeeded) = (0, 0, 0);
     while worlds < least || seconds().is_some_and(|most| since.elapsed() < most) {
         worlds += 1;

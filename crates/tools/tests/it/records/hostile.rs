@@ -130,11 +130,11 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
     assert!(tried > 100, "{tried}");
 }
 
-/// What the oracle says to a request, on one connection or all.
-type Expected<'e> = &'e dyn Fn(Option<usize>, &Ask) -> Result<Answer, Refusal>;
+/// What the oracle says to the owner, or to one of the grants.
+type Expected<'a> = dyn Fn(Option<usize>, &Ask) -> Result<Answer, Refusal> + 'a;
 
 /// The connection whose field a window is of.
-fn connection(expected: Expected<'_>, of: &Paged) -> Option<String> {
+fn connection(expected: &Expected<'_>, of: &Paged) -> Option<String> {
     match expected(of.grant, &of.ask) {
         Ok(Answer::Window(window)) => window.around.get("connection_id").text().map(str::to_owned),
         _ => None,

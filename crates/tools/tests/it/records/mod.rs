@@ -77,18 +77,22 @@ impl Ask {
         ask
     }
 
-    fn send(&self, services: &RecordServices, caller: &Principal) -> Result<String, Problem> {
-        self.send_at(services, caller, Instant(model::NOW))
-    }
-
-    fn send_at(&self, services: &RecordServices, caller: &Principal, now: Instant) -> Result<String, Problem> {
-        let call = Call {
+    fn call(&self) -> Call {
+        Call {
             endpoint: self.endpoint,
             stream: self.stream.clone(),
             key: self.key.clone(),
             pairs: self.pairs.clone(),
             address: Address { path: self.path(), query: self.query() },
-        };
+        }
+    }
+
+    fn send(&self, services: &RecordServices, caller: &Principal) -> Result<String, Problem> {
+        self.send_at(services, caller, Instant(model::NOW))
+    }
+
+    fn send_at(&self, services: &RecordServices, caller: &Principal, now: Instant) -> Result<String, Problem> {
+        let call = self.call();
         let mut body = String::new();
         services.answer(caller, now, &call, &mut body).map(|()| body)
     }

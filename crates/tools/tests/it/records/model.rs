@@ -423,6 +423,11 @@ pub(crate) fn extra(chance: &mut Chance) -> Map<String, Json> {
         extra.insert("relationships".into(), json!([{ "name": "r", "stream": "notes", "foreign_key": "id" }]));
     }
     if chance.happens(40) {
+        // A manifest says this of its own stream, and is not asked here.
+        extra.insert("name".into(), "elsewhere".into());
+        extra.insert("connection_id".into(), "elsewhere".into());
+    }
+    if chance.happens(40) {
         extra.insert("semantics".into(), some(chance, &["append_only", "mutable_state"]).into());
     }
     extra

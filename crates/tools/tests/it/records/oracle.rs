@@ -52,6 +52,8 @@ pub(crate) struct Window {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) limit: usize,
+    /// How much the windows before and after it have.
+    pub(crate) step: usize,
     pub(crate) found: Option<(usize, usize)>,
     pub(crate) around: J,
 }
@@ -552,7 +554,9 @@ impl<'a> Oracle<'a> {
         let sources = self.of(&ask.stream, params.connection()?)?;
         let wanted = self.wanted(&sources, params)?;
         let (seen, record) = self.one(&sources, &ask.key)?;
-        Ok(shown(&seen, &ask.key, record, wanted.as_ref(), params.number("preview_chars")))
+        let mut record = shown(&seen, &ask.key, record, wanted.as_ref(), params.number("preview_chars"));
+        put(&mut record, "meta", params.meta());
+        Ok(record)
     }
 
     fn window(&self, ask: &Ask, params: &Params) -> Result<Window, Refusal> {
@@ -631,14 +635,16 @@ impl<'a> Oracle<'a> {
             "links": {},
         }));
         put(&mut around, "meta", params.meta());
-        Ok(Window { chars, start, end, limit, found, around })
+        // Around a text that was found the usual size goes on, and not the most of a window.
+        let step = if found.is_some() { explicit.unwrap_or(4096) } else { limit };
+        Ok(Window { chars, start, end, limit, step, found, around })
     }
 }
 
 impl Window {
     /// The answer without its cursors.
     pub(crate) fn shown(&self) -> J {
-        let Self { chars, start, end, limit, found, around } = self;
+        let Self { chars, start, end, limit, step, found, around } = self;
         let (total, start, end) = (chars.len(), *start, *end);
         let next = (end < total).then_some(end);
         let mut shown = around.clone();
@@ -646,7 +652,7 @@ impl Window {
             "text": chars[start..end].iter().collect::<String>(), "total_chars": total, "start_chars": start,
             "end_chars": end, "limit_chars": limit, "complete": start == 0 && end == total,
             "has_more": next.is_some(), "next_offset_chars": next,
-            "previous_offset_chars": (start > 0).then(|| start.saturating_sub(*limit)),
+            "previous_offset_chars": (start > 0).then(|| start.saturating_sub(*step)),
             "match_start_chars": found.map(|found| found.0), "match_end_chars": found.map(|found| found.1),
         });
         put(&mut shown, "window", J::of(&window));
@@ -656,7 +662,7 @@ impl Window {
     /// The window that begins elsewhere.
     pub(crate) fn at(self, start: usize, limit: usize) -> Self {
         let end = (start + limit).min(self.chars.len());
-        Self { start, end, limit, found: None, ..self }
+        Self { start, end, limit, step: limit, found: None, ..self }
     }
 }
 
@@ -693,7 +699,8 @@ fn shown(seen: &Seen<'_>, key: &str, record: &Rec, wanted: Option<&BTreeSet<Stri
         }
         let (text, binary) = (text_of(value), is_binary(value));
         let size = text.chars().count() as u64;
-        let Some(most) = preview.filter(|most| binary || size > *most) else {
+        let can_be_cut = matches!(value, Value::Text(_) | Value::Json(_));
+        let Some(most) = preview.filter(|most| can_be_cut && (binary || size > *most)) else {
             data.insert(name.clone(), J::of_value(value));
             continue;
         };

@@ -1,10 +1,13 @@
 //! A grant that does not count is said not to before anything else is said, at every endpoint.
 
+use std::collections::BTreeSet;
+
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::Scopes;
 use stile_testkit::chance::{Chance, scaled, seed};
+use stile_tools::records::endpoints::ENDPOINTS;
 
 use super::model::{Grant, NOW, Stored, World};
 use super::oracle::{Oracle, Who, standing};
@@ -88,6 +91,8 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
             let ask = draw(&mut chance, &world, None, endpoint);
             let told = ask.send(&stored.services, &client("grt_nobody", "t1"));
             assert_eq!(refusal(&told), Some(("grant_invalid", 403)), "{ask:?}");
+            let told = ask.send(&stored.services, &client("", ""));
+            assert_eq!(refusal(&told), Some(("grant_invalid", 403)), "{ask:?}");
             let none = Principal::assert_verified("ann", Some("t1"), None, Scopes::none(), RecordsClaim::None);
             assert_eq!(refusal(&ask.send(&stored.services, &none)), Some(("insufficient_scope", 403)), "{ask:?}");
         }
@@ -148,4 +153,26 @@ fn only(grant: &Grant) -> Grant {
     grant.shares[0].keys = None;
     grant.malformed = None;
     grant
+}
+
+#[test]
+fn security_a_client_deletes_nothing_and_learns_nothing_from_trying() {
+    let mut seeds = Chance::of(seed());
+    for _ in 0..5 {
+        let mut chance = seeds.fork();
+        let world = World::random(&mut chance);
+        let mut grant = Grant::random(&mut chance, "grt_1");
+        grant.revoked = chance.happens(30);
+        let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
+        let mut told = BTreeSet::new();
+        for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.method == "delete").cycle().take(50) {
+            let ask = draw(&mut chance, &world, Some(&grant), endpoint);
+            told.insert(format!("{:?}", stored.services.delete(&client("grt_1", "t1"), Instant(NOW), &ask.call())));
+        }
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told.iter().all(|told| told.contains("InsufficientScope")), "{told:?}");
+        let count = |world: &World| world.sources.iter().map(|source| source.records.len()).sum::<usize>();
+        let left: i64 = stored.database().query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
+        assert_eq!(usize::try_from(left).unwrap(), count(&world));
+    }
 }

@@ -151,13 +151,14 @@ impl Bench<'_> {
     fn wander(&self, chance: &mut Chance, ask: &Ask, told: &str) {
         let Ok(Answer::Window(window)) = self.oracle.answer(ask) else { panic!("{ask:?}") };
         let (next, previous) = compare(ask, told, &window.shown());
-        let (start, limit) = (window.start, window.limit);
+        let (start, step) = (window.start, window.step);
         let mut plain = ask.clone();
         plain.pairs.retain(|(name, _)| matches!(name.as_str(), "field" | "connection_id" | "connector_instance_id"));
         if let Some(previous) = previous {
-            let before = start.saturating_sub(limit);
-            let ask = plain.with("cursor", previous).with("limit_chars", 100);
-            self.window(&ask, before, 100);
+            let before = start.saturating_sub(step);
+            let ask = plain.with("cursor", previous);
+            self.window(&ask, before, start - before);
+            self.window(&ask.with("limit_chars", 100), before, 100);
         }
         let mut after = next.map(|next| (next, window.end));
         for _ in 0..4 {
