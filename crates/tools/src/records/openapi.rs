@@ -43,7 +43,7 @@ fn operation(endpoint: &Endpoint) -> Json {
         let body = json!({
             "description": "One record on each line; none is no error.",
             "required": false,
-            "content": { "application/x-ndjson": { "schema": { "type": "string" } } },
+            "content": { "application/x-ndjson": { "schema": {} } },
         });
         operation.insert("requestBody".to_owned(), body);
     }
@@ -118,6 +118,7 @@ fn responses(endpoint: &Endpoint) -> Json {
     add("409", "Several connections have it.", error());
     add("422", "The field is binary.", error());
     add("429", "Too many requests.", error());
+    add("431", "The request is too long.", None);
     add("503", "The store is busy.", error());
     Json::Object(responses)
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use stile_domain::error::{Refusal, Remedy, ShownLine};
 use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, SpacePath};
+use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::scope::{Scope, Verb};
 use stile_testkit::documents::assert_document;
 use stile_tools::registry::TOOLS;
@@ -177,7 +178,84 @@ fn errors_page_is_what_the_code_says() {
             refusal.to_json()
         );
     }
+    out.push_str(
+        "\n# Errors of records\n\nWhat a refused request to `/v1` says, under `error`, beside its `request_id`. The status is \
+         that of HTTP. A client is refused in the same words for what its grant hides and for what does not exist.\n",
+    );
+    for problem in problems() {
+        let (code, status) = problem.code();
+        let _ = writeln!(
+            out,
+            "\n## `{code}` ({status})\n\n> {problem}\n\n```json\n{}\n```",
+            Value::Object(problem.to_json())
+        );
+    }
     assert_document("docs/errors.md", &out);
+}
+
+/// One of each problem. The match makes a new variant fail to compile until it is listed.
+fn problems() -> Vec<Problem> {
+    let (stream, field, param) = ("messages".to_owned(), "body".to_owned(), "fields".to_owned());
+    let connections = vec!["gmail-work".to_owned(), "gmail-home".to_owned()];
+    let problems = vec![
+        Problem::invalid("limit", "`limit` must be a whole number from 1 to 100"),
+        Problem::InvalidWindow { param: "q", message: "`q` is a text of 1 to 1024 characters".to_owned() },
+        Problem::InvalidFieldPath,
+        Problem::InvalidCursor(BadCursor::Malformed),
+        Problem::InvalidCursor(BadCursor::Mismatch),
+        Problem::InvalidCursor(BadCursor::Stale),
+        Problem::UnknownField { field: field.clone(), param: param.clone() },
+        Problem::InvalidDeclaration { message: "`primary_key` must be a list of texts".to_owned() },
+        Problem::UnsupportedVersion { supported: "2026-04-06" },
+        Problem::InsufficientScope { message: "this needs a token of the owner" },
+        Problem::StreamNotAllowed { stream: stream.clone(), connection: None },
+        Problem::FieldNotGranted { field: field.clone(), param },
+        Problem::GrantExpired,
+        Problem::GrantRevoked,
+        Problem::GrantInvalid,
+        Problem::GrantConsumed,
+        Problem::NotFound,
+        Problem::StreamNotFound { stream, connection: Some("gmail".to_owned()) },
+        Problem::FieldNotFound { field: field.clone() },
+        Problem::QueryNotFound,
+        Problem::AmbiguousConnection { connections: connections.clone() },
+        Problem::AmbiguousSchema { connections },
+        Problem::FieldNotText { field },
+        Problem::Busy,
+        Problem::Full,
+        Problem::Corrupt,
+        Problem::Internal { incident: 482_113_904_771 },
+    ];
+    for problem in &problems {
+        match problem {
+            Problem::InvalidRequest { .. }
+            | Problem::InvalidWindow { .. }
+            | Problem::InvalidFieldPath
+            | Problem::InvalidCursor(_)
+            | Problem::UnknownField { .. }
+            | Problem::InvalidDeclaration { .. }
+            | Problem::UnsupportedVersion { .. }
+            | Problem::InsufficientScope { .. }
+            | Problem::StreamNotAllowed { .. }
+            | Problem::FieldNotGranted { .. }
+            | Problem::GrantExpired
+            | Problem::GrantRevoked
+            | Problem::GrantInvalid
+            | Problem::GrantConsumed
+            | Problem::NotFound
+            | Problem::StreamNotFound { .. }
+            | Problem::FieldNotFound { .. }
+            | Problem::QueryNotFound
+            | Problem::AmbiguousConnection { .. }
+            | Problem::AmbiguousSchema { .. }
+            | Problem::FieldNotText { .. }
+            | Problem::Busy
+            | Problem::Full
+            | Problem::Corrupt
+            | Problem::Internal { .. } => {}
+        }
+    }
+    problems
 }
 
 #[test]
