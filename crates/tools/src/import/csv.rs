@@ -240,23 +240,27 @@ impl Cells {
             return bad(self.count, "is one too many: there may be 10000");
         }
         let mut names: Vec<String> = Vec::with_capacity(self.count);
-        let mut seen = HashSet::new();
         for (text, column) in self.texts().zip(1..) {
             match text {
                 Err(_) => return bad(column, "is not UTF-8; convert the file to UTF-8 and import it again"),
-                Ok("") => return bad(column, "has no name"),
+                // The index that some programs put first, or a comma at the end.
+                Ok("") => names.push(format!("column_{column}")),
                 Ok(name) if !names::is_field_name(name) => {
                     return bad(column, "has a name of more than 512 bytes or with U+0000");
                 }
-                Ok(name) if !seen.insert(name) => return bad(column, "has the name of another one"),
                 Ok(name) => names.push(name.to_owned()),
             }
         }
-        Ok(names)
+        let mut seen = HashSet::new();
+        match names.iter().zip(1..).find(|(name, _)| !seen.insert(*name)) {
+            Some((_, column)) => bad(column, "has the name of another one"),
+            None => Ok(names),
+        }
     }
 
     fn row(&self, header: &[String]) -> Result<Row, BadRowKind> {
-        if self.count != header.len() {
+        // Many programs leave out cells at the end that are empty; one too many is a comma that was not quoted.
+        if self.count > header.len() {
             return Err(BadRowKind::WrongCells { header: header.len(), row: self.count });
         }
         let mut fields = Fields::new();

@@ -69,7 +69,7 @@ pub enum BadRowKind {
     #[error("the row is not UTF-8; convert the file to UTF-8 and import it again")]
     NotUtf8,
     /// A row of CSV has not as many cells as the header.
-    #[error("wrong number of cells: the header has {header} and the row has {row}")]
+    #[error("too many cells: the header has {header} and the row has {row}")]
     WrongCells {
         /// In the header.
         header: usize,
