@@ -47,6 +47,18 @@ install_modules() {
   [ -x "$node" ] || fail "no Node for this machine in $2"
 }
 
+# install_python SOURCE TARGET: what SOURCE/requirements.txt pins, into a new environment TARGET/venv.
+install_python() {
+  if ! cmp -s "$1/requirements.txt" "$2/requirements.txt"; then
+    rm -rf "$2/venv" "$2/requirements.txt"
+    # Some systems have a pip but nothing to put one into a new environment.
+    python3 -m venv --without-pip "$2/venv"
+    timeout 300 python3 -m pip --python "$2/venv/bin/python" install --quiet --disable-pip-version-check \
+      -r "$1/requirements.txt" >"$2/pip.log" 2>&1 || { cat "$2/pip.log" >&2; fail "pip could not install $2"; }
+    cp "$1/requirements.txt" "$2/"
+  fi
+}
+
 # start_server FLAG...: starts `stile serve` on an empty space and sets $origin.
 start_server() {
   mkdir "$tmp/space"

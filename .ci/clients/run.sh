@@ -11,18 +11,6 @@ source_folder=$here/clients
 folder=$work/clients
 python=$folder/venv/bin/python
 
-install_python() {
-  if ! cmp -s "$source_folder/requirements.txt" "$folder/requirements.txt"; then
-    rm -rf "$folder/venv" "$folder/requirements.txt"
-    # Some systems have a pip but nothing to put one into a new environment.
-    python3 -m venv --without-pip "$folder/venv"
-    timeout 240 python3 -m pip --python "$python" install --quiet --disable-pip-version-check \
-      -r "$source_folder/requirements.txt" >"$folder/pip.log" 2>&1 ||
-      { cat "$folder/pip.log" >&2; fail "pip could not install the Python client"; }
-    cp "$source_folder/requirements.txt" "$folder/"
-  fi
-}
-
 # run NAME COMMAND...: its `ok` lines, and what it says on standard error only if it fails.
 run() {
   local name=$1 log=$tmp/client.log since=$SECONDS
@@ -36,7 +24,7 @@ run() {
 }
 
 mkdir -p "$folder"
-install_python &
+install_python "$source_folder" "$folder" &
 python_installed=$!
 install_modules "$source_folder" "$folder"
 wait "$python_installed" || exit 1

@@ -11,14 +11,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/../lib.sh"
 prepare "$@"
 folder=$work/records
 mkdir -p "$folder"
-if ! cmp -s "$here/records/requirements.txt" "$folder/requirements.txt"; then
-  rm -rf "$folder/venv" "$folder/requirements.txt"
-  python3 -m venv --without-pip "$folder/venv"
-  timeout 300 python3 -m pip --python "$folder/venv/bin/python" install --quiet --disable-pip-version-check \
-    -r "$here/records/requirements.txt" >"$folder/pip.log" 2>&1 ||
-    { cat "$folder/pip.log" >&2; fail "pip could not install the tester"; }
-  cp "$here/records/requirements.txt" "$folder/"
-fi
+install_python "$here/records" "$folder"
 echo "installed: $((SECONDS - started)) s"
 
 start_server --rate-per-second 100000 --rate-burst 100000

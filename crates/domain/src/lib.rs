@@ -4,6 +4,7 @@
 //! and pure functions. This crate opens no file, reads no clock and awaits nothing, so each rule can be
 //! tested alone and is the same for every transport and every store.
 
+mod civil;
 pub mod cursor;
 pub mod edit;
 pub mod error;

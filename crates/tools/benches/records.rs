@@ -52,6 +52,24 @@ fn main() {
     }
     rig.import(plan);
     rig.pages(plan);
+    opening(plan, folder.path());
+}
+
+/// A database is opened and asked for a stream, beside one that is empty but for that.
+fn opening(plan: Plan, full: &std::path::Path) {
+    println!("opening a database and reading a record; floor: the same of one with a single record");
+    let size: u64 = std::fs::read_dir(full).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    let small = tempfile::tempdir().unwrap();
+    let open = |folder: &std::path::Path| Records::open(&StateDir::open(folder).unwrap(), Instant(0)).unwrap();
+    let rig = Rig { services: RecordServices::new(open(small.path())), plain: plain(&small.path().join("plain.db")) };
+    rig.store("messages", (0..1).map(message));
+    let owner = principal(RecordsClaim::Owner);
+    let first = |folder: &std::path::Path| {
+        let rig = Rig { services: RecordServices::new(open(folder)), plain: Connection::open_in_memory().unwrap() };
+        rig.answer(&owner, &RECORDS, "messages", "", &[("limit", "1")])
+    };
+    let what = format!("{} on disk", bytes(usize::try_from(size).unwrap()));
+    compare(&what, plan.rounds(20), || timed(|| first(full)), "one record", || timed(|| first(small.path())));
 }
 
 struct Rig {

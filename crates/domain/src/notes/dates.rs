@@ -3,6 +3,8 @@
 //! *Source*: YAML 1.1's timestamp type, which note programs follow, with the arithmetic of ECMA-262's
 //! `Date.UTC`: the 31st of February is a day of March.
 
+use crate::civil;
+
 /// An unquoted date or timestamp as ISO 8601 in UTC with milliseconds; `None` where the scalar is neither.
 pub(super) fn iso(text: &str) -> Option<String> {
     let mut scan = Scan(text.as_bytes());
@@ -13,7 +15,7 @@ pub(super) fn iso(text: &str) -> Option<String> {
     let (day, day_digits) = scan.counted(1, 2)?;
     if scan.is_empty() {
         // A date alone has two digits for each.
-        return (month_digits == 2 && day_digits == 2).then(|| written(days(year, month, day) * MILLIS_A_DAY));
+        return (month_digits == 2 && day_digits == 2).then(|| written(civil::days(year, month, day) * MILLIS_A_DAY));
     }
     if scan.byte(b'T').or_else(|| scan.byte(b't')).is_none() && !scan.spaces() {
         return None;
@@ -26,7 +28,7 @@ pub(super) fn iso(text: &str) -> Option<String> {
     let millis = if scan.byte(b'.').is_some() { scan.fraction() } else { 0 };
     let offset = scan.zone()?;
     let minutes = hour * 60 + minute - offset;
-    Some(written(days(year, month, day) * MILLIS_A_DAY + (minutes * 60 + second) * 1000 + millis))
+    Some(written(civil::days(year, month, day) * MILLIS_A_DAY + (minutes * 60 + second) * 1000 + millis))
 }
 
 const MILLIS_A_DAY: i64 = 86_400_000;
@@ -95,28 +97,9 @@ impl Scan<'_> {
     }
 }
 
-/// Days since 1970 of a day in the Gregorian calendar; a month or a day past its end counts on.
-///
-/// *Source*: Howard Hinnant's `days_from_civil`.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let months = year * 12 + month - 1;
-    let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
 fn written(millis: i64) -> String {
     let (days, millis) = (millis.div_euclid(MILLIS_A_DAY), millis.rem_euclid(MILLIS_A_DAY));
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil::date(days);
     let year = match year {
         0..=9999 => format!("{year:04}"),
         _ => format!("{year:+07}"),

@@ -8,6 +8,8 @@
 
 use std::fmt::Write as _;
 
+use crate::civil;
+
 /// A point in time: microseconds since 1970-01-01T00:00:00Z, negative before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize)]
 pub struct Instant(pub i64);
@@ -39,7 +41,7 @@ impl Instant {
         if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
             return None;
         }
-        let days = days(year, month, day);
+        let days = civil::days(year, month, day);
         let micros = if scan.is_empty() { 0 } else { scan.time()? };
         let instant = Self(days * MICROS_A_DAY + micros);
         (Self::FIRST..=Self::LAST).contains(&instant).then_some(instant)
@@ -49,7 +51,7 @@ impl Instant {
     ///
     /// A year outside 0000 to 9999, which no text is read as, is written with a sign and six digits.
     pub fn to_rfc3339(self) -> String {
-        let (year, month, day) = civil(self.0.div_euclid(MICROS_A_DAY));
+        let (year, month, day) = civil::date(self.0.div_euclid(MICROS_A_DAY));
         let micros = self.0.rem_euclid(MICROS_A_DAY);
         let (second, micros) = (micros / MICROS_A_SECOND, micros % MICROS_A_SECOND);
         let (minute, second) = (second / 60, second % 60);
@@ -147,27 +149,6 @@ fn days_in(year: i64, month: i64) -> i64 {
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     }
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March here, so that the leap day is a year's last.
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-/// The year, month and day that are so many days after 1970-01-01.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

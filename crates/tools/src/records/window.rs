@@ -9,7 +9,7 @@ use stile_domain::records::names::is_field_name;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::selector::{Selector, Span};
-use stile_store::records::LongRef;
+use stile_store::records::{Loaded, LongRef};
 
 use super::Reading;
 use super::detail::the_one;
@@ -61,34 +61,11 @@ pub fn window(
     if is_binary(&entry) {
         return Err(Problem::FieldNotText { field: name.to_owned() });
     }
-    let (content, is_text) = match entry.held {
-        Held::Null => (Content::Inline("null"), false),
-        Held::Bool(true) => (Content::Inline("true"), false),
-        Held::Bool(false) => (Content::Inline("false"), false),
-        Held::Number(digits) => (Content::Inline(digits), false),
-        Held::Json(json) => (Content::Inline(json), false),
-        Held::Text(text) => (Content::Inline(text), true),
-        Held::LongText(_) => (Content::Long(loaded.long(&entry).ok_or(Problem::Corrupt)?), true),
-        Held::LongJson(_) => (Content::Long(loaded.long(&entry).ok_or(Problem::Corrupt)?), false),
-    };
+    let (content, is_text) = Content::of(&loaded, &entry)?;
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
     let binding = Binding::of(["window", view.caller(), of.stream, source.connection().as_str(), of.key, name]);
     let (total, digest) = content.measure();
-    let (span, found) = match &selector {
-        Selector::At { start, limit } => (Span::at(*start, *limit, total), None),
-        Selector::After { cursor, limit } => {
-            let place = WindowPlace::decode(&view.open(cursor)?, binding, &digest).map_err(Problem::InvalidCursor)?;
-            (Span::at(place.start, limit.unwrap_or(place.limit), total), None)
-        }
-        Selector::Around { q, before, after, limit } => {
-            let needle = Needle::new(q).ok_or(Problem::QueryNotFound)?;
-            let found = content.find(reading, &needle)?.ok_or(Problem::QueryNotFound)?;
-            let span = Span::around(found.start, found.end, *before, *after, *limit, total);
-            let message = "`limit_chars` is less than what was found is long; send more, or leave it out";
-            let too_small = || Problem::InvalidWindow { param: "limit_chars", message: message.to_owned() };
-            (span.ok_or_else(too_small)?, Some(found))
-        }
-    };
+    let (span, found) = content.span(reading, &selector, binding)?;
     let sealed = |place: Option<(u64, u64)>| -> Result<Json, Problem> {
         let Some((start, limit)) = place else { return Ok(Json::Null) };
         Ok(view.seal(&WindowPlace::new(&digest, start, limit).encode(binding))?.into())
@@ -142,7 +119,48 @@ fn selector(parameters: &Parameters) -> Result<Selector, Problem> {
     )
 }
 
-impl Content<'_> {
+impl<'a> Content<'a> {
+    /// The text of a field, and whether it is one or JSON.
+    fn of(loaded: &Loaded, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
+        let long = || loaded.long(entry).map(Self::Long).ok_or(Problem::Corrupt);
+        Ok(match entry.held {
+            Held::Null => (Self::Inline("null"), false),
+            Held::Bool(true) => (Self::Inline("true"), false),
+            Held::Bool(false) => (Self::Inline("false"), false),
+            Held::Number(digits) => (Self::Inline(digits), false),
+            Held::Json(json) => (Self::Inline(json), false),
+            Held::Text(text) => (Self::Inline(text), true),
+            Held::LongText(_) => (long()?, true),
+            Held::LongJson(_) => (long()?, false),
+        })
+    }
+
+    /// Where the window lies, and what was found in it.
+    fn span(
+        &self,
+        reading: Reading<'_>,
+        selector: &Selector,
+        binding: Binding,
+    ) -> Result<(Span, Option<Found>), Problem> {
+        let (total, digest) = self.measure();
+        match selector {
+            Selector::At { start, limit } => Ok((Span::at(*start, *limit, total), None)),
+            Selector::After { cursor, limit } => {
+                let place = WindowPlace::decode(&reading.view.open(cursor)?, binding, &digest);
+                let place = place.map_err(Problem::InvalidCursor)?;
+                Ok((Span::at(place.start, limit.unwrap_or(place.limit), total), None))
+            }
+            Selector::Around { q, before, after, limit } => {
+                let needle = Needle::new(q).ok_or(Problem::QueryNotFound)?;
+                let found = self.find(reading, &needle)?.ok_or(Problem::QueryNotFound)?;
+                let span = Span::around(found.start, found.end, *before, *after, *limit, total);
+                let message = "`limit_chars` is less than what was found is long; send more, or leave it out";
+                let too_small = || Problem::InvalidWindow { param: "limit_chars", message: message.to_owned() };
+                Ok((span.ok_or_else(too_small)?, Some(found)))
+            }
+        }
+    }
+
     fn measure(&self) -> (u64, [u8; 32]) {
         match self {
             Self::Inline(text) => (pieces::count(text), *ContentHash::of(text.as_bytes()).as_bytes()),
