@@ -37,6 +37,8 @@ impl Binding {
 /// The last record of a page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPlace {
+    /// A digest of what the list was ordered by. A place in another order is none.
+    pub ordering: Binding,
     /// Its place in the order, if it has one.
     pub order: Option<Vec<u8>>,
     /// The number of its connection's stream.
@@ -62,16 +64,17 @@ pub struct WindowPlace {
 
 impl ListPlace {
     /// The place of a record.
-    pub fn new(order: Option<Vec<u8>>, stream: i64, key: &str, record: i64) -> Self {
+    pub fn new(ordering: Binding, order: Option<Vec<u8>>, stream: i64, key: &str, record: i64) -> Self {
         let bytes = key.as_bytes();
         let whole_key = bytes.len() <= KEY_BYTES;
-        Self { order, stream, key: bytes.get(..KEY_BYTES).unwrap_or(bytes).to_vec(), whole_key, record }
+        Self { ordering, order, stream, key: bytes.get(..KEY_BYTES).unwrap_or(bytes).to_vec(), whole_key, record }
     }
 
     /// The bytes to be sealed.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = vec![LIST];
         bytes.extend(binding.0);
+        bytes.extend(self.ordering.0);
         let order = self.order.as_deref();
         bytes.push(order.map_or(0, |order| order.len() as u8));
         padded(&mut bytes, order.unwrap_or_default(), MAX_ORDER_BYTES);
@@ -89,6 +92,7 @@ impl ListPlace {
     /// [`BadCursor`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
         let mut rest = bound(bytes, LIST, binding)?;
+        let ordering = take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
         let length = usize::from(*take(&mut rest, 1)?.first().ok_or(BadCursor::Malformed)?);
         let order = take(&mut rest, MAX_ORDER_BYTES)?.get(..length).ok_or(BadCursor::Malformed)?.to_vec();
         let stream = number(&mut rest)?;
@@ -96,7 +100,7 @@ impl ListPlace {
         let whole_key = take(&mut rest, 1)? == [1];
         let key = take(&mut rest, KEY_BYTES)?.get(..key_length).ok_or(BadCursor::Malformed)?.to_vec();
         let record = number(&mut rest)?;
-        Ok(Self { order: (length > 0).then_some(order), stream, key, whole_key, record })
+        Ok(Self { ordering: Binding(ordering), order: (length > 0).then_some(order), stream, key, whole_key, record })
     }
 }
 
@@ -173,9 +177,9 @@ mod tests {
             digest in any::<[u8; 32]>(), start in 0..u64::MAX / 2,
         ) {
             let (binding, other) = (Binding::of(["a", "bc"]), Binding::of(["ab", "c"]));
-            let place = ListPlace::new(order, stream, &key, record);
+            let place = ListPlace::new(other, order, stream, &key, record);
             let bytes = place.encode(binding);
-            prop_assert_eq!(bytes.len(), 1 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8, "all have one length");
+            prop_assert_eq!(bytes.len(), 1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8, "all have one length");
             prop_assert_eq!(ListPlace::decode(&bytes, binding), Ok(place));
             prop_assert_eq!(ListPlace::decode(&bytes, other), Err(BadCursor::Mismatch));
 

@@ -179,6 +179,12 @@ impl Grant {
         if names.len() != self.streams.len() {
             return bad("a grant names each stream once");
         }
+        let times = [Some(self.issued), self.expires];
+        let bounds = self.streams.iter().filter_map(|share| share.time.as_ref());
+        let times = times.into_iter().chain(bounds.flat_map(|time| [time.since, time.until])).flatten();
+        if times.into_iter().any(|time| !(Instant::FIRST..=Instant::LAST).contains(&time)) {
+            return bad("a time of a grant lies in the years 0000 to 9999");
+        }
         self.streams.iter().try_for_each(Share::check)
     }
 }
@@ -283,6 +289,8 @@ mod tests {
         assert_eq!(Grant::parse(&grant.to_json().unwrap()).unwrap(), grant);
         let share = grant.share("messages").unwrap();
         assert!(share.fields.contains("body") && grant.share("other").is_none());
+        let too_late = Grant { expires: Some(Instant(i64::MAX)), ..grant };
+        assert!(too_late.to_json().is_err(), "what could not be read again is not written");
     }
 
     #[test]

@@ -98,13 +98,13 @@ fn share(matches: &ArgMatches) -> Result<WantedShare, Failure> {
     let owned = |name| text(matches, name).map(str::to_owned);
     let (field, since, until) = (owned("time_field"), owned("since"), owned("until"));
     let is_limited = field.is_some() || since.is_some() || until.is_some();
-    let keys = texts(matches, "record");
+    let all = |name| Some(texts(matches, name)).filter(|texts| !texts.is_empty());
     Ok(WantedShare {
         name: owned("stream").unwrap_or_default(),
-        connection_ids: texts(matches, "connection"),
-        fields: texts(matches, "field"),
+        connection_ids: all("connection"),
+        fields: all("field"),
         time_constraint: is_limited.then_some(WantedTime { field, since, until }),
-        resources: (!keys.is_empty()).then_some(keys),
+        resources: all("record"),
     })
 }
 

@@ -1,6 +1,7 @@
 //! Records over HTTP, as an owner fills them and a client of a grant reads them.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stile_testkit::hosted::{AUDIENCE, Hosted};
@@ -225,4 +226,18 @@ fn security_nothing_of_a_record_is_in_the_log_or_the_journal() {
     for said in [journal, String::from_utf8_lossy(&log).into_owned()] {
         assert!(!said.contains(canary), "{said}");
     }
+}
+
+#[test]
+fn a_refused_ingest_is_answered_before_its_body_comes() {
+    let kit = kit();
+    let (_, token) = kit.client(&["--stream", "messages"]);
+    let head = format!(
+        "POST /v1/ingest/messages?connection_id=mail HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: 100\r\n\r\n",
+        kit.server.address
+    );
+    let begun = Instant::now();
+    let reply = kit.server.client(&token).send(head.as_bytes()).unwrap();
+    assert_eq!(refusal(&reply), (403, "insufficient_scope".to_owned()));
+    assert!(begun.elapsed() < Duration::from_secs(20), "it waited for the body as long as for one that stalls");
 }

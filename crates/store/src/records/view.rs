@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use stile_domain::records::body::{Body, Entry, Long};
-use stile_domain::records::cursor::ListPlace;
+use stile_domain::records::cursor::{Binding, ListPlace};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::find::{Finder, Found, Needle};
 use stile_domain::records::grant::{Grant, Share, TimeConstraint};
@@ -269,8 +269,8 @@ impl<'c> View<'c> {
     /// then key; records without such a value come last in both directions, by connection and key.
     ///
     /// # Errors
-    /// [`Problem::InvalidCursor`] where the place is of a record with a very long key that is gone; what the
-    /// database says.
+    /// [`Problem::InvalidCursor`] where the place is of a record with a very long key that is gone, or the streams
+    /// were ordered otherwise then; what the database says.
     pub fn list(&self, sources: &[Source], query: ListQuery<'_>) -> Result<ListPage, Problem> {
         let wanted = query.limit.saturating_add(1);
         let after = query.after.map(|place| self.place(sources, place)).transpose()?;
@@ -327,6 +327,9 @@ impl<'c> View<'c> {
     /// Where a cursor stands, with the whole key.
     fn place(&self, sources: &[Source], place: &ListPlace) -> Result<After, Problem> {
         let stale = || Problem::InvalidCursor(BadCursor::Stale);
+        if place.ordering != ordering(sources) {
+            return Err(stale());
+        }
         let source = sources.iter().position(|source| source.row == place.stream).ok_or_else(stale)?;
         let key = if place.whole_key {
             String::from_utf8(place.key.clone()).map_err(|_| stale())?
@@ -342,7 +345,7 @@ impl<'c> View<'c> {
     /// The place after which a list goes on that ended with this record.
     pub fn place_of(&self, sources: &[Source], row: &Row) -> Option<ListPlace> {
         let source = sources.get(row.source)?;
-        Some(ListPlace::new(row.order.clone(), source.row, &row.key, row.record))
+        Some(ListPlace::new(ordering(sources), row.order.clone(), source.row, &row.key, row.record))
     }
 
     /// The records with this key, one a source at most.
@@ -467,6 +470,20 @@ impl Time {
         let orders = terms.cursor_is_time && terms.cursor_field.as_ref() == Some(field) && granted.contains(field);
         Self { field: (!kept).then(|| field.clone()), since: *since, until: *until, orders }
     }
+}
+
+/// What lists of these sources are ordered by, as far as the caller may know. A stream declared anew may be ordered
+/// otherwise, and a list that went on there from a place in the old order would pass over records unseen.
+fn ordering(sources: &[Source]) -> Binding {
+    let orders: BTreeSet<[&str; 2]> = sources
+        .iter()
+        .map(|source| match source.ordered_by() {
+            None => ["key", ""],
+            Some(field) if source.terms.cursor_is_time => ["time", field],
+            Some(field) => ["text", field],
+        })
+        .collect();
+    Binding::of(orders.into_iter().flatten())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

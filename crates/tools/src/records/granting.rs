@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use stile_domain::permit::Principal;
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::grant::{BadGrant, Grant, Share, TimeConstraint};
@@ -35,23 +35,24 @@ pub struct Wanted {
 
 /// What is asked for of one stream.
 ///
-/// *Shape*: as a grant is written, but what is left out is filled in.
+/// *Shape*: as a grant is written, but what is left out is filled in. A list that is there and empty is an error:
+/// whoever computed it and found nothing must not give everything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WantedShare {
     /// The stream.
     pub name: String,
     /// The connections; none means all that have the stream.
-    #[serde(default)]
-    pub connection_ids: Vec<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub connection_ids: Option<Vec<String>>,
     /// The fields; none means all that are declared.
-    #[serde(default)]
-    pub fields: Vec<String>,
+    #[serde(default, deserialize_with = "given")]
+    pub fields: Option<Vec<String>>,
     /// From when to when.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub time_constraint: Option<WantedTime>,
     /// The keys; none means all.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     pub resources: Option<Vec<String>>,
 }
 
@@ -96,6 +97,11 @@ impl From<BadGrant> for NotGranted {
     }
 }
 
+/// What is there is there: `null` is not taken for what was left out.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
 fn wrong<T>(why: impl Into<String>) -> Result<T, NotGranted> {
     Err(NotGranted::Wrong(why.into()))
 }
@@ -129,7 +135,14 @@ fn complete(wanted: &WantedShare, all: &[Stream], added: &mut Vec<(String, Strin
         let known: BTreeSet<&str> = all.iter().map(|stream| stream.stream.as_str()).collect();
         return wrong(format!("there is no stream `{name}`; {}", there_are(known, "streams")));
     }
-    for connection in &wanted.connection_ids {
+    for (member, list) in [("connection_ids", &wanted.connection_ids), ("fields", &wanted.fields)] {
+        if list.as_ref().is_some_and(Vec::is_empty) {
+            return wrong(format!(
+                "`{name}`: `{member}` is an empty list; name what it is to be, or leave it out for all"
+            ));
+        }
+    }
+    for connection in wanted.connection_ids.iter().flatten() {
         if !having.iter().any(|stream| stream.connection.as_str() == connection) {
             let known = having.iter().map(|stream| stream.connection.as_str());
             let there = there_are(known, "connections with it");
@@ -137,7 +150,8 @@ fn complete(wanted: &WantedShare, all: &[Stream], added: &mut Vec<(String, Strin
         }
     }
     let named = |stream: &&Stream| {
-        wanted.connection_ids.is_empty() || wanted.connection_ids.iter().any(|name| name == stream.connection.as_str())
+        let wanted = wanted.connection_ids.as_ref();
+        wanted.is_none_or(|names| names.iter().any(|name| name == stream.connection.as_str()))
     };
     let chosen: Vec<&Stream> = having.into_iter().filter(named).collect();
     let declarations: Vec<&Arc<Declaration>> = chosen.iter().map(|stream| &stream.declaration).collect();
@@ -145,7 +159,7 @@ fn complete(wanted: &WantedShare, all: &[Stream], added: &mut Vec<(String, Strin
         .iter()
         .flat_map(|declaration| declaration.fields().iter().map(|field| field.name.as_str()))
         .collect();
-    let mut fields: BTreeSet<String> = wanted.fields.iter().cloned().collect();
+    let mut fields: BTreeSet<String> = wanted.fields.iter().flatten().cloned().collect();
     if let Some(unknown) = fields.iter().find(|field| !declared.contains(field.as_str())) {
         let there = there_are(declared, "fields");
         return wrong(format!("the stream `{name}` declares no field `{}`; {there}", shown(unknown)));
@@ -279,6 +293,11 @@ mod tests {
             r#"[{"name":"messages","time_constraint":{"field":"sent_at"}}]"#,
             r#"[{"name":"messages","time_constraint":{"since":"yesterday"}}]"#,
             r#"[{"name":"messages","resources":[]}]"#,
+            r#"[{"name":"messages","fields":[]}]"#,
+            r#"[{"name":"messages","connection_ids":[]}]"#,
+            r#"[{"name":"messages","fields":null}]"#,
+            r#"[{"name":"messages","resources":null}]"#,
+            r#"[{"name":"messages","time_constraint":null}]"#,
             r#"[{"name":"messages","view":"all"}]"#,
             r#"[{"name":"messages"},{"name":"messages"}]"#,
             "[]",

@@ -218,7 +218,10 @@ fn beginnings(view: &View<'_>, loaded: &Loaded) -> Result<Fields, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use stile_domain::records::problem::BadCursor;
+
     use super::*;
+    use crate::records::endpoints::RECORDS;
     use crate::records::rig::{Rig, owner, rig};
 
     fn filled() -> Rig {
@@ -252,5 +255,24 @@ mod tests {
         assert_eq!(inferred.declaration.primary_key(), ["id"]);
         rig.services.declare(&owner(), &mail, &messages, &inferred.declaration).unwrap();
         assert_eq!(rig.keys("messages"), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_list_does_not_go_on_in_another_order() {
+        let rig = filled();
+        let (mail, messages) = names();
+        let first = rig.ask(&RECORDS, "messages", "", &[("limit", "1")]);
+        let cursor = first["next_cursor"].as_str().unwrap();
+        let next = |rig: &Rig| rig.try_ask(&RECORDS, "messages", "", &[("limit", "1"), ("cursor", cursor)]);
+        let mut json = rig.services.one_stream(&owner(), Instant(1), &mail, &messages).unwrap().declaration.to_json();
+        json["query"]["search"]["lexical_fields"] = serde_json::json!([]);
+        rig.services.declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap()).unwrap();
+        assert_eq!(next(&rig).unwrap()["data"][0]["id"], "b", "what does not concern the order ends no list");
+        json["cursor_field"] = "text".into();
+        rig.services.declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap()).unwrap();
+        assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(BadCursor::Stale));
+        json["cursor_field"] = serde_json::Value::Null;
+        rig.services.declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap()).unwrap();
+        assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(BadCursor::Stale));
     }
 }

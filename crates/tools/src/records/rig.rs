@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
 use stile_store::records::Records;
 use stile_store::state::StateDir;
@@ -36,12 +37,22 @@ pub(crate) fn owner() -> Principal {
 
 impl Rig {
     pub(crate) fn ask(&self, endpoint: &'static Endpoint, stream: &str, key: &str, pairs: &[(&str, &str)]) -> Json {
+        self.try_ask(endpoint, stream, key, pairs).unwrap()
+    }
+
+    pub(crate) fn try_ask(
+        &self,
+        endpoint: &'static Endpoint,
+        stream: &str,
+        key: &str,
+        pairs: &[(&str, &str)],
+    ) -> Result<Json, Problem> {
         let pairs = pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect();
         let address = Address { path: "/".to_owned(), query: String::new() };
         let call = Call { endpoint, stream: stream.to_owned(), key: key.to_owned(), pairs, address };
         let mut out = String::new();
-        self.services.answer(&owner(), Instant(1), &call, &mut out).unwrap();
-        serde_json::from_str(&out).unwrap()
+        self.services.answer(&owner(), Instant(1), &call, &mut out)?;
+        Ok(serde_json::from_str(&out).unwrap())
     }
 
     pub(crate) fn record(&self, stream: &str, key: &str) -> Json {

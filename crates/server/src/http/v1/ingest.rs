@@ -2,7 +2,8 @@
 //!
 //! The body is read by this task and the store is written by a thread that may block; between them wait a few
 //! pieces, so that neither gets ahead of the other. A body that stalls or breaks off ends the ingest: whole batches
-//! that were stored stay, and the rest is not there.
+//! that were stored stay, and the rest is not there. Only an empty piece says that the body was whole. Where the
+//! store has an answer before that, the sender need not send the rest to get it.
 
 use std::io::{self, BufRead, Read};
 
@@ -25,14 +26,17 @@ pub(super) async fn answer(v1: &V1, caller: Principal, call: Call, mut body: Bod
     let (pieces, received) = mpsc::channel(WAITING);
     let services = v1.services.clone();
     let storing = blocking(move || {
-        let mut lines = Pieces { received, piece: Bytes::new() };
+        let mut lines = Pieces { received, piece: Bytes::new(), ended: false };
         services.ingest(&caller, now(), &call.stream, &call.pairs, &mut lines)
     });
     let stall = v1.timeouts.stall;
     let reading = async move {
         loop {
             let piece = match timeout(stall, body.frame()).await {
-                Ok(None) => return,
+                Ok(None) => {
+                    let _ = pieces.send(Ok(Bytes::new())).await;
+                    return;
+                }
                 Ok(Some(Ok(frame))) => frame.into_data().map_err(|_| ()),
                 Ok(Some(Err(_))) | Err(_) => {
                     let _ = pieces.send(Err(io::ErrorKind::UnexpectedEof.into())).await;
@@ -41,13 +45,19 @@ pub(super) async fn answer(v1: &V1, caller: Principal, call: Call, mut body: Bod
             };
             // What is no data are trailers, which say nothing here. A store that has finished wants no more.
             if let Ok(piece) = piece
+                && !piece.is_empty()
                 && pieces.send(Ok(piece)).await.is_err()
             {
                 return;
             }
         }
     };
-    let (stored, ()) = tokio::join!(storing, reading);
+    tokio::pin!(storing);
+    let stored = tokio::select! {
+        biased;
+        stored = &mut storing => stored,
+        () = reading => storing.await,
+    };
     Ok(json_answer(StatusCode::OK, stored?.to_string()))
 }
 
@@ -55,15 +65,15 @@ pub(super) async fn answer(v1: &V1, caller: Principal, call: Call, mut body: Bod
 struct Pieces {
     received: mpsc::Receiver<io::Result<Bytes>>,
     piece: Bytes,
+    ended: bool,
 }
 
 impl BufRead for Pieces {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        while self.piece.is_empty() {
-            match self.received.blocking_recv() {
-                Some(piece) => self.piece = piece?,
-                None => break,
-            }
+        while self.piece.is_empty() && !self.ended {
+            // Whoever goes away without a word was cut off: what came of the last line may look whole.
+            self.piece = self.received.blocking_recv().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))?;
+            self.ended = self.piece.is_empty();
         }
         Ok(&self.piece)
     }
@@ -78,5 +88,25 @@ impl Read for Pieces {
         let taken = self.fill_buf()?.read(buffer)?;
         self.consume(taken);
         Ok(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_whole_only_where_that_is_said() {
+        for whole in [true, false] {
+            let (pieces, received) = mpsc::channel(WAITING);
+            pieces.try_send(Ok(Bytes::from_static(b"a\nb"))).unwrap();
+            if whole {
+                pieces.try_send(Ok(Bytes::new())).unwrap();
+            }
+            drop(pieces);
+            let mut read = String::new();
+            let mut lines = Pieces { received, piece: Bytes::new(), ended: false };
+            assert_eq!((lines.read_to_string(&mut read).is_ok(), lines.fill_buf().is_ok()), (whole, whole));
+        }
     }
 }

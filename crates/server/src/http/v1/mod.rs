@@ -112,7 +112,10 @@ impl V1 {
         match call.endpoint.id {
             "deleteRecord" => self.delete(caller, call).await,
             "ingestRecords" => ingest::answer(self, caller, call, body).await.map_err(Refused::Problem),
-            _ => spool::answer(self.services.clone(), caller, call, now()).await.map_err(Refused::Problem),
+            _ => {
+                let answer = spool::answer(self.services.clone(), caller, call, now(), self.timeouts.stall);
+                answer.await.map_err(Refused::Problem)
+            }
         }
     }
 

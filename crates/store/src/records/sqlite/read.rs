@@ -67,17 +67,34 @@ struct Where {
 }
 
 impl Where {
+    /// The record of a source that has this key, if the caller may see it. None where the grant does not name the
+    /// key, which takes a look at the grant and not a copy of all that it names.
+    fn keyed(source: &Source, key: &str) -> Option<Self> {
+        if source.sight.keys().is_some_and(|keys| !keys.contains(key)) {
+            return None;
+        }
+        let mut this = Self::timely(source);
+        this.and(" AND key = ?", key.as_bytes().to_vec());
+        Some(this)
+    }
+
     /// The records of a source that the caller may see. All that a grant says of records is here.
     fn seen(source: &Source) -> Result<Self, Problem> {
-        let mut this = Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.row)] };
-        if let Some(time) = &source.sight.time {
-            this.time(time);
-        }
+        let mut this = Self::timely(source);
         if let Some(keys) = source.sight.keys() {
             let keys: Vec<Sql> = keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
             this.and(" AND key IN rarray(?)", Rc::new(keys));
         }
         Ok(this)
+    }
+
+    /// The records of a source at the times that the caller may see.
+    fn timely(source: &Source) -> Self {
+        let mut this = Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.row)] };
+        if let Some(time) = &source.sight.time {
+            this.time(time);
+        }
+        this
     }
 
     fn time(&mut self, time: &Time) {
@@ -197,9 +214,7 @@ impl<'c> Snapshot<'c> {
     }
 
     pub(in super::super) fn find(&self, source: &Source, key: &str) -> Result<Option<Row>, Problem> {
-        let mut seen = Where::seen(source)?;
-        seen.and(" AND key = ?", key.as_bytes().to_vec());
-        self.one(&seen)
+        Where::keyed(source, key).map_or(Ok(None), |seen| self.one(&seen))
     }
 
     pub(in super::super) fn find_by_number(&self, source: &Source, record: i64) -> Result<Option<Row>, Problem> {
