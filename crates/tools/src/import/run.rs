@@ -22,8 +22,9 @@ use super::keys::Keys;
 use super::markdown;
 use crate::records::{RecordServices, terms_of};
 
-/// The most rows of a batch.
-pub const BATCH_ROWS: usize = 1000;
+/// The most rows of a batch. Each batch writes every page of an index that it touches, and rows of an export touch
+/// pages all over, so a batch of few rows writes many times what it stores.
+pub const BATCH_ROWS: usize = 10_000;
 /// The most bytes of a batch, but for its last row.
 pub const BATCH_BYTES: u64 = 8 << 20;
 /// Bad rows that a report tells of; all are counted.

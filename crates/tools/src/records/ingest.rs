@@ -27,7 +27,7 @@ use super::render::connection;
 use super::{RecordServices, terms_of};
 use crate::import::jsonl::JsonLines;
 use crate::import::keys::Keys;
-use crate::import::run::{BATCH_BYTES, BATCH_ROWS, incoming, put, read_declaration};
+use crate::import::run::{BATCH_BYTES, incoming, put, read_declaration};
 use crate::import::{Decoded, Decoder as _};
 
 /// Rejections that an answer lists; all are counted.
@@ -82,6 +82,9 @@ struct Tally {
     unchanged: u64,
     rejections: Vec<Json>,
 }
+
+/// The most rows of a batch: few, so that others who write are not kept waiting.
+const INGEST_ROWS: usize = 1000;
 
 impl RecordServices {
     /// Stores what comes, and says what became of it. Blocks, as long as the sender takes.
@@ -308,7 +311,7 @@ fn one(
 fn next_batch(lines: &mut JsonLines<&mut dyn BufRead>, stream: &Name) -> Result<Vec<Line>, ()> {
     let mut batch = Vec::new();
     let begun = lines.consumed();
-    while batch.len() < BATCH_ROWS && lines.consumed() - begun < BATCH_BYTES {
+    while batch.len() < INGEST_ROWS && lines.consumed() - begun < BATCH_BYTES {
         let Some(Decoded { line, row }) = lines.next().map_err(drop)? else { break };
         let sent = match row {
             Ok(row) => sent(row.fields, stream),
@@ -468,10 +471,10 @@ mod tests {
     fn where_the_sender_goes_away_whole_batches_remain() {
         let rig = rig();
         let pairs = [("connection_id".to_owned(), "mail".to_owned())];
-        let mut body = BufReader::new(Cut(BATCH_ROWS + 50));
+        let mut body = BufReader::new(Cut(INGEST_ROWS + 50));
         let answer = rig.services.ingest(&owner(), Instant(0), "messages", &pairs, &mut body).unwrap();
-        assert_eq!(answer["records_accepted"], BATCH_ROWS);
+        assert_eq!(answer["records_accepted"], INGEST_ROWS);
         assert_eq!(answer["errors"][0]["code"], "incomplete_body");
-        assert_eq!(rig.count("messages"), BATCH_ROWS as u64);
+        assert_eq!(rig.count("messages"), INGEST_ROWS as u64);
     }
 }

@@ -45,6 +45,9 @@ const PAGE_BYTES: i64 = 8192;
 const READER_CACHE: i64 = 2048;
 /// What the writer keeps in memory, in KiB: the inner pages of all indexes.
 const WRITER_CACHE: i64 = 32 * 1024;
+/// Pages of the log, 32 MiB, after which it is written into the database. A page that many batches change is then
+/// written once for them all.
+const LOG_PAGES: i64 = 4096;
 
 /// A database in a file.
 pub(super) struct Sqlite {
@@ -211,6 +214,7 @@ fn open_to_write(path: &Path) -> rusqlite::Result<Connection> {
     // In WAL mode only FULL makes an answer durable before it is given.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     prepare(&connection)?;
     Ok(connection)
 }

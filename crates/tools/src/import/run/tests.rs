@@ -97,7 +97,7 @@ fn a_strict_import_stores_all_or_nothing() {
 #[test]
 fn batches_are_whole_and_progress_is_told() {
     let rig = rig();
-    let good: String = (0..2500).map(|id| format!("{{\"id\":{id},\"text\":\"{}\"}}\n", "x".repeat(50))).collect();
+    let good: String = (0..25_000).map(|id| format!("{{\"id\":{id},\"text\":\"{}\"}}\n", "x".repeat(50))).collect();
     let input = [file(&rig, "a.jsonl", &good)];
     let (connection, stream) = (Name::parse("c").unwrap(), Name::parse("s").unwrap());
     let (services, caller) = (&rig.services, &owner());
@@ -112,8 +112,8 @@ fn batches_are_whole_and_progress_is_told() {
         })
         .unwrap();
     assert!(seen.iter().all(|progress| progress.bytes <= progress.total && progress.total == good.len() as u64));
-    assert!(stored.iter().all(|count| [0, 1000, 2000, 2500].contains(count)), "{stored:?}");
-    assert!(stored.contains(&1000) && !seen[0].storing && seen.last().unwrap().storing);
+    assert!(stored.iter().all(|count| [0, 10_000, 20_000, 25_000].contains(count)), "{stored:?}");
+    assert!(stored.contains(&10_000) && !seen[0].storing && seen.last().unwrap().storing);
 }
 
 #[test]
