@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use stile_domain::error::Refusal;
 use stile_domain::limits::Limits;
 use stile_domain::permit::Principal;
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_store::space::{Space, SpaceOptions};
 use stile_testkit::schema;
@@ -23,7 +24,8 @@ use stile_tools::tool::Declared;
 /// It stands in no message of ours, and no encoding changes it.
 const CANARY: &str = "Canary7340173401";
 
-static NOBODY: LazyLock<Principal> = LazyLock::new(|| Principal::assert_verified("nobody", None, None, Scopes::none()));
+static NOBODY: LazyLock<Principal> =
+    LazyLock::new(|| Principal::assert_verified("nobody", None, None, Scopes::none(), RecordsClaim::None));
 
 /// A space whose folder is gone: nothing that a call does here could succeed, and nothing is left behind.
 static SPACE: LazyLock<Space> = LazyLock::new(|| {

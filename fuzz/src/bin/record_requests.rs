@@ -77,7 +77,7 @@ fn a_grant_says_what_it_allows(grant: &Grant) {
 
 fn a_place_is_what_was_sealed(input: &[u8]) {
     let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
-    let head = WindowPlace::new(&[0; 32], 0).encode(binding);
+    let head = WindowPlace::new(&[0; 32], 0, 0).encode(binding);
     let bound = [&[1u8][..], &head[1..17], input].concat();
     for bytes in [input, &bound] {
         if let Ok(place) = ListPlace::decode(bytes, binding) {
@@ -87,7 +87,7 @@ fn a_place_is_what_was_sealed(input: &[u8]) {
     }
     let bound = [&head[..17], input].concat();
     if let Ok(place) = WindowPlace::decode(&bound, binding, &[0; 32]) {
-        assert_eq!(place.encode(binding), bound[..41]);
+        assert_eq!(place.encode(binding), bound[..49]);
         assert!(WindowPlace::decode(&bound, other, &[0; 32]).is_err());
     }
 }
