@@ -49,8 +49,12 @@ fn a_row_is_what_the_library_reads(input: &[u8]) {
                         assert_eq!(name, own);
                         match value {
                             Value::Text(text) => assert_eq!(json.as_str(), Some(text.as_str())),
-                            Value::Number(digits) => assert_eq!(serde_json::from_str::<Json>(digits).ok().as_ref(), Some(json)),
-                            other => assert_eq!(serde_json::from_str::<Json>(&other.to_json()).ok().as_ref(), Some(json)),
+                            Value::Number(digits) => {
+                                assert_eq!(serde_json::from_str::<Json>(digits).ok().as_ref(), Some(json))
+                            }
+                            other => {
+                                assert_eq!(serde_json::from_str::<Json>(&other.to_json()).ok().as_ref(), Some(json))
+                            }
                         }
                     }
                 }

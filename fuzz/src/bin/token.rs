@@ -16,6 +16,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use libfuzzer_sys::fuzz_target;
 use ring::hmac;
 use serde_json::{Map, Value};
+use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes};
 use stile_fuzz::Shape;
 use stile_server::auth::{LocalVerifier, Minted, Order, Rejected, Verified, Verifier as _, mint};
@@ -42,6 +43,7 @@ static RIG: LazyLock<Rig> = LazyLock::new(|| {
     let tokens = Arc::new(Tokens::open(&state).expect("a database"));
     let order = Order {
         subject: "ann".to_owned(),
+        records: RecordsClaim::None,
         scopes: [Scope::parse("write:/notes").expect("it is a scope")].into_iter().collect(),
         client: Some("editor".to_owned()),
         life: Duration::from_secs(3600),
