@@ -1,7 +1,7 @@
 //! Finding the first place where a text occurs in another that comes in pieces, whatever the case.
 //!
 //! Simple case folding maps one scalar value to one, so positions are those of the original text; nothing is
-//! normalized. A filter over bytes ([`anchor`]) names the few places where a match can stand and each is then
+//! normalized. A filter over bytes (`anchor`) names the few places where a match can stand and each is then
 //! compared; a text that is made to defeat the filter is read by Knuth, Morris and Pratt instead, so the time is
 //! linear. Of what went before, a finder keeps one number: how much of the needle the last piece ended with.
 //! So it needs the memory of the needle and of one piece, and a match may cover any number of pieces.

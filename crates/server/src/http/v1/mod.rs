@@ -1,8 +1,8 @@
 //! `/v1`: a person's records over plain HTTP, as far as the token's grant goes.
 //!
 //! Here a request becomes a call: the token is verified, the path and the query are taken apart byte by byte and
-//! decoded once ([`target`]), and the operation runs on a thread that may block, writing its answer as it reads
-//! ([`spool`]). What is refused is told in one shape, with the request's id, and names no address of this server.
+//! decoded once (`target`), and the operation runs on a thread that may block, writing its answer as it reads
+//! (`spool`). What is refused is told in one shape, with the request's id, and names no address of this server.
 
 mod ingest;
 mod spool;
