@@ -63,7 +63,7 @@ fn an_ingest_that_is_killed_leaves_whole_batches() {
     let rig = Rig::below(folder.path(), binary());
     let token = rig.token(&[], &["--owner"]);
     let mut stored = 0;
-    for _ in 0..scaled(6, 200) {
+    for _ in 0..scaled(6, 40) {
         let server = rig.serve(&[]);
         let wait = Duration::from_micros(chance.below(2_000_000) as u64);
         let killed = AtomicBool::new(false);
