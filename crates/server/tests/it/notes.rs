@@ -369,9 +369,17 @@ fn security_the_routes_are_these() {
     routes.sort();
     let metadata =
         [".route(metadata::MCP_PATH", ".route(metadata::METADATA_PATH", ".route(metadata::METADATA_PATH_OF_ORIGIN"];
-    // A whole note for a gateway, which is a read like `text.read`; and counts, on an address of their own.
-    let others =
-        [".merge(Router::new().route(NOTES_PATH", ".route(\"/health\"", ".route(\"/metrics\"", ".route(NOTES_PATH"];
+    // A whole note for a gateway, which is a read like `text.read`; counts, on an address of their own; and records,
+    // of which none is a note's: nothing of a heading or a section is derived from one.
+    let others = [
+        ".merge(Router::new().route(NOTES_PATH",
+        ".merge(routes).route(OPENAPI_PATH",
+        ".route(\"/health\"",
+        ".route(\"/metrics\"",
+        ".route(NOTES_PATH",
+        ".route(OPENAPI_PATH",
+        ".route(RECORDS_PATH",
+    ];
     assert_eq!(routes, [&others[..], &metadata].concat());
 }
 
