@@ -11,19 +11,27 @@
 //! spaces. Cutting what was cut changes nothing.
 
 mod characters;
+mod place;
 mod query;
+mod stream;
 
 use std::borrow::Cow;
 
 use unicode_normalization::char::{compose, decompose_canonical};
 
 use self::characters::{Class, is_compatibility_ideograph, is_diacritic, is_voicing};
+pub use self::place::{Place, Seeker, find};
 pub use self::query::{MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, Query, Term, matches};
+pub use self::stream::{Stream, restart};
 use crate::search::fold;
 
 /// The longest token, in scalar values of its own text; a longer run is cut into several. Texts that hold base64
 /// or the like would otherwise put keys of any length into an index.
 pub const MAX_TOKEN_SCALARS: usize = 64;
+
+/// The longest place of a token, in scalar values of the original text. Marks and invisible characters count there
+/// and not in the token; without an end to them a text that is nothing else would be one token of any length.
+pub const MAX_TOKEN_SPAN: u64 = 1024;
 
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +127,9 @@ impl<'t> Tokens<'t> {
         let (mut start, mut end) = (None, self.at);
         let (mut read_bytes, mut read) = (0, 0);
         for character in self.rest.chars() {
+            if start.is_some_and(|start| self.at + read as u64 - start >= MAX_TOKEN_SPAN) {
+                break;
+            }
             match Class::of(character) {
                 Class::Joins => {
                     let before = text.len();

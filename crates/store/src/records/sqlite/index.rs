@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::tokens;
+use stile_domain::records::tokens::{MAX_PHRASE_TOKENS, Stream, Token};
 
 /// Tokens of the following text in the row of a piece: one less than a phrase can have.
-const OVERLAP: usize = 31;
+pub(super) const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;
 /// Between a tag and its token. No token has it: it is a control character. The index takes it for a letter.
 const TAG_END: char = '\u{80}';
 
@@ -24,14 +24,15 @@ type Put<'p> = &'p mut dyn FnMut(i64, &str) -> Result<(), Problem>;
 
 /// Cuts a text into tokens and gathers the rows of its pieces.
 pub(super) struct Indexer {
+    stream: Stream,
+    rows: Rows,
+}
+
+/// Rows that still want tokens.
+struct Rows {
     mark: String,
     record: i64,
     slot: u16,
-    /// The end of what came, from the token on that may not be complete.
-    held: String,
-    /// Scalar values before that.
-    before: u64,
-    /// Rows that still want tokens.
     open: VecDeque<Row>,
 }
 
@@ -43,45 +44,33 @@ struct Row {
 
 impl Indexer {
     pub(super) fn new(tag: i64, record: i64, slot: u16) -> Self {
-        Self { mark: mark(tag), record, slot, held: String::new(), before: 0, open: VecDeque::new() }
+        let rows = Rows { mark: mark(tag), record, slot, open: VecDeque::new() };
+        Self { stream: Stream::default(), rows }
     }
 
     pub(super) fn feed(&mut self, text: &str, put: Put<'_>) -> Result<(), Problem> {
-        self.held.push_str(text);
-        self.cut(false, put)
+        let Self { stream, rows } = self;
+        stream.feed(text, |token| rows.add(&token, put))
     }
 
-    pub(super) fn finish(mut self, put: Put<'_>) -> Result<(), Problem> {
-        self.cut(true, put)?;
-        for row in std::mem::take(&mut self.open) {
-            put(self.number(row.piece)?, row.tokens.trim_end())?;
+    pub(super) fn finish(self, put: Put<'_>) -> Result<(), Problem> {
+        let Self { stream, mut rows } = self;
+        stream.finish(|token| rows.add(&token, put))?;
+        for row in std::mem::take(&mut rows.open) {
+            put(rows.number(row.piece)?, row.tokens.trim_end())?;
         }
         Ok(())
     }
+}
 
-    fn cut(&mut self, all: bool, put: Put<'_>) -> Result<(), Problem> {
-        let held = std::mem::take(&mut self.held);
-        let count = pieces::count(&held);
-        let mut kept = count;
-        for token in tokens(&held) {
-            // What touches the end may go on in the next part; cutting begins again where it began.
-            if token.end == count && !all {
-                kept = token.start;
-                break;
-            }
-            self.add((self.before + token.start) / PIECE_CHARS, &token.text, put)?;
-        }
-        self.before += kept;
-        self.held = held.get(pieces::byte_of(&held, kept)..).unwrap_or_default().to_owned();
-        Ok(())
-    }
-
-    fn add(&mut self, piece: u64, token: &str, put: Put<'_>) -> Result<(), Problem> {
+impl Rows {
+    fn add(&mut self, token: &Token<'_>, put: Put<'_>) -> Result<(), Problem> {
+        let piece = token.start / PIECE_CHARS;
         if self.open.back().is_none_or(|row| row.piece < piece) {
             self.open.push_back(Row { piece, tokens: String::new(), after: 0 });
         }
         for row in &mut self.open {
-            for part in [self.mark.as_str(), token, " "] {
+            for part in [self.mark.as_str(), &token.text, " "] {
                 row.tokens.push_str(part);
             }
             row.after += usize::from(row.piece < piece);

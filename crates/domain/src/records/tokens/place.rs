@@ -1,0 +1,99 @@
+//! Where a term stands in a text.
+
+use std::collections::VecDeque;
+
+use super::{Term, Token};
+
+/// A place in a text, in scalar values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where it begins.
+    pub start: u64,
+    /// One past its last scalar value.
+    pub end: u64,
+}
+
+/// Looks for the first place of a term among tokens that are given to it in order.
+#[derive(Debug)]
+pub struct Seeker<'q> {
+    term: &'q Term,
+    /// From this position on.
+    from: u64,
+    /// The last tokens, as many as a phrase has.
+    last: VecDeque<(String, u64)>,
+}
+
+impl<'q> Seeker<'q> {
+    /// Looks for a term that begins at a position or after it, in scalar values.
+    pub fn new(term: &'q Term, from: u64) -> Self {
+        Self { term, from, last: VecDeque::new() }
+    }
+
+    /// Takes the next token. Gives the place of the term where it ends with this token.
+    pub fn take(&mut self, token: &Token<'_>) -> Option<Place> {
+        if token.start < self.from {
+            return None;
+        }
+        let one = Place { start: token.start, end: token.end };
+        match self.term {
+            Term::Word(word) => (token.text == *word).then_some(one),
+            Term::Prefix(prefix) => token.text.starts_with(prefix.as_str()).then_some(one),
+            Term::Phrase(phrase) => {
+                self.last.push_back((token.text.to_string(), token.start));
+                if self.last.len() > phrase.len() {
+                    self.last.pop_front();
+                }
+                let is_it = self.last.iter().map(|(text, _)| text).eq(phrase);
+                let start = self.last.front().filter(|_| is_it).map(|(_, start)| *start);
+                start.map(|start| Place { start, end: token.end })
+            }
+        }
+    }
+}
+
+/// The first place of a term in a text.
+pub fn find(term: &Term, text: &str) -> Option<Place> {
+    let mut seeker = Seeker::new(term, 0);
+    super::tokens(text).find_map(|token| seeker.take(&token))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Query, matches, tokens};
+    use super::*;
+
+    #[test]
+    fn the_first_place_is_found() {
+        let found = |query: &str, text: &str| {
+            let query = Query::parse(query);
+            find(&query.terms[0], text).map(|place| (place.start, place.end))
+        };
+        assert_eq!(found("ferns", "Water the Ferns, the ferns!"), Some((10, 15)));
+        assert_eq!(found("\"the ferns\"", "the moss, the – ferns"), Some((10, 21)));
+        assert_eq!(found("\"a a b\"", "a a a b"), Some((2, 7)));
+        assert_eq!(found("fer*", "é ÉTÉ FÉRNS"), Some((6, 11)));
+        assert_eq!(found("moss", "mosses"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_term_has_a_place_where_it_matches(text in "([ab]{1,2}|[ .]|語|É){0,30}", words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}") {
+            let cut = |text: &str| tokens(text).map(|token| token.text.into_owned()).collect::<Vec<_>>();
+            for term in Query::parse(&words).terms {
+                let alone = Query { terms: vec![term.clone()] };
+                let place = find(&term, &text);
+                prop_assert_eq!(place.is_some(), matches(&[&text], &alone));
+                if let Some(place) = place {
+                    let at: String = text.chars().skip(place.start as usize).take((place.end - place.start) as usize).collect();
+                    prop_assert!(matches(&[&at], &alone), "{:?} at {:?}", term, place);
+                    let before: String = text.chars().take(place.end as usize - 1).collect();
+                    if cut(&text)[..cut(&before).len()] == cut(&before)[..] {
+                        prop_assert!(!matches(&[&before], &alone));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Cutting a text that comes in parts, wherever those end, and beginning in the middle of one.
+
+use super::characters::{Class, is_voicing};
+use super::{Token, tokens};
+use crate::records::pieces;
+
+/// Cuts a text that comes in parts into the tokens of the whole. Holds no more than one part and one token.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// The end of what came, from the token on that may not be complete.
+    held: String,
+    /// Scalar values before that.
+    before: u64,
+}
+
+impl Stream {
+    /// Begins at a position of a text, in scalar values: 0, or one that [`restart`] gave.
+    pub fn at(position: u64) -> Self {
+        Self { held: String::new(), before: position }
+    }
+
+    /// Takes the next part and gives each token that is complete, with its place in the whole text.
+    ///
+    /// # Errors
+    /// What `take` says.
+    pub fn feed<E>(&mut self, part: &str, take: impl FnMut(Token<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.held.push_str(part);
+        self.cut(false, take)
+    }
+
+    /// Gives what is left at the end of the text.
+    ///
+    /// # Errors
+    /// What `take` says.
+    pub fn finish<E>(mut self, take: impl FnMut(Token<'_>) -> Result<(), E>) -> Result<(), E> {
+        self.cut(true, take)
+    }
+
+    fn cut<E>(&mut self, all: bool, mut take: impl FnMut(Token<'_>) -> Result<(), E>) -> Result<(), E> {
+        let held = std::mem::take(&mut self.held);
+        let mut tokens = tokens(&held);
+        let mut kept = None;
+        while let Some(token) = tokens.next() {
+            // What reaches the end may go on in the next part; it is cut again there, from where it began.
+            if !all && tokens.rest.is_empty() {
+                kept = Some(token.start);
+                break;
+            }
+            take(Token { start: self.before + token.start, end: self.before + token.end, ..token })?;
+        }
+        let kept = kept.unwrap_or(tokens.at);
+        self.before += kept;
+        self.held = held.get(pieces::byte_of(&held, kept)..).unwrap_or_default().to_owned();
+        Ok(())
+    }
+}
+
+/// The last place of a text where it may be cut in two without changing a token, in bytes; none where it has none.
+pub fn restart(text: &str) -> Option<usize> {
+    text.char_indices().rev().find(|(_, one)| ends_a_token(*one)).map(|(at, _)| at)
+}
+
+/// Whether a token that stands before this character ends there, whatever it is.
+fn ends_a_token(one: char) -> bool {
+    match Class::of(one) {
+        Class::Separates => true,
+        Class::Alone => !is_voicing(one),
+        Class::Joins | Class::Ignored => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::super::MAX_TOKEN_SPAN;
+    use super::*;
+
+    fn owned(token: &Token<'_>) -> (String, u64, u64) {
+        (token.text.to_string(), token.start, token.end)
+    }
+
+    fn some_text() -> impl Strategy<Value = String> {
+        let few =
+            "([a-c]{1,70}|[ .,]|é|e\u{301}|\u{ad}{1,3}|\u{200d}|\u{fe0f}|か\u{3099}|\u{3099}|語|ก|🙂|한{1,30}){0,40}";
+        prop_oneof![few, "(a|\u{ad}|\u{301}){0,60}", "\\PC{0,60}"]
+    }
+
+    fn streamed(parts: impl IntoIterator<Item = String>, at: u64) -> Vec<(String, u64, u64)> {
+        let (mut stream, mut all) = (Stream::at(at), Vec::new());
+        let mut take = |token: Token<'_>| -> Result<(), Infallible> {
+            all.push(owned(&token));
+            Ok(())
+        };
+        for part in parts {
+            stream.feed(&part, &mut take).unwrap();
+        }
+        stream.finish(&mut take).unwrap();
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn parts_have_the_tokens_of_the_whole(text in some_text(), cuts in proptest::collection::vec(0usize..300, 0..6)) {
+            let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
+            let mut parts = Vec::new();
+            let mut rest = text.as_str();
+            for cut in cuts {
+                let (part, after) = rest.split_at(pieces::byte_of(rest, cut as u64 % 40));
+                parts.push(part.to_owned());
+                rest = after;
+            }
+            parts.push(rest.to_owned());
+            prop_assert_eq!(streamed(parts, 0), whole.clone());
+            prop_assert_eq!(streamed(text.chars().map(String::from), 0), whole);
+        }
+
+        #[test]
+        fn a_text_cut_at_a_restart_has_the_same_tokens(text in some_text(), end in 0usize..200) {
+            let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
+            let head = &text[..pieces::byte_of(&text, end as u64)];
+            if let Some(at) = restart(head) {
+                let position = pieces::count(&text[..at]);
+                let mut cut: Vec<_> = tokens(&text[..at]).map(|token| owned(&token)).collect();
+                cut.extend(streamed([text[at..].to_owned()], position));
+                prop_assert_eq!(cut, whole);
+            }
+        }
+    }
+
+    #[test]
+    fn marks_without_end_are_no_token_without_end() {
+        for mark in ["\u{ad}", "\u{301}", "a\u{301}"] {
+            let text = format!("a{}b", mark.repeat(5000));
+            let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
+            assert!(whole.iter().all(|(_, start, end)| end - start <= MAX_TOKEN_SPAN), "{mark:?}");
+            let parts: Vec<String> =
+                text.chars().collect::<Vec<_>>().chunks(700).map(|part| part.iter().collect()).collect();
+            assert_eq!(streamed(parts, 0), whole, "{mark:?}");
+        }
+    }
+}
