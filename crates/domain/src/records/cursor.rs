@@ -16,6 +16,7 @@ const DIGEST_BYTES: usize = 16;
 
 const LIST: u8 = 1;
 const WINDOW: u8 = 2;
+const SEARCH: u8 = 5;
 
 /// What a cursor may be used with: a digest of the kind of read, the caller and every parameter but the size of
 /// a page.
@@ -60,6 +61,32 @@ pub struct WindowPlace {
     pub start: u64,
     /// How much it has at most, unless the caller says so anew.
     pub limit: u64,
+}
+
+/// The last hit of a page of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchPlace {
+    /// Its number.
+    pub record: i64,
+}
+
+impl SearchPlace {
+    /// The bytes to be sealed.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = vec![SEARCH];
+        bytes.extend(binding.0);
+        bytes.extend(self.record.to_be_bytes());
+        bytes
+    }
+
+    /// Reads what was sealed, for the same search.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+        let mut rest = bound(bytes, SEARCH, binding)?;
+        Ok(Self { record: number(&mut rest)? })
+    }
 }
 
 impl ListPlace {
@@ -188,6 +215,14 @@ mod tests {
             prop_assert_eq!(WindowPlace::decode(&window, binding, &digest), Ok(place));
             prop_assert_eq!(WindowPlace::decode(&window, other, &digest), Err(BadCursor::Mismatch));
             prop_assert_eq!(WindowPlace::decode(&bytes, binding, &digest), Err(BadCursor::Mismatch));
+
+            let place = SearchPlace { record };
+            let search = place.encode(binding);
+            prop_assert_eq!(SearchPlace::decode(&search, binding), Ok(place));
+            prop_assert_eq!(SearchPlace::decode(&search, other), Err(BadCursor::Mismatch));
+            prop_assert_eq!(SearchPlace::decode(&bytes, binding), Err(BadCursor::Mismatch));
+            prop_assert_eq!(ListPlace::decode(&search, binding), Err(BadCursor::Mismatch));
+
             let mut changed = digest;
             changed[0] ^= 1;
             prop_assert_eq!(WindowPlace::decode(&window, binding, &changed), Err(BadCursor::Stale));

@@ -34,6 +34,11 @@ pub fn parts(number: i64) -> (i64, u16, u64) {
     (number >> 32, slot, u64::try_from(number & 0xf_ffff).unwrap_or_default())
 }
 
+/// The greatest number that a piece of a record can have.
+pub fn last_of(record: i64) -> i64 {
+    record << 32 | 0xffff_ffff
+}
+
 /// Counts scalar values.
 pub fn count(text: &str) -> u64 {
     // Every scalar value has exactly one byte that continues none; counting those is many times faster than
@@ -106,6 +111,7 @@ mod tests {
             let number = number(record, slot, piece).unwrap();
             prop_assert!(number >= 0);
             prop_assert_eq!(parts(number), (record, slot, piece));
+            prop_assert!(last_of(record - 1) < number && number <= last_of(record));
         }
     }
 

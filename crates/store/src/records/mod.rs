@@ -9,6 +9,7 @@
 
 mod grants;
 mod seal;
+mod search;
 mod sqlite;
 mod view;
 
@@ -24,6 +25,7 @@ use stile_domain::records::problem::Problem;
 use crate::state::StateDir;
 
 pub use grants::{GrantRecord, GrantStatus};
+pub use search::{FieldMatch, Hit, SearchPage, SearchQuery};
 pub use sqlite::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
 pub use view::{ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
 

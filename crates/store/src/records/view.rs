@@ -32,7 +32,7 @@ pub(super) enum Authority {
 
 /// One moment of the database, as one caller may see it.
 pub struct View<'c> {
-    snapshot: Snapshot<'c>,
+    pub(super) snapshot: Snapshot<'c>,
     authority: Authority,
     seals: &'c Seals,
 }
@@ -45,7 +45,7 @@ pub struct Source {
     stream: Name,
     declaration: Arc<str>,
     revision: i64,
-    terms: Arc<StreamTerms>,
+    pub(super) terms: Arc<StreamTerms>,
     pub(super) sight: Sight,
 }
 
@@ -458,7 +458,7 @@ impl Loaded {
 }
 
 impl LongRef {
-    fn number(&self, piece: u64) -> Result<i64, Problem> {
+    pub(super) fn number(&self, piece: u64) -> Result<i64, Problem> {
         pieces::number(self.record, self.slot, piece).ok_or(Problem::Corrupt)
     }
 }

@@ -11,7 +11,7 @@ use super::list::Address;
 use super::parameters::Parameters;
 use super::sink::Sink;
 use super::window::Field;
-use super::{Reading, RecordServices, detail, list, schema, streams, window};
+use super::{Reading, RecordServices, detail, list, schema, search, streams, window};
 
 /// A request, as it was sent.
 #[derive(Clone, Debug)]
@@ -51,6 +51,7 @@ impl RecordServices {
                 "listStreams" => streams::streams(reading, parameters, out),
                 "getStream" => streams::metadata(reading, &call.stream, parameters, out),
                 "getSchema" => schema::schema(reading, parameters, out),
+                "search" => search::search(reading, parameters, &call.address, out),
                 "listRecords" => list::list(reading, &call.stream, parameters, &call.address, out),
                 "getRecord" => detail::detail(reading, &call.stream, &call.key, parameters, out),
                 "getFieldWindow" => {

@@ -3,6 +3,7 @@
 use super::list::DEFAULT_LIMIT;
 use super::parameters::{Parameter, Shape};
 use stile_domain::records::selector::{MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
+use stile_domain::records::tokens::MAX_QUERY_SCALARS;
 
 /// One endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,17 @@ const CURSOR: Parameter = Parameter {
     name: "cursor",
     shape: Shape::Text { most: MAX_CURSOR },
     about: "Go on where the answer stopped that had this as its cursor.",
+};
+
+const LIMIT: Parameter = Parameter {
+    name: "limit",
+    shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
+    about: "At most so many records; 25 where it is not sent.",
+};
+const FILTER: Parameter = Parameter {
+    name: "filter",
+    shape: Shape::Conditions,
+    about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
 };
 
 const fn chars(name: &'static str, least: u64, most: u64, clamped: bool, about: &'static str) -> Parameter {
@@ -109,19 +121,11 @@ pub const RECORDS: Endpoint = Endpoint {
     path: "/v1/streams/{stream}/records",
     about: "Records, ordered by the stream's cursor field, then connection, then key.",
     parameters: &[
-        Parameter {
-            name: "limit",
-            shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
-            about: "At most so many records; 25 where it is not sent.",
-        },
+        LIMIT,
         CURSOR,
         Parameter { name: "order", shape: Shape::OneOf(&["asc", "desc"]), about: "`desc` is the default." },
         FIELDS,
-        Parameter {
-            name: "filter",
-            shape: Shape::Conditions,
-            about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
-        },
+        FILTER,
         PREVIEW,
         CONNECTION,
         CONNECTION_ALIAS,
@@ -165,6 +169,28 @@ pub const FIELD_WINDOW: Endpoint = Endpoint {
     owner_only: false,
 };
 
+/// `GET /v1/search`.
+pub const SEARCH: Endpoint = Endpoint {
+    id: "search",
+    method: "get",
+    path: "/v1/search",
+    about: "The records in which all words of `q` occur, the newest first, and where in them.",
+    parameters: &[
+        Parameter {
+            name: "q",
+            shape: Shape::Text { most: 4 * MAX_QUERY_SCALARS },
+            about: "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields.",
+        },
+        LIMIT,
+        CURSOR,
+        Parameter { name: "streams", shape: Shape::Names, about: "Only in these streams; all where it is not sent." },
+        FILTER,
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    owner_only: false,
+};
+
 /// `DELETE /v1/streams/{stream}/records/{id}`.
 pub const DELETE_RECORD: Endpoint = Endpoint {
     id: "deleteRecord",
@@ -186,4 +212,5 @@ pub const INGEST: Endpoint = Endpoint {
 };
 
 /// All of them.
-pub const ENDPOINTS: &[Endpoint] = &[SCHEMA, STREAMS, STREAM, RECORDS, RECORD, DELETE_RECORD, FIELD_WINDOW, INGEST];
+pub const ENDPOINTS: &[Endpoint] =
+    &[SCHEMA, STREAMS, STREAM, RECORDS, RECORD, DELETE_RECORD, FIELD_WINDOW, SEARCH, INGEST];

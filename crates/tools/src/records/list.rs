@@ -25,7 +25,7 @@ pub struct Address {
 
 impl Address {
     /// The same with another cursor, or the request itself.
-    fn with_cursor(&self, cursor: Option<&str>) -> String {
+    pub(super) fn with_cursor(&self, cursor: Option<&str>) -> String {
         let Some(cursor) = cursor else {
             let separator = if self.query.is_empty() { "" } else { "?" };
             return format!("{}{separator}{}", self.path, self.query);
@@ -106,11 +106,7 @@ fn order(parameters: &Parameters) -> Result<Order, Problem> {
 fn binding(reading: Reading<'_>, stream: &str, parameters: &Parameters, order: Order) -> Binding {
     let order = if order == Order::Ascending { "asc" } else { "desc" };
     let fields = parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
-    let conditions: Vec<String> = parameters
-        .conditions()
-        .iter()
-        .map(|given| format!("{:?}", (&given.field, given.operator.map(|op| op.name()), &given.value)))
-        .collect();
+    let conditions = parameters.conditions_text();
     let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));
     Binding::of(
         ["list", reading.view.caller(), stream, connection.unwrap_or("*"), order, &fields]

@@ -21,6 +21,7 @@ pub mod restore;
 #[cfg(test)]
 pub(crate) mod rig;
 pub mod schema;
+pub mod search;
 pub mod sink;
 pub mod streams;
 pub mod window;

@@ -32,7 +32,7 @@ pub fn document(version: &str) -> Json {
 
 fn operation(endpoint: &Endpoint) -> Json {
     let mut parameters: Vec<Json> = variables(endpoint.path).map(in_path).collect();
-    parameters.extend(endpoint.parameters.iter().map(in_query));
+    parameters.extend(endpoint.parameters.iter().map(|parameter| in_query(endpoint.id, parameter)));
     let mut operation = json!({
         "operationId": endpoint.id,
         "summary": endpoint.about,
@@ -65,7 +65,7 @@ fn in_path(name: &str) -> Json {
     })
 }
 
-fn in_query(parameter: &Parameter) -> Json {
+fn in_query(endpoint: &str, parameter: &Parameter) -> Json {
     let Parameter { name, shape, about } = *parameter;
     let (schema, style) = match shape {
         Shape::Text { most } => (json!({ "type": "string", "maxLength": most }), None),
@@ -88,7 +88,7 @@ fn in_query(parameter: &Parameter) -> Json {
         }
     };
     let mut told = json!({
-        "name": name, "in": "query", "required": name == "field", "description": about, "schema": schema,
+        "name": name, "in": "query", "required": matches!((endpoint, name), ("getFieldWindow", "field") | ("search", "q")), "description": about, "schema": schema,
     });
     if let (Some(told), Some((style, explode))) = (told.as_object_mut(), style) {
         told.insert("style".to_owned(), style.into());
@@ -132,7 +132,9 @@ fn answer_schema(id: &str) -> Json {
         })
     };
     match id {
-        "listStreams" | "listRecords" => object("list", &["object", "url", "has_more", "data", "links", "meta"]),
+        "listStreams" | "listRecords" | "search" => {
+            object("list", &["object", "url", "has_more", "data", "links", "meta"])
+        }
         "getStream" => object("stream_metadata", &["object", "name", "schema", "primary_key", "field_capabilities"]),
         "getSchema" => object("schema", &["object", "bearer", "connectors", "connector_count", "stream_count"]),
         "getRecord" => object("record", &["object", "id", "stream", "connection_id", "data", "emitted_at"]),

@@ -133,6 +133,12 @@ impl Parameters {
         &self.conditions
     }
 
+    /// Conditions that were sent, each as a text of its own, to bind a cursor to.
+    pub fn conditions_text(&self) -> Vec<String> {
+        let text = |given: &Given| format!("{:?}", (&given.field, given.operator.map(Operator::name), &given.value));
+        self.conditions.iter().map(text).collect()
+    }
+
     fn once(&self, name: &'static str) -> Result<(), Problem> {
         if self.text(name).is_some() || self.number(name).is_some() {
             return Err(Problem::invalid(name, format!("`{name}` was sent twice; send it once")));

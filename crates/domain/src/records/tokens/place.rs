@@ -82,7 +82,7 @@ mod tests {
         fn a_term_has_a_place_where_it_matches(text in "([ab]{1,2}|[ .]|語|É){0,30}", words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}") {
             let cut = |text: &str| tokens(text).map(|token| token.text.into_owned()).collect::<Vec<_>>();
             for term in Query::parse(&words).terms {
-                let alone = Query { terms: vec![term.clone()] };
+                let alone = Query { terms: vec![term.clone()], left_out: 0 };
                 let place = find(&term, &text);
                 prop_assert_eq!(place.is_some(), matches(&[&text], &alone));
                 if let Some(place) = place {

@@ -21,6 +21,8 @@ pub const MAX_PHRASE_TOKENS: usize = 32;
 pub struct Query {
     /// No two are equal. None where the query holds nothing that can be searched for.
     pub terms: Vec<Term>,
+    /// How many more there were.
+    pub left_out: usize,
 }
 
 /// What must occur.
@@ -75,8 +77,13 @@ impl Query {
     }
 
     fn push(&mut self, term: Term) {
-        if self.terms.len() < MAX_TERMS && !self.terms.contains(&term) {
+        if self.terms.contains(&term) {
+            return;
+        }
+        if self.terms.len() < MAX_TERMS {
             self.terms.push(term);
+        } else {
+            self.left_out += 1;
         }
     }
 }
@@ -138,7 +145,8 @@ mod tests {
     #[test]
     fn a_query_is_bounded() {
         let numbers: Vec<String> = (0..200).map(|number| number.to_string()).collect();
-        assert_eq!(Query::parse(&numbers.join(" ")).terms.len(), MAX_TERMS);
+        let query = Query::parse(&numbers.join(" "));
+        assert_eq!((query.terms.len(), query.left_out), (MAX_TERMS, 200 - MAX_TERMS));
         let phrase = Query::parse(&format!("\"{}\"", numbers.join(" "))).terms;
         assert_eq!(phrase.len(), 7);
         assert!(Query::parse(&("x ".repeat(512) + "y")).terms == [Term::Word("x".to_owned())]);

@@ -11,6 +11,7 @@ mod index;
 mod read;
 mod redeclare;
 mod schema;
+mod search;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -30,6 +31,7 @@ use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, create_private, sync_folder};
 
 pub(super) use read::{GrantRow, Range, Scan, Snapshot, StreamRow};
+pub(super) use search::Postings;
 pub use write::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
 
 const NAME: &str = "records.db";

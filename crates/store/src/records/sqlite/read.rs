@@ -61,9 +61,9 @@ pub(in super::super) struct Scan<'q> {
 }
 
 /// A query as it is put together: its conditions, and what stands for their question marks.
-struct Where {
-    text: String,
-    values: Vec<Box<dyn ToSql>>,
+pub(super) struct Where {
+    pub(super) text: String,
+    pub(super) values: Vec<Box<dyn ToSql>>,
 }
 
 impl Where {
@@ -79,7 +79,7 @@ impl Where {
     }
 
     /// The records of a source that the caller may see. All that a grant says of records is here.
-    fn seen(source: &Source) -> Result<Self, Problem> {
+    pub(super) fn seen(source: &Source) -> Result<Self, Problem> {
         let mut this = Self::timely(source);
         if let Some(keys) = source.sight.keys() {
             let keys: Vec<Sql> = keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
@@ -89,7 +89,7 @@ impl Where {
     }
 
     /// The records of a source at the times that the caller may see.
-    fn timely(source: &Source) -> Self {
+    pub(super) fn timely(source: &Source) -> Self {
         let mut this = Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.row)] };
         if let Some(time) = &source.sight.time {
             this.time(time);
@@ -114,9 +114,18 @@ impl Where {
         }
     }
 
-    fn and(&mut self, text: &str, value: impl ToSql + 'static) {
+    pub(super) fn and(&mut self, text: &str, value: impl ToSql + 'static) {
         self.text.push_str(text);
         self.values.push(Box::new(value));
+    }
+
+    /// Those of which these conditions hold.
+    pub(super) fn passing(&mut self, conditions: &[Condition]) -> Result<(), Problem> {
+        if !conditions.is_empty() {
+            let conditions = serde_json::to_string(conditions).map_err(|_| Problem::Corrupt)?;
+            self.and(" AND passes(body, ?)", conditions);
+        }
+        Ok(())
     }
 
     fn after(&mut self, scan: &Scan<'_>) {
@@ -142,7 +151,7 @@ impl<'c> Snapshot<'c> {
         Self { connection }
     }
 
-    fn prepare(&self, text: &str) -> Result<CachedStatement<'c>, Problem> {
+    pub(super) fn prepare(&self, text: &str) -> Result<CachedStatement<'c>, Problem> {
         self.connection.prepare_cached(text).map_err(problem)
     }
 
@@ -201,10 +210,7 @@ impl<'c> Snapshot<'c> {
         };
         seen.text.push_str(bounds);
         seen.after(scan);
-        if !scan.conditions.is_empty() {
-            let conditions = serde_json::to_string(scan.conditions).map_err(|_| Problem::Corrupt)?;
-            seen.and(" AND passes(body, ?)", conditions);
-        }
+        seen.passing(scan.conditions)?;
         seen.values.push(Box::new(i64::try_from(scan.limit).unwrap_or(i64::MAX)));
         let text =
             format!("SELECT id, key, emitted, {columns} FROM records WHERE {} ORDER BY {order} LIMIT ?", seen.text);
@@ -244,7 +250,7 @@ impl<'c> Snapshot<'c> {
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    fn one(&self, seen: &Where) -> Result<Option<Row>, Problem> {
+    pub(super) fn one(&self, seen: &Where) -> Result<Option<Row>, Problem> {
         let mut query = self.prepare(&format!("SELECT id, key, emitted, ord FROM records WHERE {}", seen.text))?;
         query.query_row(params_from_iter(&seen.values), found).optional().map_err(problem)
     }

@@ -18,7 +18,7 @@ use super::model::{
     record, shuffle, some, source, value,
 };
 use super::oracle::{Oracle, Who};
-use super::{Ask, client, draw, reading};
+use super::{Ask, client, draw, gives_pages, reading};
 
 #[test]
 fn security_what_a_grant_hides_cannot_be_observed() {
@@ -34,7 +34,7 @@ fn security_what_a_grant_hides_cannot_be_observed() {
         let grant = Grant::random(&mut chance, "grt_same");
         let pair = Pair::new(&mut chance, &world, &grant);
         for endpoint in reading() {
-            let times = if endpoint.path.contains("{id}") || endpoint.id == "listRecords" { 20 } else { 5 };
+            let times = if endpoint.path.contains("{id}") || gives_pages(endpoint.id) { 20 } else { 5 };
             for _ in 0..times {
                 // Also about what is hidden in one of them, or in both.
                 let about = if chance.happens(70) { &world } else { &pair.twin };
@@ -92,7 +92,7 @@ impl Pair {
             let back = chance.happens(20);
             let next = [one, other].map(|body| cursors(&body).get(usize::from(back)).cloned().flatten());
             let [Some(one), Some(other)] = next else { break };
-            let name = if ask.endpoint.id == "listRecords" { "limit" } else { "limit_chars" };
+            let name = if gives_pages(ask.endpoint.id) { "limit" } else { "limit_chars" };
             let limit = if name == "limit" { limit } else { limit * 1000 };
             asks.iter_mut().zip([one, other]).for_each(|(ask, cursor)| {
                 if name == "limit_chars" {
@@ -185,7 +185,7 @@ fn twin_record(chance: &mut Chance, key: &str, own: &Rec, share: &Share) -> Rec 
             fields.insert(chance.below(fields.len() + 1), (name.clone(), new));
         }
     }
-    let mut made = Rec { emitted: own.emitted, fields };
+    let mut made = Rec { emitted: own.emitted, fields, born: own.born };
     // What says that it may be seen goes on saying so, maybe with another time.
     if let Some((name, _, _)) = share.time.as_ref().filter(|(name, _, _)| !is_shown(share, name)) {
         made.fields.retain(|(own, _)| own != name);

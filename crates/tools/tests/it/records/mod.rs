@@ -57,6 +57,11 @@ fn reading() -> Vec<&'static Endpoint> {
     ENDPOINTS.iter().filter(|endpoint| !endpoint.owner_only).collect()
 }
 
+/// Whether an endpoint answers with pages of a list.
+fn gives_pages(endpoint: &str) -> bool {
+    matches!(endpoint, "listRecords" | "search")
+}
+
 impl Ask {
     fn path(&self) -> String {
         self.endpoint.path.replace("{stream}", &encoded(&self.stream)).replace("{id}", &encoded(&self.key))
@@ -108,6 +113,60 @@ fn encoded(text: &str) -> String {
         }
     }
     out
+}
+
+/// Something to search for, most of it such as some records have.
+fn words(chance: &mut Chance, stored: Option<&Rec>) -> String {
+    let fixed = [
+        "a",
+        "A",
+        "null",
+        "true",
+        "1",
+        "e\u{301}",
+        "中",
+        "\"中文\"",
+        "👩",
+        "x y",
+        "\"x y\"",
+        "STRASSE",
+        "straße",
+        "k",
+        "σας",
+        "b amp",
+        "nee*",
+        "\"needle ste\"",
+        "ste lorem",
+        "lorem*",
+        "\"ipsum lorem ipsum\"",
+        "*",
+        "!?",
+        "\"",
+        "2026*",
+        "2026-01-01",
+        "needle a*",
+        "ασ s",
+        "aaaa*",
+        "NOT a",
+        "soon",
+    ];
+    let own: Vec<&str> = stored
+        .into_iter()
+        .flat_map(|record| &record.fields)
+        .filter_map(|(_, value)| match value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let parts = (0..1 + chance.below(2)).map(|_| {
+        if own.is_empty() || chance.happens(55) {
+            return pick(chance, &fixed).to_owned();
+        }
+        let text: Vec<char> = pick(chance, &own).chars().collect();
+        let part = text.iter().skip(chance.below(text.len() + 1)).take(1 + chance.below(60)).collect::<String>();
+        if chance.happens(30) { format!("\"{part}\"") } else { part }
+    });
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 /// Draws a request about a world, most of them such as succeed.
@@ -180,7 +239,8 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             _ => pairs.extend(names.into_iter().map(|name| ("fields[]".to_owned(), name))),
         }
     }
-    if has("filter") && chance.happens(40) {
+    let filters = if endpoint.id == "search" { 15 } else { 40 };
+    if has("filter") && chance.happens(filters) {
         for _ in 0..1 + chance.below(2) {
             let field = name(chance);
             let own = stored.and_then(|record| record.field(&field)).filter(|_| chance.happens(70));
@@ -202,6 +262,17 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             };
             pairs.push((key, value));
         }
+    }
+    if has("streams") && chance.happens(50) {
+        let mut names = vec![stream.clone()];
+        if chance.happens(30) {
+            names.push(pick(chance, STREAMS).to_owned());
+        }
+        let key = if chance.happens(50) { "streams" } else { "streams[]" };
+        pairs.extend(names.into_iter().map(|name| (key.to_owned(), name)));
+    }
+    if endpoint.id == "search" && chance.happens(97) {
+        pairs.push(("q".into(), words(chance, stored)));
     }
     if has("field") {
         let field = name(chance);

@@ -467,6 +467,8 @@ pub(crate) struct Rec {
     /// Which of [`EMITTED`].
     pub(crate) emitted: usize,
     pub(crate) fields: Fields,
+    /// Its place among all records, by when they were first ingested.
+    pub(crate) born: u64,
 }
 
 impl Rec {
@@ -497,7 +499,7 @@ pub(crate) struct World {
 }
 
 pub(crate) fn record(chance: &mut Chance) -> Rec {
-    Rec { emitted: chance.below(EMITTED.len()), fields: fields(chance) }
+    Rec { emitted: chance.below(EMITTED.len()), fields: fields(chance), born: chance.below(1 << 40) as u64 }
 }
 
 pub(crate) fn source(chance: &mut Chance, connection: &str, stream: &str) -> Source {
@@ -669,8 +671,18 @@ pub(crate) struct Stored {
 }
 
 enum Op<'a> {
+    /// The first `Put` of a record that stays; these happen in the order of their first number.
+    Born(u64, usize, &'a str, usize, Fields),
     Put(usize, &'a str, usize, Fields),
     Delete(usize, &'a str),
+}
+
+/// When the record of a line is to be born, if it was not yet.
+fn born(line: &[Op<'_>]) -> Option<u64> {
+    line.iter().find_map(|op| match op {
+        Op::Born(born, ..) => Some(*born),
+        _ => None,
+    })
 }
 
 impl Stored {
@@ -691,10 +703,10 @@ impl Stored {
                     line.push(Op::Delete(at, key));
                 }
                 if chance.happens(25) {
-                    line.push(Op::Put(at, key, record.emitted, fields(chance)));
+                    line.push(Op::Born(record.born, at, key, record.emitted, fields(chance)));
                     line.push(Op::Put(at, key, chance.below(EMITTED.len()), record.fields.clone()));
                 } else {
-                    line.push(Op::Put(at, key, record.emitted, record.fields.clone()));
+                    line.push(Op::Born(record.born, at, key, record.emitted, record.fields.clone()));
                 }
                 lines.push(line);
             }
@@ -708,7 +720,10 @@ impl Stored {
         lines.iter_mut().for_each(|line| line.reverse());
         let mut ops = Vec::new();
         while !lines.is_empty() {
-            let at = chance.below(lines.len());
+            let mut at = chance.below(lines.len());
+            if let Some(Op::Born(..)) = lines[at].last() {
+                at = (0..lines.len()).min_by_key(|at| born(&lines[*at]).unwrap_or(u64::MAX)).unwrap();
+            }
             ops.extend(lines[at].pop());
             if lines[at].is_empty() {
                 lines.swap_remove(at);
@@ -728,7 +743,7 @@ impl Stored {
             }
             for op in ops {
                 match op {
-                    Op::Put(at, key, emitted, fields) => {
+                    Op::Put(at, key, emitted, fields) | Op::Born(_, at, key, emitted, fields) => {
                         let key = RecordKey::parse(key).unwrap();
                         let emitted = Instant(EMITTED[emitted].0);
                         let incoming = Incoming { key: &key, emitted, fields: &fields, long: Vec::new() };

@@ -2,6 +2,8 @@
 //!
 //! Written from the contract. Slow, without a database, and with nothing shared with the program but plain data.
 
+mod search;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,6 +84,13 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("fields", Names),
             ("filter", Conditions),
             preview(),
+        ]),
+        "search" => all.extend([
+            ("q", Text(4096)),
+            ("limit", Whole(1, 100, true, INVALID)),
+            ("cursor", Text(4096)),
+            ("streams", Names),
+            ("filter", Conditions),
         ]),
         "getRecord" => all.extend([("fields", Names), preview()]),
         "getFieldWindow" => all.extend([
@@ -243,6 +252,16 @@ impl<'a> Seen<'a> {
         records.filter(move |(key, record)| share.is_none_or(|share| share.sees(key, record)))
     }
 
+    /// Whether all conditions hold of a record.
+    fn holds(&self, record: &Rec, params: &Params) -> bool {
+        params.conditions.iter().all(|(field, op, value)| {
+            record.field(field).is_some_and(|own| match op {
+                None => is(own, value),
+                Some(op) => in_range(own, op, value, self.source.decl.is_time(field)),
+            })
+        })
+    }
+
     fn fields(&self) -> Vec<&'a FieldDecl> {
         self.source.decl.fields.iter().filter(|field| self.field(&field.name)).collect()
     }
@@ -284,6 +303,7 @@ impl<'a> Oracle<'a> {
             "getStream" => self.metadata(ask, &params).map(Answer::Whole),
             "getSchema" => self.schema(&params).map(Answer::Whole),
             "listRecords" => self.list(ask, &params).map(Answer::List),
+            "search" => self.search(&params).map(Answer::List),
             "getRecord" => self.record(ask, &params).map(Answer::Whole),
             "getFieldWindow" => self.window(ask, &params).map(|window| Answer::Window(Box::new(window))),
             other => panic!("the oracle does not know {other}"),
@@ -489,13 +509,12 @@ impl<'a> Oracle<'a> {
         Ok(Some(names.iter().chain(required).cloned().collect()))
     }
 
-    fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
-        let sources = self.of(&ask.stream, params.connection()?)?;
-        let wanted = self.wanted(&sources, params)?;
+    /// Whether these conditions may be asked.
+    fn may_filter(&self, sources: &[Seen<'_>], params: &Params) -> Result<(), Refusal> {
         for (field, op, value) in &params.conditions {
-            self.known(&sources, field)?;
+            self.known(sources, field)?;
             let mut kinds = BTreeSet::new();
-            for seen in &sources {
+            for seen in sources {
                 let Some(decl) = seen.source.decl.field(field) else { return Err(INVALID) };
                 let Some(op) = op else {
                     if seen.source.decl.exact(decl) {
@@ -514,16 +533,17 @@ impl<'a> Oracle<'a> {
                 return Err(INVALID);
             }
         }
+        Ok(())
+    }
+
+    fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
+        let sources = self.of(&ask.stream, params.connection()?)?;
+        let wanted = self.wanted(&sources, params)?;
+        self.may_filter(&sources, params)?;
         let mut rows: Vec<(Option<Place>, &str, &str, J)> = Vec::new();
         for seen in &sources {
             for (key, record) in seen.records() {
-                let holds = params.conditions.iter().all(|(field, op, value)| {
-                    record.field(field).is_some_and(|own| match op {
-                        None => is(own, value),
-                        Some(op) => in_range(own, op, value, seen.source.decl.is_time(field)),
-                    })
-                });
-                if holds {
+                if seen.holds(record, params) {
                     let place = place(seen, record);
                     let shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
                     rows.push((place, &seen.source.connection, key, shown));

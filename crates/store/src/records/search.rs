@@ -1,0 +1,280 @@
+//! Search: the records in which all terms occur, the newest first, and where in them.
+//!
+//! The index is asked for the fields that the caller may see and that are declared for it, and for no others. Lists
+//! of records, one for each term, are walked together from the newest down, each passing over what another one lacks;
+//! what they agree on is then asked of the records themselves, in the same moment, so that what a grant hides is
+//! hidden here as everywhere. Positions are not in the index: the text of a hit is cut into tokens again, of a long
+//! one only the part that the index names.
+
+use std::collections::HashMap;
+
+use stile_domain::records::body::{Entry, Held};
+use stile_domain::records::filter::Condition;
+use stile_domain::records::pieces::{self, MAX_RECORD, PIECE_CHARS};
+use stile_domain::records::problem::Problem;
+use stile_domain::records::tokens::{self, Place, Query, Seeker, Stream, Term, Token};
+
+use super::sqlite::Postings;
+use super::view::{Loaded, LongRef, Row, Source, View};
+
+/// Visible records of a source that are gathered where many others turn out to be hidden.
+const MOST_VISIBLE: i64 = 20_000;
+/// Records that may turn out to be hidden before that is done.
+const PATIENCE: usize = 256;
+/// Pieces of a text that is cut into tokens from its beginning.
+const SHORT_PIECES: u64 = 4;
+/// Pieces that are looked through backwards for a place where cutting can begin.
+const PIECES_BACK: u64 = 16;
+
+/// A search.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchQuery<'q> {
+    /// What must occur.
+    pub query: &'q Query,
+    /// What must hold of the record.
+    pub conditions: &'q [Condition],
+    /// Only records that were first ingested before the one with this number.
+    pub before: Option<i64>,
+    /// At most how many.
+    pub limit: usize,
+}
+
+/// Some hits.
+#[derive(Debug)]
+pub struct SearchPage {
+    /// They, the newest first.
+    pub hits: Vec<Hit>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// A record that was found.
+#[derive(Debug)]
+pub struct Hit {
+    /// It.
+    pub row: Row,
+    /// Its fields that the caller may see.
+    pub loaded: Loaded,
+    /// Those of them in which a term occurs, in the record's order.
+    pub matches: Vec<FieldMatch>,
+}
+
+/// A field in which a term occurs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldMatch {
+    /// The field.
+    pub field: String,
+    /// The first place of the first term of the query that occurs in it. None where the text has no word end for so
+    /// long that cutting could not begin in its middle.
+    pub place: Option<Place>,
+}
+
+/// The fields of a source that are searched, and their marks in the index.
+type Tags = HashMap<String, i64>;
+
+/// A search that is under way.
+struct Search<'s> {
+    view: &'s View<'s>,
+    sources: &'s [Source],
+    /// Which source a stream is.
+    places: HashMap<i64, usize>,
+    tags: Vec<Tags>,
+    /// Of sources of which they were gathered, all records that may be seen.
+    visible: Vec<Option<Vec<i64>>>,
+    rejected: usize,
+    lists: Vec<Postings>,
+}
+
+impl View<'_> {
+    /// Finds records of some sources, the newest first. A query without a term finds none.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn find_text(&self, sources: &[Source], query: SearchQuery<'_>) -> Result<SearchPage, Problem> {
+        let mut page = SearchPage { hits: Vec::new(), has_more: false };
+        let mut search = Search::new(self, sources, query.query)?;
+        let mut target = query.before.map_or(MAX_RECORD, |before| before.saturating_sub(1));
+        if search.lists.is_empty() {
+            return Ok(page);
+        }
+        while let Some(record) = search.agreed(target)? {
+            target = record - 1;
+            let Some(row) = search.seen(record, query.conditions)? else { continue };
+            if page.hits.len() == query.limit {
+                page.has_more = true;
+                break;
+            }
+            page.hits.push(search.hit(row, query.query)?);
+        }
+        Ok(page)
+    }
+
+    /// The number after which a search goes on that ended with this record.
+    pub fn number_of(&self, row: &Row) -> i64 {
+        row.record
+    }
+}
+
+impl<'s> Search<'s> {
+    fn new(view: &'s View<'s>, sources: &'s [Source], query: &Query) -> Result<Self, Problem> {
+        let mut tags = Vec::new();
+        let mut visible = Vec::new();
+        for source in sources {
+            let granted = |field: &str| source.fields().is_none_or(|fields| fields.contains(field));
+            let mut own = view.snapshot.tags(source)?;
+            own.retain(|field, _| source.terms.searchable.contains(field) && granted(field));
+            tags.push(own);
+            // Keys are asked for all at once, since each question about them is one about all of them.
+            let few = source.sight.keys().is_some();
+            visible.push(if few { view.snapshot.visible(source, i64::MAX - 1)? } else { None });
+        }
+        let all: Vec<i64> = tags.iter().flat_map(Tags::values).copied().collect();
+        let lists = query.terms.iter().map(|term| Postings::new(term, &all)).collect();
+        let places = sources.iter().enumerate().map(|(at, source)| (source.row, at)).collect();
+        Ok(Self { view, sources, places, tags, visible, rejected: 0, lists })
+    }
+
+    /// The newest record, not newer than `target`, in which all terms occur.
+    fn agreed(&mut self, mut target: i64) -> Result<Option<i64>, Problem> {
+        loop {
+            let before = target;
+            for list in &mut self.lists {
+                match list.seek(&self.view.snapshot, target)? {
+                    None => return Ok(None),
+                    Some(record) => target = record,
+                }
+            }
+            match self.newest_visible(target) {
+                None => return Ok(None),
+                Some(record) => target = record,
+            }
+            if target == before {
+                return Ok(Some(target));
+            }
+        }
+    }
+
+    /// The newest record, not newer than `target`, that may be visible as far as is known.
+    fn newest_visible(&self, target: i64) -> Option<i64> {
+        let mut newest = None;
+        for visible in &self.visible {
+            let Some(records) = visible else { return Some(target) };
+            let count = records.partition_point(|record| *record <= target);
+            newest = newest.max(count.checked_sub(1).and_then(|last| records.get(last)).copied());
+        }
+        newest
+    }
+
+    /// A record, if the caller may see it and the conditions hold.
+    fn seen(&mut self, record: i64, conditions: &[Condition]) -> Result<Option<Row>, Problem> {
+        let snapshot = &self.view.snapshot;
+        let at = snapshot.stream_of(record)?.and_then(|stream| self.places.get(&stream).copied());
+        let Some((at, source)) = at.and_then(|at| Some((at, self.sources.get(at)?))) else { return Ok(None) };
+        let is_hidden = match self.visible.get(at) {
+            Some(Some(records)) => records.binary_search(&record).is_err(),
+            _ => false,
+        };
+        let row = if is_hidden { None } else { snapshot.timely(source, record, conditions)? };
+        if row.is_none() && source.sight.time.is_some() {
+            self.rejected += 1;
+            if self.rejected == PATIENCE {
+                self.gather()?;
+            }
+        }
+        Ok(row.map(|row| Row { source: at, ..row }))
+    }
+
+    /// Where a grant shows few of many records, they are known from now on.
+    fn gather(&mut self) -> Result<(), Problem> {
+        for (source, visible) in self.sources.iter().zip(&mut self.visible) {
+            if visible.is_none() && source.sight.time.is_some() {
+                *visible = self.view.snapshot.visible(source, MOST_VISIBLE)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hit(&self, row: Row, query: &Query) -> Result<Hit, Problem> {
+        let loaded = self.view.load(self.sources, &row)?;
+        let mut matches = Vec::new();
+        for entry in loaded.body().entries() {
+            let entry = entry.map_err(|_| Problem::Corrupt)?;
+            let tag = self.tags.get(row.source).and_then(|tags| tags.get(entry.name));
+            let Some(tag) = tag.filter(|_| entry.slot.is_some() && !entry.binary) else { continue };
+            if let Some(place) = self.view.first_place(&loaded, &entry, *tag, query)? {
+                matches.push(FieldMatch { field: entry.name.to_owned(), place });
+            }
+        }
+        Ok(Hit { row, loaded, matches })
+    }
+}
+
+impl View<'_> {
+    /// The first place of the first term that occurs in a field; none where no term does.
+    fn first_place(
+        &self,
+        loaded: &Loaded,
+        entry: &Entry<'_>,
+        tag: i64,
+        query: &Query,
+    ) -> Result<Option<Option<Place>>, Problem> {
+        for term in &query.terms {
+            let place = match (entry.held, loaded.long(entry)) {
+                (Held::Text(text), _) => tokens::find(term, text).map(Some),
+                (Held::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
+                _ => return Ok(None),
+            };
+            if place.is_some() {
+                return Ok(place);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first place of a term in a long text.
+    fn place_in_long(&self, long: LongRef, term: &Term, tag: i64) -> Result<Option<Option<Place>>, Problem> {
+        let count = long.long.chars.div_ceil(PIECE_CHARS);
+        if count <= SHORT_PIECES {
+            return Ok(self.seek_place(long, term, 0, 0)?.map(Some));
+        }
+        let Some(number) = self.snapshot.first_piece(term, tag, long.number(0)?, long.number(count - 1)?)? else {
+            return Ok(None);
+        };
+        let (.., piece) = pieces::parts(number);
+        let base = piece * PIECE_CHARS;
+        Ok(Some(self.seek_place(long, term, self.restart(long, piece)?, base)?))
+    }
+
+    /// The last place before a piece where a text can be cut into tokens as if from its beginning.
+    fn restart(&self, long: LongRef, piece: u64) -> Result<u64, Problem> {
+        for back in (piece.saturating_sub(PIECES_BACK)..piece).rev() {
+            let mut found = None;
+            self.snapshot.piece(long.number(back)?, |text| {
+                found = tokens::restart(text).and_then(|at| text.get(..at)).map(pieces::count);
+            })?;
+            if let Some(chars) = found {
+                return Ok(back * PIECE_CHARS + chars);
+            }
+        }
+        Ok(if piece <= PIECES_BACK { 0 } else { piece * PIECE_CHARS })
+    }
+
+    /// Cuts a long text from a place on, and looks for a term from another on.
+    fn seek_place(&self, long: LongRef, term: &Term, start: u64, from: u64) -> Result<Option<Place>, Problem> {
+        let (mut stream, mut seeker) = (Stream::at(start), Seeker::new(term, from));
+        let mut found = None;
+        let mut take = |token: Token<'_>| match seeker.take(&token) {
+            Some(place) => Err(place),
+            None => Ok(()),
+        };
+        let first = start / PIECE_CHARS;
+        let last = (long.long.chars.saturating_sub(1)) / PIECE_CHARS;
+        let mut skip = start % PIECE_CHARS;
+        self.snapshot.pieces(long.number(first)?, long.number(last)?, &mut |text| {
+            let text = text.get(pieces::byte_of(text, std::mem::take(&mut skip))..).unwrap_or_default();
+            found = stream.feed(text, &mut take).err();
+            Ok(found.is_none())
+        })?;
+        Ok(found.or_else(|| stream.finish(&mut take).err()))
+    }
+}

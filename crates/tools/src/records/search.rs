@@ -1,0 +1,225 @@
+//! `GET /v1/search`: the records in which words occur, and where in them.
+//!
+//! A hit says which fields have a term, and of the first of them shows the text around it with its range, so that
+//! one window more reads on from there. There is no markup in an excerpt and no score.
+
+use serde_json::{Value as Json, json};
+use stile_domain::records::body::Held;
+use stile_domain::records::cursor::{Binding, SearchPlace};
+use stile_domain::records::pieces;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, Query};
+use stile_domain::scope::encode_component;
+use stile_store::records::{FieldMatch, Hit, SearchPage, SearchQuery, Source};
+
+use super::Reading;
+use super::fields;
+use super::list::{Address, DEFAULT_LIMIT};
+use super::parameters::Parameters;
+use super::render::{connection, meta};
+use super::sink::Sink;
+
+/// Characters of an excerpt, at most.
+pub const EXCERPT_CHARS: u64 = 320;
+/// Characters of an excerpt before the hit, at most.
+pub const EXCERPT_BEFORE: u64 = 80;
+/// Excerpts of a hit, at most, each of another field.
+pub const MAX_EXCERPTS: usize = 3;
+
+/// Puts a page of hits.
+///
+/// # Errors
+/// What the grant, the parameters or the database say against it.
+pub fn search(
+    reading: Reading<'_>,
+    parameters: &Parameters,
+    address: &Address,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
+    let view = reading.view;
+    let text = parameters.text("q").unwrap_or_default();
+    if text.is_empty() {
+        return Err(Problem::invalid(
+            "q",
+            "`q` must be sent: the words to look for, such as `ferns \"water the\" mo*`",
+        ));
+    }
+    if text.chars().nth(MAX_QUERY_SCALARS).is_some() {
+        return Err(Problem::invalid("q", format!("`q` has at most {MAX_QUERY_SCALARS} characters")));
+    }
+    let sources = sources(reading, parameters)?;
+    let one_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
+    if !parameters.conditions().is_empty() && !one_stream {
+        let message =
+            "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
+        return Err(Problem::invalid("filter", message));
+    }
+    let conditions = fields::conditions(reading, &sources, parameters.conditions())?;
+    let binding = binding(reading, parameters);
+    let before = match parameters.text("cursor") {
+        None => None,
+        Some(cursor) => Some(SearchPlace::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?.record),
+    };
+    let query = Query::parse(text);
+    let limit = usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
+    let asked = SearchQuery { query: &query, conditions: &conditions, before, limit };
+    let page = view.find_text(&sources, asked)?;
+    let next = match page.hits.last().filter(|_| page.has_more) {
+        None => None,
+        Some(hit) => Some(view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding))?),
+    };
+    let mut meta = meta(parameters);
+    told_of_recall(&mut meta, &query, sources.len());
+    put_page(reading, &sources, &page, next.as_deref(), address, &meta, out)
+}
+
+/// The sources that are searched: those of the streams that were named, or all.
+fn sources(reading: Reading<'_>, parameters: &Parameters) -> Result<Vec<Source>, Problem> {
+    let view = reading.view;
+    let wanted = connection(parameters)?;
+    let Some(streams) = parameters.names("streams") else {
+        let mut sources = view.sources()?;
+        sources.retain(|source| wanted.is_none_or(|wanted| source.connection().as_str() == wanted));
+        return Ok(sources);
+    };
+    let mut sources = Vec::new();
+    for stream in streams {
+        match view.sources_of(stream, wanted) {
+            Ok(own) => sources.extend(own),
+            // For the owner, streams only narrow; but what a condition is about must be there.
+            Err(Problem::StreamNotFound { .. }) if parameters.conditions().is_empty() => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(sources)
+}
+
+/// What is said of how complete a search is, the same on all of its pages.
+fn told_of_recall(meta: &mut Json, query: &Query, sources: usize) {
+    let Some(meta) = meta.as_object_mut() else { return };
+    meta.insert("count".to_owned(), Json::Null);
+    meta.insert("count_accuracy".to_owned(), "not_counted".into());
+    let recall = json!({
+        "complete": true, "ranking_scope": "all_matches", "truncated": false, "sources_searched_count": sources,
+    });
+    meta.insert("recall".to_owned(), recall);
+    let Some(warnings) = meta.get_mut("warnings").and_then(Json::as_array_mut) else { return };
+    if query.terms.is_empty() {
+        warnings.push(json!({
+            "code": "query_without_words", "param": "q",
+            "message": "`q` holds nothing that can be searched for, such as a word, a number or an emoji",
+        }));
+    }
+    if query.left_out > 0 {
+        warnings.push(json!({
+            "code": "query_shortened", "param": "q",
+            "message": format!("only the first {MAX_TERMS} terms of `q` were looked for"),
+            "detail": { "left_out": query.left_out },
+        }));
+    }
+}
+
+fn put_page(
+    reading: Reading<'_>,
+    sources: &[Source],
+    page: &SearchPage,
+    next: Option<&str>,
+    address: &Address,
+    meta: &Json,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
+    out.put(&format!("{{\"object\":\"list\",\"url\":\"/v1/search\",\"has_more\":{},", page.has_more));
+    if let Some(next) = next {
+        out.put(&format!("\"next_cursor\":\"{next}\","));
+    }
+    out.put("\"data\":[");
+    for (at, hit) in page.hits.iter().enumerate() {
+        if at > 0 {
+            out.put(",");
+        }
+        out.put(&shown(reading, sources, hit)?.to_string());
+    }
+    let links = json!({
+        "self": address.with_cursor(None),
+        "next": next.map_or(Json::Null, |next| address.with_cursor(Some(next)).into()),
+    });
+    out.put(&format!("],\"links\":{links},\"meta\":{meta}}}"));
+    Ok(())
+}
+
+/// One hit.
+fn shown(reading: Reading<'_>, sources: &[Source], hit: &Hit) -> Result<Json, Problem> {
+    let source = sources.get(hit.row.source).ok_or(Problem::NotFound)?;
+    let (stream, connection, key) = (source.stream().as_str(), source.connection().as_str(), &hit.row.key);
+    let record = format!("/v1/streams/{stream}/records/{}", encode_component(key));
+    let mut excerpts = Vec::new();
+    for found in hit.matches.iter().take(MAX_EXCERPTS) {
+        excerpts.push(excerpt(reading, hit, found, source, &record)?);
+    }
+    let snippet = excerpts.first().map(|one| json!({ "field": one["field_path"], "text": one["preview_text"] }));
+    let fields: Vec<&str> = hit.matches.iter().map(|found| found.field.as_str()).collect();
+    Ok(json!({
+        "object": "search_result",
+        "stream": stream,
+        "record_key": key,
+        "connection_id": connection,
+        "connector_instance_id": connection,
+        "connector_id": connection,
+        "emitted_at": hit.row.emitted.to_rfc3339(),
+        "record_url": format!("{record}?connection_id={connection}"),
+        "matched_fields": fields,
+        "snippet": snippet,
+        "evidence_excerpts": excerpts,
+    }))
+}
+
+/// The text around the place of a term, and how to read on from there.
+fn excerpt(
+    reading: Reading<'_>,
+    hit: &Hit,
+    found: &FieldMatch,
+    source: &Source,
+    record: &str,
+) -> Result<Json, Problem> {
+    let name = &found.field;
+    let entry = hit.loaded.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
+    let at = found.place.map_or(0, |place| place.start);
+    let start = at.saturating_sub(EXCERPT_BEFORE);
+    let (text, total) = match (entry.held, hit.loaded.long(&entry)) {
+        (Held::Text(text), _) => (pieces::slice(text, start, start + EXCERPT_CHARS).to_owned(), pieces::count(text)),
+        (_, Some(long)) => (reading.view.text(long, start, start + EXCERPT_CHARS)?, long.long.chars),
+        _ => return Err(Problem::Corrupt),
+    };
+    let end = start + pieces::count(&text);
+    let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
+    let route =
+        format!("{record}/field-window?field={}&connection_id={connection}&offset_chars={at}", encode_component(name));
+    Ok(json!({
+        "object": "evidence_excerpt",
+        "field_path": name,
+        "preview_text": text,
+        "start_chars": start,
+        "end_chars": end,
+        "size_chars": total,
+        "match": found.place.map(|place| json!({ "start_chars": place.start, "end_chars": place.end })),
+        "provenance": "lexical_match",
+        "truncated": end - start < total,
+        "read": {
+            "object": "field_window_read", "method": "GET", "route": route, "stream": stream,
+            "record_id": hit.row.key, "field": name, "connection_id": connection, "offset_chars": at,
+        },
+    }))
+}
+
+/// Everything that a cursor of this search depends on but the size of its pages.
+fn binding(reading: Reading<'_>, parameters: &Parameters) -> Binding {
+    let streams = parameters.names("streams").map_or_else(String::new, |names| format!("{names:?}"));
+    let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));
+    let text = parameters.text("q").unwrap_or_default();
+    let conditions = parameters.conditions_text();
+    Binding::of(
+        ["search", reading.view.caller(), text, connection.unwrap_or("*"), &streams]
+            .into_iter()
+            .chain(conditions.iter().map(String::as_str)),
+    )
+}

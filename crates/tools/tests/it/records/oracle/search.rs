@@ -1,0 +1,133 @@
+//! The obvious search: every text of every record is cut into words and looked through.
+
+use serde_json::json;
+use stile_domain::records::tokens::{Query, Term, tokens};
+use stile_domain::records::value::Value;
+
+use super::super::encoded;
+use super::{EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, is_binary, put};
+
+impl Oracle<'_> {
+    pub(super) fn search(&self, params: &Params) -> Result<List, Refusal> {
+        let connection = params.connection()?;
+        let q = params.text("q").unwrap_or_default();
+        if !(1..=1024).contains(&q.chars().count()) {
+            return Err(INVALID);
+        }
+        let sources = match &params.names {
+            None => {
+                let mut all = self.sources();
+                all.retain(|seen| connection.is_none_or(|name| seen.source.connection == name));
+                all
+            }
+            Some(names) => {
+                let mut named = Vec::new();
+                for name in names {
+                    match self.of(name, connection) {
+                        Err(NOT_FOUND) if params.conditions.is_empty() => {}
+                        own => named.extend(own?),
+                    }
+                }
+                named
+            }
+        };
+        if !params.conditions.is_empty() {
+            if params.names.as_ref().is_none_or(|names| names.len() != 1) {
+                return Err(INVALID);
+            }
+            self.may_filter(&sources, params)?;
+        }
+        let query = Query::parse(q);
+        let mut hits: Vec<(u64, J)> = Vec::new();
+        for seen in &sources {
+            for (key, record) in seen.records().filter(|(_, record)| seen.holds(record, params)) {
+                hits.extend(hit(seen, key, record, &query).map(|hit| (record.born, hit)));
+            }
+        }
+        hits.sort_by_key(|(born, _)| std::cmp::Reverse(*born));
+        let mut meta = params.meta();
+        let recall = json!({
+            "complete": true, "ranking_scope": "all_matches", "truncated": false,
+            "sources_searched_count": sources.len(),
+        });
+        put(&mut meta, "recall", J::of(&recall));
+        put(&mut meta, "count", J::Null);
+        put(&mut meta, "count_accuracy", J::Str("not_counted".into()));
+        if query.terms.is_empty() {
+            let J::Arr(mut warnings) = meta.take("warnings") else { panic!() };
+            warnings.push(J::of(&json!({
+                "code": "query_without_words", "param": "q",
+                "message": "`q` holds nothing that can be searched for, such as a word, a number or an emoji",
+            })));
+            put(&mut meta, "warnings", J::Arr(warnings));
+        }
+        let limit = params.number("limit").unwrap_or(25) as usize;
+        Ok(List { rows: hits.into_iter().map(|(_, hit)| hit).collect(), limit, meta })
+    }
+}
+
+/// The first place of a term, in characters.
+fn first(text: &str, term: &Term) -> Option<(u64, u64)> {
+    let all: Vec<_> = tokens(text).collect();
+    (0..all.len()).find_map(|at| match term {
+        Term::Word(word) => (all[at].text == *word).then(|| (all[at].start, all[at].end)),
+        Term::Prefix(prefix) => all[at].text.starts_with(prefix).then(|| (all[at].start, all[at].end)),
+        Term::Phrase(phrase) => {
+            let part = all.get(at..at + phrase.len())?;
+            part.iter()
+                .map(|token| token.text.to_string())
+                .eq(phrase.iter().cloned())
+                .then(|| (all[at].start, part.last().unwrap().end))
+        }
+    })
+}
+
+fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
+    let searched = |name: &str| seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical);
+    let texts: Vec<(&str, &str)> = record
+        .fields
+        .iter()
+        .filter(|(name, value)| searched(name) && !is_binary(value))
+        .filter_map(|(name, value)| match value {
+            Value::Text(text) => Some((name.as_str(), text.as_str())),
+            _ => None,
+        })
+        .collect();
+    let found = |term: &Term| texts.iter().any(|(_, text)| first(text, term).is_some());
+    if query.terms.is_empty() || !query.terms.iter().all(found) {
+        return None;
+    }
+    let Source { connection, stream, .. } = seen.source;
+    let url = format!("/v1/streams/{stream}/records/{}", encoded(key));
+    let (mut fields, mut excerpts) = (Vec::new(), Vec::new());
+    for (name, text) in texts {
+        let Some((start, end)) = query.terms.iter().find_map(|term| first(text, term)) else { continue };
+        fields.push(name);
+        if fields.len() > 3 {
+            continue;
+        }
+        let chars: Vec<char> = text.chars().collect();
+        let from = (start as usize).saturating_sub(80);
+        let to = (from + 320).min(chars.len());
+        let shown: String = chars[from..to].iter().collect();
+        excerpts.push(json!({
+            "object": "evidence_excerpt", "field_path": name, "preview_text": shown, "start_chars": from,
+            "end_chars": to, "size_chars": chars.len(), "match": { "start_chars": start, "end_chars": end },
+            "provenance": "lexical_match", "truncated": shown.chars().count() < chars.len(),
+            "read": {
+                "object": "field_window_read", "method": "GET", "stream": stream, "record_id": key, "field": name,
+                "connection_id": connection, "offset_chars": start,
+                "route": format!(
+                    "{url}/field-window?field={}&connection_id={connection}&offset_chars={start}", encoded(name)
+                ),
+            },
+        }));
+    }
+    let one = excerpts.first().unwrap();
+    Some(J::of(&json!({
+        "object": "search_result", "stream": stream, "record_key": key, "connection_id": connection,
+        "connector_instance_id": connection, "connector_id": connection, "emitted_at": EMITTED[record.emitted].1,
+        "record_url": format!("{url}?connection_id={connection}"), "matched_fields": fields,
+        "snippet": { "field": one["field_path"], "text": one["preview_text"] }, "evidence_excerpts": excerpts,
+    })))
+}
