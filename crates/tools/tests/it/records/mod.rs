@@ -12,6 +12,7 @@ mod model;
 mod oracle;
 mod states;
 mod truth;
+mod words;
 
 use std::fmt::{self, Write as _};
 
@@ -116,7 +117,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// Something to search for, most of it such as some records have.
-fn words(chance: &mut Chance, stored: Option<&Rec>) -> String {
+fn words(chance: &mut Chance, stored: Option<&Rec>, searched: &dyn Fn(&str) -> bool) -> String {
     let fixed = [
         "a",
         "A",
@@ -153,13 +154,13 @@ fn words(chance: &mut Chance, stored: Option<&Rec>) -> String {
     let own: Vec<&str> = stored
         .into_iter()
         .flat_map(|record| &record.fields)
-        .filter_map(|(_, value)| match value {
-            Value::Text(text) => Some(text.as_str()),
+        .filter_map(|(name, value)| match value {
+            Value::Text(text) if searched(name) => Some(text.as_str()),
             _ => None,
         })
         .collect();
     let parts = (0..1 + chance.below(2)).map(|_| {
-        if own.is_empty() || chance.happens(55) {
+        if own.is_empty() || chance.happens(35) {
             return pick(chance, &fixed).to_owned();
         }
         let text: Vec<char> = pick(chance, &own).chars().collect();
@@ -272,7 +273,11 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
         pairs.extend(names.into_iter().map(|name| (key.to_owned(), name)));
     }
     if endpoint.id == "search" && chance.happens(97) {
-        pairs.push(("q".into(), words(chance, stored)));
+        let searched = |name: &str| {
+            let granted = share.is_none_or(|share| share.fields.iter().any(|field| field == name));
+            granted && source.decl.field(name).is_some_and(|field| field.lexical)
+        };
+        pairs.push(("q".into(), words(chance, stored, &searched)));
     }
     if has("field") {
         let field = name(chance);

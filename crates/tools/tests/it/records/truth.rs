@@ -18,10 +18,10 @@ use super::{Ask, client, draw, gives_pages, owner, reading};
 type Coverage = BTreeMap<String, (usize, usize)>;
 
 /// One caller of one database, and what they are to be told.
-struct Bench<'a> {
-    services: &'a RecordServices,
-    caller: Principal,
-    oracle: Oracle<'a>,
+pub(super) struct Bench<'a> {
+    pub(super) services: &'a RecordServices,
+    pub(super) caller: Principal,
+    pub(super) oracle: Oracle<'a>,
 }
 
 #[test]
@@ -84,7 +84,7 @@ impl Bench<'_> {
     }
 
     /// Whether the request succeeds, as it must.
-    fn check(&self, chance: &mut Chance, ask: &Ask) -> bool {
+    pub(super) fn check(&self, chance: &mut Chance, ask: &Ask) -> bool {
         let (told, expected) = (self.send(ask), self.oracle.answer(ask));
         let told = match (told, &expected) {
             (Err(problem), expected) => {
@@ -109,6 +109,11 @@ impl Bench<'_> {
             Answer::Window(_) => self.wander(chance, ask, &told),
         }
         true
+    }
+
+    /// Whether a list has nothing in it.
+    pub(super) fn is_empty(&self, ask: &Ask) -> bool {
+        matches!(self.oracle.answer(ask), Ok(Answer::List(list)) if list.rows.is_empty())
     }
 
     /// Follows a list to its end, with pages of changing size.
