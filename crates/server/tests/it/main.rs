@@ -35,5 +35,6 @@ mod records_guide;
 mod records_http;
 mod records_kit;
 mod records_owner;
+mod records_search;
 mod stdio_protocol;
 mod support;
