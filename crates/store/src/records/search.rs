@@ -5,10 +5,13 @@
 //! what they agree on is then asked of the records themselves, in the same moment, so that what a grant hides is
 //! hidden here as everywhere. Positions are not in the index: the text of a hit is cut into tokens again, of a long
 //! one only the part that the index names.
+//!
+//! The index has no list for a prefix and makes one of all its words, which for a short prefix is long. Such a prefix
+//! is in most texts, so the newest records are looked at first and the index is asked only where that does not do.
 
 use std::collections::HashMap;
 
-use stile_domain::records::body::{Entry, Held};
+use stile_domain::records::body::{Body, Entry, Held};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::pieces::{self, MAX_RECORD, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
@@ -23,6 +26,10 @@ const MOST_VISIBLE: i64 = 20_000;
 const PATIENCE: usize = 256;
 /// Pieces of a text that is cut into tokens from its beginning.
 const SHORT_PIECES: u64 = 4;
+/// The same for a prefix.
+const PREFIX_PIECES: u64 = 64;
+/// Records and pieces of text that are looked through for a prefix before the index is asked for it.
+const LOOKED_THROUGH: u64 = 1024;
 /// Pieces that are looked through backwards for a place where cutting can begin.
 const PIECES_BACK: u64 = 16;
 
@@ -72,17 +79,31 @@ pub struct FieldMatch {
 /// The fields of a source that are searched, and their marks in the index.
 type Tags = HashMap<String, i64>;
 
-/// A search that is under way.
-struct Search<'s> {
+/// What is searched.
+struct Scope<'s> {
     view: &'s View<'s>,
     sources: &'s [Source],
     /// Which source a stream is.
     places: HashMap<i64, usize>,
     tags: Vec<Tags>,
+}
+
+/// A search that is under way.
+struct Search<'s> {
+    scope: Scope<'s>,
     /// Of sources of which they were gathered, all records that may be seen.
     visible: Vec<Option<Vec<i64>>>,
     rejected: usize,
-    lists: Vec<Postings>,
+    lists: Vec<List<'s>>,
+}
+
+/// The records in which a term occurs, the newest first.
+struct List<'q> {
+    index: Postings,
+    /// The term, where records are looked at before the index is asked, and how many pieces of text still may be.
+    looked_for: Option<(&'q Term, u64)>,
+    /// What was found last in that way.
+    last: Option<i64>,
 }
 
 impl View<'_> {
@@ -104,7 +125,7 @@ impl View<'_> {
                 page.has_more = true;
                 break;
             }
-            page.hits.push(search.hit(row, query.query)?);
+            page.hits.push(search.scope.hit(row, query.query)?);
         }
         Ok(page)
     }
@@ -116,7 +137,7 @@ impl View<'_> {
 }
 
 impl<'s> Search<'s> {
-    fn new(view: &'s View<'s>, sources: &'s [Source], query: &Query) -> Result<Self, Problem> {
+    fn new(view: &'s View<'s>, sources: &'s [Source], query: &'s Query) -> Result<Self, Problem> {
         let mut tags = Vec::new();
         let mut visible = Vec::new();
         for source in sources {
@@ -129,9 +150,9 @@ impl<'s> Search<'s> {
             visible.push(if few { view.snapshot.visible(source, i64::MAX - 1)? } else { None });
         }
         let all: Vec<i64> = tags.iter().flat_map(Tags::values).copied().collect();
-        let lists = query.terms.iter().map(|term| Postings::new(term, &all)).collect();
+        let lists = query.terms.iter().map(|term| List::new(term, &all)).collect();
         let places = sources.iter().enumerate().map(|(at, source)| (source.row, at)).collect();
-        Ok(Self { view, sources, places, tags, visible, rejected: 0, lists })
+        Ok(Self { scope: Scope { view, sources, places, tags }, visible, rejected: 0, lists })
     }
 
     /// The newest record, not newer than `target`, in which all terms occur.
@@ -139,7 +160,7 @@ impl<'s> Search<'s> {
         loop {
             let before = target;
             for list in &mut self.lists {
-                match list.seek(&self.view.snapshot, target)? {
+                match list.seek(&self.scope, target)? {
                     None => return Ok(None),
                     Some(record) => target = record,
                 }
@@ -167,9 +188,9 @@ impl<'s> Search<'s> {
 
     /// A record, if the caller may see it and the conditions hold.
     fn seen(&mut self, record: i64, conditions: &[Condition]) -> Result<Option<Row>, Problem> {
-        let snapshot = &self.view.snapshot;
-        let at = snapshot.stream_of(record)?.and_then(|stream| self.places.get(&stream).copied());
-        let Some((at, source)) = at.and_then(|at| Some((at, self.sources.get(at)?))) else { return Ok(None) };
+        let snapshot = &self.scope.view.snapshot;
+        let stream = snapshot.stream_of(record)?;
+        let Some((at, source)) = stream.and_then(|stream| self.scope.source(stream)) else { return Ok(None) };
         let is_hidden = match self.visible.get(at) {
             Some(Some(records)) => records.binary_search(&record).is_err(),
             _ => false,
@@ -186,22 +207,90 @@ impl<'s> Search<'s> {
 
     /// Where a grant shows few of many records, they are known from now on.
     fn gather(&mut self) -> Result<(), Problem> {
-        for (source, visible) in self.sources.iter().zip(&mut self.visible) {
+        for (source, visible) in self.scope.sources.iter().zip(&mut self.visible) {
             if visible.is_none() && source.sight.time.is_some() {
-                *visible = self.view.snapshot.visible(source, MOST_VISIBLE)?;
+                *visible = self.scope.view.snapshot.visible(source, MOST_VISIBLE)?;
             }
         }
         Ok(())
+    }
+}
+
+impl<'q> List<'q> {
+    fn new(term: &'q Term, tags: &[i64]) -> Self {
+        let looked_for = matches!(term, Term::Prefix(_)).then_some((term, LOOKED_THROUGH));
+        Self { index: Postings::new(term, tags), looked_for, last: None }
+    }
+
+    /// The newest record that is not newer than `target`.
+    fn seek(&mut self, scope: &Scope<'_>, mut target: i64) -> Result<Option<i64>, Problem> {
+        while let Some((term, left)) = self.looked_for {
+            if let Some(last) = self.last.filter(|last| *last <= target) {
+                return Ok(Some(last));
+            }
+            let Some((record, stream)) = scope.view.snapshot.newest(target)? else { return Ok(None) };
+            let (has, cost) = scope.has(record, stream, term)?;
+            // What is too long to be looked through is left to the index, and so is the rest.
+            self.looked_for = left.checked_sub(cost).filter(|_| has.is_some()).map(|left| (term, left));
+            match has {
+                Some(true) => self.last = Some(record),
+                Some(false) => target = record - 1,
+                None => {}
+            }
+        }
+        match self.last.filter(|last| *last <= target) {
+            Some(last) => Ok(Some(last)),
+            None => self.index.seek(&scope.view.snapshot, target),
+        }
+    }
+}
+
+impl Scope<'_> {
+    fn source(&self, stream: i64) -> Option<(usize, &Source)> {
+        let at = *self.places.get(&stream)?;
+        Some((at, self.sources.get(at)?))
+    }
+
+    /// The searched fields of a record of a source.
+    fn searched<'b>(&self, at: usize, body: Body<'b>) -> impl Iterator<Item = Result<(Entry<'b>, i64), Problem>> {
+        let tags = self.tags.get(at);
+        body.entries().filter_map(move |entry| match entry {
+            Err(_) => Some(Err(Problem::Corrupt)),
+            Ok(entry) if entry.slot.is_none() || entry.binary => None,
+            Ok(entry) => tags.and_then(|tags| tags.get(entry.name)).map(|tag| Ok((entry, *tag))),
+        })
+    }
+
+    /// Whether a term occurs in a record, where it is not too long to be looked through, and what that cost.
+    fn has(&self, record: i64, stream: i64, term: &Term) -> Result<(Option<bool>, u64), Problem> {
+        let mut cost = 1;
+        let Some((at, source)) = self.source(stream) else { return Ok((Some(false), cost)) };
+        let loaded = Loaded::new(record, self.view.snapshot.body(source, record)?);
+        let mut is_whole = true;
+        for entry in self.searched(at, loaded.body()) {
+            let (entry, _) = entry?;
+            let place = match (entry.held, loaded.long(&entry)) {
+                (Held::Text(text), _) => tokens::find(term, text),
+                (Held::LongText(_), Some(long)) => {
+                    is_whole &= long.count() <= PREFIX_PIECES;
+                    cost += long.count().min(PREFIX_PIECES);
+                    self.view.seek_place(long, term, 0, 0, PREFIX_PIECES)?
+                }
+                _ => None,
+            };
+            if place.is_some() {
+                return Ok((Some(true), cost));
+            }
+        }
+        Ok((is_whole.then_some(false), cost))
     }
 
     fn hit(&self, row: Row, query: &Query) -> Result<Hit, Problem> {
         let loaded = self.view.load(self.sources, &row)?;
         let mut matches = Vec::new();
-        for entry in loaded.body().entries() {
-            let entry = entry.map_err(|_| Problem::Corrupt)?;
-            let tag = self.tags.get(row.source).and_then(|tags| tags.get(entry.name));
-            let Some(tag) = tag.filter(|_| entry.slot.is_some() && !entry.binary) else { continue };
-            if let Some(place) = self.view.first_place(&loaded, &entry, *tag, query)? {
+        for entry in self.searched(row.source, loaded.body()) {
+            let (entry, tag) = entry?;
+            if let Some(place) = self.view.first_place(&loaded, &entry, tag, query)? {
                 matches.push(FieldMatch { field: entry.name.to_owned(), place });
             }
         }
@@ -233,16 +322,21 @@ impl View<'_> {
 
     /// The first place of a term in a long text.
     fn place_in_long(&self, long: LongRef, term: &Term, tag: i64) -> Result<Option<Option<Place>>, Problem> {
-        let count = long.long.chars.div_ceil(PIECE_CHARS);
-        if count <= SHORT_PIECES {
-            return Ok(self.seek_place(long, term, 0, 0)?.map(Some));
+        let count = long.count();
+        let is_prefix = matches!(term, Term::Prefix(_));
+        let near = if is_prefix { PREFIX_PIECES } else { SHORT_PIECES };
+        if is_prefix || count <= near {
+            let place = self.seek_place(long, term, 0, 0, near)?;
+            if place.is_some() || count <= near {
+                return Ok(place.map(Some));
+            }
         }
         let Some(number) = self.snapshot.first_piece(term, tag, long.number(0)?, long.number(count - 1)?)? else {
             return Ok(None);
         };
         let (.., piece) = pieces::parts(number);
-        let base = piece * PIECE_CHARS;
-        Ok(Some(self.seek_place(long, term, self.restart(long, piece)?, base)?))
+        let start = self.restart(long, piece)?;
+        Ok(Some(self.seek_place(long, term, start, piece * PIECE_CHARS, u64::MAX)?))
     }
 
     /// The last place before a piece where a text can be cut into tokens as if from its beginning.
@@ -259,8 +353,15 @@ impl View<'_> {
         Ok(if piece <= PIECES_BACK { 0 } else { piece * PIECE_CHARS })
     }
 
-    /// Cuts a long text from a place on, and looks for a term from another on.
-    fn seek_place(&self, long: LongRef, term: &Term, start: u64, from: u64) -> Result<Option<Place>, Problem> {
+    /// Cuts a long text from a place on, no more than so many pieces of it, and looks for a term from another on.
+    fn seek_place(
+        &self,
+        long: LongRef,
+        term: &Term,
+        start: u64,
+        from: u64,
+        most: u64,
+    ) -> Result<Option<Place>, Problem> {
         let (mut stream, mut seeker) = (Stream::at(start), Seeker::new(term, from));
         let mut found = None;
         let mut take = |token: Token<'_>| match seeker.take(&token) {
@@ -268,13 +369,15 @@ impl View<'_> {
             None => Ok(()),
         };
         let first = start / PIECE_CHARS;
-        let last = (long.long.chars.saturating_sub(1)) / PIECE_CHARS;
+        let last = long.count().saturating_sub(1).min(first.saturating_add(most - 1));
         let mut skip = start % PIECE_CHARS;
         self.snapshot.pieces(long.number(first)?, long.number(last)?, &mut |text| {
             let text = text.get(pieces::byte_of(text, std::mem::take(&mut skip))..).unwrap_or_default();
             found = stream.feed(text, &mut take).err();
             Ok(found.is_none())
         })?;
-        Ok(found.or_else(|| stream.finish(&mut take).err()))
+        // A token that is cut off where reading ended is none of the text's.
+        let is_end = last + 1 == long.count();
+        Ok(found.or_else(|| if is_end { stream.finish(&mut take).err() } else { None }))
     }
 }

@@ -446,6 +446,10 @@ impl<'c> View<'c> {
 }
 
 impl Loaded {
+    pub(super) fn new(record: i64, bytes: Vec<u8>) -> Self {
+        Self { record, bytes }
+    }
+
     /// The fields.
     pub fn body(&self) -> Body<'_> {
         Body::new(&self.bytes)
@@ -458,6 +462,11 @@ impl Loaded {
 }
 
 impl LongRef {
+    /// How many pieces it has.
+    pub(super) fn count(&self) -> u64 {
+        self.long.chars.div_ceil(PIECE_CHARS)
+    }
+
     pub(super) fn number(&self, piece: u64) -> Result<i64, Problem> {
         pieces::number(self.record, self.slot, piece).ok_or(Problem::Corrupt)
     }

@@ -126,6 +126,12 @@ impl Snapshot<'_> {
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
+    /// The newest record of all that is not newer than `target`, and its stream.
+    pub(in super::super) fn newest(&self, target: i64) -> Result<Option<(i64, i64)>, Problem> {
+        let mut query = self.prepare("SELECT id, stream FROM records WHERE id <= ?1 ORDER BY id DESC LIMIT 1")?;
+        query.query_row([target], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(problem)
+    }
+
     /// The stream of a record.
     pub(in super::super) fn stream_of(&self, record: i64) -> Result<Option<i64>, Problem> {
         let mut query = self.prepare("SELECT stream FROM records WHERE id = ?1")?;
@@ -171,3 +177,6 @@ impl Snapshot<'_> {
         found.optional().map_err(problem)
     }
 }
+
+#[cfg(test)]
+mod tests;

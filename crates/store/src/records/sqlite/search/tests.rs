@@ -1,0 +1,133 @@
+//! What a search does where there is much of something; what it finds is held to a naive scan by the oracle of the
+//! operations.
+
+use std::collections::BTreeSet;
+
+use stile_domain::permit::Principal;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::grant::{Grant, Share, TimeConstraint};
+use stile_domain::records::instant::Instant;
+use stile_domain::records::names::RecordKey;
+use stile_domain::records::terms::StreamTerms;
+use stile_domain::records::tokens::{Place, Query};
+use stile_domain::records::value::{Fields, Value};
+use stile_domain::scope::Scopes;
+
+use super::super::super::{Incoming, SearchQuery, View};
+use super::super::tests::{Rig, message, name, permits, rig, terms};
+
+fn fill(rig: &Rig, terms: &StreamTerms, rows: &[Fields]) {
+    let stored = rig.records.write(&permits().0, |batch| {
+        let (mail, messages) = (name("mail"), name("messages"));
+        let target = match batch.target(&mail, &messages)? {
+            Some(target) => target,
+            None => batch.declare(&mail, &messages, "{}", terms)?,
+        };
+        for (number, fields) in rows.iter().enumerate() {
+            let key = RecordKey::parse(&number.to_string()).unwrap();
+            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() })?;
+        }
+        Ok(())
+    });
+    stored.unwrap();
+}
+
+/// The keys of all hits, and the first place in each, a page of two after the other.
+fn all(view: &View<'_>, text: &str) -> Vec<(usize, Option<Place>)> {
+    let (sources, query) = (view.sources_of("messages", None).unwrap(), Query::parse(text));
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let asked = SearchQuery { query: &query, conditions: &[], before, limit: 2 };
+        let page = view.find_text(&sources, asked).unwrap();
+        before = page.hits.last().map(|hit| view.number_of(&hit.row));
+        found.extend(page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].place)));
+        if !page.has_more {
+            return found;
+        }
+    }
+}
+
+fn keys(rig: &Rig, text: &str) -> Vec<usize> {
+    let found = rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap();
+    found.into_iter().map(|(key, _)| key).collect()
+}
+
+#[test]
+fn a_prefix_is_found_beyond_what_is_looked_through() {
+    let rig = rig();
+    let words = |number: usize| match number {
+        7 => "zygote",
+        1_200 => "zyg and moss",
+        2_390 => "zygomorphic",
+        _ => "moss",
+    };
+    let rows: Vec<Fields> = (0..2_400).map(|number| message("2026-01-01", words(number))).collect();
+    fill(&rig, &terms(), &rows);
+    assert_eq!(keys(&rig, "zyg*"), [2_390, 1_200, 7]);
+    assert_eq!(keys(&rig, "zyg* moss"), [1_200]);
+    assert_eq!(keys(&rig, "moss zygot*"), [0; 0]);
+    assert_eq!(keys(&rig, "mo*").len(), 2_398);
+}
+
+#[test]
+fn a_few_visible_records_are_found_among_many_hidden_ones() {
+    let rig = rig();
+    let at = |number: usize| if number % 1000 == 3 { "2026-05-01" } else { "2025-05-01" };
+    let rows: Vec<Fields> = (0..3_000).map(|number| message(at(number), "ferns and moss")).collect();
+    fill(&rig, &terms(), &rows);
+    let fields = BTreeSet::from(["text".to_owned()]);
+    let time = TimeConstraint { field: "at".to_owned(), since: Instant::parse("2026-01-01"), until: None };
+    let share =
+        Share { stream: name("messages"), connections: [name("mail")].into(), fields, time: Some(time), keys: None };
+    let grant = Grant {
+        client: "c".to_owned(),
+        purpose: None,
+        issued: Instant(0),
+        expires: None,
+        single_use: false,
+        streams: vec![share],
+    };
+    let id = rig.records.grant(&permits().0, &grant).unwrap().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a test is its own client")]
+    let client =
+        Principal::assert_verified("ann", Some("t"), None, Scopes::none(), RecordsClaim::Grant(id.as_str().into()));
+    let permit = client.gate().records().unwrap();
+    let found = rig.records.read(&permit, Instant(1), |view| Ok(all(view, "ferns \"and moss\""))).unwrap();
+    assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [2_003, 1_003, 3]);
+}
+
+#[test]
+fn more_fields_than_one_question_names_are_searched() {
+    let rig = rig();
+    let field = |number: usize| format!("f{number}");
+    let terms = StreamTerms { searchable: (0..450).map(field).collect(), ..terms() };
+    let rows: Vec<Fields> =
+        (0..450).map(|number| vec![(field(number), Value::Text(format!("fern {}", number / 10)))]).collect();
+    fill(&rig, &terms, &rows);
+    assert_eq!(keys(&rig, "fern"), (0..450).rev().collect::<Vec<_>>());
+    assert_eq!(keys(&rig, "fern 43"), (430..440).rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_text_without_a_word_end_is_found_without_a_place() {
+    let rig = rig();
+    // Every token is 64 characters of one run, and only its beginning says where they are cut.
+    let run = |last: &str| format!("{}{last}", "ab".repeat(96_000));
+    let rows = [message("2026-01-01", &run(" end")), message("2026-01-01", &format!("{} fern", "x. ".repeat(60_000)))];
+    fill(&rig, &terms(), &rows);
+    let place = |text: &str| rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap();
+    assert_eq!(place("end"), [(0, Some(Place { start: 192_001, end: 192_004 }))]);
+    assert_eq!(place("fern"), [(1, Some(Place { start: 180_001, end: 180_005 }))]);
+    let token = "ab".repeat(32);
+    assert_eq!(place(&token), [(0, Some(Place { start: 0, end: 64 }))]);
+    // Fewer characters before it than are looked through backwards, and more.
+    for (before, has_place) in [(100_000, true), (150_000, false)] {
+        let cut = before % 64;
+        let last = format!("{}x", "ab".repeat(cut / 2));
+        let text = format!(".{}x", "ab".repeat(before / 2));
+        fill(&rig, &terms(), &[message("2026-01-01", &text)]);
+        let start = u64::try_from(1 + before - cut).unwrap();
+        let expected = Place { start, end: start + last.len() as u64 };
+        assert_eq!(place(&last), [(0, has_place.then_some(expected))], "{before}");
+    }
+}
