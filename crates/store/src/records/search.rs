@@ -6,6 +6,9 @@
 //! hidden here as everywhere. Positions are not in the index: the text of a hit is cut into tokens again, of a long
 //! one only the part that the index names.
 //!
+//! The list with the fewest records leads. Where it passes over more of a longer list than one reading of that gives,
+//! the record itself is looked at for the other term.
+//!
 //! The index has no list for a prefix and makes one of all its words, which for a short prefix is long. Such a prefix
 //! is in most texts, so the newest records are looked at first and the index is asked only where that does not do.
 
@@ -28,6 +31,8 @@ const PATIENCE: usize = 256;
 const SHORT_PIECES: u64 = 4;
 /// The same for a prefix.
 const PREFIX_PIECES: u64 = 64;
+/// Records that may lack a common term before its list is read on.
+const MISSES: usize = 64;
 /// Records and pieces of text that are looked through for a prefix before the index is asked for it.
 const LOOKED_THROUGH: u64 = 1024;
 /// Pieces that are looked through backwards for a place where cutting can begin.
@@ -95,15 +100,20 @@ struct Search<'s> {
     visible: Vec<Option<Vec<i64>>>,
     rejected: usize,
     lists: Vec<List<'s>>,
+    /// Whether the first list is the one with the fewest records, as far as was seen.
+    is_led: bool,
 }
 
 /// The records in which a term occurs, the newest first.
 struct List<'q> {
+    term: &'q Term,
     index: Postings,
-    /// The term, where records are looked at before the index is asked, and how many pieces of text still may be.
-    looked_for: Option<(&'q Term, u64)>,
+    /// How many records and pieces of text may be looked through before the index is asked at all.
+    left: Option<u64>,
     /// What was found last in that way.
     last: Option<i64>,
+    /// Records one after the other that were looked at and lacked the term.
+    misses: usize,
 }
 
 impl View<'_> {
@@ -152,25 +162,35 @@ impl<'s> Search<'s> {
         let all: Vec<i64> = tags.iter().flat_map(Tags::values).copied().collect();
         let lists = query.terms.iter().map(|term| List::new(term, &all)).collect();
         let places = sources.iter().enumerate().map(|(at, source)| (source.row, at)).collect();
-        Ok(Self { scope: Scope { view, sources, places, tags }, visible, rejected: 0, lists })
+        Ok(Self { scope: Scope { view, sources, places, tags }, visible, rejected: 0, lists, is_led: false })
     }
 
     /// The newest record, not newer than `target`, in which all terms occur.
     fn agreed(&mut self, mut target: i64) -> Result<Option<i64>, Problem> {
-        loop {
-            let before = target;
-            for list in &mut self.lists {
-                match list.seek(&self.scope, target)? {
+        'again: loop {
+            for at in 0..self.lists.len() {
+                let Some(list) = self.lists.get_mut(at) else { break };
+                match list.seek(&self.scope, target, at > 0 && self.is_led)? {
                     None => return Ok(None),
-                    Some(record) => target = record,
+                    Some(record) if record < target => {
+                        target = record;
+                        // What leads is asked first for the next one.
+                        if at > 0 {
+                            continue 'again;
+                        }
+                    }
+                    Some(_) => {}
                 }
+            }
+            if !std::mem::replace(&mut self.is_led, true) {
+                // The rarest leads.
+                self.lists.sort_by_key(|list| std::cmp::Reverse(list.index.gap()));
+                continue;
             }
             match self.newest_visible(target) {
                 None => return Ok(None),
-                Some(record) => target = record,
-            }
-            if target == before {
-                return Ok(Some(target));
+                Some(record) if record < target => target = record,
+                Some(_) => return Ok(Some(target)),
             }
         }
     }
@@ -218,30 +238,48 @@ impl<'s> Search<'s> {
 
 impl<'q> List<'q> {
     fn new(term: &'q Term, tags: &[i64]) -> Self {
-        let looked_for = matches!(term, Term::Prefix(_)).then_some((term, LOOKED_THROUGH));
-        Self { index: Postings::new(term, tags), looked_for, last: None }
+        let left = matches!(term, Term::Prefix(_)).then_some(LOOKED_THROUGH);
+        Self { term, index: Postings::new(term, tags), left, last: None, misses: 0 }
     }
 
-    /// The newest record that is not newer than `target`.
-    fn seek(&mut self, scope: &Scope<'_>, mut target: i64) -> Result<Option<i64>, Problem> {
-        while let Some((term, left)) = self.looked_for {
+    /// `target`, if it is in the list; otherwise a record that is older and not older than the next one of the list.
+    /// A list that `follows` another one may look at the record instead of itself.
+    fn seek(&mut self, scope: &Scope<'_>, mut target: i64, follows: bool) -> Result<Option<i64>, Problem> {
+        if follows && let Some(has) = self.look(scope, target)? {
+            return Ok(Some(if has { target } else { target - 1 }));
+        }
+        while let Some(left) = self.left {
             if let Some(last) = self.last.filter(|last| *last <= target) {
                 return Ok(Some(last));
             }
             let Some((record, stream)) = scope.view.snapshot.newest(target)? else { return Ok(None) };
-            let (has, cost) = scope.has(record, stream, term)?;
+            let (has, cost) = scope.has(record, stream, self.term, PREFIX_PIECES)?;
             // What is too long to be looked through is left to the index, and so is the rest.
-            self.looked_for = left.checked_sub(cost).filter(|_| has.is_some()).map(|left| (term, left));
+            self.left = left.checked_sub(cost).filter(|_| has.is_some());
             match has {
                 Some(true) => self.last = Some(record),
                 Some(false) => target = record - 1,
                 None => {}
             }
         }
-        match self.last.filter(|last| *last <= target) {
-            Some(last) => Ok(Some(last)),
-            None => self.index.seek(&scope.view.snapshot, target),
+        if let Some(last) = self.last.filter(|last| *last <= target) {
+            return Ok(Some(last));
         }
+        self.misses = 0;
+        self.index.seek(&scope.view.snapshot, target)
+    }
+
+    /// Whether the term occurs in a record, where looking at it is better than reading on in the index.
+    fn look(&mut self, scope: &Scope<'_>, target: i64) -> Result<Option<bool>, Problem> {
+        if self.left.is_none() && (self.misses >= MISSES || !self.index.is_far(target)) {
+            return Ok(None);
+        }
+        let Some(stream) = scope.view.snapshot.stream_of(target)? else { return Ok(None) };
+        let most = if self.left.is_some() { PREFIX_PIECES } else { SHORT_PIECES };
+        let (has, cost) = scope.has(target, stream, self.term, most)?;
+        self.left = self.left.and_then(|left| left.checked_sub(cost)).filter(|_| has.is_some());
+        self.misses = if has == Some(true) { 0 } else { self.misses + 1 };
+        Ok(has)
     }
 }
 
@@ -262,7 +300,8 @@ impl Scope<'_> {
     }
 
     /// Whether a term occurs in a record, where it is not too long to be looked through, and what that cost.
-    fn has(&self, record: i64, stream: i64, term: &Term) -> Result<(Option<bool>, u64), Problem> {
+    /// Of a long text no more than `most` pieces are.
+    fn has(&self, record: i64, stream: i64, term: &Term, most: u64) -> Result<(Option<bool>, u64), Problem> {
         let mut cost = 1;
         let Some((at, source)) = self.source(stream) else { return Ok((Some(false), cost)) };
         let loaded = Loaded::new(record, self.view.snapshot.body(source, record)?);
@@ -272,9 +311,9 @@ impl Scope<'_> {
             let place = match (entry.held, loaded.long(&entry)) {
                 (Held::Text(text), _) => tokens::find(term, text),
                 (Held::LongText(_), Some(long)) => {
-                    is_whole &= long.count() <= PREFIX_PIECES;
-                    cost += long.count().min(PREFIX_PIECES);
-                    self.view.seek_place(long, term, 0, 0, PREFIX_PIECES)?
+                    is_whole &= long.count() <= most;
+                    cost += long.count().min(most);
+                    self.view.seek_place(long, term, 0, 0, most)?
                 }
                 _ => None,
             };

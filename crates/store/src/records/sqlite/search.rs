@@ -1,8 +1,7 @@
 //! Questions to the index of tokens.
 //!
 //! An index row is a piece of a searchable text; what is asked for are records. A [`Postings`] gives the records in
-//! which one term occurs, the newest first, and can pass over those above a record without reading them, so that
-//! terms of which one is rare are found as quickly as that one alone.
+//! which one term occurs, the newest first, and can pass over those above a record without reading them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -36,7 +35,10 @@ struct Part {
     /// What was not read yet is older than this one.
     below: i64,
     ended: bool,
+    /// Index rows that were read last.
     rows: i64,
+    /// How many records of the store there are to one of these, where it was read last.
+    gap: i64,
 }
 
 impl Postings {
@@ -49,6 +51,7 @@ impl Postings {
             below: i64::MAX,
             ended: false,
             rows,
+            gap: 1,
         };
         Self { parts: tags.chunks(FIELDS_AT_ONCE).map(part).collect() }
     }
@@ -60,6 +63,20 @@ impl Postings {
             newest = newest.max(part.seek(snapshot, target)?);
         }
         Ok(newest)
+    }
+
+    /// How many records of the store there are to one of these, where they were read last.
+    pub(in super::super) fn gap(&self) -> i64 {
+        self.parts.iter().map(|part| part.gap).min().unwrap_or(i64::MAX)
+    }
+
+    /// Whether `target` is so far from what was read that reading on would pass over more than it gives.
+    pub(in super::super) fn is_far(&self, target: i64) -> bool {
+        let far = |part: &Part| {
+            let is_read = part.ended || part.ahead.back().is_some_and(|oldest| *oldest <= target);
+            !is_read && part.below.saturating_sub(target) > part.gap.saturating_mul(FIRST_ROWS)
+        };
+        self.parts.iter().any(far)
     }
 }
 
@@ -98,6 +115,8 @@ impl Part {
             count += 1;
         }
         self.ended = count < self.rows;
+        let span = self.ahead.front().map_or(0, |newest| newest - self.below + 1);
+        self.gap = if self.ended { i64::MAX } else { span / i64::try_from(self.ahead.len().max(1)).unwrap_or(1) };
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use super::json::J;
 use super::model::{Grant, Stored, World, pick, some};
 use super::oracle::{Answer, CURSOR, INVALID, Oracle, Refusal, WINDOW, Who};
 use super::truth::refusal;
-use super::{Ask, client, draw, owner, reading};
+use super::{Ask, client, draw, gives_pages, owner, reading};
 
 /// A request that has more than one page, and the cursor to the second.
 struct Paged {
@@ -26,7 +26,7 @@ fn next(body: &str) -> Option<String> {
 /// The parameter that says how long a page is; a cursor goes on with another length.
 fn is_size(ask: &Ask, name: &str) -> bool {
     match ask.endpoint.id {
-        "listRecords" => matches!(name, "limit" | "preview_chars" | "cursor"),
+        endpoint if gives_pages(endpoint) => matches!(name, "limit" | "preview_chars" | "cursor"),
         _ => name != "field",
     }
 }
@@ -56,11 +56,12 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
             for endpoint in reading().into_iter().filter(|one| one.parameters.iter().any(|own| own.name == "cursor")) {
                 for _ in 0..12 {
                     let about = grant.map(|at| &grants[at]);
-                    let size = if endpoint.id == "listRecords" { "limit" } else { "limit_chars" };
+                    let size = if gives_pages(endpoint.id) { "limit" } else { "limit_chars" };
                     let ask = draw(&mut chance, &world, about, endpoint).with(size, 1);
                     let mut ask = ask;
                     ask.pairs.retain(|(name, _)| {
-                        !matches!(name.as_str(), "q" | "offset_chars" | "before_chars" | "after_chars")
+                        gives_pages(endpoint.id)
+                            || !matches!(name.as_str(), "q" | "offset_chars" | "before_chars" | "after_chars")
                     });
                     if let Ok(body) = ask.send(&stored.services, &caller(grant))
                         && let Some(cursor) = next(&body)
@@ -79,9 +80,9 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 assert!(expected(other.grant, &other.ask).is_ok());
                 let same = one.grant == other.grant
                     && one.ask.endpoint.id == other.ask.endpoint.id
-                    && one.ask.stream == other.ask.stream
+                    && (one.ask.endpoint.id == "search" || one.ask.stream == other.ask.stream)
                     && meant(&one.ask) == meant(&other.ask)
-                    && (one.ask.endpoint.id == "listRecords"
+                    && (gives_pages(one.ask.endpoint.id)
                         || one.ask.key == other.ask.key && connection(&expected, one) == connection(&expected, other));
                 match told {
                     Ok(_) => assert!(same, "a cursor of {:?} goes on in {:?}", one.ask, other.ask),
@@ -99,13 +100,17 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
             for _ in 0..12 {
                 let about = one.grant.map(|at| &grants[at]);
                 let other = draw(&mut chance, &world, about, one.ask.endpoint);
-                let taken = pick(&mut chance, &["filter", "filter", "fields", "order", "connection_id", "field"]);
+                let taken = pick(
+                    &mut chance,
+                    &["filter", "filter", "fields", "order", "connection_id", "field", "q", "streams"],
+                );
                 let is_taken = |name: &str| name.split('[').next() == Some(taken);
                 let mut ask = one.ask.clone();
                 ask.pairs.retain(|(name, _)| !is_taken(name));
                 ask.pairs.extend(other.pairs.into_iter().filter(|(name, _)| is_taken(name)));
                 let same = meant(&ask) == meant(&one.ask);
-                if expected(one.grant, &ask).is_err() || same || ask.endpoint.id != "listRecords" && taken != "field" {
+                let is_other = gives_pages(ask.endpoint.id) || taken == "field";
+                if expected(one.grant, &ask).is_err() || same || !is_other {
                     continue;
                 }
                 let told = ask.with("cursor", &one.cursor).send(&stored.services, &caller(one.grant));
@@ -148,10 +153,12 @@ fn meant(ask: &Ask) -> Vec<(String, String)> {
         let name = match name.as_str() {
             "connector_instance_id" => "connection_id",
             "fields[]" => "fields",
+            "streams[]" => "streams",
             other => other,
         };
         let is_default = name == "order" && value == "desc";
-        let values: Vec<&str> = if name == "fields" { value.split(',').collect() } else { vec![value] };
+        let values: Vec<&str> =
+            if matches!(name, "fields" | "streams") { value.split(',').collect() } else { vec![value] };
         for value in values {
             let pair = (name.to_owned(), value.to_owned());
             if !is_default && !is_size(ask, name) && !meant.contains(&pair) {

@@ -159,7 +159,7 @@ fn words(chance: &mut Chance, stored: Option<&Rec>, searched: &dyn Fn(&str) -> b
             _ => None,
         })
         .collect();
-    let parts = (0..1 + chance.below(2)).map(|_| {
+    let parts = (0..some(chance, &[1, 1, 2])).map(|_| {
         if own.is_empty() || chance.happens(35) {
             return pick(chance, &fixed).to_owned();
         }
@@ -240,7 +240,7 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             _ => pairs.extend(names.into_iter().map(|name| ("fields[]".to_owned(), name))),
         }
     }
-    let filters = if endpoint.id == "search" { 15 } else { 40 };
+    let filters = if endpoint.id == "search" { 25 } else { 40 };
     if has("filter") && chance.happens(filters) {
         for _ in 0..1 + chance.below(2) {
             let field = name(chance);
@@ -264,9 +264,10 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             pairs.push((key, value));
         }
     }
-    if has("streams") && chance.happens(50) {
+    let filtered = pairs.iter().any(|(name, _)| name.starts_with("filter"));
+    if has("streams") && chance.happens(if filtered { 90 } else { 50 }) {
         let mut names = vec![stream.clone()];
-        if chance.happens(30) {
+        if chance.happens(if filtered { 5 } else { 30 }) {
             names.push(pick(chance, STREAMS).to_owned());
         }
         let key = if chance.happens(50) { "streams" } else { "streams[]" };

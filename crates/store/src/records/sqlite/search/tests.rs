@@ -53,20 +53,57 @@ fn keys(rig: &Rig, text: &str) -> Vec<usize> {
 }
 
 #[test]
-fn a_prefix_is_found_beyond_what_is_looked_through() {
+fn rare_and_common_words_are_found_together_in_many_records() {
     let rig = rig();
-    let words = |number: usize| match number {
-        7 => "zygote",
-        1_200 => "zyg and moss",
-        2_390 => "zygomorphic",
-        _ => "moss",
+    let is_in = |word: &str, number: usize| match word {
+        "moss" => true,
+        "half" => number.is_multiple_of(2),
+        "third" => number.is_multiple_of(3),
+        "some" => number.is_multiple_of(50),
+        "few" => number % 333 == 1,
+        "early" => number < 700,
+        "late" => number > 2_000 && number.is_multiple_of(7),
+        "zygote" => number == 7,
+        "zyg" => number == 1_200,
+        "zygomorphic" => number == 2_390,
+        _ => false,
     };
-    let rows: Vec<Fields> = (0..2_400).map(|number| message("2026-01-01", words(number))).collect();
-    fill(&rig, &terms(), &rows);
-    assert_eq!(keys(&rig, "zyg*"), [2_390, 1_200, 7]);
-    assert_eq!(keys(&rig, "zyg* moss"), [1_200]);
-    assert_eq!(keys(&rig, "moss zygot*"), [0; 0]);
-    assert_eq!(keys(&rig, "mo*").len(), 2_398);
+    let words = ["moss", "half", "third", "some", "few", "early", "late", "zygote", "zyg", "zygomorphic"];
+    let row = |number: usize| {
+        let own: Vec<&str> = words.into_iter().filter(|word| is_in(word, number)).collect();
+        message("2026-01-01", &own.join(" and "))
+    };
+    fill(&rig, &terms(), &(0..2_400).map(row).collect::<Vec<_>>());
+    let naive = |query: &str| -> Vec<usize> {
+        let occurs = |term: &str, number: usize| match term.strip_suffix('*') {
+            Some(start) => words.iter().any(|word| word.starts_with(start) && is_in(word, number)),
+            None => is_in(term, number),
+        };
+        (0..2_400).rev().filter(|number| query.split(' ').all(|term| occurs(term, *number))).collect()
+    };
+    for query in [
+        "zyg*",
+        "zyg* moss",
+        "moss zygot*",
+        "mo*",
+        "half third",
+        "third half some",
+        "some few",
+        "few moss",
+        "moss half few",
+        "early half third",
+        "late early",
+        "late half",
+        "some late mos*",
+        "ha* thi* so*",
+        "moss zygomorphic",
+        "nothing moss",
+        "half nothing*",
+        "few ear*",
+        "third early moss",
+    ] {
+        assert_eq!(keys(&rig, query), naive(query), "{query}");
+    }
 }
 
 #[test]
