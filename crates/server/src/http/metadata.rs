@@ -4,6 +4,8 @@ use axum::body::Body;
 use http::header::HOST;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
+use stile_tools::records::endpoints;
+use stile_tools::records::list::DEFAULT_LIMIT;
 
 use super::answers;
 use crate::mcp::identity;
@@ -34,7 +36,14 @@ pub fn metadata_url(origin: &str) -> String {
 
 /// The metadata of the protected resource `/mcp`. *Source*: RFC 9728 §2; MCP wants at least one
 /// authorization server, so a server whose owner makes the tokens names itself.
-pub fn protected_resource(origin: &str, authorization_servers: &[String], has_scopes: bool) -> Response<Body> {
+///
+/// Where there are records, clients of those are told here that and how they can be searched.
+pub fn protected_resource(
+    origin: &str,
+    authorization_servers: &[String],
+    has_scopes: bool,
+    has_records: bool,
+) -> Response<Body> {
     let own = [origin.to_owned()];
     let servers = if authorization_servers.is_empty() { &own } else { authorization_servers };
     let mut body = json!({
@@ -46,6 +55,14 @@ pub fn protected_resource(origin: &str, authorization_servers: &[String], has_sc
     if has_scopes && let Some(members) = body.as_object_mut() {
         // The least that is of use; a challenge names what a call needs. In the gateway roles decide.
         members.insert("scopes_supported".to_owned(), json!(["read:/"]));
+    }
+    if has_records && let Some(members) = body.as_object_mut() {
+        let search = json!({
+            "supported": true, "endpoint": endpoints::SEARCH.path, "cross_stream": true, "snippets": true,
+            "default_limit": DEFAULT_LIMIT, "max_limit": endpoints::MAX_LIMIT, "cursor_supported": true,
+            "score": { "supported": false },
+        });
+        members.insert("capabilities".to_owned(), json!({ "lexical_retrieval": search }));
     }
     answers::json(StatusCode::OK, &body)
 }

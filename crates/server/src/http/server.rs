@@ -103,7 +103,7 @@ fn routes(options: HttpOptions, offer: Offer, verifier: Arc<dyn Verifier>, strea
         let (notes, public_url) = (options.notes.clone(), options.public_url.clone());
         Arc::new(Notes::new(services.clone(), Arc::clone(&verifier), Arc::clone(&rate), notes, public_url))
     });
-    let has_scopes = notes.is_some();
+    let (has_scopes, has_records) = (notes.is_some(), offer.records().is_some());
     let records = offer.records().map(|services| {
         let (verifier, rate) = (Arc::clone(&verifier), Arc::clone(&rate));
         Arc::new(V1::new(services.clone(), verifier, rate, options.public_url.clone(), options.timeouts))
@@ -113,7 +113,7 @@ fn routes(options: HttpOptions, offer: Offer, verifier: Arc<dyn Verifier>, strea
         let options = Arc::new(options);
         move |request: Request| async move {
             let origin = metadata::origin(options.public_url.as_deref(), request.headers());
-            metadata::protected_resource(&origin, &options.authorization_servers, has_scopes)
+            metadata::protected_resource(&origin, &options.authorization_servers, has_scopes, has_records)
         }
     };
     let router = Router::new()

@@ -82,7 +82,7 @@ fn whatever_is_typed_is_a_query() {
         ("%22", &[]),
         ("***", &[]),
         ("AND+OR+NOT", &[]),
-        ("%F0%9F%99%82", &[]),
+        ("%F0%9F%99%82", &["a/b 🙂"]),
         ("FERN", &[]),
         ("FERN*", &["a/b 🙂", "m2", "m1"]),
     ] {
@@ -104,4 +104,14 @@ fn whatever_is_typed_is_a_query() {
     for path in ["/v1/search/semantic?q=a", "/v1/search/hybrid?q=a"] {
         assert_eq!(kit.refused(path, &kit.owner), (404, "not_found".to_owned()));
     }
+}
+
+#[test]
+fn anybody_can_find_out_that_there_is_search() {
+    let kit = Kit::new();
+    let metadata = kit.get("/.well-known/oauth-protected-resource", "").json();
+    let search = &metadata["capabilities"]["lexical_retrieval"];
+    assert_eq!((&search["supported"], &search["endpoint"]), (&json!(true), &json!("/v1/search")));
+    assert_eq!((&search["default_limit"], &search["max_limit"]), (&json!(25), &json!(100)));
+    assert_eq!(search["score"]["supported"], false);
 }

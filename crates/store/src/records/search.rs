@@ -34,7 +34,7 @@ const PREFIX_PIECES: u64 = 64;
 /// Records that may lack a common term before its list is read on.
 const MISSES: usize = 64;
 /// Records and pieces of text that are looked through for a prefix before the index is asked for it.
-const LOOKED_THROUGH: u64 = 1024;
+const LOOKED_THROUGH: u64 = 512;
 /// Pieces that are looked through backwards for a place where cutting can begin.
 const PIECES_BACK: u64 = 16;
 
