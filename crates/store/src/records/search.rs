@@ -96,6 +96,7 @@ struct Scope<'s> {
 /// A search that is under way.
 struct Search<'s> {
     scope: Scope<'s>,
+    conditions: &'s [Condition],
     /// Of sources of which they were gathered, all records that may be seen.
     visible: Vec<Option<Vec<i64>>>,
     rejected: usize,
@@ -123,14 +124,14 @@ impl View<'_> {
     /// What the database says.
     pub fn find_text(&self, sources: &[Source], query: SearchQuery<'_>) -> Result<SearchPage, Problem> {
         let mut page = SearchPage { hits: Vec::new(), has_more: false };
-        let mut search = Search::new(self, sources, query.query)?;
+        let mut search = Search::new(self, sources, query)?;
         let mut target = query.before.map_or(MAX_RECORD, |before| before.saturating_sub(1));
         if search.lists.is_empty() {
             return Ok(page);
         }
         while let Some(record) = search.agreed(target)? {
             target = record - 1;
-            let Some(row) = search.seen(record, query.conditions)? else { continue };
+            let Some(row) = search.seen(record)? else { continue };
             if page.hits.len() == query.limit {
                 page.has_more = true;
                 break;
@@ -147,7 +148,7 @@ impl View<'_> {
 }
 
 impl<'s> Search<'s> {
-    fn new(view: &'s View<'s>, sources: &'s [Source], query: &'s Query) -> Result<Self, Problem> {
+    fn new(view: &'s View<'s>, sources: &'s [Source], query: SearchQuery<'s>) -> Result<Self, Problem> {
         let mut tags = Vec::new();
         let mut visible = Vec::new();
         for source in sources {
@@ -160,17 +161,25 @@ impl<'s> Search<'s> {
             visible.push(if few { view.snapshot.visible(source, i64::MAX - 1)? } else { None });
         }
         let all: Vec<i64> = tags.iter().flat_map(Tags::values).copied().collect();
-        let lists = query.terms.iter().map(|term| List::new(term, &all)).collect();
+        let lists = query.query.terms.iter().map(|term| List::new(term, &all)).collect();
         let places = sources.iter().enumerate().map(|(at, source)| (source.row, at)).collect();
-        Ok(Self { scope: Scope { view, sources, places, tags }, visible, rejected: 0, lists, is_led: false })
+        let scope = Scope { view, sources, places, tags };
+        Ok(Self { scope, conditions: query.conditions, visible, rejected: 0, lists, is_led: false })
     }
 
     /// The newest record, not newer than `target`, in which all terms occur.
     fn agreed(&mut self, mut target: i64) -> Result<Option<i64>, Problem> {
         'again: loop {
             for at in 0..self.lists.len() {
+                let follows = at > 0 && self.is_led;
+                let looks = follows && self.lists.get(at).is_some_and(|list| list.looks(target));
+                // A record that is hidden need not be looked at.
+                if looks && self.seen(target)?.is_none() {
+                    target -= 1;
+                    continue 'again;
+                }
                 let Some(list) = self.lists.get_mut(at) else { break };
-                match list.seek(&self.scope, target, at > 0 && self.is_led)? {
+                match list.seek(&self.scope, target, looks)? {
                     None => return Ok(None),
                     Some(record) if record < target => {
                         target = record;
@@ -207,7 +216,7 @@ impl<'s> Search<'s> {
     }
 
     /// A record, if the caller may see it and the conditions hold.
-    fn seen(&mut self, record: i64, conditions: &[Condition]) -> Result<Option<Row>, Problem> {
+    fn seen(&mut self, record: i64) -> Result<Option<Row>, Problem> {
         let snapshot = &self.scope.view.snapshot;
         let stream = snapshot.stream_of(record)?;
         let Some((at, source)) = stream.and_then(|stream| self.scope.source(stream)) else { return Ok(None) };
@@ -215,7 +224,7 @@ impl<'s> Search<'s> {
             Some(Some(records)) => records.binary_search(&record).is_err(),
             _ => false,
         };
-        let row = if is_hidden { None } else { snapshot.timely(source, record, conditions)? };
+        let row = if is_hidden { None } else { snapshot.timely(source, record, self.conditions)? };
         if row.is_none() && source.sight.time.is_some() {
             self.rejected += 1;
             if self.rejected == PATIENCE {
@@ -243,9 +252,9 @@ impl<'q> List<'q> {
     }
 
     /// `target`, if it is in the list; otherwise a record that is older and not older than the next one of the list.
-    /// A list that `follows` another one may look at the record instead of itself.
-    fn seek(&mut self, scope: &Scope<'_>, mut target: i64, follows: bool) -> Result<Option<i64>, Problem> {
-        if follows && let Some(has) = self.look(scope, target)? {
+    /// Where it `looks`, it asks the record and not itself.
+    fn seek(&mut self, scope: &Scope<'_>, mut target: i64, looks: bool) -> Result<Option<i64>, Problem> {
+        if looks && let Some(has) = self.look(scope, target)? {
             return Ok(Some(if has { target } else { target - 1 }));
         }
         while let Some(left) = self.left {
@@ -269,11 +278,13 @@ impl<'q> List<'q> {
         self.index.seek(&scope.view.snapshot, target)
     }
 
-    /// Whether the term occurs in a record, where looking at it is better than reading on in the index.
+    /// Whether looking at a record is better than reading on in the index.
+    fn looks(&self, target: i64) -> bool {
+        self.left.is_some() || self.misses < MISSES && self.index.is_far(target)
+    }
+
+    /// Whether the term occurs in a record that is not too long to be looked at.
     fn look(&mut self, scope: &Scope<'_>, target: i64) -> Result<Option<bool>, Problem> {
-        if self.left.is_none() && (self.misses >= MISSES || !self.index.is_far(target)) {
-            return Ok(None);
-        }
         let Some(stream) = scope.view.snapshot.stream_of(target)? else { return Ok(None) };
         let most = if self.left.is_some() { PREFIX_PIECES } else { SHORT_PIECES };
         let (has, cost) = scope.has(target, stream, self.term, most)?;

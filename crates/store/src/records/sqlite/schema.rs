@@ -12,7 +12,8 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION: i32 = 0x5374_6972;
 
 /// Each brings the schema from its index to the next version. Never edited; a change is one more.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE connections (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE
@@ -60,7 +61,13 @@ pub(super) const MIGRATIONS: &[&str] = &["
         secret BLOB NOT NULL,
         made INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+    -- Tokens of a batch are gathered in memory, 16 MiB of them, and written as one list of lists. At the usual 1 MiB a
+    -- batch of texts writes many, which are then merged for longer than writing them took.
+    INSERT INTO tokens (tokens, rank) VALUES ('hashsize', 16777216);
+",
+];
 
 /// What the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
