@@ -117,6 +117,21 @@ pub enum Problem {
         /// Which.
         connections: Vec<String>,
     },
+    /// What changed since is not known any more.
+    #[error("`changes_since` is from more than 30 days ago; begin again with `changes_since=beginning`")]
+    ChangesExpired,
+    /// There is no such blob, or no record shows it to the caller.
+    #[error("there is no such blob in the records that can be read")]
+    BlobNotFound,
+    /// A blob has more bytes than one can have.
+    #[error("a blob has at most 4,294,967,296 bytes; nothing is stored")]
+    BlobTooLarge,
+    /// No byte that was asked for is there.
+    #[error("the blob has {bytes} bytes and none of those that `Range` names; leave the header out, or name others")]
+    RangeNotSatisfiable {
+        /// How many it has.
+        bytes: u64,
+    },
     /// The field is binary.
     #[error("the field `{field}` is binary and has no text to show")]
     FieldNotText {
@@ -198,6 +213,10 @@ impl Problem {
             Self::QueryNotFound => ("query_not_found", 404),
             Self::AmbiguousConnection { .. } => ("ambiguous_connection", 409),
             Self::AmbiguousSchema { .. } => ("ambiguous_schema_detail", 409),
+            Self::ChangesExpired => ("cursor_expired", 410),
+            Self::BlobNotFound => ("blob_not_found", 404),
+            Self::BlobTooLarge => ("blob_too_large", 413),
+            Self::RangeNotSatisfiable { .. } => ("range_not_satisfiable", 416),
             Self::FieldNotText { .. } => ("field_not_text", 422),
             Self::Busy => ("busy", 503),
             Self::Full => ("storage_full", 507),
@@ -209,9 +228,10 @@ impl Problem {
     /// The member `type`.
     pub fn kind(&self) -> &'static str {
         match self.code().1 {
-            400 => "invalid_request_error",
+            400 | 413 | 416 => "invalid_request_error",
             403 => "permission_error",
             404 => "not_found_error",
+            410 => "gone_error",
             _ => "api_error",
         }
     }
@@ -246,6 +266,7 @@ impl Problem {
             Self::InvalidFieldPath | Self::FieldNotFound { .. } | Self::FieldNotText { .. } => Some("field"),
             Self::InvalidCursor(_) => Some("cursor"),
             Self::QueryNotFound => Some("q"),
+            Self::ChangesExpired => Some("changes_since"),
             _ => None,
         }
     }

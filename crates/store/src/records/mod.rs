@@ -9,6 +9,7 @@
 
 mod grants;
 mod seal;
+mod spool;
 mod sqlite;
 mod view;
 
@@ -24,6 +25,7 @@ use stile_domain::records::problem::Problem;
 use crate::state::StateDir;
 
 pub use grants::{GrantRecord, GrantStatus};
+pub use spool::Spool;
 pub use sqlite::{Batch, BlobInfo, Incoming, LongField, Refused, Target, TextSource, Upserted};
 pub use view::{Blob, ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
 

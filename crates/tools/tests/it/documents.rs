@@ -221,6 +221,10 @@ fn problems() -> Vec<Problem> {
         Problem::AmbiguousConnection { connections: connections.clone() },
         Problem::AmbiguousSchema { connections },
         Problem::FieldNotText { field },
+        Problem::BlobNotFound,
+        Problem::BlobTooLarge,
+        Problem::RangeNotSatisfiable { bytes: 48_213 },
+        Problem::ChangesExpired,
         Problem::Busy,
         Problem::Full,
         Problem::Corrupt,
@@ -249,6 +253,10 @@ fn problems() -> Vec<Problem> {
             | Problem::AmbiguousConnection { .. }
             | Problem::AmbiguousSchema { .. }
             | Problem::FieldNotText { .. }
+            | Problem::BlobNotFound
+            | Problem::BlobTooLarge
+            | Problem::RangeNotSatisfiable { .. }
+            | Problem::ChangesExpired
             | Problem::Busy
             | Problem::Full
             | Problem::Corrupt

@@ -115,6 +115,11 @@ impl Sqlite {
         Ok(done)
     }
 
+    /// The path of another file in the same folder.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.path.with_file_name(name)
+    }
+
     pub(super) fn backup(&self, to: &Path) -> Result<(), RecordsError> {
         let file = create_private(to).map_err(|error| failed_io("make", to, error))?;
         let copied = self.copy_into(to).and_then(|()| file.sync_all().map_err(|error| failed_io("write", to, error)));

@@ -189,6 +189,9 @@ fn binary(chance: &mut Chance) -> String {
 }
 
 fn nested(chance: &mut Chance) -> String {
+    if chance.happens(30) {
+        return super::blobs::value(chance);
+    }
     if chance.happens(15) {
         return format!("[{}\"end\"]", "{\"b\":1.50,\"a\":[null,\"é\"]},".repeat(some(chance, &[30, 37, 38, 400])));
     }
@@ -717,6 +720,9 @@ impl Stored {
         let mut order: Vec<usize> = (0..world.sources.len()).collect();
         shuffle(chance, &mut order);
         let written = records.write(&owner().gate().owner().unwrap(), |batch| {
+            for (_, bytes) in super::blobs::BLOBS.iter() {
+                batch.put_blob(&mut bytes.as_slice())?.unwrap();
+            }
             let mut targets = BTreeMap::new();
             for at in order {
                 let Source { connection, stream, decl, .. } = &world.sources[at];

@@ -73,7 +73,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
     let preview = || ("preview_chars", Whole(0, 16_384, false, INVALID));
     match endpoint {
-        "listStreams" | "getStream" => {}
+        "listStreams" | "getStream" | "getBlob" | "headBlob" => {}
         "getSchema" => all.extend([("view", Word(&["compact"])), ("detail", Word(&["full"])), ("stream", Text(64))]),
         "listRecords" => all.extend([
             ("limit", Whole(1, 100, true, INVALID)),
@@ -286,6 +286,7 @@ impl<'a> Oracle<'a> {
             "listRecords" => self.list(ask, &params).map(Answer::List),
             "getRecord" => self.record(ask, &params).map(Answer::Whole),
             "getFieldWindow" => self.window(ask, &params).map(|window| Answer::Window(Box::new(window))),
+            "getBlob" | "headBlob" => self.blob(ask, &params).map(Answer::Whole),
             other => panic!("the oracle does not know {other}"),
         }
     }
@@ -299,6 +300,17 @@ impl<'a> Oracle<'a> {
             sources.retain(|seen| seen.records().any(|(key, _)| key == ask.key));
         }
         sources.into_iter().map(|seen| seen.source.connection.clone()).collect()
+    }
+
+    fn blob(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+        let wanted = params.connection()?;
+        let mut sources = self.sources();
+        sources.retain(|seen| wanted.is_none_or(|name| seen.source.connection == name));
+        let sights: Vec<_> = sources.iter().map(|seen| move |name: &str| seen.field(name)).collect();
+        let records = sources.iter().zip(&sights);
+        let records = records
+            .flat_map(|(seen, sight)| seen.records().map(move |(_, record)| (record, sight as &dyn Fn(&str) -> bool)));
+        super::blobs::answer(&ask.key, records)
     }
 
     fn streams(&self, params: &Params) -> Result<J, Refusal> {
