@@ -31,6 +31,9 @@ pub enum Problem {
     /// A cursor leads nowhere.
     #[error("{}", .0.message())]
     InvalidCursor(BadCursor),
+    /// What is to be gone on with since leads nowhere.
+    #[error("{}", .0.sync_message())]
+    InvalidChangesSince(BadCursor),
     /// The field is not declared. Said to the owner alone.
     #[error("the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists those that there are")]
     UnknownField {
@@ -176,6 +179,13 @@ impl BadCursor {
         }
     }
 
+    fn sync_message(self) -> &'static str {
+        match self {
+            Self::Malformed => "`changes_since` must be `beginning` or the `next_changes_since` of an answer",
+            _ => "`changes_since` belongs to another stream, connection or grant; begin again with `beginning`",
+        }
+    }
+
     fn message(self) -> &'static str {
         match self {
             Self::Malformed => "`cursor` is not one that this server returned; begin again without it",
@@ -197,7 +207,7 @@ impl Problem {
             Self::InvalidRequest { .. } => ("invalid_request", 400),
             Self::InvalidWindow { .. } => ("invalid_window", 400),
             Self::InvalidFieldPath => ("invalid_field_path", 400),
-            Self::InvalidCursor(_) => ("invalid_cursor", 400),
+            Self::InvalidCursor(_) | Self::InvalidChangesSince(_) => ("invalid_cursor", 400),
             Self::UnknownField { .. } => ("unknown_field", 400),
             Self::InvalidDeclaration { .. } => ("invalid_declaration", 400),
             Self::UnsupportedVersion { .. } => ("unsupported_version", 400),
@@ -247,7 +257,7 @@ impl Problem {
             put("param", param.into());
         }
         match self {
-            Self::InvalidCursor(why) => drop(put("reason", why.reason().into())),
+            Self::InvalidCursor(why) | Self::InvalidChangesSince(why) => drop(put("reason", why.reason().into())),
             Self::Internal { incident } => drop(put("incident", (*incident).into())),
             Self::AmbiguousConnection { connections } | Self::AmbiguousSchema { connections } => {
                 put("available_connections", connections.iter().map(|name| json!({ "connection_id": name })).collect());
@@ -266,7 +276,7 @@ impl Problem {
             Self::InvalidFieldPath | Self::FieldNotFound { .. } | Self::FieldNotText { .. } => Some("field"),
             Self::InvalidCursor(_) => Some("cursor"),
             Self::QueryNotFound => Some("q"),
-            Self::ChangesExpired => Some("changes_since"),
+            Self::ChangesExpired | Self::InvalidChangesSince(_) => Some("changes_since"),
             _ => None,
         }
     }

@@ -122,6 +122,11 @@ pub const RECORDS: Endpoint = Endpoint {
             shape: Shape::Conditions,
             about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
         },
+        Parameter {
+            name: "changes_since",
+            shape: Shape::Text { most: MAX_CURSOR },
+            about: "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Excludes `order` and `filter`.",
+        },
         PREVIEW,
         CONNECTION,
         CONNECTION_ALIAS,

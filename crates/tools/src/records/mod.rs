@@ -7,6 +7,7 @@
 
 pub mod blobs;
 pub mod calls;
+mod changes;
 pub mod detail;
 pub mod endpoints;
 pub mod export;

@@ -6,6 +6,7 @@
 //! `STILE_RIG_SECONDS` has `hidden` go on for so long.
 
 mod blobs;
+mod changes;
 mod hidden;
 mod hostile;
 mod json;
@@ -175,6 +176,13 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
     if has("limit") && chance.happens(70) {
         pairs.push(("limit".into(), pick(chance, &["1", "2", "3", "5", "100", "101", "999999"]).to_owned()));
     }
+    let changes = has("changes_since") && chance.happens(20);
+    if changes {
+        let since = if chance.happens(90) { "beginning" } else { pick(chance, &["", "2026-01-01", "AAAA", "\0"]) };
+        pairs.push(("changes_since".into(), since.into()));
+    }
+    // What does not go with that is mostly left out.
+    let has = |name: &str| has(name) && !(changes && matches!(name, "order" | "filter"));
     if has("order") && chance.happens(60) {
         pairs.push(("order".into(), pick(chance, &["asc", "desc"]).to_owned()));
     }

@@ -665,6 +665,12 @@ impl Share {
     }
 }
 
+/// A folder in memory, where there is such a thing.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let folder = if Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
+    folder.unwrap()
+}
+
 /// A world in a database.
 pub(crate) struct Stored {
     pub(crate) services: RecordServices,
@@ -680,9 +686,7 @@ impl Stored {
     /// Writes a world down with a history of its own: in another order, with records that are gone again and
     /// fields that were others before.
     pub(crate) fn new(chance: &mut Chance, world: &World, grants: &[Grant]) -> Self {
-        let folder =
-            if Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
-        let folder = folder.unwrap();
+        let folder = folder();
         let state = StateDir::open(&folder.path().join("state")).unwrap();
         let records = Records::open(&state, Instant(chance.below(1000) as i64)).unwrap();
         let mut lines: Vec<Vec<Op<'_>>> = Vec::new();
