@@ -114,6 +114,31 @@ impl<'a> Body<'a> {
         Ok(projected)
     }
 
+    /// Whether two bodies tell somebody the same who may see these fields; none means all. Where values are kept
+    /// is not told.
+    ///
+    /// # Errors
+    /// [`Damaged`].
+    pub fn is_same(self, other: Body<'_>, fields: Option<&BTreeSet<String>>) -> Result<bool, Damaged> {
+        let mut ours = self.told(fields);
+        let mut theirs = other.told(fields);
+        loop {
+            match (ours.next().transpose()?, theirs.next().transpose()?) {
+                (None, None) => return Ok(true),
+                (Some(a), Some(b)) if a == b => {}
+                _ => return Ok(false),
+            }
+        }
+    }
+
+    fn told(self, fields: Option<&BTreeSet<String>>) -> impl Iterator<Item = Result<Entry<'a>, Damaged>> {
+        let is_told = move |entry: &Result<Entry<'_>, Damaged>| match (entry, fields) {
+            (Ok(entry), Some(fields)) => fields.contains(entry.name),
+            _ => true,
+        };
+        self.entries().filter(is_told).map(|entry| entry.map(|entry| Entry { slot: None, ..entry }))
+    }
+
     fn spans(self) -> impl Iterator<Item = Result<(Entry<'a>, &'a [u8]), Damaged>> {
         let mut rest = self.0;
         std::iter::from_fn(move || {

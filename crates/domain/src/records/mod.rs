@@ -7,7 +7,9 @@
 //! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is decided here.
 
 pub mod authority;
+pub mod blob;
 pub mod body;
+pub mod changes;
 pub mod cursor;
 pub mod declaration;
 pub mod filter;

@@ -63,6 +63,38 @@ pub(super) const MIGRATIONS: &[&str] = &[
     ) STRICT, WITHOUT ROWID;
 ",
     "
+    CREATE TABLE blobs (
+        id INTEGER PRIMARY KEY,
+        digest BLOB NOT NULL UNIQUE,
+        bytes INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE blob_pieces (
+        id INTEGER PRIMARY KEY,
+        data BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE blob_uses (
+        digest BLOB NOT NULL,
+        media_type TEXT NOT NULL,
+        record INTEGER NOT NULL,
+        field TEXT NOT NULL,
+        PRIMARY KEY (digest, media_type, record, field)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX blob_uses_by_record ON blob_uses (record);
+",
+    "
+    CREATE TABLE changes (
+        version INTEGER PRIMARY KEY AUTOINCREMENT,
+        stream INTEGER NOT NULL REFERENCES streams (id),
+        key BLOB NOT NULL,
+        at INTEGER NOT NULL,
+        record INTEGER NOT NULL,
+        emitted INTEGER NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX changes_by_key ON changes (stream, key, version);
+    CREATE INDEX changes_by_time ON changes (at);
+",
+    "
     -- Tokens of a batch are gathered in memory, 16 MiB of them, and written as one list of lists. At the usual 1 MiB a
     -- batch of texts writes many, which are then merged for longer than writing them took.
     INSERT INTO tokens (tokens, rank) VALUES ('hashsize', 16777216);

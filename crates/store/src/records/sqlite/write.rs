@@ -5,7 +5,7 @@
 //! transaction. A long value may come from a source that is read twice, so that it is never in memory as a whole:
 //! once for its digest, and, if that is new, once to be stored.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
@@ -26,6 +26,12 @@ use super::problem;
 /// A transaction that writes.
 pub struct Batch<'t> {
     pub(super) transaction: &'t Transaction<'t>,
+    /// Digests of the blobs that came in it.
+    pub(super) fresh: HashSet<[u8; 32]>,
+    /// When it is.
+    pub(super) now: Instant,
+    /// How many states of records it kept.
+    pub(super) kept: i64,
 }
 
 /// A stream that records are written to.
@@ -101,6 +107,9 @@ pub enum Refused {
     /// The database holds as many records as it ever can.
     #[error("the database is full: it has had 2,147,483,647 records")]
     TooManyRecords,
+    /// A blob has more bytes than one can have.
+    #[error("a blob has at most 4,294,967,296 bytes")]
+    BlobTooLarge,
 }
 
 /// One field, on its way into a body.
@@ -123,8 +132,8 @@ enum Text<'a> {
 }
 
 impl<'t> Batch<'t> {
-    pub(super) fn new(transaction: &'t Transaction<'t>) -> Self {
-        Self { transaction }
+    pub(super) fn new(transaction: &'t Transaction<'t>, now: Instant) -> Self {
+        Self { transaction, fresh: HashSet::new(), now, kept: 0 }
     }
 
     /// The stream of a connection, if there is one.
@@ -209,7 +218,7 @@ impl<'t> Batch<'t> {
         Ok(upserted)
     }
 
-    fn store(&self, target: &Target, incoming: &mut Incoming<'_>) -> Result<Upserted, Problem> {
+    fn store(&mut self, target: &Target, incoming: &mut Incoming<'_>) -> Result<Upserted, Problem> {
         let Incoming { key, emitted, fields, long } = incoming;
         let parts = match parts(target, fields, long) {
             Ok(parts) => parts,
@@ -247,8 +256,11 @@ impl<'t> Batch<'t> {
             }
         }
         if is_new {
+            self.note_uses(record, fields)?;
             return Ok(Upserted::Added);
         }
+        self.note_uses_anew(record, Some(fields))?;
+        self.keep_state(record)?;
         self.update(target, record, fields, &body)?;
         Ok(Upserted::Changed)
     }
@@ -276,6 +288,8 @@ impl<'t> Batch<'t> {
         for (slot, entry) in &by_slot(&body)? {
             self.remove_slot(record, *slot, entry)?;
         }
+        self.note_uses_anew(record, None)?;
+        self.keep_state(record)?;
         self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
         Ok(true)
     }

@@ -62,7 +62,7 @@ impl Oracle<'_> {
             put(&mut meta, "warnings", J::Arr(warnings));
         }
         let limit = params.number("limit").unwrap_or(25) as usize;
-        Ok(List { rows: hits.into_iter().map(|(_, hit)| hit).collect(), limit, meta })
+        Ok(List { rows: hits.into_iter().map(|(_, hit)| hit).collect(), limit, meta, changes: false })
     }
 }
 
