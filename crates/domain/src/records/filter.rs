@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Damaged, Entry, Held};
+use super::decimal::Decimal;
 use super::declaration::Operator;
 use super::instant::Instant;
 use crate::hash::ContentHash;
@@ -90,16 +91,9 @@ impl Test {
     }
 }
 
-/// Compares JSON numbers: exactly where both are whole and fit, else as doubles.
+/// Compares JSON numbers by their exact values. None where one is none.
 pub fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
-    // First, because `+1` and `007` are whole numbers to Rust and none to JSON.
-    if !is_number(a) || !is_number(b) {
-        return None;
-    }
-    if let (Ok(a), Ok(b)) = (a.parse::<i128>(), b.parse::<i128>()) {
-        return Some(a.cmp(&b));
-    }
-    a.parse::<f64>().ok()?.partial_cmp(&b.parse::<f64>().ok()?)
+    Some(Decimal::parse(a)?.cmp(&Decimal::parse(b)?))
 }
 
 /// Whether a text is a JSON number (RFC 8259, section 6).
@@ -141,6 +135,7 @@ mod tests {
         assert!(is(Held::Null, "null") && is(Held::Bool(true), "true") && is(Held::Text("x"), "x"));
         assert!(is(Held::Number("1.0"), "1") && is(Held::Number("12345678901234567890123"), "12345678901234567890123"));
         assert!(!is(Held::Number("9007199254740993"), "9007199254740992"));
+        assert!(!is(Held::Number("9007199254740993"), "9007199254740992.0") && !is(Held::Number("1e400"), "1e401"));
         assert!(!is(Held::Text("x"), "X") && !is(Held::Json("[]"), "[]") && !is(Held::Text("1"), "1.0"));
         assert!(!is(Held::Number("1"), "inf") && !is(Held::Number("1"), " 1"));
         assert!(!is(Held::Number("1"), "+1") && !is(Held::Number("7"), "007"));

@@ -6,9 +6,11 @@
 //!
 //! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is decided here.
 
+pub mod aggregate;
 pub mod authority;
 pub mod body;
 pub mod cursor;
+pub mod decimal;
 pub mod declaration;
 pub mod filter;
 pub mod find;
@@ -24,3 +26,4 @@ pub mod selector;
 pub mod terms;
 pub mod tokens;
 pub mod value;
+pub mod zone;
