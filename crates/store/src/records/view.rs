@@ -22,6 +22,8 @@ use stile_domain::records::terms::StreamTerms;
 use super::seal::Seals;
 use super::sqlite::{Range, Scan, Snapshot};
 
+mod values;
+
 /// What a caller may see.
 pub(super) enum Authority {
     /// Everything.

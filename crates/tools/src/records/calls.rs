@@ -11,7 +11,7 @@ use super::list::Address;
 use super::parameters::Parameters;
 use super::sink::Sink;
 use super::window::Field;
-use super::{Reading, RecordServices, detail, list, schema, streams, window};
+use super::{Reading, RecordServices, aggregate, detail, list, schema, streams, window};
 
 /// A request, as it was sent.
 #[derive(Clone, Debug)]
@@ -52,6 +52,7 @@ impl RecordServices {
                 "getStream" => streams::metadata(reading, &call.stream, parameters, out),
                 "getSchema" => schema::schema(reading, parameters, out),
                 "listRecords" => list::list(reading, &call.stream, parameters, &call.address, out),
+                "aggregateRecords" => aggregate::aggregate(reading, &call.stream, parameters, out),
                 "getRecord" => detail::detail(reading, &call.stream, &call.key, parameters, out),
                 "getFieldWindow" => {
                     let field = Field { stream: &call.stream, key: &call.key };

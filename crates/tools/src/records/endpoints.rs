@@ -1,7 +1,9 @@
 //! The endpoints, each with what it takes. Requests are checked against this and the OpenAPI document is made of it.
 
+use super::aggregate::DEFAULT_GROUPS;
 use super::list::DEFAULT_LIMIT;
 use super::parameters::{Parameter, Shape};
+use stile_domain::records::names::MAX_FIELD_NAME_BYTES;
 use stile_domain::records::selector::{MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
 
 /// One endpoint.
@@ -41,6 +43,12 @@ const FIELDS: Parameter = Parameter {
     shape: Shape::Names,
     about: "Only these top-level fields, and those that the schema requires.",
 };
+const FILTER: Parameter = Parameter {
+    name: "filter",
+    shape: Shape::Conditions,
+    about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
+};
+const FIELD_NAME: Shape = Shape::Text { most: MAX_FIELD_NAME_BYTES };
 const PREVIEW: Parameter = Parameter {
     name: "preview_chars",
     shape: Shape::Whole { least: 0, most: MAX_CHARS, clamped: false, window: false },
@@ -117,12 +125,51 @@ pub const RECORDS: Endpoint = Endpoint {
         CURSOR,
         Parameter { name: "order", shape: Shape::OneOf(&["asc", "desc"]), about: "`desc` is the default." },
         FIELDS,
-        Parameter {
-            name: "filter",
-            shape: Shape::Conditions,
-            about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
-        },
+        FILTER,
         PREVIEW,
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    owner_only: false,
+};
+
+const _: () = assert!(DEFAULT_GROUPS == 10);
+
+/// `GET /v1/streams/{stream}/aggregate`.
+pub const AGGREGATE: Endpoint = Endpoint {
+    id: "aggregateRecords",
+    method: "get",
+    path: "/v1/streams/{stream}/aggregate",
+    about: "A count, a sum, an extreme or groups over all records that the caller may see, exactly.",
+    parameters: &[
+        Parameter {
+            name: "metric",
+            shape: Shape::OneOf(&["count", "sum", "min", "max", "count_distinct"]),
+            about: "What is computed. `count` alone can be grouped.",
+        },
+        Parameter { name: "field", shape: FIELD_NAME, about: "Over which field; not with `count`." },
+        Parameter { name: "group_by", shape: FIELD_NAME, about: "A count for each value of this field." },
+        Parameter {
+            name: "group_by_time",
+            shape: FIELD_NAME,
+            about: "A count for each span of time that this field lies in. Needs `granularity`.",
+        },
+        Parameter {
+            name: "granularity",
+            shape: Shape::OneOf(&["minute", "hour", "day", "week", "month", "quarter", "year"]),
+            about: "How long a span of time is. Weeks begin on Monday.",
+        },
+        Parameter {
+            name: "time_zone",
+            shape: Shape::Text { most: 64 },
+            about: "Where days begin: a name of the IANA time zone database; UTC where it is not sent.",
+        },
+        Parameter {
+            name: "limit",
+            shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
+            about: "At most so many groups; 10 where it is not sent. `other_count` says how many records are in the others.",
+        },
+        FILTER,
         CONNECTION,
         CONNECTION_ALIAS,
     ],
@@ -186,4 +233,5 @@ pub const INGEST: Endpoint = Endpoint {
 };
 
 /// All of them.
-pub const ENDPOINTS: &[Endpoint] = &[SCHEMA, STREAMS, STREAM, RECORDS, RECORD, DELETE_RECORD, FIELD_WINDOW, INGEST];
+pub const ENDPOINTS: &[Endpoint] =
+    &[SCHEMA, STREAMS, STREAM, RECORDS, AGGREGATE, RECORD, DELETE_RECORD, FIELD_WINDOW, INGEST];

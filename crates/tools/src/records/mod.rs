@@ -5,6 +5,7 @@
 //! [`endpoints::ENDPOINTS`] lists them with their parameters, from which the requests are checked and the OpenAPI
 //! document is made.
 
+pub mod aggregate;
 pub mod calls;
 pub mod detail;
 pub mod endpoints;

@@ -32,7 +32,7 @@ pub fn document(version: &str) -> Json {
 
 fn operation(endpoint: &Endpoint) -> Json {
     let mut parameters: Vec<Json> = variables(endpoint.path).map(in_path).collect();
-    parameters.extend(endpoint.parameters.iter().map(in_query));
+    parameters.extend(endpoint.parameters.iter().map(|parameter| in_query(endpoint, parameter)));
     let mut operation = json!({
         "operationId": endpoint.id,
         "summary": endpoint.about,
@@ -65,7 +65,12 @@ fn in_path(name: &str) -> Json {
     })
 }
 
-fn in_query(parameter: &Parameter) -> Json {
+/// Whether a request without this parameter is refused.
+fn is_required(endpoint: &Endpoint, parameter: &Parameter) -> bool {
+    matches!((endpoint.id, parameter.name), ("getFieldWindow", "field") | ("aggregateRecords", "metric"))
+}
+
+fn in_query(endpoint: &Endpoint, parameter: &Parameter) -> Json {
     let Parameter { name, shape, about } = *parameter;
     let (schema, style) = match shape {
         Shape::Text { most } => (json!({ "type": "string", "maxLength": most }), None),
@@ -88,7 +93,7 @@ fn in_query(parameter: &Parameter) -> Json {
         }
     };
     let mut told = json!({
-        "name": name, "in": "query", "required": name == "field", "description": about, "schema": schema,
+        "name": name, "in": "query", "required": is_required(endpoint, parameter), "description": about, "schema": schema,
     });
     if let (Some(told), Some((style, explode))) = (told.as_object_mut(), style) {
         told.insert("style".to_owned(), style.into());
@@ -116,7 +121,7 @@ fn responses(endpoint: &Endpoint) -> Json {
     add("403", "The grant does not allow it.", error());
     add("404", "There is no such thing, or the grant hides it.", error());
     add("409", "Several connections have it.", error());
-    add("422", "The field is binary.", error());
+    add("422", "The field is binary, or has too many or too long values.", error());
     add("429", "Too many requests.", error());
     add("431", "The request is too long.", None);
     add("503", "The store is busy.", error());
@@ -135,6 +140,10 @@ fn answer_schema(id: &str) -> Json {
         "listStreams" | "listRecords" => object("list", &["object", "url", "has_more", "data", "links", "meta"]),
         "getStream" => object("stream_metadata", &["object", "name", "schema", "primary_key", "field_capabilities"]),
         "getSchema" => object("schema", &["object", "bearer", "connectors", "connector_count", "stream_count"]),
+        "aggregateRecords" => object(
+            "aggregation",
+            &["object", "stream", "metric", "field", "filtered_record_count", "approximate", "meta"],
+        ),
         "getRecord" => object("record", &["object", "id", "stream", "connection_id", "data", "emitted_at"]),
         "getFieldWindow" => {
             object("field_window", &["object", "stream", "record_id", "connection_id", "field", "window"])

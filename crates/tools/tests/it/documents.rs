@@ -221,6 +221,13 @@ fn problems() -> Vec<Problem> {
         Problem::AmbiguousConnection { connections: connections.clone() },
         Problem::AmbiguousSchema { connections },
         Problem::FieldNotText { field },
+        Problem::InvalidExpand {
+            param: "expand".to_owned(),
+            message: "`replies` is no relation of this stream".to_owned(),
+        },
+        Problem::InvalidSort { message: "`sort` is `sent_at` or `-sent_at`".to_owned() },
+        Problem::TooManyGroups { param: "group_by" },
+        Problem::NumberTooLong,
         Problem::Busy,
         Problem::Full,
         Problem::Corrupt,
@@ -249,6 +256,10 @@ fn problems() -> Vec<Problem> {
             | Problem::AmbiguousConnection { .. }
             | Problem::AmbiguousSchema { .. }
             | Problem::FieldNotText { .. }
+            | Problem::InvalidExpand { .. }
+            | Problem::InvalidSort { .. }
+            | Problem::TooManyGroups { .. }
+            | Problem::NumberTooLong
             | Problem::Busy
             | Problem::Full
             | Problem::Corrupt

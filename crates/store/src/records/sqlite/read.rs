@@ -17,6 +17,8 @@ use stile_domain::records::terms::StreamTerms;
 use super::super::view::{AfterKey, Order, Row, Source, Time};
 use super::problem;
 
+mod values;
+
 /// One moment of the database.
 pub(in super::super) struct Snapshot<'c> {
     connection: &'c Connection,
@@ -114,6 +116,15 @@ impl Where {
         }
     }
 
+    /// Of those, the records of which all conditions hold.
+    fn passing(&mut self, conditions: &[Condition]) -> Result<(), Problem> {
+        if !conditions.is_empty() {
+            let conditions = serde_json::to_string(conditions).map_err(|_| Problem::Corrupt)?;
+            self.and(" AND passes(body, ?)", conditions);
+        }
+        Ok(())
+    }
+
     fn and(&mut self, text: &str, value: impl ToSql + 'static) {
         self.text.push_str(text);
         self.values.push(Box::new(value));
@@ -201,10 +212,7 @@ impl<'c> Snapshot<'c> {
         };
         seen.text.push_str(bounds);
         seen.after(scan);
-        if !scan.conditions.is_empty() {
-            let conditions = serde_json::to_string(scan.conditions).map_err(|_| Problem::Corrupt)?;
-            seen.and(" AND passes(body, ?)", conditions);
-        }
+        seen.passing(scan.conditions)?;
         seen.values.push(Box::new(i64::try_from(scan.limit).unwrap_or(i64::MAX)));
         let text =
             format!("SELECT id, key, emitted, {columns} FROM records WHERE {} ORDER BY {order} LIMIT ?", seen.text);

@@ -10,6 +10,7 @@ mod hostile;
 mod json;
 mod model;
 mod oracle;
+mod oracle_aggregate;
 mod states;
 mod truth;
 
@@ -203,7 +204,7 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             pairs.push((key, value));
         }
     }
-    if has("field") {
+    if has("field") && has("q") {
         let field = name(chance);
         let value = stored.and_then(|record| record.field(&field));
         let text: Vec<char> = match value {
@@ -248,6 +249,9 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             let limit = pick(chance, &["1", "10", "100", "3000", "4096", "8192", "16384", "16385", "20000"]);
             pairs.push(("limit_chars".into(), limit.to_owned()));
         }
+    }
+    if has("metric") {
+        oracle_aggregate::draw(chance, source, share, &mut pairs);
     }
     if chance.happens(8) {
         let wrong = [

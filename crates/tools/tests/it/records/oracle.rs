@@ -83,6 +83,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("filter", Conditions),
             preview(),
         ]),
+        "aggregateRecords" => all.extend(super::oracle_aggregate::takes()),
         "getRecord" => all.extend([("fields", Names), preview()]),
         "getFieldWindow" => all.extend([
             ("field", Text(4096)),
@@ -99,7 +100,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
 }
 
 #[derive(Default)]
-struct Params {
+pub(crate) struct Params {
     texts: BTreeMap<String, String>,
     numbers: BTreeMap<String, u64>,
     names: Option<Vec<String>>,
@@ -181,22 +182,22 @@ impl Params {
         Ok(this)
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
 
-    fn number(&self, name: &str) -> Option<u64> {
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.numbers.get(name).copied()
     }
 
-    fn connection(&self) -> Result<Option<&str>, Refusal> {
+    pub(crate) fn connection(&self) -> Result<Option<&str>, Refusal> {
         match (self.text("connection_id"), self.text("connector_instance_id")) {
             (Some(a), Some(b)) if a != b => Err(INVALID),
             (a, b) => Ok(a.or(b)),
         }
     }
 
-    fn meta(&self) -> J {
+    pub(crate) fn meta(&self) -> J {
         J::of(&json!({ "warnings": self.warnings }))
     }
 }
@@ -221,26 +222,36 @@ pub(crate) fn standing(grant: Option<&Grant>, token: &str, expired: bool) -> Res
 
 /// A source as somebody sees it.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
-    source: &'a Source,
+pub(crate) struct Seen<'a> {
+    pub(crate) source: &'a Source,
     who: Who<'a>,
 }
 
 impl<'a> Seen<'a> {
-    fn field(&self, name: &str) -> bool {
+    pub(crate) fn field(&self, name: &str) -> bool {
         match self.who {
             Who::Owner => true,
             Who::Client(grant) => grant.share(self.source).unwrap().fields.iter().any(|field| field == name),
         }
     }
 
-    fn records(&self) -> impl Iterator<Item = (&'a str, &'a Rec)> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = (&'a str, &'a Rec)> {
         let share = match self.who {
             Who::Owner => None,
             Who::Client(grant) => grant.share(self.source),
         };
         let records = self.source.records.iter().map(|(key, record)| (key.as_str(), record));
         records.filter(move |(key, record)| share.is_none_or(|share| share.sees(key, record)))
+    }
+
+    /// Whether the conditions hold of a record.
+    pub(crate) fn passes(&self, record: &Rec, params: &Params) -> bool {
+        params.conditions.iter().all(|(field, op, value)| {
+            record.field(field).is_some_and(|own| match op {
+                None => is(own, value),
+                Some(op) => in_range(own, op, value, self.source.decl.is_time(field)),
+            })
+        })
     }
 
     fn fields(&self) -> Vec<&'a FieldDecl> {
@@ -264,7 +275,7 @@ impl<'a> Oracle<'a> {
         sources.into_iter().map(|source| Seen { source, who: self.who }).collect()
     }
 
-    fn of(&self, stream: &str, connection: Option<&str>) -> Result<Vec<Seen<'a>>, Refusal> {
+    pub(crate) fn of(&self, stream: &str, connection: Option<&str>) -> Result<Vec<Seen<'a>>, Refusal> {
         let mut sources = self.sources();
         sources.retain(|seen| {
             seen.source.stream == stream && connection.is_none_or(|name| seen.source.connection == name)
@@ -284,6 +295,7 @@ impl<'a> Oracle<'a> {
             "getStream" => self.metadata(ask, &params).map(Answer::Whole),
             "getSchema" => self.schema(&params).map(Answer::Whole),
             "listRecords" => self.list(ask, &params).map(Answer::List),
+            "aggregateRecords" => self.aggregate(ask, &params).map(Answer::Whole),
             "getRecord" => self.record(ask, &params).map(Answer::Whole),
             "getFieldWindow" => self.window(ask, &params).map(|window| Answer::Window(Box::new(window))),
             other => panic!("the oracle does not know {other}"),
@@ -472,7 +484,7 @@ impl<'a> Oracle<'a> {
         stream
     }
 
-    fn known(&self, sources: &[Seen<'_>], name: &str) -> Result<(), Refusal> {
+    pub(crate) fn known(&self, sources: &[Seen<'_>], name: &str) -> Result<(), Refusal> {
         match self.who {
             Who::Owner if sources.iter().any(|seen| seen.source.decl.field(name).is_some()) => Ok(()),
             Who::Owner => Err(("unknown_field", 400)),
@@ -489,13 +501,12 @@ impl<'a> Oracle<'a> {
         Ok(Some(names.iter().chain(required).cloned().collect()))
     }
 
-    fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
-        let sources = self.of(&ask.stream, params.connection()?)?;
-        let wanted = self.wanted(&sources, params)?;
+    /// That the conditions may be asked.
+    pub(crate) fn allowed(&self, sources: &[Seen<'a>], params: &Params) -> Result<(), Refusal> {
         for (field, op, value) in &params.conditions {
-            self.known(&sources, field)?;
+            self.known(sources, field)?;
             let mut kinds = BTreeSet::new();
-            for seen in &sources {
+            for seen in sources {
                 let Some(decl) = seen.source.decl.field(field) else { return Err(INVALID) };
                 let Some(op) = op else {
                     if seen.source.decl.exact(decl) {
@@ -514,16 +525,17 @@ impl<'a> Oracle<'a> {
                 return Err(INVALID);
             }
         }
+        Ok(())
+    }
+
+    fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
+        let sources = self.of(&ask.stream, params.connection()?)?;
+        let wanted = self.wanted(&sources, params)?;
+        self.allowed(&sources, params)?;
         let mut rows: Vec<(Option<Place>, &str, &str, J)> = Vec::new();
         for seen in &sources {
             for (key, record) in seen.records() {
-                let holds = params.conditions.iter().all(|(field, op, value)| {
-                    record.field(field).is_some_and(|own| match op {
-                        None => is(own, value),
-                        Some(op) => in_range(own, op, value, seen.source.decl.is_time(field)),
-                    })
-                });
-                if holds {
+                if seen.passes(record, params) {
                     let place = place(seen, record);
                     let shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
                     rows.push((place, &seen.source.connection, key, shown));
@@ -681,7 +693,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn digest_of(text: &str) -> String {
+pub(crate) fn digest_of(text: &str) -> String {
     let digest = digest::digest(&digest::SHA256, text.as_bytes());
     digest.as_ref().iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
 }
@@ -801,21 +813,36 @@ fn in_range(value: &Value, op: &str, bound: &str, is_time: bool) -> bool {
     })
 }
 
-fn is_number(text: &str) -> bool {
+pub(crate) fn is_number(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
         && text.trim() == text
         && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-/// Exactly where both are whole, else as doubles.
-fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
+/// By their exact values: both are written out in plain digits and compared like texts.
+pub(crate) fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
     if !is_number(a) || !is_number(b) {
         return None;
     }
-    match (a.parse::<i128>(), b.parse::<i128>()) {
-        (Ok(a), Ok(b)) => Some(a.cmp(&b)),
-        _ => a.parse::<f64>().unwrap().partial_cmp(&b.parse::<f64>().unwrap()),
-    }
+    let ((a, below), (b, also_below)) = (written_out(a), written_out(b));
+    Some(match (below, also_below) {
+        (false, false) => a.cmp(&b),
+        (true, true) => b.cmp(&a),
+        (below, also_below) => also_below.cmp(&below),
+    })
+}
+
+/// The digits of a number, 3000 before the point and 3000 after it, and whether it is below zero.
+fn written_out(text: &str) -> (String, bool) {
+    const PLACES: i64 = 3000;
+    let size = text.trim_start_matches('-').to_lowercase();
+    let (mantissa, exponent) = size.split_once('e').unwrap_or((&size, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let before = PLACES - whole.len() as i64 - exponent.parse::<i64>().unwrap();
+    let mut digits = "0".repeat(before.try_into().unwrap()) + whole + fraction;
+    digits.push_str(&"0".repeat(2 * PLACES as usize - digits.len()));
+    let below = text.starts_with('-') && digits.contains(|digit| digit != '0');
+    (digits, below)
 }
 
 /// Simple case folding, of the letters that the model uses.
