@@ -188,7 +188,7 @@ fn declare(
     declaration: &str,
 ) -> Result<Result<Option<Upserted>, Bad>, Problem> {
     let json = serde_json::from_str(declaration).unwrap_or_default();
-    let parsed = match Declaration::parse(&json) {
+    let parsed = match Declaration::stored(&json) {
         Ok(parsed) => parsed,
         Err(bad) => return Ok(Err(("invalid_declaration", bad.to_string()))),
     };
