@@ -28,6 +28,8 @@ pub enum Bound {
 pub enum Test {
     /// The scalar is this one.
     Is(String),
+    /// The scalar is this key: the text itself, or a number or boolean that is written so. Not `null`.
+    Refers(String),
     /// The scalar lies on this side of a bound.
     Range(Operator, Bound),
 }
@@ -78,6 +80,12 @@ impl Test {
                     long.bytes == wanted.len() as u64 && ContentHash::of(wanted.as_bytes()).as_bytes() == &long.digest
                 }
                 Held::Json(_) | Held::LongJson(_) => false,
+            },
+            Self::Refers(key) => match entry.held {
+                Held::Number(text) | Held::Text(text) => text == key,
+                Held::Bool(value) => key == if value { "true" } else { "false" },
+                // No key is as long as a text that is kept apart.
+                Held::Null | Held::Json(_) | Held::LongText(_) | Held::LongJson(_) => false,
             },
             Self::Range(op, bound) => {
                 let order = match (bound, entry.held) {
@@ -143,6 +151,13 @@ mod tests {
         let digest = *ContentHash::of(text.as_bytes()).as_bytes();
         assert!(is(Held::LongText(Long { chars: 2000, bytes: 2000, digest }), &text));
         assert!(!is(Held::LongText(Long { chars: 2000, bytes: 2000, digest }), &"z".repeat(2000)));
+    }
+
+    #[test]
+    fn a_reference_is_the_key_as_it_is_written() {
+        let refers = |held, key: &str| holds(held, Test::Refers(key.to_owned()));
+        assert!(refers(Held::Text("5"), "5") && refers(Held::Number("5"), "5") && refers(Held::Bool(true), "true"));
+        assert!(!refers(Held::Null, "null") && !refers(Held::Number("5.0"), "5") && !refers(Held::Json("[]"), "[]"));
     }
 
     #[test]

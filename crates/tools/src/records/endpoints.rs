@@ -54,6 +54,21 @@ const PREVIEW: Parameter = Parameter {
     shape: Shape::Whole { least: 0, most: MAX_CHARS, clamped: false, window: false },
     about: "Cut longer values after so many characters (Unicode scalar values) and say under `previews` what is missing.",
 };
+const VIEW: Parameter = Parameter {
+    name: "view",
+    shape: Shape::Text { most: 64 },
+    about: "Only the fields of this declared view. For the owner alone; excludes `fields`.",
+};
+const EXPAND: Parameter = Parameter {
+    name: "expand",
+    shape: Shape::Names,
+    about: "Under `expanded` also the records that belong to each by these declared relations. For the owner alone.",
+};
+const EXPAND_LIMIT: Parameter = Parameter {
+    name: "expand_limit",
+    shape: Shape::Limits,
+    about: "At most so many of them: `expand_limit[relation]=3`.",
+};
 const CURSOR: Parameter = Parameter {
     name: "cursor",
     shape: Shape::Text { most: MAX_CURSOR },
@@ -124,7 +139,20 @@ pub const RECORDS: Endpoint = Endpoint {
         },
         CURSOR,
         Parameter { name: "order", shape: Shape::OneOf(&["asc", "desc"]), about: "`desc` is the default." },
+        Parameter {
+            name: "sort",
+            shape: Shape::Text { most: MAX_FIELD_NAME_BYTES + 1 },
+            about: "The stream's cursor field, with `-` before it for descending: `order` in other words.",
+        },
+        Parameter {
+            name: "count",
+            shape: Shape::OneOf(&["none", "estimated", "exact"]),
+            about: "Whether `meta.count` says how many records there are on all pages. It is always exact.",
+        },
         FIELDS,
+        VIEW,
+        EXPAND,
+        EXPAND_LIMIT,
         FILTER,
         PREVIEW,
         CONNECTION,
@@ -182,7 +210,7 @@ pub const RECORD: Endpoint = Endpoint {
     method: "get",
     path: "/v1/streams/{stream}/records/{id}",
     about: "One record, whole unless `preview_chars` is sent.",
-    parameters: &[FIELDS, PREVIEW, CONNECTION, CONNECTION_ALIAS],
+    parameters: &[FIELDS, VIEW, EXPAND, EXPAND_LIMIT, PREVIEW, CONNECTION, CONNECTION_ALIAS],
     owner_only: false,
 };
 

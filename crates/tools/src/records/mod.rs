@@ -17,6 +17,7 @@ pub mod list;
 pub mod openapi;
 pub mod owner;
 pub mod parameters;
+mod related;
 mod render;
 pub mod restore;
 #[cfg(test)]

@@ -87,6 +87,10 @@ fn in_query(endpoint: &Endpoint, parameter: &Parameter) -> Json {
             let names = json!({ "type": "array", "items": { "type": "string", "minLength": 1 }, "minItems": 1 });
             (names, Some(("form", false)))
         }
+        Shape::Limits => {
+            let limits = json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 1 } });
+            (limits, Some(("deepObject", true)))
+        }
         Shape::Conditions => {
             let value = json!({ "type": "object", "additionalProperties": { "type": "string" } });
             (value, Some(("deepObject", true)))

@@ -171,7 +171,9 @@ fn a_relation_can_be_asked_for_where_the_query_says_so() {
         .collect();
     assert_eq!(told, [("replies", "has_many", Some(Limits { default: 3, most: 20 })), ("author", "has_one", None)]);
     assert_eq!((declaration.view("short"), declaration.view("long")), (Some(&["id".to_owned()][..]), None));
-    for (expand, limits) in [(json!({}), (10, 50)), (json!({ "max_limit": 4 }), (4, 4)), (json!({ "default_limit": 30 }), (30, 50))] {
+    for (expand, limits) in
+        [(json!({}), (10, 50)), (json!({ "max_limit": 4 }), (4, 4)), (json!({ "default_limit": 30 }), (30, 50))]
+    {
         let mut json = related();
         json["query"]["expand"] = json!([{ "name": "files" }]);
         json["query"]["expand"][0].as_object_mut().unwrap().extend(expand.as_object().unwrap().clone());

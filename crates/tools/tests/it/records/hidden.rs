@@ -238,5 +238,6 @@ fn twin_decl(chance: &mut Chance, own: &Decl, share: &Share) -> Decl {
             required.insert(chance.below(required.len() + 1), name);
         }
     }
-    Decl { fields, exact_given, key, cursor, consent, required, extra: extra(chance) }
+    let extra = extra(chance, &fields);
+    Decl { fields, exact_given, key, cursor, consent, required, extra }
 }

@@ -26,7 +26,7 @@ fn next(body: &str) -> Option<String> {
 /// The parameter that says how long a page is; a cursor goes on with another length.
 fn is_size(ask: &Ask, name: &str) -> bool {
     match ask.endpoint.id {
-        "listRecords" => matches!(name, "limit" | "preview_chars" | "cursor"),
+        "listRecords" => matches!(name, "limit" | "count" | "preview_chars" | "cursor"),
         _ => name != "field",
     }
 }
@@ -99,7 +99,21 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
             for _ in 0..12 {
                 let about = one.grant.map(|at| &grants[at]);
                 let other = draw(&mut chance, &world, about, one.ask.endpoint);
-                let taken = pick(&mut chance, &["filter", "filter", "fields", "order", "connection_id", "field"]);
+                let taken = pick(
+                    &mut chance,
+                    &[
+                        "filter",
+                        "filter",
+                        "fields",
+                        "order",
+                        "sort",
+                        "view",
+                        "expand",
+                        "expand_limit",
+                        "connection_id",
+                        "field",
+                    ],
+                );
                 let is_taken = |name: &str| name.split('[').next() == Some(taken);
                 let mut ask = one.ask.clone();
                 ask.pairs.retain(|(name, _)| !is_taken(name));
@@ -148,10 +162,21 @@ fn meant(ask: &Ask) -> Vec<(String, String)> {
         let name = match name.as_str() {
             "connector_instance_id" => "connection_id",
             "fields[]" => "fields",
+            "expand[]" => "expand",
+            "sort" => "order",
             other => other,
         };
+        let value = match (name, value.as_str()) {
+            // No field that orders lists begins with a minus here, and none is called so.
+            ("order", "asc") => "asc",
+            ("order", "desc") => "desc",
+            ("order", sort) if sort.starts_with('-') => "desc",
+            ("order", _) => "asc",
+            (_, other) => other,
+        };
         let is_default = name == "order" && value == "desc";
-        let values: Vec<&str> = if name == "fields" { value.split(',').collect() } else { vec![value] };
+        let lists = matches!(name, "fields" | "expand");
+        let values: Vec<&str> = if lists { value.split(',').collect() } else { vec![value] };
         for value in values {
             let pair = (name.to_owned(), value.to_owned());
             if !is_default && !is_size(ask, name) && !meant.contains(&pair) {

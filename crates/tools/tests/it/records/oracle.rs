@@ -65,11 +65,12 @@ pub(crate) enum Takes {
     /// At least, at most, whether more is taken for the most, and the code of an error.
     Whole(u64, u64, bool, Refusal),
     Names,
+    Limits,
     Conditions,
 }
 
 pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
-    use Takes::{Conditions, Names, Text, Whole, Word};
+    use Takes::{Conditions, Limits, Names, Text, Whole, Word};
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
     let preview = || ("preview_chars", Whole(0, 16_384, false, INVALID));
     match endpoint {
@@ -79,12 +80,19 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("limit", Whole(1, 100, true, INVALID)),
             ("cursor", Text(4096)),
             ("order", Word(&["asc", "desc"])),
+            ("sort", Text(513)),
+            ("count", Word(&["none", "estimated", "exact"])),
+            ("view", Text(64)),
+            ("expand", Names),
+            ("expand_limit", Limits),
             ("fields", Names),
             ("filter", Conditions),
             preview(),
         ]),
         "aggregateRecords" => all.extend(super::oracle_aggregate::takes()),
-        "getRecord" => all.extend([("fields", Names), preview()]),
+        "getRecord" => {
+            all.extend([("fields", Names), ("view", Text(64)), ("expand", Names), ("expand_limit", Limits), preview()])
+        }
         "getFieldWindow" => all.extend([
             ("field", Text(4096)),
             ("cursor", Text(4096)),
@@ -103,7 +111,8 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
 pub(crate) struct Params {
     texts: BTreeMap<String, String>,
     numbers: BTreeMap<String, u64>,
-    names: Option<Vec<String>>,
+    pub(crate) names: BTreeMap<String, Vec<String>>,
+    pub(crate) limits: BTreeMap<String, u64>,
     conditions: Vec<(String, Option<&'static str>, String)>,
     warnings: Vec<Json>,
 }
@@ -144,7 +153,7 @@ impl Params {
                     this.numbers.insert(key.clone(), number.min(u128::from(*most)) as u64);
                 }
                 Takes::Names if plain || *key == format!("{base}[]") => {
-                    let names = this.names.get_or_insert_default();
+                    let names = this.names.entry(base.to_owned()).or_default();
                     for name in value.split(',') {
                         if name.is_empty() {
                             return Err(INVALID);
@@ -155,6 +164,15 @@ impl Params {
                         if names.len() > 1000 {
                             return Err(INVALID);
                         }
+                    }
+                }
+                Takes::Limits => {
+                    let relation = key.strip_prefix("expand_limit[").and_then(|rest| rest.strip_suffix(']'));
+                    let digits = (1..=9).contains(&value.len()) && value.chars().all(|c| c.is_ascii_digit());
+                    let limit: u64 = if digits { value.parse().unwrap() } else { 0 };
+                    let Some(relation) = relation.filter(|relation| !relation.is_empty()) else { return Err(INVALID) };
+                    if limit == 0 || this.limits.insert(relation.to_owned(), limit).is_some() {
+                        return Err(INVALID);
                     }
                 }
                 Takes::Conditions => {
@@ -170,7 +188,7 @@ impl Params {
                 _ => return Err(INVALID),
             }
         }
-        if this.conditions.len() > 50 {
+        if this.conditions.len() > 50 || this.limits.len() > 50 {
             return Err(INVALID);
         }
         if this.texts.contains_key("connector_instance_id") {
@@ -224,7 +242,7 @@ pub(crate) fn standing(grant: Option<&Grant>, token: &str, expired: bool) -> Res
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) source: &'a Source,
-    who: Who<'a>,
+    pub(crate) who: Who<'a>,
 }
 
 impl<'a> Seen<'a> {
@@ -396,7 +414,7 @@ impl<'a> Oracle<'a> {
         members.insert("name".into(), seen.source.stream.as_str().into());
         members.insert("connection_id".into(), seen.source.connection.as_str().into());
         members.insert("field_capabilities".into(), capabilities.into());
-        members.insert("expand_capabilities".into(), json!([]));
+        members.insert("expand_capabilities".into(), self.expansions(seen));
         std::mem::take(members)
     }
 
@@ -476,7 +494,7 @@ impl<'a> Oracle<'a> {
             .collect();
         let mut stream = json!({
             "name": seen.source.stream, "primary_key": self.key(seen), "field_capabilities": fields,
-            "expand_capabilities": [],
+            "expand_capabilities": self.expansions(seen),
         });
         if let Some(cursor) = decl.cursor.as_ref().filter(|name| seen.field(name)) {
             stream["cursor_field"] = cursor.as_str().into();
@@ -494,8 +512,9 @@ impl<'a> Oracle<'a> {
     }
 
     /// The fields that are shown; none is all that may be.
-    fn wanted(&self, sources: &[Seen<'_>], params: &Params) -> Result<Option<BTreeSet<String>>, Refusal> {
-        let Some(names) = &params.names else { return Ok(None) };
+    pub(crate) fn wanted(&self, sources: &[Seen<'_>], params: &Params) -> Result<Option<BTreeSet<String>>, Refusal> {
+        let view = self.view(sources, params)?;
+        let Some(names) = view.as_ref().or(params.names.get("fields")) else { return Ok(None) };
         names.iter().try_for_each(|name| self.known(sources, name))?;
         let required = sources.iter().flat_map(|seen| seen.source.decl.required.iter());
         Ok(Some(names.iter().chain(required).cloned().collect()))
@@ -530,26 +549,27 @@ impl<'a> Oracle<'a> {
 
     fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
+        self.owner_only(params)?;
         let wanted = self.wanted(&sources, params)?;
         self.allowed(&sources, params)?;
-        let mut rows: Vec<(Option<Place>, &str, &str, J)> = Vec::new();
+        let descending = self.descending(&sources, params)?;
+        let related = self.related(&sources, params)?;
+        let mut rows = Vec::new();
         for seen in &sources {
             for (key, record) in seen.records() {
                 if seen.passes(record, params) {
-                    let place = place(seen, record);
-                    let shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
-                    rows.push((place, &seen.source.connection, key, shown));
+                    let mut shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
+                    self.expand(seen, key, record, &related, params, &mut shown);
+                    rows.push((place(seen, record), seen.source.connection.as_str(), key, shown));
                 }
             }
         }
-        let descending = params.text("order") != Some("asc");
-        rows.sort_by(|a, b| {
-            let none_last = a.0.is_none().cmp(&b.0.is_none());
-            let rest = compare(&a.0, &b.0).then(a.1.cmp(b.1)).then(a.2.as_bytes().cmp(b.2.as_bytes()));
-            none_last.then(if descending { rest.reverse() } else { rest })
-        });
         let limit = params.number("limit").unwrap_or(25) as usize;
-        Ok(List { rows: rows.into_iter().map(|row| row.3).collect(), limit, meta: params.meta() })
+        let mut meta = params.meta();
+        if params.text("count").is_some_and(|count| count != "none") {
+            put(&mut meta, "count", J::of(&json!({ "kind": "exact", "value": rows.len() })));
+        }
+        Ok(List { rows: sorted(rows, descending), limit, meta })
     }
 
     fn one(&self, sources: &[Seen<'a>], key: &str) -> Result<(Seen<'a>, &'a Rec), Refusal> {
@@ -564,9 +584,12 @@ impl<'a> Oracle<'a> {
 
     fn record(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
+        self.owner_only(params)?;
         let wanted = self.wanted(&sources, params)?;
-        let (seen, record) = self.one(&sources, &ask.key)?;
-        let mut record = shown(&seen, &ask.key, record, wanted.as_ref(), params.number("preview_chars"));
+        let related = self.related(&sources, params)?;
+        let (seen, own) = self.one(&sources, &ask.key)?;
+        let mut record = shown(&seen, &ask.key, own, wanted.as_ref(), params.number("preview_chars"));
+        self.expand(&seen, &ask.key, own, &related, params, &mut record);
         put(&mut record, "meta", params.meta());
         Ok(record)
     }
@@ -684,7 +707,7 @@ pub(crate) fn put(object: &mut J, name: &str, value: J) {
     }
 }
 
-fn text_of(value: &Value) -> String {
+pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
@@ -698,7 +721,13 @@ pub(crate) fn digest_of(text: &str) -> String {
     digest.as_ref().iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
-fn shown(seen: &Seen<'_>, key: &str, record: &Rec, wanted: Option<&BTreeSet<String>>, preview: Option<u64>) -> J {
+pub(crate) fn shown(
+    seen: &Seen<'_>,
+    key: &str,
+    record: &Rec,
+    wanted: Option<&BTreeSet<String>>,
+    preview: Option<u64>,
+) -> J {
     let Source { connection, stream, .. } = seen.source;
     let mut shown = J::of(&json!({
         "object": "record", "id": key, "stream": stream, "connection_id": connection,
@@ -753,15 +782,25 @@ fn is_blob(value: &Value) -> bool {
     json.get("blob_id").text().is_some() && json.get("mime_type").text().is_some()
 }
 
+/// Records in the order of lists: their places, connections and keys, and how they are shown.
+pub(crate) fn sorted(mut rows: Vec<(Option<Place>, &str, &str, J)>, descending: bool) -> Vec<J> {
+    rows.sort_by(|a, b| {
+        let none_last = a.0.is_none().cmp(&b.0.is_none());
+        let rest = compare(&a.0, &b.0).then(a.1.cmp(b.1)).then(a.2.as_bytes().cmp(b.2.as_bytes()));
+        none_last.then(if descending { rest.reverse() } else { rest })
+    });
+    rows.into_iter().map(|row| row.3).collect()
+}
+
 /// Where a record stands in a list.
 #[derive(Debug)]
-enum Place {
+pub(crate) enum Place {
     Number(f64),
     Time(i64),
     Text(Vec<u8>),
 }
 
-fn place(seen: &Seen<'_>, record: &Rec) -> Option<Place> {
+pub(crate) fn place(seen: &Seen<'_>, record: &Rec) -> Option<Place> {
     let decl = &seen.source.decl;
     let cursor = decl.cursor.as_ref().filter(|name| seen.field(name))?;
     match record.field(cursor)? {
