@@ -24,7 +24,7 @@ use stile_domain::records::problem::Problem;
 use crate::state::StateDir;
 
 pub use grants::{GrantRecord, GrantStatus};
-pub use sqlite::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
+pub use sqlite::{Batch, Incoming, LastRecord, LongField, Refused, Target, TextSource, Upserted};
 pub use view::{ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
 
 use grants::Standing;

@@ -250,6 +250,16 @@ pub const DELETE_RECORD: Endpoint = Endpoint {
     owner_only: true,
 };
 
+/// `DELETE /v1/streams/{stream}/records`.
+pub const DELETE_RECORDS: Endpoint = Endpoint {
+    id: "deleteRecords",
+    method: "delete",
+    path: "/v1/streams/{stream}/records",
+    about: "Removes all records that one connection's stream has. The stream stays declared. For the owner alone.",
+    parameters: &[CONNECTION, CONNECTION_ALIAS],
+    owner_only: true,
+};
+
 /// `POST /v1/ingest/{stream}`.
 pub const INGEST: Endpoint = Endpoint {
     id: "ingestRecords",
@@ -262,4 +272,4 @@ pub const INGEST: Endpoint = Endpoint {
 
 /// All of them.
 pub const ENDPOINTS: &[Endpoint] =
-    &[SCHEMA, STREAMS, STREAM, RECORDS, AGGREGATE, RECORD, DELETE_RECORD, FIELD_WINDOW, INGEST];
+    &[SCHEMA, STREAMS, STREAM, RECORDS, AGGREGATE, RECORD, DELETE_RECORD, DELETE_RECORDS, FIELD_WINDOW, INGEST];

@@ -117,7 +117,7 @@ fn responses(endpoint: &Endpoint) -> Json {
     };
     let error = || Some(json!({ "$ref": "#/components/schemas/Error" }));
     match endpoint.method {
-        "delete" => add("204", "It is not there any more.", None),
+        "delete" => add("204", "Nothing of it is there any more.", None),
         _ => add("200", "The answer.", Some(answer_schema(endpoint.id))),
     }
     add("400", "A parameter is wrong.", error());

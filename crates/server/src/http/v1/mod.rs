@@ -110,7 +110,7 @@ impl V1 {
             target::Wrong::Problem(problem) => Refused::Problem(problem),
         })?;
         match call.endpoint.id {
-            "deleteRecord" => self.delete(caller, call).await,
+            "deleteRecord" | "deleteRecords" => self.delete(caller, call).await,
             "ingestRecords" => ingest::answer(self, caller, call, body).await.map_err(Refused::Problem),
             _ => {
                 let answer = spool::answer(self.services.clone(), caller, call, now(), self.timeouts.stall);

@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod damage;
+mod empty;
 mod functions;
 mod index;
 mod read;
@@ -29,6 +30,7 @@ use super::RecordsError;
 use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, create_private, sync_folder};
 
+pub use empty::LastRecord;
 pub(super) use read::{GrantRow, Range, Scan, Snapshot, StreamRow};
 pub use write::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
 

@@ -5,6 +5,7 @@
 //! parameters. `STILE_RIG_SEED` repeats the choices of a run, `STILE_RIG_SCALE` makes more of them, and
 //! `STILE_RIG_SECONDS` has `hidden` go on for so long.
 
+mod deletes;
 mod hidden;
 mod hostile;
 mod json;

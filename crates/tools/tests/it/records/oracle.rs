@@ -74,7 +74,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
     let preview = || ("preview_chars", Whole(0, 16_384, false, INVALID));
     match endpoint {
-        "listStreams" | "getStream" => {}
+        "listStreams" | "getStream" | "deleteRecord" | "deleteRecords" => {}
         "getSchema" => all.extend([("view", Word(&["compact"])), ("detail", Word(&["full"])), ("stream", Text(64))]),
         "listRecords" => all.extend([
             ("limit", Whole(1, 100, true, INVALID)),
@@ -329,6 +329,25 @@ impl<'a> Oracle<'a> {
             sources.retain(|seen| seen.records().any(|(key, _)| key == ask.key));
         }
         sources.into_iter().map(|seen| seen.source.connection.clone()).collect()
+    }
+
+    /// What a request removes: the connections and keys.
+    pub(crate) fn removed(&self, ask: &Ask) -> Result<Vec<(String, String)>, Refusal> {
+        if matches!(self.who, Who::Client(_)) {
+            return Err(("insufficient_scope", 403));
+        }
+        let params = Params::parse(ask)?;
+        let sources = self.of(&ask.stream, params.connection()?)?;
+        let of = |seen: &Seen<'_>, key: &str| (seen.source.connection.clone(), key.to_owned());
+        if ask.endpoint.id == "deleteRecords" {
+            let [seen] = sources.as_slice() else { return Err(("ambiguous_connection", 409)) };
+            return Ok(seen.records().map(|(key, _)| of(seen, key)).collect());
+        }
+        match self.one(&sources, &ask.key) {
+            Ok((seen, _)) => Ok(vec![of(&seen, &ask.key)]),
+            Err(NOT_FOUND) => Ok(Vec::new()),
+            Err(refusal) => Err(refusal),
+        }
     }
 
     fn streams(&self, params: &Params) -> Result<J, Refusal> {

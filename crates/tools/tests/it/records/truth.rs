@@ -18,10 +18,10 @@ use super::{Ask, client, draw, owner, reading};
 type Coverage = BTreeMap<String, (usize, usize)>;
 
 /// One caller of one database, and what they are to be told.
-struct Bench<'a> {
-    services: &'a RecordServices,
-    caller: Principal,
-    oracle: Oracle<'a>,
+pub(super) struct Bench<'a> {
+    pub(super) services: &'a RecordServices,
+    pub(super) caller: Principal,
+    pub(super) oracle: Oracle<'a>,
 }
 
 #[test]
@@ -86,7 +86,7 @@ impl Bench<'_> {
     }
 
     /// Whether the request succeeds, as it must.
-    fn check(&self, chance: &mut Chance, ask: &Ask) -> bool {
+    pub(super) fn check(&self, chance: &mut Chance, ask: &Ask) -> bool {
         let (told, expected) = (self.send(ask), self.oracle.answer(ask));
         let told = match (told, &expected) {
             (Err(problem), expected) => {
