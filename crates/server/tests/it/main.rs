@@ -33,6 +33,7 @@ mod notes;
 mod program;
 mod records_guide;
 mod records_http;
+mod records_interop;
 mod records_kit;
 mod records_owner;
 mod stdio_protocol;
