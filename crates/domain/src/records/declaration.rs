@@ -6,7 +6,8 @@
 //! its schema lacks, or wants the sum of texts.
 //!
 //! *Shape*: `{schema, primary_key, cursor_field?, consent_time_field?, semantics?, query?: {range_filters?,
-//! exact_filters?, search?: {lexical_fields?}, aggregations?}, …}`. Whatever else is there is kept and means nothing.
+//! exact_filters?, search?: {lexical_fields?}, aggregations?, expand?}, views?, relationships?, …}`. Whatever else is there
+//! is kept and means nothing.
 
 use std::collections::HashMap;
 
@@ -15,11 +16,13 @@ use serde_json::{Map, Value as Json};
 use super::names;
 
 mod fields;
+mod relations;
 #[cfg(test)]
 mod tests;
 mod types;
 
 pub use fields::{Aggregation, Field, Operator};
+pub use relations::{FieldView, Limits, Relation};
 pub use types::{Format, Type, Types};
 
 /// The largest declaration, in bytes of compact JSON.
@@ -38,6 +41,8 @@ pub struct Declaration {
     fields: Vec<Field>,
     places: HashMap<String, usize>,
     required: Vec<String>,
+    views: Vec<FieldView>,
+    relations: Vec<Relation>,
 }
 
 /// What happens when a record comes a second time.
@@ -84,6 +89,12 @@ pub enum Fault {
     /// A list has a field twice.
     #[error("names the field `{0}` twice")]
     Repeated(String),
+    /// A list has a name twice.
+    #[error("has `{0}` twice")]
+    Again(String),
+    /// There is no such relationship.
+    #[error("names the relationship `{0}`, which `relationships` does not have")]
+    NoSuchRelation(String),
     /// The field cannot do what it is named for.
     #[error("names the field `{name}`, which must {needed}")]
     Unfit {
@@ -133,6 +144,28 @@ impl Declaration {
     /// # Errors
     /// [`BadDeclaration`], which names the first member that is wrong.
     pub fn parse(json: &Json) -> Result<Self, BadDeclaration> {
+        let mut made = Self::without_relations(json)?;
+        let member = |name: &str| Node::root(name, json.get(name));
+        made.views = relations::views(&made, &member("views"))?;
+        made.relations = relations::relations(&made, &member("relationships"), &member("query").member("expand"))?;
+        Ok(made)
+    }
+
+    /// Reads a declaration that was stored. Once nobody looked at views and relationships; of one that has them wrong
+    /// there are none.
+    ///
+    /// # Errors
+    /// As [`Declaration::parse`], for whatever else is wrong.
+    pub fn stored(json: &Json) -> Result<Self, BadDeclaration> {
+        let mut made = Self::without_relations(json)?;
+        let member = |name: &str| Node::root(name, json.get(name));
+        made.views = relations::views(&made, &member("views")).unwrap_or_default();
+        made.relations = relations::relations(&made, &member("relationships"), &member("query").member("expand"))
+            .unwrap_or_default();
+        Ok(made)
+    }
+
+    fn without_relations(json: &Json) -> Result<Self, BadDeclaration> {
         let bad = |fault| BadDeclaration::new("declaration", fault);
         let Json::Object(members) = json else { return Err(bad(Fault::Kind("a JSON object"))) };
         if json.to_string().len() > MAX_BYTES {
@@ -150,6 +183,8 @@ impl Declaration {
             fields,
             places,
             required: Vec::new(),
+            views: Vec::new(),
+            relations: Vec::new(),
         };
         made.required = made.list(&schema.member("required"), None)?;
         made.primary_key = made.list(&Node::root("primary_key", members.get("primary_key")), Some(Needed::Scalar))?;
@@ -164,6 +199,16 @@ impl Declaration {
     /// As it was given.
     pub fn to_json(&self) -> Json {
         Json::Object(self.json.clone())
+    }
+
+    /// The fields of a view.
+    pub fn view(&self, id: &str) -> Option<&[String]> {
+        self.views.iter().find(|view| view.id == id).map(|view| view.fields.as_slice())
+    }
+
+    /// The relations that can be asked for.
+    pub fn relations(&self) -> &[Relation] {
+        &self.relations
     }
 
     /// A member as it was given, such as `views` or `relationships`.
@@ -313,6 +358,10 @@ impl<'a> Node<'a> {
     /// One member; none in what is no object, of which [`Node::members`] complains.
     fn member(&self, name: &str) -> Node<'a> {
         Node { path: format!("{}.{name}", self.path), value: self.value.and_then(|value| value.get(name)) }
+    }
+
+    fn text(&self) -> Option<&'a str> {
+        self.value.and_then(Json::as_str)
     }
 
     fn members(&self) -> Result<Vec<(String, Node<'a>)>, BadDeclaration> {

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use super::body::{Body, Damaged, Entry, Held};
+use super::decimal::Decimal;
 use super::declaration::Operator;
 use super::instant::Instant;
 use crate::hash::ContentHash;
@@ -27,6 +28,8 @@ pub enum Bound {
 pub enum Test {
     /// The scalar is this one.
     Is(String),
+    /// The scalar is this key: the text itself, or a number or boolean that is written so. Not `null`.
+    Refers(String),
     /// The scalar lies on this side of a bound.
     Range(Operator, Bound),
 }
@@ -78,6 +81,12 @@ impl Test {
                 }
                 Held::Json(_) | Held::LongJson(_) => false,
             },
+            Self::Refers(key) => match entry.held {
+                Held::Number(text) | Held::Text(text) => text == key,
+                Held::Bool(value) => key == if value { "true" } else { "false" },
+                // No key is as long as a text that is kept apart.
+                Held::Null | Held::Json(_) | Held::LongText(_) | Held::LongJson(_) => false,
+            },
             Self::Range(op, bound) => {
                 let order = match (bound, entry.held) {
                     (Bound::Number(bound), Held::Number(digits)) => compare_numbers(digits, bound),
@@ -90,16 +99,9 @@ impl Test {
     }
 }
 
-/// Compares JSON numbers: exactly where both are whole and fit, else as doubles.
+/// Compares JSON numbers by their exact values. None where one is none.
 pub fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
-    // First, because `+1` and `007` are whole numbers to Rust and none to JSON.
-    if !is_number(a) || !is_number(b) {
-        return None;
-    }
-    if let (Ok(a), Ok(b)) = (a.parse::<i128>(), b.parse::<i128>()) {
-        return Some(a.cmp(&b));
-    }
-    a.parse::<f64>().ok()?.partial_cmp(&b.parse::<f64>().ok()?)
+    Some(Decimal::parse(a)?.cmp(&Decimal::parse(b)?))
 }
 
 /// Whether a text is a JSON number (RFC 8259, section 6).
@@ -141,6 +143,7 @@ mod tests {
         assert!(is(Held::Null, "null") && is(Held::Bool(true), "true") && is(Held::Text("x"), "x"));
         assert!(is(Held::Number("1.0"), "1") && is(Held::Number("12345678901234567890123"), "12345678901234567890123"));
         assert!(!is(Held::Number("9007199254740993"), "9007199254740992"));
+        assert!(!is(Held::Number("9007199254740993"), "9007199254740992.0") && !is(Held::Number("1e400"), "1e401"));
         assert!(!is(Held::Text("x"), "X") && !is(Held::Json("[]"), "[]") && !is(Held::Text("1"), "1.0"));
         assert!(!is(Held::Number("1"), "inf") && !is(Held::Number("1"), " 1"));
         assert!(!is(Held::Number("1"), "+1") && !is(Held::Number("7"), "007"));
@@ -148,6 +151,13 @@ mod tests {
         let digest = *ContentHash::of(text.as_bytes()).as_bytes();
         assert!(is(Held::LongText(Long { chars: 2000, bytes: 2000, digest }), &text));
         assert!(!is(Held::LongText(Long { chars: 2000, bytes: 2000, digest }), &"z".repeat(2000)));
+    }
+
+    #[test]
+    fn a_reference_is_the_key_as_it_is_written() {
+        let refers = |held, key: &str| holds(held, Test::Refers(key.to_owned()));
+        assert!(refers(Held::Text("5"), "5") && refers(Held::Number("5"), "5") && refers(Held::Bool(true), "true"));
+        assert!(!refers(Held::Null, "null") && !refers(Held::Number("5.0"), "5") && !refers(Held::Json("[]"), "[]"));
     }
 
     #[test]

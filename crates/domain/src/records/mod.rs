@@ -6,11 +6,13 @@
 //!
 //! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is decided here.
 
+pub mod aggregate;
 pub mod authority;
 pub mod blob;
 pub mod body;
 pub mod changes;
 pub mod cursor;
+pub mod decimal;
 pub mod declaration;
 pub mod filter;
 pub mod find;
@@ -26,3 +28,4 @@ pub mod selector;
 pub mod terms;
 pub mod tokens;
 pub mod value;
+pub mod zone;

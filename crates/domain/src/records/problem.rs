@@ -6,6 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::{aggregate, decimal};
+
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
@@ -141,6 +143,33 @@ pub enum Problem {
         /// As the caller wrote it.
         field: String,
     },
+    /// The relation cannot be followed, or not so far.
+    #[error("{message}")]
+    InvalidExpand {
+        /// Which parameter.
+        param: String,
+        /// What is wrong and what to send instead.
+        message: String,
+    },
+    /// Lists are not sorted so.
+    #[error("{message}")]
+    InvalidSort {
+        /// What is wrong and what to send instead.
+        message: String,
+    },
+    /// More different values than are told apart.
+    #[error("the field has more than {} different values, or more than {} MiB of them, among these records; send a `filter` that leaves fewer records", aggregate::MAX_GROUPS, aggregate::MAX_GROUP_BYTES >> 20)]
+    TooManyGroups {
+        /// In which parameter the field was sent.
+        param: &'static str,
+    },
+    /// A number that is too long to be added.
+    #[error(
+        "the field has a number of more than {} digits before the point or {} after it; send a `filter` that leaves it out",
+        decimal::MAX_WHOLE,
+        decimal::MAX_PLACES
+    )]
+    NumberTooLong,
     /// Another process writes, or every reader is busy.
     #[error("the store is busy; wait a second and send the request again")]
     Busy,
@@ -210,6 +239,8 @@ impl Problem {
             Self::InvalidCursor(_) | Self::InvalidChangesSince(_) => ("invalid_cursor", 400),
             Self::UnknownField { .. } => ("unknown_field", 400),
             Self::InvalidDeclaration { .. } => ("invalid_declaration", 400),
+            Self::InvalidExpand { .. } => ("invalid_expand", 400),
+            Self::InvalidSort { .. } => ("invalid_sort", 400),
             Self::UnsupportedVersion { .. } => ("unsupported_version", 400),
             Self::InsufficientScope { .. } => ("insufficient_scope", 403),
             Self::StreamNotAllowed { .. } => ("grant_stream_not_allowed", 403),
@@ -228,6 +259,8 @@ impl Problem {
             Self::BlobTooLarge => ("blob_too_large", 413),
             Self::RangeNotSatisfiable { .. } => ("range_not_satisfiable", 416),
             Self::FieldNotText { .. } => ("field_not_text", 422),
+            Self::TooManyGroups { .. } => ("too_many_groups", 422),
+            Self::NumberTooLong => ("number_too_long", 422),
             Self::Busy => ("busy", 503),
             Self::Full => ("storage_full", 507),
             Self::Corrupt => ("storage_corrupt", 500),
@@ -277,6 +310,10 @@ impl Problem {
             Self::InvalidCursor(_) => Some("cursor"),
             Self::QueryNotFound => Some("q"),
             Self::ChangesExpired | Self::InvalidChangesSince(_) => Some("changes_since"),
+            Self::InvalidExpand { param, .. } => Some(param),
+            Self::InvalidSort { .. } => Some("sort"),
+            Self::TooManyGroups { param } => Some(param),
+            Self::NumberTooLong => Some("field"),
             _ => None,
         }
     }

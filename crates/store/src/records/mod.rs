@@ -29,7 +29,7 @@ use crate::state::StateDir;
 pub use grants::{GrantRecord, GrantStatus};
 pub use search::{FieldMatch, Hit, SearchPage, SearchQuery};
 pub use spool::Spool;
-pub use sqlite::{Batch, BlobInfo, Incoming, LongField, Refused, Target, TextSource, Upserted};
+pub use sqlite::{Batch, BlobInfo, Incoming, LastRecord, LongField, Refused, Target, TextSource, Upserted};
 pub use view::{Blob, Change, ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
 
 use grants::Standing;

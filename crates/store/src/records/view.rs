@@ -28,6 +28,8 @@ pub use changes::Change;
 use super::seal::Seals;
 use super::sqlite::{Range, Scan, Snapshot};
 
+mod values;
+
 /// What a caller may see.
 pub(super) enum Authority {
     /// Everything.

@@ -411,7 +411,7 @@ pub(crate) fn incoming<'a>(key: &'a RecordKey, emitted: Instant, fields: &'a Fie
 /// A declaration as it is stored.
 pub(crate) fn read_declaration(text: &str) -> Result<Declaration, Problem> {
     let json = serde_json::from_str(text).map_err(|_| Problem::Corrupt)?;
-    Declaration::parse(&json).map_err(|_| Problem::Corrupt)
+    Declaration::stored(&json).map_err(|_| Problem::Corrupt)
 }
 
 /// A key, for a sentence.

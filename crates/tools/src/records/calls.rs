@@ -11,7 +11,7 @@ use super::list::Address;
 use super::parameters::Parameters;
 use super::sink::Sink;
 use super::window::Field;
-use super::{Reading, RecordServices, detail, list, schema, search, streams, window};
+use super::{Reading, RecordServices, aggregate, detail, list, render, schema, search, streams, window};
 
 /// A request, as it was sent.
 #[derive(Clone, Debug)]
@@ -53,6 +53,7 @@ impl RecordServices {
                 "getSchema" => schema::schema(reading, parameters, out),
                 "search" => search::search(reading, parameters, &call.address, out),
                 "listRecords" => list::list(reading, &call.stream, parameters, &call.address, out),
+                "aggregateRecords" => aggregate::aggregate(reading, &call.stream, parameters, out),
                 "getRecord" => detail::detail(reading, &call.stream, &call.key, parameters, out),
                 "getFieldWindow" => {
                     let field = Field { stream: &call.stream, key: &call.key };
@@ -63,12 +64,18 @@ impl RecordServices {
         })
     }
 
-    /// Removes a record; where it is not there, nothing changes. Blocks.
+    /// Removes a record, or all of a stream; where nothing is there, nothing changes. Blocks.
+    ///
+    /// All of a stream are those that it has at the beginning. They go in several transactions; where one of them fails
+    /// what went before is gone, and asking again goes on.
     ///
     /// # Errors
     /// Where the caller is not the owner; what the parameters or the database say against it.
     pub fn delete(&self, caller: &Principal, now: Instant, call: &Call) -> Result<(), Problem> {
-        let outcome = self.ready().and_then(|()| self.remove(caller, now, call));
+        let outcome = self.ready().and_then(|()| match call.endpoint.id {
+            "deleteRecords" => self.empty(caller, now, call),
+            _ => self.remove(caller, now, call),
+        });
         self.tell(caller, call.endpoint.id, outcome.as_ref().err());
         outcome
     }
@@ -108,7 +115,7 @@ impl RecordServices {
         let (owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
         let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs)?;
         let found = self.records.read(&permit, now, |view| {
-            let sources = view.sources_of(&call.stream, super::render::connection(&parameters)?)?;
+            let sources = view.sources_of(&call.stream, render::connection(&parameters)?)?;
             let reading = Reading { view, declarations: &self.declarations };
             match detail::the_one(reading, &sources, &call.key) {
                 Ok(row) => {
@@ -123,6 +130,34 @@ impl RecordServices {
             Some(target) => batch.delete(&target, &call.key).map(drop),
             None => Ok(()),
         })
+    }
+}
+
+impl RecordServices {
+    fn empty(&self, caller: &Principal, now: Instant, call: &Call) -> Result<(), Problem> {
+        let (owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
+        let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs)?;
+        let (connection, stream) = self.records.read(&permit, now, |view| {
+            let sources = view.sources_of(&call.stream, render::connection(&parameters)?)?;
+            match sources.as_slice() {
+                [source] => Ok((source.connection().clone(), source.stream().clone())),
+                several => Err(Problem::AmbiguousConnection { connections: render::connections(several) }),
+            }
+        })?;
+        let last = self.records.write(&owner, |batch| match batch.target(&connection, &stream)? {
+            Some(target) => batch.last_record(&target),
+            None => Ok(None),
+        })?;
+        let Some(last) = last else { return Ok(()) };
+        loop {
+            let more = self.records.write(&owner, |batch| match batch.target(&connection, &stream)? {
+                Some(target) => batch.remove_some(&target, last),
+                None => Ok(false),
+            })?;
+            if !more {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::Reading;
 use super::fields;
 use super::list::{Address, limit, put_envelope_end, put_envelope_start};
 use super::parameters::Parameters;
-use super::render::{Shown, connection, put_record};
+use super::render::{Shown, connection, meta, put_record};
 use super::sink::Sink;
 
 /// The parameter.
@@ -42,12 +42,8 @@ pub(super) fn changes(
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     let view = reading.view;
+    alone(parameters)?;
     let wanted = fields::requested(reading, sources, parameters.names("fields"))?;
-    let excluded = [("order", parameters.text("order").is_some()), ("filter", !parameters.conditions().is_empty())];
-    if let Some((name, _)) = excluded.iter().find(|(_, is_sent)| *is_sent) {
-        let message = format!("`{name}` does not go with `{CHANGES_SINCE}`; leave one of them out");
-        return Err(Problem::invalid(name, message));
-    }
     let bindings = Bindings::new(reading, stream, parameters)?;
     let (session, after) = begun(reading, sources, parameters, &bindings)?;
     if session.is_expired(view.now()) {
@@ -83,7 +79,26 @@ pub(super) fn changes(
             return Ok(());
         }
     }
-    put_envelope_end(address, next.as_deref(), parameters, out);
+    put_envelope_end(address, next.as_deref(), &meta(parameters), out);
+    Ok(())
+}
+
+/// That nothing was sent that would choose, order or count the records of a list.
+fn alone(parameters: &Parameters) -> Result<(), Problem> {
+    let excluded = [
+        ("order", parameters.text("order").is_some()),
+        ("sort", parameters.text("sort").is_some()),
+        ("count", parameters.text("count").is_some()),
+        ("filter", !parameters.conditions().is_empty()),
+        ("view", parameters.text("view").is_some()),
+    ];
+    let message = |name: &str| format!("`{name}` does not go with `{CHANGES_SINCE}`; leave one of them out");
+    if let Some((name, _)) = excluded.iter().find(|(_, is_sent)| *is_sent) {
+        return Err(Problem::invalid(name, message(name)));
+    }
+    if parameters.names("expand").is_some() || !parameters.limits().is_empty() {
+        return Err(Problem::InvalidExpand { param: "expand".to_owned(), message: message("expand") });
+    }
     Ok(())
 }
 

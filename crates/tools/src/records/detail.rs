@@ -4,9 +4,9 @@ use stile_domain::records::problem::Problem;
 use stile_store::records::{Row, Source};
 
 use super::Reading;
-use super::fields;
 use super::parameters::Parameters;
-use super::render::{Shown, connection, connections, meta, put_record};
+use super::related;
+use super::render::{connection, connections, meta};
 use super::sink::Sink;
 
 /// Puts a record.
@@ -21,10 +21,12 @@ pub fn detail(
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     let sources = reading.view.sources_of(stream, connection(parameters)?)?;
-    let wanted = fields::requested(reading, &sources, parameters.names("fields"))?;
+    related::owner_only(reading, parameters)?;
+    let fields = related::fields_of(reading, &sources, parameters)?;
+    let wanted = related::relations(reading, &sources, parameters, fields)?;
     let row = the_one(reading, &sources, key)?;
-    let shown = Shown { fields: wanted.as_ref(), preview: parameters.number("preview_chars") };
-    put_record(reading, &sources, &row, shown, out)?;
+    let preview = parameters.number("preview_chars");
+    wanted.put(reading, &sources, &row, preview, (&mut related::Streams::new(), out))?;
     out.put(&format!(",\"meta\":{}}}", meta(parameters)));
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! The endpoints, each with what it takes. Requests are checked against this and the OpenAPI document is made of it.
 
+use super::aggregate::DEFAULT_GROUPS;
 use super::list::DEFAULT_LIMIT;
 use super::parameters::{Parameter, Shape};
+use stile_domain::records::names::MAX_FIELD_NAME_BYTES;
 use stile_domain::records::selector::{MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
 use stile_domain::records::tokens::MAX_QUERY_SCALARS;
 
@@ -42,10 +44,31 @@ const FIELDS: Parameter = Parameter {
     shape: Shape::Names,
     about: "Only these top-level fields, and those that the schema requires.",
 };
+const FILTER: Parameter = Parameter {
+    name: "filter",
+    shape: Shape::Conditions,
+    about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
+};
+const FIELD_NAME: Shape = Shape::Text { most: MAX_FIELD_NAME_BYTES };
 const PREVIEW: Parameter = Parameter {
     name: "preview_chars",
     shape: Shape::Whole { least: 0, most: MAX_CHARS, clamped: false, window: false },
     about: "Cut longer values after so many characters (Unicode scalar values) and say under `previews` what is missing.",
+};
+const VIEW: Parameter = Parameter {
+    name: "view",
+    shape: Shape::Text { most: 64 },
+    about: "Only the fields of this declared view. For the owner alone; excludes `fields`.",
+};
+const EXPAND: Parameter = Parameter {
+    name: "expand",
+    shape: Shape::Names,
+    about: "Under `expanded` also the records that belong to each by these declared relations. For the owner alone.",
+};
+const EXPAND_LIMIT: Parameter = Parameter {
+    name: "expand_limit",
+    shape: Shape::Limits,
+    about: "At most so many of them: `expand_limit[relation]=3`.",
 };
 const CURSOR: Parameter = Parameter {
     name: "cursor",
@@ -58,12 +81,6 @@ const LIMIT: Parameter = Parameter {
     shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
     about: "At most so many records; 25 where it is not sent.",
 };
-const FILTER: Parameter = Parameter {
-    name: "filter",
-    shape: Shape::Conditions,
-    about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
-};
-
 const fn chars(name: &'static str, least: u64, most: u64, clamped: bool, about: &'static str) -> Parameter {
     Parameter { name, shape: Shape::Whole { least, most, clamped, window: true }, about }
 }
@@ -124,14 +141,70 @@ pub const RECORDS: Endpoint = Endpoint {
         LIMIT,
         CURSOR,
         Parameter { name: "order", shape: Shape::OneOf(&["asc", "desc"]), about: "`desc` is the default." },
+        Parameter {
+            name: "sort",
+            shape: Shape::Text { most: MAX_FIELD_NAME_BYTES + 1 },
+            about: "The stream's cursor field, with `-` before it for descending: `order` in other words.",
+        },
+        Parameter {
+            name: "count",
+            shape: Shape::OneOf(&["none", "estimated", "exact"]),
+            about: "Whether `meta.count` says how many records there are on all pages. It is always exact.",
+        },
         FIELDS,
+        VIEW,
+        EXPAND,
+        EXPAND_LIMIT,
         FILTER,
         Parameter {
             name: "changes_since",
             shape: Shape::Text { most: MAX_CURSOR },
-            about: "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Excludes `order` and `filter`.",
+            about: "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Goes with `limit`, `cursor`, `fields`, `preview_chars` and `connection_id` alone.",
         },
         PREVIEW,
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    owner_only: false,
+};
+
+const _: () = assert!(DEFAULT_GROUPS == 10);
+
+/// `GET /v1/streams/{stream}/aggregate`.
+pub const AGGREGATE: Endpoint = Endpoint {
+    id: "aggregateRecords",
+    method: "get",
+    path: "/v1/streams/{stream}/aggregate",
+    about: "A count, a sum, an extreme or groups over all records that the caller may see, exactly.",
+    parameters: &[
+        Parameter {
+            name: "metric",
+            shape: Shape::OneOf(&["count", "sum", "min", "max", "count_distinct"]),
+            about: "What is computed. `count` alone can be grouped.",
+        },
+        Parameter { name: "field", shape: FIELD_NAME, about: "Over which field; not with `count`." },
+        Parameter { name: "group_by", shape: FIELD_NAME, about: "A count for each value of this field." },
+        Parameter {
+            name: "group_by_time",
+            shape: FIELD_NAME,
+            about: "A count for each span of time that this field lies in. Needs `granularity`.",
+        },
+        Parameter {
+            name: "granularity",
+            shape: Shape::OneOf(&["minute", "hour", "day", "week", "month", "quarter", "year"]),
+            about: "How long a span of time is. Weeks begin on Monday.",
+        },
+        Parameter {
+            name: "time_zone",
+            shape: Shape::Text { most: 64 },
+            about: "Where days begin: a name of the IANA time zone database; UTC where it is not sent.",
+        },
+        Parameter {
+            name: "limit",
+            shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
+            about: "At most so many groups; 10 where it is not sent. `other_count` says how many records are in the others.",
+        },
+        FILTER,
         CONNECTION,
         CONNECTION_ALIAS,
     ],
@@ -144,7 +217,7 @@ pub const RECORD: Endpoint = Endpoint {
     method: "get",
     path: "/v1/streams/{stream}/records/{id}",
     about: "One record, whole unless `preview_chars` is sent.",
-    parameters: &[FIELDS, PREVIEW, CONNECTION, CONNECTION_ALIAS],
+    parameters: &[FIELDS, VIEW, EXPAND, EXPAND_LIMIT, PREVIEW, CONNECTION, CONNECTION_ALIAS],
     owner_only: false,
 };
 
@@ -206,6 +279,16 @@ pub const DELETE_RECORD: Endpoint = Endpoint {
     owner_only: true,
 };
 
+/// `DELETE /v1/streams/{stream}/records`.
+pub const DELETE_RECORDS: Endpoint = Endpoint {
+    id: "deleteRecords",
+    method: "delete",
+    path: "/v1/streams/{stream}/records",
+    about: "Removes all records that one connection's stream has. The stream stays declared. For the owner alone.",
+    parameters: &[CONNECTION, CONNECTION_ALIAS],
+    owner_only: true,
+};
+
 /// `POST /v1/ingest/{stream}`.
 pub const INGEST: Endpoint = Endpoint {
     id: "ingestRecords",
@@ -241,5 +324,19 @@ pub const PUT_BLOB: Endpoint = Endpoint {
 };
 
 /// All of them.
-pub const ENDPOINTS: &[Endpoint] =
-    &[SCHEMA, STREAMS, STREAM, RECORDS, RECORD, DELETE_RECORD, FIELD_WINDOW, SEARCH, INGEST, BLOB, BLOB_HEAD, PUT_BLOB];
+pub const ENDPOINTS: &[Endpoint] = &[
+    SCHEMA,
+    STREAMS,
+    STREAM,
+    RECORDS,
+    AGGREGATE,
+    RECORD,
+    DELETE_RECORD,
+    DELETE_RECORDS,
+    FIELD_WINDOW,
+    SEARCH,
+    INGEST,
+    BLOB,
+    BLOB_HEAD,
+    PUT_BLOB,
+];

@@ -42,7 +42,7 @@ pub fn may_see(source: &Source, name: &str) -> bool {
 }
 
 /// That a field may be named by this caller.
-fn known(reading: Reading<'_>, sources: &[Source], name: &str, param: &str) -> Result<(), Problem> {
+pub(super) fn known(reading: Reading<'_>, sources: &[Source], name: &str, param: &str) -> Result<(), Problem> {
     let (field, param) = (name.to_owned(), param.to_owned());
     if !sources.iter().any(|source| may_see(source, name)) {
         return Err(Problem::FieldNotGranted { field, param });

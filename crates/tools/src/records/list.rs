@@ -2,12 +2,14 @@
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::cursor::{Binding, ListPlace};
+use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::{BadCursor, Problem};
-use stile_store::records::{ListQuery, Order};
+use stile_store::records::{ListQuery, Order, Source};
 
 use super::fields;
 use super::parameters::Parameters;
-use super::render::{Shown, connection, meta, put_record};
+use super::related;
+use super::render::{connection, meta};
 use super::sink::{Sink, put_string};
 use super::{Reading, changes};
 
@@ -50,12 +52,14 @@ pub fn list(
 ) -> Result<(), Problem> {
     let view = reading.view;
     let sources = view.sources_of(stream, connection(parameters)?)?;
+    related::owner_only(reading, parameters)?;
     if changes::is_asked(reading, parameters) {
         return changes::changes(reading, &sources, stream, parameters, address, out);
     }
-    let wanted = fields::requested(reading, &sources, parameters.names("fields"))?;
+    let fields = related::fields_of(reading, &sources, parameters)?;
     let conditions = fields::conditions(reading, &sources, parameters.conditions())?;
-    let order = order(parameters)?;
+    let order = order(&sources, parameters)?;
+    let wanted = related::relations(reading, &sources, parameters, fields)?;
     let binding = binding(reading, stream, parameters, order);
     let after = match parameters.text("cursor") {
         None => None,
@@ -70,20 +74,25 @@ pub fn list(
             Some(view.seal(&place.encode(binding))?)
         }
     };
-    let shown = Shown { fields: wanted.as_ref(), preview: parameters.number("preview_chars") };
+    let count = counted(reading, &sources, &conditions, parameters)?;
+    let (preview, mut streams) = (parameters.number("preview_chars"), related::Streams::new());
     put_envelope_start(address, next.as_deref(), out);
     out.put("\"data\":[");
     for (at, row) in page.rows.iter().enumerate() {
         if at > 0 {
             out.put(",");
         }
-        put_record(reading, &sources, row, shown, out)?;
+        wanted.put(reading, &sources, row, preview, (&mut streams, &mut *out))?;
         out.put("}");
         if out.is_gone() {
             return Ok(());
         }
     }
-    put_envelope_end(address, next.as_deref(), parameters, out);
+    let mut meta = meta(parameters);
+    if let (Some(meta), Some(count)) = (meta.as_object_mut(), count) {
+        meta.insert("count".to_owned(), json!({ "kind": "exact", "value": count }));
+    }
+    put_envelope_end(address, next.as_deref(), &meta, out);
     Ok(())
 }
 
@@ -103,19 +112,45 @@ pub(super) fn put_envelope_start(address: &Address, next: Option<&str>, out: &mu
 }
 
 /// Puts what comes after the records of a list.
-pub(super) fn put_envelope_end(address: &Address, next: Option<&str>, parameters: &Parameters, out: &mut dyn Sink) {
+pub(super) fn put_envelope_end(address: &Address, next: Option<&str>, meta: &Json, out: &mut dyn Sink) {
     let links = json!({
         "self": address.with_cursor(None),
         "next": next.map_or(Json::Null, |next| address.with_cursor(Some(next)).into()),
     });
-    out.put(&format!("],\"links\":{links},\"meta\":{}}}", meta(parameters)));
+    out.put(&format!("],\"links\":{links},\"meta\":{meta}}}"));
+}
+
+/// How many records there are on all pages, where that is asked for.
+fn counted(
+    reading: Reading<'_>,
+    sources: &[Source],
+    conditions: &[Condition],
+    parameters: &Parameters,
+) -> Result<Option<u64>, Problem> {
+    match parameters.text("count") {
+        None | Some("none") => Ok(None),
+        Some(_) => reading.view.matching(sources, conditions).map(Some),
+    }
 }
 
 /// `order`, or what `sort` says of it.
-fn order(parameters: &Parameters) -> Result<Order, Problem> {
-    match parameters.text("order") {
-        Some("asc") => Ok(Order::Ascending),
-        _ => Ok(Order::Descending),
+fn order(sources: &[Source], parameters: &Parameters) -> Result<Order, Problem> {
+    let order = parameters.text("order").map(|order| if order == "asc" { Order::Ascending } else { Order::Descending });
+    let Some(sort) = parameters.text("sort") else { return Ok(order.unwrap_or(Order::Descending)) };
+    let direction = |source: &Source| match source.ordered_by()? {
+        field if field == sort => Some(Order::Ascending),
+        field if Some(field) == sort.strip_prefix('-') => Some(Order::Descending),
+        _ => None,
+    };
+    let invalid = |message: &str| Problem::InvalidSort { message: message.to_owned() };
+    let sorted = sources.first().and_then(direction);
+    let sorted = sorted.filter(|first| sources.iter().all(|source| direction(source) == Some(*first)));
+    let sorted = sorted.ok_or_else(|| {
+        invalid("`sort` is the stream's `cursor_field`, or `-` and that; `/v1/schema` says which field that is")
+    })?;
+    match order {
+        Some(order) if order != sorted => Err(invalid("`sort` and `order` disagree; send one of them")),
+        _ => Ok(sorted),
     }
 }
 
@@ -125,8 +160,11 @@ fn binding(reading: Reading<'_>, stream: &str, parameters: &Parameters, order: O
     let fields = parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
     let conditions = parameters.conditions_text();
     let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));
+    // A view cannot be told from a list of fields by an empty text: no view has that name.
+    let view = parameters.text("view").unwrap_or_default();
+    let related = format!("{:?}{:?}", parameters.names("expand").unwrap_or_default(), parameters.limits());
     Binding::of(
-        ["list", reading.view.caller(), stream, connection.unwrap_or("*"), order, &fields]
+        ["list", reading.view.caller(), stream, connection.unwrap_or("*"), order, &fields, view, &related]
             .into_iter()
             .chain(conditions.iter().map(String::as_str)),
     )

@@ -5,6 +5,7 @@
 //! [`endpoints::ENDPOINTS`] lists them with their parameters, from which the requests are checked and the OpenAPI
 //! document is made.
 
+pub mod aggregate;
 pub mod blobs;
 pub mod calls;
 mod changes;
@@ -18,6 +19,7 @@ pub mod list;
 pub mod openapi;
 pub mod owner;
 pub mod parameters;
+mod related;
 mod render;
 pub mod restore;
 #[cfg(test)]
@@ -80,7 +82,7 @@ impl Declarations {
             return Ok(Arc::clone(declaration));
         }
         let json = serde_json::from_str(source.declaration()).map_err(|_| Problem::Corrupt)?;
-        let declaration = Arc::new(Declaration::parse(&json).map_err(|_| Problem::Corrupt)?);
+        let declaration = Arc::new(Declaration::stored(&json).map_err(|_| Problem::Corrupt)?);
         if read.len() >= MOST {
             read.clear();
         }

@@ -32,7 +32,7 @@ pub fn document(version: &str) -> Json {
 
 fn operation(endpoint: &Endpoint) -> Json {
     let mut parameters: Vec<Json> = variables(endpoint.path).map(in_path).collect();
-    parameters.extend(endpoint.parameters.iter().map(|parameter| in_query(endpoint.id, parameter)));
+    parameters.extend(endpoint.parameters.iter().map(|parameter| in_query(endpoint, parameter)));
     let mut operation = json!({
         "operationId": endpoint.id,
         "summary": endpoint.about,
@@ -66,7 +66,15 @@ fn in_path(name: &str) -> Json {
     })
 }
 
-fn in_query(endpoint: &str, parameter: &Parameter) -> Json {
+/// Whether a request without this parameter is refused.
+fn is_required(endpoint: &Endpoint, parameter: &Parameter) -> bool {
+    matches!(
+        (endpoint.id, parameter.name),
+        ("getFieldWindow", "field") | ("aggregateRecords", "metric") | ("search", "q")
+    )
+}
+
+fn in_query(endpoint: &Endpoint, parameter: &Parameter) -> Json {
     let Parameter { name, shape, about } = *parameter;
     let (schema, style) = match shape {
         Shape::Text { most } => (json!({ "type": "string", "maxLength": most }), None),
@@ -83,13 +91,17 @@ fn in_query(endpoint: &str, parameter: &Parameter) -> Json {
             let names = json!({ "type": "array", "items": { "type": "string", "minLength": 1 }, "minItems": 1 });
             (names, Some(("form", false)))
         }
+        Shape::Limits => {
+            let limits = json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 1 } });
+            (limits, Some(("deepObject", true)))
+        }
         Shape::Conditions => {
             let value = json!({ "type": "object", "additionalProperties": { "type": "string" } });
             (value, Some(("deepObject", true)))
         }
     };
     let mut told = json!({
-        "name": name, "in": "query", "required": matches!((endpoint, name), ("getFieldWindow", "field") | ("search", "q")), "description": about, "schema": schema,
+        "name": name, "in": "query", "required": is_required(endpoint, parameter), "description": about, "schema": schema,
     });
     if let (Some(told), Some((style, explode))) = (told.as_object_mut(), style) {
         told.insert("style".to_owned(), style.into());
@@ -111,7 +123,7 @@ fn responses(endpoint: &Endpoint) -> Json {
     };
     let error = || Some(json!({ "$ref": "#/components/schemas/Error" }));
     match endpoint.id {
-        "deleteRecord" => add("204", "It is not there any more.", None),
+        "deleteRecord" | "deleteRecords" => add("204", "Nothing of it is there any more.", None),
         "getBlob" => {
             add("200", "All bytes.", Some(json!({})));
             add("206", "The bytes that `Range` names.", Some(json!({})));
@@ -129,7 +141,7 @@ fn responses(endpoint: &Endpoint) -> Json {
     add("403", "The grant does not allow it.", error());
     add("404", "There is no such thing, or the grant hides it.", error());
     add("409", "Several connections have it.", error());
-    add("422", "The field is binary.", error());
+    add("422", "The field is binary, or has too many or too long values.", error());
     add("429", "Too many requests.", error());
     add("431", "The request is too long.", None);
     add("503", "The store is busy.", error());
@@ -150,6 +162,10 @@ fn answer_schema(id: &str) -> Json {
         }
         "getStream" => object("stream_metadata", &["object", "name", "schema", "primary_key", "field_capabilities"]),
         "getSchema" => object("schema", &["object", "bearer", "connectors", "connector_count", "stream_count"]),
+        "aggregateRecords" => object(
+            "aggregation",
+            &["object", "stream", "metric", "field", "filtered_record_count", "approximate", "meta"],
+        ),
         "getRecord" => object("record", &["object", "id", "stream", "connection_id", "data", "emitted_at"]),
         "getFieldWindow" => {
             object("field_window", &["object", "stream", "record_id", "connection_id", "field", "window"])

@@ -41,6 +41,8 @@ pub enum Shape {
     },
     /// Field names: repeated, with `[]` behind the name, or separated by commas.
     Names,
+    /// `name[relation]=number`, from 1 on.
+    Limits,
     /// `name[field]=value` and `name[field][op]=value`.
     Conditions,
 }
@@ -65,6 +67,7 @@ pub struct Parameters {
     numbers: Vec<(&'static str, u64)>,
     names: Vec<(&'static str, Vec<String>)>,
     conditions: Vec<Given>,
+    limits: Vec<(String, u64)>,
     /// Numbers that were more than they may be: the parameter, what was asked for, and the most.
     pub clamped: Vec<(&'static str, u64, u64)>,
 }
@@ -87,6 +90,7 @@ impl Parameters {
             let Some(parameter) = parameter else { return Err(unknown(key, declared)) };
             match parameter.shape {
                 Shape::Conditions => this.condition(parameter.name, key, value)?,
+                Shape::Limits => this.limit(parameter.name, key, value)?,
                 Shape::Names if key == parameter.name || key[base.len()..] == *"[]" => {
                     this.name_list(parameter.name, value)?;
                 }
@@ -139,6 +143,11 @@ impl Parameters {
         self.conditions.iter().map(text).collect()
     }
 
+    /// Limits of relations that were sent.
+    pub fn limits(&self) -> &[(String, u64)] {
+        &self.limits
+    }
+
     fn once(&self, name: &'static str) -> Result<(), Problem> {
         if self.text(name).is_some() || self.number(name).is_some() {
             return Err(Problem::invalid(name, format!("`{name}` was sent twice; send it once")));
@@ -184,6 +193,22 @@ impl Parameters {
         Ok(())
     }
 
+    fn limit(&mut self, name: &'static str, key: &str, value: &str) -> Result<(), Problem> {
+        let wrong =
+            || Problem::invalid(name, format!("`{name}` is written `{name}[relation]=3`, a whole number from 1 on"));
+        let relation = within(name, key).filter(|relation| !relation.is_empty()).ok_or_else(wrong)?;
+        let digits = (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
+        let limit = value.parse().ok().filter(|limit| digits && *limit > 0).ok_or_else(wrong)?;
+        if self.limits.len() >= MAX_CONDITIONS {
+            return Err(wrong());
+        }
+        if self.limits.iter().any(|(known, _)| known == relation) {
+            return Err(Problem::invalid(name, format!("`{key}` was sent twice; send it once")));
+        }
+        self.limits.push((relation.to_owned(), limit));
+        Ok(())
+    }
+
     fn condition(&mut self, name: &'static str, key: &str, value: &str) -> Result<(), Problem> {
         let wrong = || {
             let message = format!(
@@ -191,9 +216,7 @@ impl Parameters {
             );
             Problem::invalid(name, message)
         };
-        let inside =
-            key.strip_prefix(name).and_then(|rest| rest.strip_prefix('[')).and_then(|rest| rest.strip_suffix(']'));
-        let inside = inside.ok_or_else(wrong)?;
+        let inside = within(name, key).ok_or_else(wrong)?;
         let ranged = Operator::ALL
             .into_iter()
             .find_map(|operator| Some((inside.strip_suffix(operator.name())?.strip_suffix("][")?, Some(operator))));
@@ -208,6 +231,11 @@ impl Parameters {
         self.conditions.push(given);
         Ok(())
     }
+}
+
+/// What stands in brackets behind a name.
+fn within<'k>(name: &str, key: &'k str) -> Option<&'k str> {
+    key.strip_prefix(name)?.strip_prefix('[')?.strip_suffix(']')
 }
 
 fn unknown(key: &str, declared: &[Parameter]) -> Problem {

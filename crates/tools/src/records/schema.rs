@@ -15,7 +15,7 @@ use super::fields::{may_see, operators};
 use super::parameters::Parameters;
 use super::render::{connection, connections, meta};
 use super::sink::Sink;
-use super::streams::described;
+use super::streams::{described, expansions};
 
 /// Puts the schema.
 ///
@@ -92,7 +92,8 @@ fn in_short(reading: Reading<'_>, source: &Source) -> Result<Json, Problem> {
     let key = declaration.primary_key();
     let key = if key.iter().all(|name| may_see(source, name)) { key } else { &[] };
     let mut stream = json!({
-        "name": source.stream(), "primary_key": key, "field_capabilities": fields, "expand_capabilities": [],
+        "name": source.stream(), "primary_key": key, "field_capabilities": fields,
+        "expand_capabilities": expansions(&declaration, source),
     });
     if let (Some(stream), Some(cursor)) = (stream.as_object_mut(), source.ordered_by()) {
         stream.insert("cursor_field".to_owned(), cursor.into());

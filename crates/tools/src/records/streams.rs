@@ -81,7 +81,7 @@ pub(super) fn described(reading: Reading<'_>, source: &Source) -> Result<Map<Str
     let capabilities: Map<String, Json> =
         capabilities.map(|field| (field.name.clone(), capability(&declaration, field))).collect();
     described.insert("field_capabilities".to_owned(), Json::Object(capabilities));
-    described.insert("expand_capabilities".to_owned(), json!([]));
+    described.insert("expand_capabilities".to_owned(), expansions(&declaration, source));
     Ok(described)
 }
 
@@ -124,6 +124,19 @@ fn narrowed(declaration: &Declaration, source: &Source) -> Json {
         "views": [],
         "relationships": [],
     })
+}
+
+/// The relations that can be asked for: by the owner alone.
+pub(super) fn expansions(declaration: &Declaration, source: &Source) -> Json {
+    let relations = declaration.relations().iter().filter(|_| source.fields().is_none());
+    let told = relations.map(|relation| {
+        json!({
+            "name": relation.name, "target_stream": relation.stream, "cardinality": relation.cardinality(),
+            "foreign_key": relation.foreign_key, "default_limit": relation.many.map(|limits| limits.default),
+            "max_limit": relation.many.map(|limits| limits.most), "granted": true, "usable": true,
+        })
+    });
+    told.collect()
 }
 
 fn capability(declaration: &Declaration, field: &Field) -> Json {

@@ -227,6 +227,13 @@ fn problems() -> Vec<Problem> {
         Problem::BlobTooLarge,
         Problem::RangeNotSatisfiable { bytes: 48_213 },
         Problem::ChangesExpired,
+        Problem::InvalidExpand {
+            param: "expand".to_owned(),
+            message: "`replies` is no relation of this stream".to_owned(),
+        },
+        Problem::InvalidSort { message: "`sort` is `sent_at` or `-sent_at`".to_owned() },
+        Problem::TooManyGroups { param: "group_by" },
+        Problem::NumberTooLong,
         Problem::Busy,
         Problem::Full,
         Problem::Corrupt,
@@ -260,6 +267,10 @@ fn problems() -> Vec<Problem> {
             | Problem::BlobTooLarge
             | Problem::RangeNotSatisfiable { .. }
             | Problem::ChangesExpired
+            | Problem::InvalidExpand { .. }
+            | Problem::InvalidSort { .. }
+            | Problem::TooManyGroups { .. }
+            | Problem::NumberTooLong
             | Problem::Busy
             | Problem::Full
             | Problem::Corrupt

@@ -149,3 +149,73 @@ proptest! {
         }
     }
 }
+
+fn related() -> Json {
+    let mut json = messages();
+    json["relationships"] = json!([
+        { "name": "replies", "stream": "messages", "foreign_key": "answers", "cardinality": "has_many" },
+        { "name": "author", "stream": "people", "foreign_key": "text", "cardinality": "has_one" },
+        { "name": "files", "stream": "files", "foreign_key": "of", "cardinality": "has_many" },
+    ]);
+    json["query"]["expand"] = json!([{ "name": "replies", "default_limit": 3, "max_limit": 20 }, { "name": "author" }]);
+    json
+}
+
+#[test]
+fn a_relation_can_be_asked_for_where_the_query_says_so() {
+    let declaration = Declaration::parse(&related()).unwrap();
+    let told: Vec<(&str, &str, Option<Limits>)> = declaration
+        .relations()
+        .iter()
+        .map(|relation| (relation.name.as_str(), relation.cardinality(), relation.many))
+        .collect();
+    assert_eq!(told, [("replies", "has_many", Some(Limits { default: 3, most: 20 })), ("author", "has_one", None)]);
+    assert_eq!((declaration.view("short"), declaration.view("long")), (Some(&["id".to_owned()][..]), None));
+    for (expand, limits) in
+        [(json!({}), (10, 50)), (json!({ "max_limit": 4 }), (4, 4)), (json!({ "default_limit": 30 }), (30, 50))]
+    {
+        let mut json = related();
+        json["query"]["expand"] = json!([{ "name": "files" }]);
+        json["query"]["expand"][0].as_object_mut().unwrap().extend(expand.as_object().unwrap().clone());
+        let (default, most) = limits;
+        assert_eq!(Declaration::parse(&json).unwrap().relations()[0].many, Some(Limits { default, most }));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_views_and_relationships_is_named_and_opens_where_it_was_stored() {
+    let mut said = Vec::new();
+    for (place, wrong) in [
+        ("/views", json!({})),
+        ("/views", json!(["short"])),
+        ("/views", json!([{ "fields": [] }])),
+        ("/views", json!([{ "id": "", "fields": [] }])),
+        ("/views", json!([{ "id": "a" }])),
+        ("/views", json!([{ "id": "a", "fields": ["nothing"] }])),
+        ("/views", json!([{ "id": "a", "fields": [] }, { "id": "a", "fields": [] }])),
+        ("/relationships", json!("replies")),
+        ("/relationships/0/name", json!("a,b")),
+        ("/relationships/0/stream", json!("a/b")),
+        ("/relationships/0/stream", json!(null)),
+        ("/relationships/0/foreign_key", json!("")),
+        ("/relationships/0/cardinality", json!("many")),
+        ("/relationships/1/foreign_key", json!("nothing")),
+        ("/relationships/1/foreign_key", json!("tags")),
+        ("/relationships/1/name", json!("replies")),
+        ("/query/expand", json!({ "name": "replies" })),
+        ("/query/expand/0/name", json!("nobody")),
+        ("/query/expand/1/name", json!("replies")),
+        ("/query/expand/0/max_limit", json!(0)),
+        ("/query/expand/0/max_limit", json!(101)),
+        ("/query/expand/0/default_limit", json!(21)),
+        ("/query/expand/0/default_limit", json!("3")),
+    ] {
+        let mut json = related();
+        *json.pointer_mut(place).unwrap() = wrong.clone();
+        said.push(format!("{place} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
+        let stored = Declaration::stored(&json).unwrap();
+        assert!(stored.relations().is_empty() || stored.view("short").is_none());
+        assert_eq!(stored.to_json(), json);
+    }
+    insta::assert_snapshot!(said.join("\n"));
+}

@@ -111,7 +111,7 @@ impl V1 {
             target::Wrong::Problem(problem) => Refused::Problem(problem),
         })?;
         match call.endpoint.id {
-            "deleteRecord" => self.delete(caller, call).await,
+            "deleteRecord" | "deleteRecords" => self.delete(caller, call).await,
             "getBlob" | "headBlob" => {
                 let answer = blobs::answer(self, caller, call, &parts.method, &parts.headers);
                 answer.await.map_err(Refused::Problem)

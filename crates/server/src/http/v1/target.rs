@@ -33,7 +33,7 @@ pub(super) fn find(method: &Method, uri: &Uri) -> Result<Call, Wrong> {
     let Some((endpoint, segments)) = known else {
         return Err(match matching.first() {
             None => Wrong::NoPath,
-            Some((endpoint, _)) if endpoint.path.ends_with("{id}") => Wrong::Method("GET, DELETE"),
+            Some(_) if matching.iter().any(|(endpoint, _)| endpoint.method == "delete") => Wrong::Method("GET, DELETE"),
             Some((endpoint, _)) if endpoint.path.ends_with("{blob_id}") => Wrong::Method("GET, HEAD"),
             Some((endpoint, _)) if endpoint.method == "post" => Wrong::Method("POST"),
             Some(_) => Wrong::Method("GET"),
@@ -131,6 +131,9 @@ mod tests {
             ("GET", "/v1/streams/messages/records/%5B%22a%22,%22b%22%5D/field-window?field=x"),
             ("DELETE", "/v1/streams/messages/records/a"),
             ("PUT", "/v1/streams/messages/records/a"),
+            ("DELETE", "/v1/streams/messages/records"),
+            ("PUT", "/v1/streams/messages/records"),
+            ("GET", "/v1/streams/messages/aggregate?metric=count"),
             ("GET", "/v1/ingest/messages"),
             ("POST", "/v1/ingest/messages"),
             ("GET", "/v1/streams/messages/records/%"),

@@ -10,6 +10,7 @@ mod blobs;
 mod changes;
 #[cfg(test)]
 mod damage;
+mod empty;
 mod functions;
 mod index;
 mod read;
@@ -35,6 +36,7 @@ use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, create_private, sync_folder};
 
 pub use blobs::BlobInfo;
+pub use empty::LastRecord;
 pub(super) use read::{GrantRow, Range, Scan, Snapshot, StreamRow};
 pub(super) use search::Postings;
 pub use write::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};

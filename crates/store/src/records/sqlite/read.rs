@@ -17,6 +17,8 @@ use stile_domain::records::terms::StreamTerms;
 use super::super::view::{AfterKey, Order, Row, Source, Time};
 use super::problem;
 
+mod values;
+
 /// One moment of the database.
 pub(in super::super) struct Snapshot<'c> {
     connection: &'c Connection,

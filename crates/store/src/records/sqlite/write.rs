@@ -285,13 +285,21 @@ impl<'t> Batch<'t> {
     pub fn delete(&mut self, target: &Target, key: &str) -> Result<bool, Problem> {
         let Ok(key) = RecordKey::parse(key) else { return Ok(false) };
         let Some((record, body)) = self.stored(target, &key)? else { return Ok(false) };
-        for (slot, entry) in &by_slot(&body)? {
+        self.remove(record, &body)?;
+        Ok(true)
+    }
+
+    /// Removes a record with all that is kept of it. Says how many rows that were, about.
+    pub(super) fn remove(&mut self, record: i64, body: &[u8]) -> Result<u64, Problem> {
+        let mut rows = 1;
+        for (slot, entry) in &by_slot(body)? {
             self.remove_slot(record, *slot, entry)?;
+            rows += entry.held.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
         }
         self.note_uses_anew(record, None)?;
         self.keep_state(record)?;
         self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
-        Ok(true)
+        Ok(rows)
     }
 
     fn stored(&self, target: &Target, key: &RecordKey) -> Result<Option<(i64, Vec<u8>)>, Problem> {

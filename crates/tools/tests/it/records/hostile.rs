@@ -28,7 +28,7 @@ fn is_size(ask: &Ask, name: &str) -> bool {
     match ask.endpoint.id {
         // A cursor of what changed says that by itself.
         endpoint if gives_pages(endpoint) => {
-            matches!(name, "limit" | "preview_chars" | "cursor" | "changes_since")
+            matches!(name, "limit" | "count" | "preview_chars" | "cursor" | "changes_since")
         }
         _ => name != "field",
     }
@@ -95,8 +95,9 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                         let path = one.ask.path() == other.ask.path();
                         assert!(!(exact && path), "{:?}", one.ask);
                     }
-                    Err(Problem::InvalidRequest { .. }) => {
-                        let excluded = |(name, _): &(String, String)| name == "order" || name.starts_with("filter");
+                    Err(Problem::InvalidRequest { .. } | Problem::InvalidExpand { .. }) => {
+                        let alone = ["order", "sort", "count", "view", "filter", "expand", "expand_limit"];
+                        let excluded = |(name, _): &(String, String)| alone.contains(&name.split('[').next().unwrap());
                         assert!(is_changes(&one.ask) && other.ask.pairs.iter().any(excluded), "{:?}", other.ask);
                     }
                     Err(problem) => panic!("{:?}: {problem:?}", other.ask),
@@ -109,7 +110,20 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 let other = draw(&mut chance, &world, about, one.ask.endpoint);
                 let taken = pick(
                     &mut chance,
-                    &["filter", "filter", "fields", "order", "connection_id", "field", "q", "streams"],
+                    &[
+                        "filter",
+                        "filter",
+                        "fields",
+                        "order",
+                        "sort",
+                        "view",
+                        "expand",
+                        "expand_limit",
+                        "connection_id",
+                        "field",
+                        "q",
+                        "streams",
+                    ],
                 );
                 let is_taken = |name: &str| name.split('[').next() == Some(taken);
                 let mut ask = one.ask.clone();
@@ -165,11 +179,21 @@ fn meant(ask: &Ask) -> Vec<(String, String)> {
             "connector_instance_id" => "connection_id",
             "fields[]" => "fields",
             "streams[]" => "streams",
+            "expand[]" => "expand",
+            "sort" => "order",
             other => other,
         };
+        let value = match (name, value.as_str()) {
+            // No field that orders lists begins with a minus here, and none is called so.
+            ("order", "asc") => "asc",
+            ("order", "desc") => "desc",
+            ("order", sort) if sort.starts_with('-') => "desc",
+            ("order", _) => "asc",
+            (_, other) => other,
+        };
         let is_default = name == "order" && value == "desc";
-        let values: Vec<&str> =
-            if matches!(name, "fields" | "streams") { value.split(',').collect() } else { vec![value] };
+        let lists = matches!(name, "fields" | "expand" | "streams");
+        let values: Vec<&str> = if lists { value.split(',').collect() } else { vec![value] };
         for value in values {
             let pair = (name.to_owned(), value.to_owned());
             if !is_default && !is_size(ask, name) && !meant.contains(&pair) {

@@ -7,11 +7,14 @@
 
 mod blobs;
 mod changes;
+mod deletes;
 mod hidden;
 mod hostile;
 mod json;
 mod model;
 mod oracle;
+mod oracle_aggregate;
+mod oracle_related;
 mod states;
 mod truth;
 mod words;
@@ -224,7 +227,7 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             pairs.push((parameter.to_owned(), connection));
         }
     }
-    if has("view") && chance.happens(40) {
+    if endpoint.id == "getSchema" && chance.happens(40) {
         pairs.push(("view".into(), "compact".into()));
     }
     if has("stream") && chance.happens(50) {
@@ -298,7 +301,7 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
         };
         pairs.push(("q".into(), words(chance, stored, &searched)));
     }
-    if has("field") {
+    if has("field") && has("q") {
         let field = name(chance);
         let value = stored.and_then(|record| record.field(&field));
         let text: Vec<char> = match value {
@@ -343,6 +346,12 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             let limit = pick(chance, &["1", "10", "100", "3000", "4096", "8192", "16384", "16385", "20000"]);
             pairs.push(("limit_chars".into(), limit.to_owned()));
         }
+    }
+    if has("expand") {
+        oracle_related::draw(chance, source, grant.is_none(), has("sort"), &mut pairs);
+    }
+    if has("metric") {
+        oracle_aggregate::draw(chance, source, share, &mut pairs);
     }
     if chance.happens(8) {
         let wrong = [

@@ -96,11 +96,28 @@ pub(crate) static FIELDS: LazyLock<Vec<(String, Flavour)>> = LazyLock::new(|| {
 /// The keys that there can be.
 pub(crate) static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let long = "long-".repeat(40);
-    let mut keys: Vec<String> =
-        ["a", "A", "b", "a/b", "..", ".", "with space", "q\"uo'te\\", "🙂", "é", "[\"a\",\"b\"]", "%2F", "n\0l", "中"]
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
+    let mut keys: Vec<String> = [
+        "a",
+        "A",
+        "b",
+        "a/b",
+        "..",
+        ".",
+        "with space",
+        "q\"uo'te\\",
+        "🙂",
+        "é",
+        "[\"a\",\"b\"]",
+        "%2F",
+        "n\0l",
+        "中",
+        "1",
+        "true",
+        "null",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
     keys.extend(["k".repeat(512), "ä".repeat(256), format!("{long}1"), format!("{long}2"), "x".repeat(96)]);
     keys
 });
@@ -340,7 +357,11 @@ impl Decl {
             "schema": { "type": "object", "properties": properties, "required": self.required },
             "primary_key": self.key, "cursor_field": self.cursor, "consent_time_field": self.consent, "query": query,
         });
-        made.as_object_mut().unwrap().extend(self.extra.clone());
+        let mut extra = self.extra.clone();
+        if let Some(expand) = extra.remove("expand") {
+            made["query"]["expand"] = expand;
+        }
+        made.as_object_mut().unwrap().extend(extra);
         made
     }
 
@@ -417,13 +438,37 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
     field
 }
 
-pub(crate) fn extra(chance: &mut Chance) -> Map<String, Json> {
+/// What a declaration says beside its fields. Under `expand` stands what belongs into its `query`.
+pub(crate) fn extra(chance: &mut Chance, fields: &[FieldDecl]) -> Map<String, Json> {
     let mut extra = Map::new();
-    if chance.happens(40) {
-        extra.insert("views".into(), json!([{ "id": "v", "label": "V", "fields": ["raw", "at"] }]));
+    let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    let scalars: Vec<&str> = fields.iter().filter(|field| field.is_scalar()).map(|field| field.name.as_str()).collect();
+    if chance.happens(60) && !names.is_empty() {
+        let mut list = || -> Vec<&str> { names.iter().copied().filter(|_| chance.happens(40)).collect() };
+        let mut views = json!([{ "id": "v", "label": "V", "fields": list() }, { "id": "w", "fields": list() }]);
+        if chance.happens(10) {
+            views[1] = json!({ "id": "w" });
+        }
+        extra.insert("views".into(), views);
     }
-    if chance.happens(40) {
-        extra.insert("relationships".into(), json!([{ "name": "r", "stream": "notes", "foreign_key": "id" }]));
+    if chance.happens(70) && !scalars.is_empty() {
+        let mut many = json!({
+            "name": "r", "stream": pick(chance, STREAMS), "foreign_key": some(chance, &FIELDS[..8]).0,
+            "cardinality": "has_many",
+        });
+        if chance.happens(10) {
+            many["cardinality"] = Json::Null;
+        }
+        let one = json!({
+            "name": "one", "stream": pick(chance, STREAMS), "foreign_key": pick(chance, &scalars), "cardinality": "has_one",
+        });
+        extra.insert("relationships".into(), json!([many, one]));
+        let limits =
+            some(chance, &[json!({}), json!({ "max_limit": 2 }), json!({ "default_limit": 1, "max_limit": 3 })]);
+        let mut expand = vec![limits, json!({ "name": "one" })];
+        expand[0]["name"] = "r".into();
+        expand.truncate(some(chance, &[1, 2, 2, 2]));
+        extra.insert("expand".into(), expand.into());
     }
     if chance.happens(40) {
         // A manifest says this of its own stream, and is not asked here.
@@ -462,7 +507,7 @@ fn decl(chance: &mut Chance) -> Decl {
         }
     }
     let required = fields.iter().filter(|_| chance.happens(10)).map(|field| field.name.clone()).collect();
-    Decl { exact_given: chance.happens(30), key, cursor, consent, required, extra: extra(chance), fields }
+    Decl { exact_given: chance.happens(30), key, cursor, consent, required, extra: extra(chance, &fields), fields }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -746,7 +791,8 @@ impl Stored {
             for at in order {
                 let Source { connection, stream, decl, .. } = &world.sources[at];
                 let json = decl.to_json();
-                let declaration = Declaration::parse(&json).unwrap();
+                // Once nobody looked at views and relationships.
+                let declaration = Declaration::stored(&json).unwrap();
                 let (connection, stream) = (Name::parse(connection).unwrap(), Name::parse(stream).unwrap());
                 let text = json.to_string();
                 targets.insert(at, batch.declare(&connection, &stream, &text, &terms_of(&declaration))?);

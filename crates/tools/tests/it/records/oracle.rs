@@ -69,20 +69,26 @@ pub(crate) enum Takes {
     /// At least, at most, whether more is taken for the most, and the code of an error.
     Whole(u64, u64, bool, Refusal),
     Names,
+    Limits,
     Conditions,
 }
 
 pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
-    use Takes::{Conditions, Names, Text, Whole, Word};
+    use Takes::{Conditions, Limits, Names, Text, Whole, Word};
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
     let preview = || ("preview_chars", Whole(0, 16_384, false, INVALID));
     match endpoint {
-        "listStreams" | "getStream" | "getBlob" | "headBlob" => {}
+        "listStreams" | "getStream" | "getBlob" | "headBlob" | "deleteRecord" | "deleteRecords" => {}
         "getSchema" => all.extend([("view", Word(&["compact"])), ("detail", Word(&["full"])), ("stream", Text(64))]),
         "listRecords" => all.extend([
             ("limit", Whole(1, 100, true, INVALID)),
             ("cursor", Text(4096)),
             ("order", Word(&["asc", "desc"])),
+            ("sort", Text(513)),
+            ("count", Word(&["none", "estimated", "exact"])),
+            ("view", Text(64)),
+            ("expand", Names),
+            ("expand_limit", Limits),
             ("fields", Names),
             ("filter", Conditions),
             ("changes_since", Text(4096)),
@@ -95,7 +101,10 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("streams", Names),
             ("filter", Conditions),
         ]),
-        "getRecord" => all.extend([("fields", Names), preview()]),
+        "aggregateRecords" => all.extend(super::oracle_aggregate::takes()),
+        "getRecord" => {
+            all.extend([("fields", Names), ("view", Text(64)), ("expand", Names), ("expand_limit", Limits), preview()])
+        }
         "getFieldWindow" => all.extend([
             ("field", Text(4096)),
             ("cursor", Text(4096)),
@@ -111,10 +120,11 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
 }
 
 #[derive(Default)]
-struct Params {
+pub(crate) struct Params {
     texts: BTreeMap<String, String>,
     numbers: BTreeMap<String, u64>,
-    names: Option<Vec<String>>,
+    pub(crate) names: BTreeMap<String, Vec<String>>,
+    pub(crate) limits: BTreeMap<String, u64>,
     conditions: Vec<(String, Option<&'static str>, String)>,
     warnings: Vec<Json>,
 }
@@ -155,7 +165,7 @@ impl Params {
                     this.numbers.insert(key.clone(), number.min(u128::from(*most)) as u64);
                 }
                 Takes::Names if plain || *key == format!("{base}[]") => {
-                    let names = this.names.get_or_insert_default();
+                    let names = this.names.entry(base.to_owned()).or_default();
                     for name in value.split(',') {
                         if name.is_empty() {
                             return Err(INVALID);
@@ -166,6 +176,15 @@ impl Params {
                         if names.len() > 1000 {
                             return Err(INVALID);
                         }
+                    }
+                }
+                Takes::Limits => {
+                    let relation = key.strip_prefix("expand_limit[").and_then(|rest| rest.strip_suffix(']'));
+                    let digits = (1..=9).contains(&value.len()) && value.chars().all(|c| c.is_ascii_digit());
+                    let limit: u64 = if digits { value.parse().unwrap() } else { 0 };
+                    let Some(relation) = relation.filter(|relation| !relation.is_empty()) else { return Err(INVALID) };
+                    if limit == 0 || this.limits.insert(relation.to_owned(), limit).is_some() {
+                        return Err(INVALID);
                     }
                 }
                 Takes::Conditions => {
@@ -181,7 +200,7 @@ impl Params {
                 _ => return Err(INVALID),
             }
         }
-        if this.conditions.len() > 50 {
+        if this.conditions.len() > 50 || this.limits.len() > 50 {
             return Err(INVALID);
         }
         if this.texts.contains_key("connector_instance_id") {
@@ -193,22 +212,22 @@ impl Params {
         Ok(this)
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }
 
-    fn number(&self, name: &str) -> Option<u64> {
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.numbers.get(name).copied()
     }
 
-    fn connection(&self) -> Result<Option<&str>, Refusal> {
+    pub(crate) fn connection(&self) -> Result<Option<&str>, Refusal> {
         match (self.text("connection_id"), self.text("connector_instance_id")) {
             (Some(a), Some(b)) if a != b => Err(INVALID),
             (a, b) => Ok(a.or(b)),
         }
     }
 
-    fn meta(&self) -> J {
+    pub(crate) fn meta(&self) -> J {
         J::of(&json!({ "warnings": self.warnings }))
     }
 }
@@ -233,20 +252,20 @@ pub(crate) fn standing(grant: Option<&Grant>, token: &str, expired: bool) -> Res
 
 /// A source as somebody sees it.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
-    source: &'a Source,
-    who: Who<'a>,
+pub(crate) struct Seen<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) who: Who<'a>,
 }
 
 impl<'a> Seen<'a> {
-    fn field(&self, name: &str) -> bool {
+    pub(crate) fn field(&self, name: &str) -> bool {
         match self.who {
             Who::Owner => true,
             Who::Client(grant) => grant.share(self.source).unwrap().fields.iter().any(|field| field == name),
         }
     }
 
-    fn records(&self) -> impl Iterator<Item = (&'a str, &'a Rec)> {
+    pub(crate) fn records(&self) -> impl Iterator<Item = (&'a str, &'a Rec)> {
         let share = match self.who {
             Who::Owner => None,
             Who::Client(grant) => grant.share(self.source),
@@ -256,7 +275,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Whether all conditions hold of a record.
-    fn holds(&self, record: &Rec, params: &Params) -> bool {
+    pub(crate) fn passes(&self, record: &Rec, params: &Params) -> bool {
         params.conditions.iter().all(|(field, op, value)| {
             record.field(field).is_some_and(|own| match op {
                 None => is(own, value),
@@ -286,7 +305,7 @@ impl<'a> Oracle<'a> {
         sources.into_iter().map(|source| Seen { source, who: self.who }).collect()
     }
 
-    fn of(&self, stream: &str, connection: Option<&str>) -> Result<Vec<Seen<'a>>, Refusal> {
+    pub(crate) fn of(&self, stream: &str, connection: Option<&str>) -> Result<Vec<Seen<'a>>, Refusal> {
         let mut sources = self.sources();
         sources.retain(|seen| {
             seen.source.stream == stream && connection.is_none_or(|name| seen.source.connection == name)
@@ -307,6 +326,7 @@ impl<'a> Oracle<'a> {
             "getSchema" => self.schema(&params).map(Answer::Whole),
             "listRecords" => self.list(ask, &params).map(Answer::List),
             "search" => self.search(&params).map(Answer::List),
+            "aggregateRecords" => self.aggregate(ask, &params).map(Answer::Whole),
             "getRecord" => self.record(ask, &params).map(Answer::Whole),
             "getFieldWindow" => self.window(ask, &params).map(|window| Answer::Window(Box::new(window))),
             "getBlob" | "headBlob" => self.blob(ask, &params).map(Answer::Whole),
@@ -334,6 +354,25 @@ impl<'a> Oracle<'a> {
         let records = records
             .flat_map(|(seen, sight)| seen.records().map(move |(_, record)| (record, sight as &dyn Fn(&str) -> bool)));
         super::blobs::answer(&ask.key, records)
+    }
+
+    /// What a request removes: the connections and keys.
+    pub(crate) fn removed(&self, ask: &Ask) -> Result<Vec<(String, String)>, Refusal> {
+        if matches!(self.who, Who::Client(_)) {
+            return Err(("insufficient_scope", 403));
+        }
+        let params = Params::parse(ask)?;
+        let sources = self.of(&ask.stream, params.connection()?)?;
+        let of = |seen: &Seen<'_>, key: &str| (seen.source.connection.clone(), key.to_owned());
+        if ask.endpoint.id == "deleteRecords" {
+            let [seen] = sources.as_slice() else { return Err(("ambiguous_connection", 409)) };
+            return Ok(seen.records().map(|(key, _)| of(seen, key)).collect());
+        }
+        match self.one(&sources, &ask.key) {
+            Ok((seen, _)) => Ok(vec![of(&seen, &ask.key)]),
+            Err(NOT_FOUND) => Ok(Vec::new()),
+            Err(refusal) => Err(refusal),
+        }
     }
 
     fn streams(&self, params: &Params) -> Result<J, Refusal> {
@@ -419,7 +458,7 @@ impl<'a> Oracle<'a> {
         members.insert("name".into(), seen.source.stream.as_str().into());
         members.insert("connection_id".into(), seen.source.connection.as_str().into());
         members.insert("field_capabilities".into(), capabilities.into());
-        members.insert("expand_capabilities".into(), json!([]));
+        members.insert("expand_capabilities".into(), self.expansions(seen));
         std::mem::take(members)
     }
 
@@ -499,7 +538,7 @@ impl<'a> Oracle<'a> {
             .collect();
         let mut stream = json!({
             "name": seen.source.stream, "primary_key": self.key(seen), "field_capabilities": fields,
-            "expand_capabilities": [],
+            "expand_capabilities": self.expansions(seen),
         });
         if let Some(cursor) = decl.cursor.as_ref().filter(|name| seen.field(name)) {
             stream["cursor_field"] = cursor.as_str().into();
@@ -507,7 +546,7 @@ impl<'a> Oracle<'a> {
         stream
     }
 
-    fn known(&self, sources: &[Seen<'_>], name: &str) -> Result<(), Refusal> {
+    pub(crate) fn known(&self, sources: &[Seen<'_>], name: &str) -> Result<(), Refusal> {
         match self.who {
             Who::Owner if sources.iter().any(|seen| seen.source.decl.field(name).is_some()) => Ok(()),
             Who::Owner => Err(("unknown_field", 400)),
@@ -517,15 +556,16 @@ impl<'a> Oracle<'a> {
     }
 
     /// The fields that are shown; none is all that may be.
-    fn wanted(&self, sources: &[Seen<'_>], params: &Params) -> Result<Option<BTreeSet<String>>, Refusal> {
-        let Some(names) = &params.names else { return Ok(None) };
+    pub(crate) fn wanted(&self, sources: &[Seen<'_>], params: &Params) -> Result<Option<BTreeSet<String>>, Refusal> {
+        let view = self.view(sources, params)?;
+        let Some(names) = view.as_ref().or(params.names.get("fields")) else { return Ok(None) };
         names.iter().try_for_each(|name| self.known(sources, name))?;
         let required = sources.iter().flat_map(|seen| seen.source.decl.required.iter());
         Ok(Some(names.iter().chain(required).cloned().collect()))
     }
 
-    /// Whether these conditions may be asked.
-    fn may_filter(&self, sources: &[Seen<'_>], params: &Params) -> Result<(), Refusal> {
+    /// That the conditions may be asked.
+    pub(crate) fn allowed(&self, sources: &[Seen<'a>], params: &Params) -> Result<(), Refusal> {
         for (field, op, value) in &params.conditions {
             self.known(sources, field)?;
             let mut kinds = BTreeSet::new();
@@ -553,35 +593,42 @@ impl<'a> Oracle<'a> {
 
     fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
-        let wanted = self.wanted(&sources, params)?;
+        self.owner_only(params)?;
         let changes = params.text("changes_since");
-        if changes.is_some() && (params.text("order").is_some() || !params.conditions.is_empty()) {
-            return Err(INVALID);
+        if changes.is_some() {
+            let listed = ["order", "sort", "count", "view"].iter().any(|name| params.text(name).is_some());
+            if listed || !params.conditions.is_empty() {
+                return Err(INVALID);
+            }
+            if params.names.contains_key("expand") || !params.limits.is_empty() {
+                return Err(("invalid_expand", 400));
+            }
         }
+        let wanted = self.wanted(&sources, params)?;
         // No token that a test draws is a good one.
         if changes.is_some_and(|since| since != "beginning") {
             return Err(CURSOR);
         }
-        self.may_filter(&sources, params)?;
-        let mut rows: Vec<(Option<Place>, &str, &str, J)> = Vec::new();
+        self.allowed(&sources, params)?;
+        let descending = changes.is_none() && self.descending(&sources, params)?;
+        let related = self.related(&sources, params)?;
+        let mut rows = Vec::new();
         for seen in &sources {
             for (key, record) in seen.records() {
-                if seen.holds(record, params) {
+                if seen.passes(record, params) {
+                    let mut shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
+                    self.expand(seen, key, record, &related, params, &mut shown);
                     let place = place(seen, record).filter(|_| changes.is_none());
-                    let shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
-                    rows.push((place, &seen.source.connection, key, shown));
+                    rows.push((place, seen.source.connection.as_str(), key, shown));
                 }
             }
         }
-        let descending = changes.is_none() && params.text("order") != Some("asc");
-        rows.sort_by(|a, b| {
-            let none_last = a.0.is_none().cmp(&b.0.is_none());
-            let rest = compare(&a.0, &b.0).then(a.1.cmp(b.1)).then(a.2.as_bytes().cmp(b.2.as_bytes()));
-            none_last.then(if descending { rest.reverse() } else { rest })
-        });
         let limit = params.number("limit").unwrap_or(25) as usize;
-        let rows = rows.into_iter().map(|row| row.3).collect();
-        Ok(List { rows, limit, meta: params.meta(), changes: changes.is_some() })
+        let mut meta = params.meta();
+        if params.text("count").is_some_and(|count| count != "none") {
+            put(&mut meta, "count", J::of(&json!({ "kind": "exact", "value": rows.len() })));
+        }
+        Ok(List { rows: sorted(rows, descending), limit, meta, changes: changes.is_some() })
     }
 
     fn one(&self, sources: &[Seen<'a>], key: &str) -> Result<(Seen<'a>, &'a Rec), Refusal> {
@@ -596,9 +643,12 @@ impl<'a> Oracle<'a> {
 
     fn record(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
+        self.owner_only(params)?;
         let wanted = self.wanted(&sources, params)?;
-        let (seen, record) = self.one(&sources, &ask.key)?;
-        let mut record = shown(&seen, &ask.key, record, wanted.as_ref(), params.number("preview_chars"));
+        let related = self.related(&sources, params)?;
+        let (seen, own) = self.one(&sources, &ask.key)?;
+        let mut record = shown(&seen, &ask.key, own, wanted.as_ref(), params.number("preview_chars"));
+        self.expand(&seen, &ask.key, own, &related, params, &mut record);
         put(&mut record, "meta", params.meta());
         Ok(record)
     }
@@ -716,7 +766,7 @@ pub(crate) fn put(object: &mut J, name: &str, value: J) {
     }
 }
 
-fn text_of(value: &Value) -> String {
+pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
@@ -725,12 +775,18 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn digest_of(text: &str) -> String {
+pub(crate) fn digest_of(text: &str) -> String {
     let digest = digest::digest(&digest::SHA256, text.as_bytes());
     digest.as_ref().iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
-fn shown(seen: &Seen<'_>, key: &str, record: &Rec, wanted: Option<&BTreeSet<String>>, preview: Option<u64>) -> J {
+pub(crate) fn shown(
+    seen: &Seen<'_>,
+    key: &str,
+    record: &Rec,
+    wanted: Option<&BTreeSet<String>>,
+    preview: Option<u64>,
+) -> J {
     let Source { connection, stream, .. } = seen.source;
     let mut shown = J::of(&json!({
         "object": "record", "id": key, "stream": stream, "connection_id": connection,
@@ -785,15 +841,25 @@ fn is_blob(value: &Value) -> bool {
     json.get("blob_id").text().is_some() && json.get("mime_type").text().is_some()
 }
 
+/// Records in the order of lists: their places, connections and keys, and how they are shown.
+pub(crate) fn sorted(mut rows: Vec<(Option<Place>, &str, &str, J)>, descending: bool) -> Vec<J> {
+    rows.sort_by(|a, b| {
+        let none_last = a.0.is_none().cmp(&b.0.is_none());
+        let rest = compare(&a.0, &b.0).then(a.1.cmp(b.1)).then(a.2.as_bytes().cmp(b.2.as_bytes()));
+        none_last.then(if descending { rest.reverse() } else { rest })
+    });
+    rows.into_iter().map(|row| row.3).collect()
+}
+
 /// Where a record stands in a list.
 #[derive(Debug)]
-enum Place {
+pub(crate) enum Place {
     Number(f64),
     Time(i64),
     Text(Vec<u8>),
 }
 
-fn place(seen: &Seen<'_>, record: &Rec) -> Option<Place> {
+pub(crate) fn place(seen: &Seen<'_>, record: &Rec) -> Option<Place> {
     let decl = &seen.source.decl;
     let cursor = decl.cursor.as_ref().filter(|name| seen.field(name))?;
     match record.field(cursor)? {
@@ -845,21 +911,36 @@ fn in_range(value: &Value, op: &str, bound: &str, is_time: bool) -> bool {
     })
 }
 
-fn is_number(text: &str) -> bool {
+pub(crate) fn is_number(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
         && text.trim() == text
         && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-/// Exactly where both are whole, else as doubles.
-fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
+/// By their exact values: both are written out in plain digits and compared like texts.
+pub(crate) fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
     if !is_number(a) || !is_number(b) {
         return None;
     }
-    match (a.parse::<i128>(), b.parse::<i128>()) {
-        (Ok(a), Ok(b)) => Some(a.cmp(&b)),
-        _ => a.parse::<f64>().unwrap().partial_cmp(&b.parse::<f64>().unwrap()),
-    }
+    let ((a, below), (b, also_below)) = (written_out(a), written_out(b));
+    Some(match (below, also_below) {
+        (false, false) => a.cmp(&b),
+        (true, true) => b.cmp(&a),
+        (below, also_below) => also_below.cmp(&below),
+    })
+}
+
+/// The digits of a number, 3000 before the point and 3000 after it, and whether it is below zero.
+fn written_out(text: &str) -> (String, bool) {
+    const PLACES: i64 = 3000;
+    let size = text.trim_start_matches('-').to_lowercase();
+    let (mantissa, exponent) = size.split_once('e').unwrap_or((&size, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let before = PLACES - whole.len() as i64 - exponent.parse::<i64>().unwrap();
+    let mut digits = "0".repeat(before.try_into().unwrap()) + whole + fraction;
+    digits.push_str(&"0".repeat(2 * PLACES as usize - digits.len()));
+    let below = text.starts_with('-') && digits.contains(|digit| digit != '0');
+    (digits, below)
 }
 
 /// Simple case folding, of the letters that the model uses.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use stile_domain::permit::Principal;
-use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::authority::{RecordsClaim, RecordsPermit};
 use stile_domain::records::grant::{Grant, Share, TimeConstraint};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::RecordKey;
@@ -32,6 +32,12 @@ fn fill(rig: &Rig, terms: &StreamTerms, rows: &[Fields]) {
     stored.unwrap();
 }
 
+#[expect(clippy::disallowed_methods, reason = "a test is its own client")]
+fn client(grant: &str) -> RecordsPermit {
+    let claim = RecordsClaim::Grant(grant.into());
+    Principal::assert_verified("ann", Some("t"), None, Scopes::none(), claim).gate().records().unwrap()
+}
+
 /// The keys of all hits, and the first place in each, a page of two after the other.
 fn all(view: &View<'_>, text: &str) -> Vec<(usize, Option<Place>)> {
     let (sources, query) = (view.sources_of("messages", None).unwrap(), Query::parse(text));
@@ -48,6 +54,84 @@ fn all(view: &View<'_>, text: &str) -> Vec<(usize, Option<Place>)> {
 }
 
 fn keys(rig: &Rig, text: &str) -> Vec<usize> {
+    let found = rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap();
+    found.into_iter().map(|(key, _)| key).collect()
+}
+
+#[test]
+fn rare_and_common_words_are_found_together_in_many_records() {
+    let rig = rig();
+    let is_in = |word: &str, number: usize| match word {
+        "moss" => true,
+        "half" => number.is_multiple_of(2),
+        "third" => number.is_multiple_of(3),
+        "some" => number.is_multiple_of(50),
+        "few" => number % 333 == 1,
+        "early" => number < 700,
+        "late" => number > 2_000 && number.is_multiple_of(7),
+        "zygote" => number == 7,
+        "zyg" => number == 1_200,
+        "zygomorphic" => number == 2_390,
+        _ => false,
+    };
+    let words = ["moss", "half", "third", "some", "few", "early", "late", "zygote", "zyg", "zygomorphic"];
+    let row = |number: usize| {
+        let own: Vec<&str> = words.into_iter().filter(|word| is_in(word, number)).collect();
+        message("2026-01-01", &own.join(" and "))
+    };
+    fill(&rig, &terms(), &(0..2_400).map(row).collect::<Vec<_>>());
+    let naive = |query: &str| -> Vec<usize> {
+        let occurs = |term: &str, number: usize| match term.strip_suffix('*') {
+            Some(start) => words.iter().any(|word| word.starts_with(start) && is_in(word, number)),
+            None => is_in(term, number),
+        };
+        (0..2_400).rev().filter(|number| query.split(' ').all(|term| occurs(term, *number))).collect()
+    };
+    for query in [
+        "zyg*",
+        "zyg* moss",
+        "moss zygot*",
+        "mo*",
+        "half third",
+        "third half some",
+        "some few",
+        "few moss",
+        "moss half few",
+        "early half third",
+        "late early",
+        "late half",
+        "some late mos*",
+        "ha* thi* so*",
+        "moss zygomorphic",
+        "nothing moss",
+        "half nothing*",
+        "few ear*",
+        "third early moss",
+    ] {
+        assert_eq!(keys(&rig, query), naive(query), "{query}");
+    }
+}
+
+#[test]
+fn a_few_visible_records_are_found_among_many_hidden_ones() {
+    let rig = rig();
+    let at = |number: usize| if number % 1000 == 3 { "2026-05-01" } else { "2025-05-01" };
+    let rows: Vec<Fields> = (0..3_000).map(|number| message(at(number), "ferns and moss")).collect();
+    fill(&rig, &terms(), &rows);
+    let fields = BTreeSet::from(["text".to_owned()]);
+    let time = TimeConstraint { field: "at".to_owned(), since: Instant::parse("2026-01-01"), until: None };
+    let share =
+        Share { stream: name("messages"), connections: [name("mail")].into(), fields, time: Some(time), keys: None };
+    let grant = Grant {
+        client: "c".to_owned(),
+        purpose: None,
+        issued: Instant(0),
+        expires: None,
+        single_use: false,
+        streams: vec![share],
+    };
+    let id = rig.records.grant(&permits().0, &grant).unwrap().unwrap();
+    let permit = client(&id);
     let found = rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap();
     found.into_iter().map(|(key, _)| key).collect()
 }

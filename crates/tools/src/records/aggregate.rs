@@ -1,0 +1,287 @@
+//! `GET /v1/streams/{stream}/aggregate`: counts, sums and extremes over the records that the caller may see.
+//!
+//! Every record that passes is looked at, and of each one field alone, so the answer is exact and the same in whatever
+//! order records lie. What must be told apart is bounded (`domain::records::aggregate`), and more than that is refused:
+//! by what the caller may see, so that a refusal says nothing of anything else.
+
+use std::collections::HashMap;
+
+use serde_json::{Value as Json, json};
+use stile_domain::records::aggregate::{Group, Key, Kind, Measure, Overflow, Tally};
+use stile_domain::records::body::Held;
+use stile_domain::records::declaration::{Aggregation, Type, Types};
+use stile_domain::records::filter::Condition;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::zone::{Granularity, Zone};
+use stile_store::records::{LongRef, Source};
+
+use super::Reading;
+use super::fields;
+use super::parameters::Parameters;
+use super::render::{connection, digest_text, meta};
+use super::sink::{Sink, put_string};
+
+/// Groups of an answer where the caller does not say.
+pub const DEFAULT_GROUPS: u64 = 10;
+/// How much is shown of a long text that a group is of, in scalar values.
+const SHOWN_CHARS: u64 = 256;
+
+/// What was asked, checked as far as no declaration is needed.
+struct Asked<'p> {
+    metric: &'p str,
+    /// The field that is computed over, the parameter that names it, and what it must be declared for.
+    over: Option<Over<'p>>,
+    /// The field that is grouped by, if it is by time.
+    time: Option<(Granularity, Zone)>,
+}
+
+struct Over<'p> {
+    field: &'p str,
+    param: &'static str,
+    kind: Aggregation,
+}
+
+/// A text that is kept apart from its record, by its digest: one of the places where it lies.
+type Longs = HashMap<[u8; 32], LongRef>;
+
+/// Puts an aggregation.
+///
+/// # Errors
+/// What the grant, the parameters or the database say against it; [`Problem::TooManyGroups`],
+/// [`Problem::NumberTooLong`].
+pub fn aggregate(
+    reading: Reading<'_>,
+    stream: &str,
+    parameters: &Parameters,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
+    let sources = reading.view.sources_of(stream, connection(parameters)?)?;
+    let asked = Asked::of(parameters)?;
+    let over = asked.over.as_ref().map(|over| Ok((over, over.declared(reading, &sources)?))).transpose()?;
+    let conditions = fields::conditions(reading, &sources, parameters.conditions())?;
+    out.put("{\"object\":\"aggregation\",\"stream\":");
+    put_string(out, stream);
+    let field = asked.over.as_ref().filter(|over| over.param == "field").map(|over| over.field);
+    out.put(&format!(",\"metric\":\"{}\",\"field\":{}", asked.metric, json!(field)));
+    match over {
+        None => {
+            let count = reading.view.matching(&sources, &conditions)?;
+            out.put(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
+            asked.put_grouping(out);
+        }
+        Some((over, declared)) => {
+            let (tally, longs) = tally(reading, &sources, &conditions, (&asked, over, &declared), &*out)?;
+            if over.param == "field" {
+                put_value(over.kind, &declared, &tally, out);
+            }
+            out.put(&format!(",\"filtered_record_count\":{}", tally.records()));
+            asked.put_grouping(out);
+            if over.param != "field" {
+                put_groups(reading, parameters, tally, &longs, out)?;
+            }
+        }
+    }
+    out.put(&format!(",\"meta\":{}}}", meta(parameters)));
+    Ok(())
+}
+
+impl<'p> Asked<'p> {
+    fn of(parameters: &'p Parameters) -> Result<Self, Problem> {
+        let text = |name: &str| parameters.text(name);
+        let Some(metric) = text("metric") else {
+            return Err(Problem::invalid("metric", "send `metric`: count, sum, min, max or count_distinct"));
+        };
+        let kind = [Aggregation::Sum, Aggregation::Min, Aggregation::Max, Aggregation::CountDistinct]
+            .into_iter()
+            .find(|kind| kind.name() == metric);
+        let over = match (kind, text("field"), text("group_by"), text("group_by_time")) {
+            (Some(_), None, ..) => {
+                return Err(Problem::invalid("field", format!("`metric={metric}` needs `field`: of which field")));
+            }
+            (None, Some(_), ..) => {
+                let message = "`metric=count` counts records and takes no `field`; use `group_by` or `count_distinct`";
+                return Err(Problem::invalid("field", message));
+            }
+            (_, _, Some(_), Some(_)) => {
+                let message = "`group_by` and `group_by_time` exclude each other; send one of them";
+                return Err(Problem::invalid("group_by_time", message));
+            }
+            (Some(_), _, Some(_), _) | (Some(_), _, _, Some(_)) => {
+                let param = if text("group_by").is_some() { "group_by" } else { "group_by_time" };
+                return Err(Problem::invalid(param, "only `metric=count` can be grouped"));
+            }
+            (Some(kind), Some(field), None, None) => Some(Over { field, param: "field", kind }),
+            (None, None, Some(field), _) => Some(Over { field, param: "group_by", kind: Aggregation::GroupBy }),
+            (None, None, None, Some(field)) => {
+                Some(Over { field, param: "group_by_time", kind: Aggregation::GroupByTime })
+            }
+            (None, None, None, None) => None,
+        };
+        let grouped = over.as_ref().is_some_and(|over| over.param != "field");
+        if parameters.number("limit").is_some() && !grouped {
+            return Err(Problem::invalid("limit", "`limit` is of groups; send `group_by` or `group_by_time` too"));
+        }
+        Ok(Self { metric, time: Self::time(parameters)?, over })
+    }
+
+    fn time(parameters: &Parameters) -> Result<Option<(Granularity, Zone)>, Problem> {
+        let by_time = parameters.text("group_by_time").is_some();
+        let given = |name: &'static str| match parameters.text(name) {
+            Some(_) if !by_time => {
+                Err(Problem::invalid(name, format!("`{name}` is of `group_by_time`; send that too")))
+            }
+            given => Ok(given),
+        };
+        let (granularity, zone) = (given("granularity")?, given("time_zone")?.unwrap_or("UTC"));
+        if !by_time {
+            return Ok(None);
+        }
+        let granularity = granularity.and_then(Granularity::named).ok_or_else(|| {
+            let names = Granularity::ALL.map(|(_, name)| name).join(", ");
+            Problem::invalid("granularity", format!("`group_by_time` needs `granularity`, one of {names}"))
+        })?;
+        let zone = Zone::named(zone).ok_or_else(|| {
+            let message = "`time_zone` must be a name of the IANA time zone database such as Europe/Berlin";
+            Problem::invalid("time_zone", message)
+        })?;
+        Ok(Some((granularity, zone)))
+    }
+
+    fn put_grouping(&self, out: &mut dyn Sink) {
+        let by = |param: &str| self.over.as_ref().filter(|over| over.param == param).map(|over| over.field);
+        let granularity = self.time.as_ref().and_then(|(own, _)| {
+            Granularity::ALL.into_iter().find_map(|(known, name)| (known == *own).then_some(name))
+        });
+        for (name, value) in [
+            ("group_by", by("group_by")),
+            ("group_by_time", by("group_by_time")),
+            ("granularity", granularity),
+            ("time_zone", self.time.as_ref().map(|(_, zone)| zone.name())),
+        ] {
+            let before = if name == "group_by" { ",\"approximate\":false" } else { "" };
+            out.put(&format!("{before},\"{name}\":{}", json!(value)));
+        }
+    }
+
+    fn measure(&self, over: &Over<'_>, kind: Kind) -> Measure {
+        match (over.kind, &self.time) {
+            (Aggregation::Sum, _) => Measure::Sum,
+            (Aggregation::Min, _) => Measure::Least(kind),
+            (Aggregation::Max, _) => Measure::Greatest(kind),
+            (Aggregation::CountDistinct, _) => Measure::Distinct,
+            (Aggregation::GroupByTime, Some((granularity, zone))) => Measure::ByTime(*granularity, zone.clone()),
+            (Aggregation::GroupBy | Aggregation::GroupByTime, _) => Measure::ByValue,
+        }
+    }
+}
+
+/// What a field is declared as in each source, and what its values compare as in all of them.
+struct Declared {
+    types: Vec<Types>,
+    kind: Kind,
+}
+
+impl Over<'_> {
+    /// That the caller may name the field, and that every connection declares it for this.
+    fn declared(&self, reading: Reading<'_>, sources: &[Source]) -> Result<Declared, Problem> {
+        let Self { field, param, kind } = self;
+        fields::known(reading, sources, field, param)?;
+        let (mut types, mut kinds) = (Vec::new(), Vec::new());
+        for source in sources {
+            let declaration = reading.declarations.of(source)?;
+            if let Some(field) = declaration.field(field).filter(|field| field.aggregations.contains(kind)) {
+                types.push(field.types);
+                kinds.push(if field.format.is_some() { Kind::Times } else { Kind::Numbers });
+            }
+        }
+        let name = kind.name();
+        let compares = matches!(kind, Aggregation::Min | Aggregation::Max);
+        match kinds.first() {
+            None => {
+                let message = format!("`{field}` is not declared for `{name}`; `/v1/schema` says which fields are");
+                Err(Problem::invalid(param, message))
+            }
+            Some(first) if types.len() < sources.len() || compares && kinds.iter().any(|other| other != first) => {
+                let message = format!("connections declare `{field}` differently for `{name}`; send `connection_id`");
+                Err(Problem::invalid(param, message))
+            }
+            Some(first) => Ok(Declared { types, kind: *first }),
+        }
+    }
+}
+
+/// Looks at the field of every record.
+fn tally(
+    reading: Reading<'_>,
+    sources: &[Source],
+    conditions: &[Condition],
+    (asked, over, declared): (&Asked<'_>, &Over<'_>, &Declared),
+    out: &dyn Sink,
+) -> Result<(Tally, Longs), Problem> {
+    let measure = asked.measure(over, declared.kind);
+    let refused = |overflow| match overflow {
+        Overflow::Groups => Problem::TooManyGroups { param: over.param },
+        Overflow::Digits => Problem::NumberTooLong,
+    };
+    let mut all = Tally::new(measure.clone(), Types::default());
+    let mut longs = Longs::new();
+    for (source, types) in sources.iter().zip(&declared.types) {
+        let mut tally = Tally::new(measure.clone(), *types);
+        reading.view.values(source, conditions, over.field, |held, long| {
+            tally.add(held).map_err(refused)?;
+            let is_group = over.kind == Aggregation::GroupBy && types.contains(Type::String);
+            if let (Some(Held::LongText(_)), Some(long), true) = (held, long, is_group) {
+                longs.entry(long.long.digest).or_insert(long);
+            }
+            Ok(!out.is_gone())
+        })?;
+        all.merge(tally).map_err(refused)?;
+    }
+    Ok((all, longs))
+}
+
+fn put_value(kind: Aggregation, declared: &Declared, tally: &Tally, out: &mut dyn Sink) {
+    out.put(",\"value\":");
+    match (kind, tally.extreme_value()) {
+        (Aggregation::Sum, _) => out.put(&tally.sum()),
+        (Aggregation::CountDistinct, _) => out.put(&tally.distinct().to_string()),
+        (_, None) => out.put("null"),
+        (_, Some(digits)) if declared.kind == Kind::Numbers => out.put(digits),
+        (_, Some(time)) => put_string(out, time),
+    }
+}
+
+fn put_groups(
+    reading: Reading<'_>,
+    parameters: &Parameters,
+    tally: Tally,
+    longs: &Longs,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
+    let limit = parameters.number("limit").unwrap_or(DEFAULT_GROUPS);
+    let (groups, others) = tally.groups(usize::try_from(limit).unwrap_or(usize::MAX));
+    out.put(",\"groups\":[");
+    for (at, Group { key, count }) in groups.iter().enumerate() {
+        out.put(if at > 0 { ",{\"key\":" } else { "{\"key\":" });
+        let mut preview = Json::Null;
+        match key {
+            Key::Bool(value) => out.put(if *value { "true" } else { "false" }),
+            Key::Number(digits) => out.put(digits),
+            Key::Text(text) => put_string(out, text),
+            Key::Time(start) => put_string(out, &start.to_rfc3339()),
+            Key::None => out.put("null"),
+            Key::LongText { digest, chars } => {
+                let long = longs.get(digest).ok_or(Problem::Corrupt)?;
+                put_string(out, &reading.view.text(*long, 0, SHOWN_CHARS)?);
+                let shown = SHOWN_CHARS.min(*chars);
+                preview = json!({ "shown_chars": shown, "size_chars": chars, "digest": digest_text(digest) });
+            }
+        }
+        if !preview.is_null() {
+            out.put(&format!(",\"key_preview\":{preview}"));
+        }
+        out.put(&format!(",\"count\":{count}}}"));
+    }
+    out.put(&format!("],\"limit\":{limit},\"other_count\":{others}"));
+    Ok(())
+}
