@@ -52,6 +52,10 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
                     let names = parsed.names(base).expect("they were sent");
                     assert!(value.split(',').all(|name| names.iter().any(|known| known == name)));
                 }
+                Shape::Limits => {
+                    let given = parsed.limits().iter().find(|(name, _)| format!("{base}[{name}]") == *key);
+                    assert_eq!(given.map(|(_, limit)| limit.to_string()).as_deref(), Some(value.trim_start_matches('0')));
+                }
                 Shape::Conditions => {
                     let given = parsed.conditions().iter().find(|given| given.param == *key).expect("it was sent");
                     let operator = given.operator.map_or_else(String::new, |operator| format!("[{}]", operator.name()));

@@ -250,10 +250,16 @@ pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> Value {
     }
 }
 
+/// The field that often has the key of another record.
+const REFERENCE: &str = "x.y";
+const REFERRED: [&str; 3] = ["a", "1", "null"];
+
 pub(crate) fn fields(chance: &mut Chance) -> Fields {
     let mut fields: Fields = Vec::new();
     for (name, flavour) in FIELDS.iter() {
-        if chance.happens(75) {
+        if name == REFERENCE && chance.happens(80) {
+            fields.push((name.clone(), Value::Text(pick(chance, &REFERRED).to_owned())));
+        } else if chance.happens(75) {
             fields.push((name.clone(), value(chance, *flavour)));
         }
     }
@@ -452,15 +458,19 @@ pub(crate) fn extra(chance: &mut Chance, fields: &[FieldDecl]) -> Map<String, Js
         extra.insert("views".into(), views);
     }
     if chance.happens(70) && !scalars.is_empty() {
+        let mut reference = |others: &[&str], fits: bool| {
+            if fits && chance.happens(85) { REFERENCE.to_owned() } else { pick(chance, others).to_owned() }
+        };
+        let of_many = reference(&["id", "n", "text", "q\"uote", "nothing"], true);
+        let of_one = reference(&scalars, scalars.contains(&REFERENCE));
         let mut many = json!({
-            "name": "r", "stream": pick(chance, STREAMS), "foreign_key": some(chance, &FIELDS[..8]).0,
-            "cardinality": "has_many",
+            "name": "r", "stream": pick(chance, STREAMS), "foreign_key": of_many, "cardinality": "has_many",
         });
         if chance.happens(10) {
             many["cardinality"] = Json::Null;
         }
         let one = json!({
-            "name": "one", "stream": pick(chance, STREAMS), "foreign_key": pick(chance, &scalars), "cardinality": "has_one",
+            "name": "one", "stream": pick(chance, STREAMS), "foreign_key": of_one, "cardinality": "has_one",
         });
         extra.insert("relationships".into(), json!([many, one]));
         let limits =
@@ -553,7 +563,9 @@ pub(crate) fn record(chance: &mut Chance) -> Rec {
 pub(crate) fn source(chance: &mut Chance, connection: &str, stream: &str) -> Source {
     let mut records = BTreeMap::new();
     for _ in 0..chance.below(13) {
-        records.insert(some(chance, &KEYS), record(chance));
+        // Often one that other records refer to.
+        let key = if chance.happens(40) { pick(chance, &REFERRED).to_owned() } else { some(chance, &KEYS) };
+        records.insert(key, record(chance));
     }
     let decl = if chance.happens(25) && !records.is_empty() {
         let mut inference = Inference::new();
