@@ -7,6 +7,7 @@
 //! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is decided here.
 
 pub mod authority;
+pub mod blob;
 pub mod body;
 pub mod cursor;
 pub mod declaration;

@@ -142,6 +142,35 @@ pub fn compact(bytes: &[u8]) -> Result<(Value, u64), BadRow> {
     Ok((value, scan.replaced()))
 }
 
+/// The members of a compact JSON object. Unlike the fields of a row they may be called anything. None for what is
+/// no such object.
+pub fn members(json: &str) -> Option<Fields> {
+    let mut scan = Scan::new(json.as_bytes()).ok().filter(|_| json.starts_with('{'))?;
+    scan.take(b'{');
+    let mut members = Fields::new();
+    let mut more = !scan.closes(b'}');
+    while more {
+        let name = scan.name().ok()?;
+        scan.colon().ok()?;
+        members.push((name, scan.value(1).ok()?));
+        more = scan.another(b'}').ok()?;
+    }
+    scan.end().ok().map(|()| members)
+}
+
+/// The items of a compact JSON array. None for what is no such array.
+pub fn items(json: &str) -> Option<Vec<Value>> {
+    let mut scan = Scan::new(json.as_bytes()).ok().filter(|_| json.starts_with('['))?;
+    scan.take(b'[');
+    let mut items = Vec::new();
+    let mut more = !scan.closes(b']');
+    while more {
+        items.push(scan.value(1).ok()?);
+        more = scan.another(b']').ok()?;
+    }
+    scan.end().ok().map(|()| items)
+}
+
 /// The fields as one compact JSON object, which [`parse`] reads as the same fields.
 pub fn to_json(fields: &Fields) -> String {
     let mut out = String::from("{");

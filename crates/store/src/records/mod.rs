@@ -24,8 +24,8 @@ use stile_domain::records::problem::Problem;
 use crate::state::StateDir;
 
 pub use grants::{GrantRecord, GrantStatus};
-pub use sqlite::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
-pub use view::{ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
+pub use sqlite::{Batch, BlobInfo, Incoming, LongField, Refused, Target, TextSource, Upserted};
+pub use view::{Blob, ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
 
 use grants::Standing;
 use sqlite::Sqlite;

@@ -4,6 +4,8 @@
 //! caller may see of it; every question to the engine carries one, and there is no other way to a record. Where a
 //! field is not granted the order of a list does not depend on it, and where a record is hidden it does not exist.
 
+mod blobs;
+
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +20,8 @@ use stile_domain::records::names::Name;
 use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::terms::StreamTerms;
+
+pub use blobs::Blob;
 
 use super::seal::Seals;
 use super::sqlite::{Range, Scan, Snapshot};

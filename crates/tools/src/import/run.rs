@@ -9,6 +9,7 @@ use std::io;
 
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
+use stile_domain::records::blob;
 use stile_domain::records::declaration::{BadDeclaration, Declaration, Semantics};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
@@ -334,7 +335,7 @@ impl Run<'_> {
     }
 
     fn store(&mut self, batch: &mut Batch<'_>, target: &Target, item: Item) -> Result<(), Problem> {
-        let found = match item.row {
+        let mut found = match item.row {
             Ok(found) => found,
             Err(_) => {
                 bad_of(item).into_iter().for_each(|bad| self.bad(bad));
@@ -342,6 +343,7 @@ impl Run<'_> {
             }
         };
         let bad = |code, reason: String| BadRow { file: item.file.to_string(), line: item.line, code, reason };
+        blob::add_urls(&mut found.fields);
         let key = match self.keys.next(&found.fields) {
             Ok(key) => key,
             Err(why) => {

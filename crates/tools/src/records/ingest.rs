@@ -12,6 +12,7 @@ use std::io::BufRead;
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
+use stile_domain::records::blob;
 use stile_domain::records::declaration::{Declaration, Semantics};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
@@ -314,7 +315,10 @@ fn next_batch(lines: &mut JsonLines<&mut dyn BufRead>, stream: &Name) -> Result<
     while batch.len() < INGEST_ROWS && lines.consumed() - begun < BATCH_BYTES {
         let Some(Decoded { line, row }) = lines.next().map_err(drop)? else { break };
         let sent = match row {
-            Ok(row) => sent(row.fields, stream),
+            Ok(row) => sent(row.fields, stream).map(|mut sent| {
+                blob::add_urls(&mut sent.fields);
+                sent
+            }),
             Err(bad) => rejected(bad.code(), bad.to_string()),
         };
         batch.push(Line { number: line, sent });

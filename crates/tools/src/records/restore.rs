@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use stile_domain::hash::Hasher;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
+use stile_domain::records::blob;
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
@@ -263,7 +264,8 @@ fn read(fields: Fields, folder: &Path) -> Result<Line, Bad> {
             let key = RecordKey::parse(&text("key")?).map_err(|bad| ("not_an_export", bad.to_string()))?;
             let emitted = Instant::parse(&text("emitted_at")?);
             let emitted = emitted.ok_or_else(|| ("not_an_export", "`emitted_at` is no time".to_owned()))?;
-            let data = inner(&text("data")?)?;
+            let mut data = inner(&text("data")?)?;
+            blob::add_urls(&mut data);
             let texts = match members.remove("texts") {
                 None => Vec::new(),
                 Some(texts) => texts_of(inner(&texts.to_json())?, folder)?,

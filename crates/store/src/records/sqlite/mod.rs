@@ -5,6 +5,9 @@
 //! [`READERS`] of them, so that memory is bounded whatever is asked at once.
 
 #[cfg(test)]
+mod blob_tests;
+mod blobs;
+#[cfg(test)]
 mod damage;
 mod functions;
 mod index;
@@ -29,6 +32,7 @@ use super::RecordsError;
 use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, create_private, sync_folder};
 
+pub use blobs::BlobInfo;
 pub(super) use read::{GrantRow, Range, Scan, Snapshot, StreamRow};
 pub use write::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
 

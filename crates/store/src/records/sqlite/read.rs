@@ -61,9 +61,9 @@ pub(in super::super) struct Scan<'q> {
 }
 
 /// A query as it is put together: its conditions, and what stands for their question marks.
-struct Where {
-    text: String,
-    values: Vec<Box<dyn ToSql>>,
+pub(super) struct Where {
+    pub(super) text: String,
+    pub(super) values: Vec<Box<dyn ToSql>>,
 }
 
 impl Where {
@@ -79,7 +79,7 @@ impl Where {
     }
 
     /// The records of a source that the caller may see. All that a grant says of records is here.
-    fn seen(source: &Source) -> Result<Self, Problem> {
+    pub(super) fn seen(source: &Source) -> Result<Self, Problem> {
         let mut this = Self::timely(source);
         if let Some(keys) = source.sight.keys() {
             let keys: Vec<Sql> = keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
@@ -114,7 +114,7 @@ impl Where {
         }
     }
 
-    fn and(&mut self, text: &str, value: impl ToSql + 'static) {
+    pub(super) fn and(&mut self, text: &str, value: impl ToSql + 'static) {
         self.text.push_str(text);
         self.values.push(Box::new(value));
     }
@@ -142,7 +142,7 @@ impl<'c> Snapshot<'c> {
         Self { connection }
     }
 
-    fn prepare(&self, text: &str) -> Result<CachedStatement<'c>, Problem> {
+    pub(super) fn prepare(&self, text: &str) -> Result<CachedStatement<'c>, Problem> {
         self.connection.prepare_cached(text).map_err(problem)
     }
 

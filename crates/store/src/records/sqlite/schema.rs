@@ -12,7 +12,8 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) const APPLICATION: i32 = 0x5374_6972;
 
 /// Each brings the schema from its index to the next version. Never edited; a change is one more.
-pub(super) const MIGRATIONS: &[&str] = &["
+pub(super) const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE connections (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE
@@ -60,7 +61,27 @@ pub(super) const MIGRATIONS: &[&str] = &["
         secret BLOB NOT NULL,
         made INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+    CREATE TABLE blobs (
+        id INTEGER PRIMARY KEY,
+        digest BLOB NOT NULL UNIQUE,
+        bytes INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE blob_pieces (
+        id INTEGER PRIMARY KEY,
+        data BLOB NOT NULL
+    ) STRICT;
+    CREATE TABLE blob_uses (
+        digest BLOB NOT NULL,
+        media_type TEXT NOT NULL,
+        record INTEGER NOT NULL,
+        field TEXT NOT NULL,
+        PRIMARY KEY (digest, media_type, record, field)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX blob_uses_by_record ON blob_uses (record);
+",
+];
 
 /// What the file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! transaction. A long value may come from a source that is read twice, so that it is never in memory as a whole:
 //! once for its digest, and, if that is new, once to be stored.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
@@ -26,6 +26,8 @@ use super::problem;
 /// A transaction that writes.
 pub struct Batch<'t> {
     pub(super) transaction: &'t Transaction<'t>,
+    /// Digests of the blobs that came in it.
+    pub(super) fresh: HashSet<[u8; 32]>,
 }
 
 /// A stream that records are written to.
@@ -101,6 +103,9 @@ pub enum Refused {
     /// The database holds as many records as it ever can.
     #[error("the database is full: it has had 2,147,483,647 records")]
     TooManyRecords,
+    /// A blob has more bytes than one can have.
+    #[error("a blob has at most 4,294,967,296 bytes")]
+    BlobTooLarge,
 }
 
 /// One field, on its way into a body.
@@ -124,7 +129,7 @@ enum Text<'a> {
 
 impl<'t> Batch<'t> {
     pub(super) fn new(transaction: &'t Transaction<'t>) -> Self {
-        Self { transaction }
+        Self { transaction, fresh: HashSet::new() }
     }
 
     /// The stream of a connection, if there is one.
@@ -247,8 +252,10 @@ impl<'t> Batch<'t> {
             }
         }
         if is_new {
+            self.note_uses(record, fields)?;
             return Ok(Upserted::Added);
         }
+        self.note_uses_anew(record, Some(fields))?;
         self.update(target, record, fields, &body)?;
         Ok(Upserted::Changed)
     }
@@ -276,6 +283,7 @@ impl<'t> Batch<'t> {
         for (slot, entry) in &by_slot(&body)? {
             self.remove_slot(record, *slot, entry)?;
         }
+        self.note_uses_anew(record, None)?;
         self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
         Ok(true)
     }

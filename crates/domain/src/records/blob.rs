@@ -1,0 +1,247 @@
+//! Blobs: bytes that a record points to, such as an attachment.
+//!
+//! A blob is known by its content, so that the same bytes are one blob wherever they came from. A field exposes a
+//! blob where its value is an object with a text `blob_id`, or an array that has such objects; nothing deeper is
+//! looked at. What else the object says (`mime_type`, `size_bytes`, `sha256`) is its producer's word, but for
+//! `fetch_url`, which is this server's and written when the record is stored, so that every way of reading it
+//! tells the same.
+
+use std::fmt;
+
+use super::row;
+use super::value::{Fields, Value};
+use crate::hash::ContentHash;
+
+/// The longest blob, in bytes.
+pub const MAX_BYTES: u64 = 4 << 30;
+/// Bytes in a piece of a blob; its last one may have fewer.
+pub const PIECE_BYTES: u64 = 64 << 10;
+/// The member that names a blob.
+const ID: &str = "blob_id";
+/// The member that says where it is.
+const URL: &str = "fetch_url";
+/// Each part of a media type has at most so many characters (RFC 6838, section 4.2).
+const MAX_TYPE_PART: usize = 127;
+
+/// The name of a blob: `sha256-` and the 64 lower-case hexadecimal digits of its bytes' SHA-256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlobId(ContentHash);
+
+impl BlobId {
+    /// The name of the bytes that have this digest.
+    pub fn of(digest: [u8; 32]) -> Self {
+        Self(ContentHash::from_bytes(digest))
+    }
+
+    /// Reads a name. None for everything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        ContentHash::parse(text.strip_prefix("sha256-")?).ok().map(Self)
+    }
+
+    /// The digest of its bytes.
+    pub fn digest(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+
+    /// Where it is served.
+    pub fn url(&self) -> String {
+        format!("/v1/blobs/{self}")
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256-{}", self.0)
+    }
+}
+
+/// What a field says of a blob.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Which blob.
+    pub id: BlobId,
+    /// Of which media type it is said to be, if that is one.
+    pub media_type: Option<String>,
+}
+
+/// The blobs that a value exposes, which is compact JSON.
+pub fn references(json: &str) -> Vec<Reference> {
+    let reference = |members: Fields| {
+        let id = id_of(&members)?;
+        let media_type = members.iter().find(|(name, _)| name == "mime_type").and_then(|(_, value)| match value {
+            Value::Text(text) => media_type(text),
+            _ => None,
+        });
+        Some(Reference { id, media_type })
+    };
+    objects(json).into_iter().flatten().filter_map(reference).collect()
+}
+
+/// Makes a record's fields say where its blobs are, as [`with_url`] does. Again it changes nothing.
+pub fn add_urls(fields: &mut Fields) {
+    for (_, value) in fields {
+        if let Value::Json(json) = value
+            && let Some(made) = with_url(json)
+        {
+            *json = made;
+        }
+    }
+}
+
+/// The same compact JSON with this server's `fetch_url` in each object that names a blob: in the place of another
+/// one, or at the end. None where nothing changes.
+pub fn with_url(json: &str) -> Option<String> {
+    let mut changed = false;
+    let mut add = |mut members: Fields| {
+        if let Some(id) = id_of(&members) {
+            let url = Value::Text(id.url());
+            match members.iter_mut().find(|(name, _)| name == URL) {
+                Some((_, value)) => changed |= std::mem::replace(value, url.clone()) != url,
+                None => {
+                    members.push((URL.to_owned(), url));
+                    changed = true;
+                }
+            }
+        }
+        row::to_json(&members)
+    };
+    let items = objects(json);
+    if json.starts_with('{') {
+        let object = items.into_iter().flatten().map(add).next();
+        return object.filter(|_| changed);
+    }
+    let values = row::items(json).unwrap_or_default();
+    let spelled: Vec<String> =
+        values.iter().zip(items).map(|(value, members)| members.map_or_else(|| value.to_json(), &mut add)).collect();
+    changed.then(|| format!("[{}]", spelled.join(",")))
+}
+
+/// The objects that may name a blob, by their members: the value itself, or the items of the array that it is,
+/// none for an item that is no object.
+fn objects(json: &str) -> Vec<Option<Fields>> {
+    // Almost no value names a blob, and those need not be taken apart.
+    if !json.contains("\"blob_id\"") {
+        return Vec::new();
+    }
+    if json.starts_with('{') {
+        return vec![row::members(json)];
+    }
+    let members = |value: Value| match value {
+        Value::Json(json) if json.starts_with('{') => row::members(&json),
+        _ => None,
+    };
+    row::items(json).unwrap_or_default().into_iter().map(members).collect()
+}
+
+fn id_of(members: &Fields) -> Option<BlobId> {
+    members.iter().find(|(name, _)| name == ID).and_then(|(_, value)| match value {
+        Value::Text(text) => BlobId::parse(text),
+        _ => None,
+    })
+}
+
+/// A media type without its parameters, in lower case (RFC 6838, section 4.2). None for what is no such type.
+pub fn media_type(text: &str) -> Option<String> {
+    let plain = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let (kind, subtype) = plain.split_once('/')?;
+    let fits = |part: &str| {
+        (1..=MAX_TYPE_PART).contains(&part.len())
+            && part.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    (fits(kind) && fits(subtype)).then_some(plain)
+}
+
+/// Whether a browser may show a blob of this type by itself: it runs nothing that the bytes say.
+pub fn is_shown(media_type: &str) -> bool {
+    matches!(media_type, "application/pdf" | "image/png" | "image/jpeg" | "image/gif" | "image/webp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn id(digit: u8) -> String {
+        BlobId::of([digit; 32]).to_string()
+    }
+
+    fn ids(json: &str) -> Vec<String> {
+        references(json).into_iter().map(|reference| reference.id.to_string()).collect()
+    }
+
+    #[test]
+    fn a_value_exposes_what_it_names_itself_and_nothing_deeper() {
+        let (a, b) = (id(1), id(2));
+        assert_eq!(ids(&format!("{{\"blob_id\":\"{a}\"}}")), [a.clone()]);
+        let many = format!("[1,{{\"blob_id\":\"{a}\"}},null,{{\"\":[],\"blob_id\":\"{b}\",\"n\":1.50e400}},\"x\"]");
+        assert_eq!(ids(&many), [a.clone(), b.clone()]);
+        for deeper in [
+            format!("{{\"x\":{{\"blob_id\":\"{a}\"}}}}"),
+            format!("[[{{\"blob_id\":\"{a}\"}}]]"),
+            format!("{{\"blob_id\":[\"{a}\"]}}"),
+            format!("{{\"blob_id\":\"{}\"}}", a.to_uppercase()),
+            format!("{{\"blob_id\":\"{a}0\"}}"),
+            "{\"blob_id\":7}".to_owned(),
+            format!("[\"blob_id\",\"{a}\"]"),
+        ] {
+            assert_eq!(ids(&deeper), Vec::<String>::new(), "{deeper}");
+            assert_eq!(with_url(&deeper), None, "{deeper}");
+        }
+    }
+
+    #[test]
+    fn a_producers_own_address_is_replaced_where_it_stands_and_a_missing_one_is_added() {
+        let a = id(1);
+        let json =
+            format!("[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\"}}]");
+        let made = with_url(&json).unwrap();
+        assert_eq!(
+            made,
+            format!(
+                "[{{\"fetch_url\":\"/v1/blobs/{a}\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}]"
+            )
+        );
+        assert_eq!(with_url(&made), None, "again changes nothing");
+        let one = format!("{{\"blob_id\":\"{a}\",\"fetch_url\":null}}");
+        assert_eq!(with_url(&one).unwrap(), format!("{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}"));
+    }
+
+    #[test]
+    fn a_media_type_is_one_or_none() {
+        for (text, is) in [
+            ("Text/HTML; charset=utf-8", Some("text/html")),
+            ("application/vnd.ms-excel", Some("application/vnd.ms-excel")),
+            ("image/svg+xml", Some("image/svg+xml")),
+            ("text", None),
+            ("text/", None),
+            ("/plain", None),
+            ("text/plain\r\nX: y", None),
+            ("text/pl ain", None),
+            ("a/b/c", None),
+            ("", None),
+        ] {
+            assert_eq!(media_type(text).as_deref(), is, "{text}");
+        }
+        assert!(is_shown("image/png") && !is_shown("image/svg+xml") && !is_shown("text/html"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_added_changes_nothing_else(text in "\\PC{0,40}", kind in 0..4, digit in any::<u8>()) {
+            let quoted = serde_json::Value::from(text.as_str()).to_string();
+            let object = format!("{{{quoted}:[{quoted}],\"blob_id\":\"{}\"}}", id(digit));
+            let json = match kind {
+                0 => object,
+                1 => format!("[{object},{object}]"),
+                2 => format!("[{quoted},{object}]"),
+                _ => format!("[{quoted}]"),
+            };
+            let made = with_url(&json).unwrap_or_else(|| json.clone());
+            prop_assert_eq!(with_url(&made), None);
+            prop_assert_eq!(references(&made), references(&json));
+            let without = made.replace(&format!(",\"fetch_url\":\"/v1/blobs/{}\"", id(digit)), "");
+            prop_assert_eq!(without, json);
+        }
+    }
+}

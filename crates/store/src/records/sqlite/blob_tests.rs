@@ -1,0 +1,177 @@
+//! Laws of blobs: stored once, any part of them at once, gone with the last record that uses them.
+
+use std::io::{self, Read};
+
+use proptest::prelude::*;
+use rusqlite::Connection;
+use stile_domain::records::blob::{BlobId, PIECE_BYTES};
+use stile_domain::records::names::RecordKey;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::value::{Fields, Value};
+
+use super::tests::{Rig, name, permits, rig, terms};
+use super::*;
+
+/// Bytes that differ from piece to piece.
+fn bytes(seed: u64, length: u64) -> Vec<u8> {
+    (0..length).map(|at| (at.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 7) as u8).collect()
+}
+
+fn put(rig: &Rig, bytes: &[u8]) -> BlobId {
+    let put = rig.records.write(&permits().0, |batch| batch.put_blob(&mut &bytes[..]));
+    let info = put.unwrap().unwrap();
+    assert_eq!(info.bytes, bytes.len() as u64);
+    BlobId::parse(&info.id).unwrap()
+}
+
+fn names(ids: &[(BlobId, &str)]) -> Fields {
+    let named: Vec<String> =
+        ids.iter().map(|(id, kind)| format!("{{\"blob_id\":\"{id}\",\"mime_type\":\"{kind}\"}}")).collect();
+    vec![("files".to_owned(), Value::Json(format!("[{}]", named.join(","))))]
+}
+
+fn write(rig: &Rig, key: &str, fields: Option<&Fields>) {
+    let done = rig.records.write(&permits().0, |batch| {
+        let target = match batch.target(&name("mail"), &name("messages"))? {
+            Some(target) => target,
+            None => batch.declare(&name("mail"), &name("messages"), "{}", &terms())?,
+        };
+        let key = RecordKey::parse(key).unwrap();
+        match fields {
+            Some(fields) => {
+                let incoming = Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() };
+                batch.upsert(&target, incoming).map(drop)
+            }
+            None => batch.delete(&target, key.as_str()).map(drop),
+        }
+    });
+    done.unwrap();
+}
+
+/// The media type and all bytes of a blob, as the owner sees it.
+fn read(rig: &Rig, id: BlobId) -> Option<(Option<String>, Vec<u8>)> {
+    let read = rig.records.read(&permits().1, Instant(1), |view| {
+        let blob = view.blob(&view.sources()?, &id)?;
+        blob.map(|blob| Ok((blob.media_type.clone(), view.blob_bytes(&blob, 0, u64::MAX)?))).transpose()
+    });
+    read.unwrap()
+}
+
+fn count(rig: &Rig, table: &str) -> i64 {
+    let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
+    connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn the_same_bytes_are_stored_once() {
+    let rig = rig();
+    for length in [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES + 77] {
+        let bytes = bytes(length, length);
+        let id = put(&rig, &bytes);
+        let (blobs, pieces) = (count(&rig, "blobs"), count(&rig, "blob_pieces"));
+        assert_eq!(put(&rig, &bytes), id);
+        assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (blobs, pieces), "{length}");
+        assert_eq!(read(&rig, id), None, "nobody sees what no record exposes");
+        write(&rig, &format!("k{length}"), Some(&names(&[(id, "text/plain")])));
+        assert_eq!(read(&rig, id), Some((Some("text/plain".to_owned()), bytes)));
+    }
+}
+
+#[test]
+fn the_last_record_that_uses_a_blob_takes_it_along() {
+    let rig = rig();
+    let (a, b) = (put(&rig, &bytes(1, 200_000)), put(&rig, &bytes(2, 10)));
+    write(&rig, "one", Some(&names(&[(a, "image/png"), (b, "image/png"), (a, "image/png")])));
+    write(&rig, "two", Some(&names(&[(a, "image/png")])));
+    write(&rig, "one", None);
+    assert!(read(&rig, a).is_some() && read(&rig, b).is_none());
+    assert_eq!(count(&rig, "blobs"), 1);
+    write(&rig, "two", Some(&names(&[(b, "image/png")])));
+    assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (0, 0), "as it does where it changes");
+    assert_eq!(read(&rig, b), None, "what a record names need not be here");
+    assert_eq!(put(&rig, &bytes(2, 10)), b);
+    assert_eq!(read(&rig, b).unwrap().1, bytes(2, 10), "and may come later");
+    write(&rig, "two", Some(&vec![]));
+    assert_eq!((count(&rig, "blobs"), count(&rig, "blob_uses")), (0, 0));
+}
+
+#[test]
+fn what_came_in_a_batch_stays_for_its_records() {
+    let rig = rig();
+    let a = put(&rig, &bytes(1, 10));
+    write(&rig, "one", Some(&names(&[(a, "image/png")])));
+    let done = rig.records.write(&permits().0, |batch| {
+        batch.put_blob(&mut &bytes(1, 10)[..])?.unwrap();
+        let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
+        batch.delete(&target, "one")?;
+        let (key, fields) = (RecordKey::parse("two").unwrap(), names(&[(a, "image/png")]));
+        batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() })
+    });
+    assert_eq!(done, Ok(Upserted::Added));
+    assert!(read(&rig, a).is_some());
+}
+
+#[test]
+fn a_media_type_is_told_where_all_records_agree() {
+    let rig = rig();
+    let a = put(&rig, b"x");
+    let kind = |rig: &Rig| read(rig, a).unwrap().0;
+    write(&rig, "one", Some(&names(&[(a, "Image/PNG; x=y")])));
+    assert_eq!(kind(&rig).as_deref(), Some("image/png"));
+    write(&rig, "two", Some(&names(&[(a, "text/html")])));
+    assert_eq!(kind(&rig), None);
+    write(&rig, "two", Some(&names(&[(a, "no type")])));
+    assert_eq!(kind(&rig), None);
+    write(&rig, "one", None);
+    assert_eq!(kind(&rig), None);
+}
+
+/// Some bytes, and then an error.
+struct Cut(u64);
+
+impl Read for Cut {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.min(buffer.len() as u64);
+        self.0 -= count;
+        if count == 0 { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(count as usize) }
+    }
+}
+
+#[test]
+fn where_the_source_fails_nothing_of_it_is_stored() {
+    let rig = rig();
+    let refused = rig.records.write(&permits().0, |batch| batch.put_blob(&mut Cut(3 * PIECE_BYTES)));
+    assert_eq!(refused, Ok(Err(Refused::Unreadable)));
+    assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (0, 0));
+}
+
+#[test]
+fn the_number_of_a_piece_says_where_a_blob_is_too_large() {
+    assert_eq!(blobs::number(3, 0), Some(3 << 16));
+    assert_eq!(blobs::number(3, (1 << 16) - 1), Some((4 << 16) - 1));
+    assert_eq!(blobs::number(3, 1 << 16), None);
+    assert_eq!(blobs::number(i64::MAX, 0), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_part_of_a_blob_is_the_slice(
+        length in prop_oneof![0..10u64, (PIECE_BYTES - 2)..(PIECE_BYTES + 3), 0..(4 * PIECE_BYTES)],
+        parts in proptest::collection::vec((0..(4 * PIECE_BYTES), 0..(3 * PIECE_BYTES)), 1..12),
+    ) {
+        let rig = rig();
+        let all = bytes(9, length);
+        let id = put(&rig, &all);
+        write(&rig, "k", Some(&names(&[(id, "a/b")])));
+        let read = rig.records.read(&permits().1, Instant(1), |view| {
+            let blob = view.blob(&view.sources()?, &id)?.ok_or(Problem::NotFound)?;
+            parts.iter().map(|&(start, most)| view.blob_bytes(&blob, start, most)).collect::<Result<Vec<_>, _>>()
+        });
+        for ((start, most), read) in parts.iter().zip(read.unwrap()) {
+            let end = (start + most).min(length);
+            let slice = all.get(*start as usize..end as usize).unwrap_or_default();
+            prop_assert!(read == slice, "{} {}", start, most);
+        }
+    }
+}
