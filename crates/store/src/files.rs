@@ -56,6 +56,15 @@ pub fn is_folder(path: &Path) -> bool {
     path.is_dir()
 }
 
+/// What the files and folders of a folder are called, as far as that is UTF-8.
+///
+/// # Errors
+/// What the system says.
+pub fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let names = folder.read_dir()?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
+    names.filter_map(io::Result::transpose).collect()
+}
+
 /// A note in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoteFile {
