@@ -119,6 +119,8 @@ struct Elements {
     current: Option<(usize, JsonArray<EntryReader>)>,
     /// Bytes of the files before the current one.
     before: u64,
+    /// A file and what it is called in a report.
+    named: Option<(usize, Arc<str>)>,
 }
 
 /// An element, or why there is none.
@@ -131,7 +133,7 @@ struct Element {
 impl Elements {
     fn of(archive: &Arc<Archive>, shown: &str, files: Vec<usize>) -> Self {
         let (archive, shown) = (Arc::clone(archive), shown.to_owned());
-        Self { archive, shown, left: files.into_iter(), current: None, before: 0 }
+        Self { archive, shown, left: files.into_iter(), current: None, before: 0, named: None }
     }
 
     fn next(&mut self) -> Option<Element> {
@@ -168,9 +170,15 @@ impl Elements {
         self.before + self.current.as_ref().map_or(0, |(_, array)| array.consumed())
     }
 
-    fn item(&self, number: usize, line: u64, row: Result<Found, (&'static str, String)>) -> Item {
-        let name = self.archive.entries().get(number).map_or("", |entry| entry.name.as_str());
-        Item { file: format!("{}/{name}", self.shown).into(), line, row }
+    fn item(&mut self, number: usize, line: u64, row: Result<Found, (&'static str, String)>) -> Item {
+        let file = match &self.named {
+            Some((own, file)) if *own == number => Arc::clone(file),
+            _ => {
+                let name = self.archive.entries().get(number).map_or("", |entry| entry.name.as_str());
+                Arc::clone(&self.named.insert((number, format!("{}/{name}", self.shown).into())).1)
+            }
+        };
+        Item { file, line, row }
     }
 }
 
