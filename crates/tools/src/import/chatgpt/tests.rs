@@ -87,7 +87,9 @@ fn each_kind_of_content_says_its_words() {
         let told = rows(&json!({ "mapping": { "n": { "message": { "id": "m", "content": content } } } }));
         assert_eq!((told.len(), &told[0]["text"], &told[0]["id"]), (1, &text, &json!("m")));
     }
-    for content in [json!({ "parts": [] }), json!({ "parts": "x" }), json!([]), json!(null), json!({ "parts": [null, 7, [1]] })] {
+    for content in
+        [json!({ "parts": [] }), json!({ "parts": "x" }), json!([]), json!(null), json!({ "parts": [null, 7, [1]] })]
+    {
         assert_eq!(rows(&json!({ "mapping": { "n": { "message": { "content": content } } } })), Vec::<Json>::new());
     }
 }
@@ -95,7 +97,8 @@ fn each_kind_of_content_says_its_words() {
 #[test]
 fn times_are_exact_and_missing_ones_are_absent() {
     let created = |time: &str| {
-        let text = format!(r#"{{"mapping":{{"n":{{"message":{{"create_time":{time},"content":{{"parts":["x"]}}}}}}}}}}"#);
+        let text =
+            format!(r#"{{"mapping":{{"n":{{"message":{{"create_time":{time},"content":{{"parts":["x"]}}}}}}}}}}"#);
         let fields = row::parse(text.as_bytes()).unwrap().fields;
         let rows = read(fields, &Assets::default(), &place()).unwrap().unwrap();
         rows[0].fields.iter().find(|(name, _)| name == "created_at").map(|(_, value)| value.to_json())
@@ -118,17 +121,38 @@ fn halves_of_surrogate_pairs_do_not_cost_a_conversation() {
 
 fn any_json() -> impl Strategy<Value = Json> {
     let name = prop::sample::select(vec![
-        "mapping", "message", "parent", "content", "parts", "text", "a", "b", "metadata", "attachments", "id", "author", "role",
-        "create_time", "thoughts", "asset_pointer", "audio_asset_pointer",
+        "mapping",
+        "message",
+        "parent",
+        "content",
+        "parts",
+        "text",
+        "a",
+        "b",
+        "metadata",
+        "attachments",
+        "id",
+        "author",
+        "role",
+        "create_time",
+        "thoughts",
+        "asset_pointer",
+        "audio_asset_pointer",
     ]);
     let leaf = prop_oneof![
-        Just(json!(null)), Just(json!("a")), Just(json!("b")), Just(json!(true)), any::<i64>().prop_map(Json::from), any::<String>().prop_map(Json::from),
+        Just(json!(null)),
+        Just(json!("a")),
+        Just(json!("b")),
+        Just(json!(true)),
+        any::<i64>().prop_map(Json::from),
+        any::<String>().prop_map(Json::from),
     ];
     leaf.prop_recursive(6, 60, 6, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
-            prop::collection::vec((name.clone(), inner), 0..5)
-                .prop_map(|members| Json::Object(members.into_iter().map(|(name, json)| (name.to_owned(), json)).collect())),
+            prop::collection::vec((name.clone(), inner), 0..5).prop_map(|members| Json::Object(
+                members.into_iter().map(|(name, json)| (name.to_owned(), json)).collect()
+            )),
         ]
     })
 }
