@@ -260,7 +260,7 @@ impl<'t> Batch<'t> {
             return Ok(Upserted::Added);
         }
         self.note_uses_anew(record, Some(fields))?;
-        self.keep_state(record)?;
+        self.keep_state(record, &old)?;
         self.update(target, record, fields, &body)?;
         Ok(Upserted::Changed)
     }
@@ -289,7 +289,7 @@ impl<'t> Batch<'t> {
             self.remove_slot(record, *slot, entry)?;
         }
         self.note_uses_anew(record, None)?;
-        self.keep_state(record)?;
+        self.keep_state(record, &body)?;
         self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
         Ok(true)
     }
