@@ -129,7 +129,9 @@ impl Http {
             }
         };
         connection.get_mut().write_all(bytes)?;
-        let reply = read_reply(&mut connection)?;
+        // Nothing follows the head of such a reply, whatever length it tells.
+        let is_head = bytes.starts_with(b"HEAD ");
+        let reply = if is_head { read_head(&mut connection)? } else { read_reply(&mut connection)? };
         if reply.header("connection") != Some("close") {
             self.connection = Some(connection);
         }
@@ -150,25 +152,7 @@ impl Caller for Http {
 /// # Errors
 /// What the connection says, or `InvalidData`.
 pub fn read_reply(connection: &mut impl io::BufRead) -> io::Result<Reply> {
-    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
-    let line = |connection: &mut dyn io::BufRead| -> io::Result<String> {
-        let mut line = String::new();
-        if connection.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(line.trim_end().to_owned())
-    };
-    let status = line(connection)?.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(invalid)?;
-    let mut headers = Vec::new();
-    loop {
-        let header = line(connection)?;
-        if header.is_empty() {
-            break;
-        }
-        let (name, value) = header.split_once(':').ok_or_else(invalid)?;
-        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
-    }
-    let mut reply = Reply { status, headers, body: Vec::new() };
+    let mut reply = read_head(connection)?;
     if reply.header("transfer-encoding").is_some_and(|encoding| encoding.contains("chunked")) {
         loop {
             let size = usize::from_str_radix(line(connection)?.trim(), 16).map_err(|_| invalid())?;
@@ -184,6 +168,33 @@ pub fn read_reply(connection: &mut impl io::BufRead) -> io::Result<Reply> {
     let length = reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     connection.take(length).read_to_end(&mut reply.body)?;
     Ok(reply)
+}
+
+fn invalid() -> io::Error {
+    io::ErrorKind::InvalidData.into()
+}
+
+fn line(connection: &mut impl io::BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    if connection.read_line(&mut line)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(line.trim_end().to_owned())
+}
+
+/// Reads a reply up to its body.
+fn read_head(connection: &mut impl io::BufRead) -> io::Result<Reply> {
+    let status = line(connection)?.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(invalid)?;
+    let mut headers = Vec::new();
+    loop {
+        let header = line(connection)?;
+        if header.is_empty() {
+            break;
+        }
+        let (name, value) = header.split_once(':').ok_or_else(invalid)?;
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    Ok(Reply { status, headers, body: Vec::new() })
 }
 
 /// A client over the standard input and output of a server that it started.

@@ -135,7 +135,14 @@ impl WindowPlace {
     }
 }
 
-fn bound(bytes: &[u8], kind: u8, binding: Binding) -> Result<&[u8], BadCursor> {
+/// The beginning of what is sealed.
+pub(super) fn bind(kind: u8, binding: Binding) -> Vec<u8> {
+    let mut bytes = vec![kind];
+    bytes.extend(binding.0);
+    bytes
+}
+
+pub(super) fn bound(bytes: &[u8], kind: u8, binding: Binding) -> Result<&[u8], BadCursor> {
     let (head, rest) = bytes.split_at_checked(1 + BINDING_BYTES).ok_or(BadCursor::Malformed)?;
     match head.split_first() {
         Some((found, digest)) if *found == kind && digest == binding.0 => Ok(rest),
@@ -143,17 +150,17 @@ fn bound(bytes: &[u8], kind: u8, binding: Binding) -> Result<&[u8], BadCursor> {
     }
 }
 
-fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], BadCursor> {
+pub(super) fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], BadCursor> {
     let (taken, after) = rest.split_at_checked(length).ok_or(BadCursor::Malformed)?;
     *rest = after;
     Ok(taken)
 }
 
-fn number(rest: &mut &[u8]) -> Result<i64, BadCursor> {
+pub(super) fn number(rest: &mut &[u8]) -> Result<i64, BadCursor> {
     take(rest, 8)?.try_into().map(i64::from_be_bytes).map_err(|_| BadCursor::Malformed)
 }
 
-fn padded(bytes: &mut Vec<u8>, part: &[u8], length: usize) {
+pub(super) fn padded(bytes: &mut Vec<u8>, part: &[u8], length: usize) {
     bytes.extend(part);
     bytes.extend(std::iter::repeat_n(0, length.saturating_sub(part.len())));
 }

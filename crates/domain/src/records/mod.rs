@@ -9,6 +9,7 @@
 pub mod authority;
 pub mod blob;
 pub mod body;
+pub mod changes;
 pub mod cursor;
 pub mod declaration;
 pub mod filter;

@@ -31,6 +31,9 @@ pub enum Problem {
     /// A cursor leads nowhere.
     #[error("{}", .0.message())]
     InvalidCursor(BadCursor),
+    /// What is to be gone on with since leads nowhere.
+    #[error("{}", .0.sync_message())]
+    InvalidChangesSince(BadCursor),
     /// The field is not declared. Said to the owner alone.
     #[error("the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists those that there are")]
     UnknownField {
@@ -117,6 +120,21 @@ pub enum Problem {
         /// Which.
         connections: Vec<String>,
     },
+    /// What changed since is not known any more.
+    #[error("`changes_since` is from more than 30 days ago; begin again with `changes_since=beginning`")]
+    ChangesExpired,
+    /// There is no such blob, or no record shows it to the caller.
+    #[error("there is no such blob in the records that can be read")]
+    BlobNotFound,
+    /// A blob has more bytes than one can have.
+    #[error("a blob has at most 4,294,967,296 bytes; nothing is stored")]
+    BlobTooLarge,
+    /// No byte that was asked for is there.
+    #[error("the blob has {bytes} bytes and none of those that `Range` names; leave the header out, or name others")]
+    RangeNotSatisfiable {
+        /// How many it has.
+        bytes: u64,
+    },
     /// The field is binary.
     #[error("the field `{field}` is binary and has no text to show")]
     FieldNotText {
@@ -161,6 +179,13 @@ impl BadCursor {
         }
     }
 
+    fn sync_message(self) -> &'static str {
+        match self {
+            Self::Malformed => "`changes_since` must be `beginning` or the `next_changes_since` of an answer",
+            _ => "`changes_since` belongs to another stream, connection or grant; begin again with `beginning`",
+        }
+    }
+
     fn message(self) -> &'static str {
         match self {
             Self::Malformed => "`cursor` is not one that this server returned; begin again without it",
@@ -182,7 +207,7 @@ impl Problem {
             Self::InvalidRequest { .. } => ("invalid_request", 400),
             Self::InvalidWindow { .. } => ("invalid_window", 400),
             Self::InvalidFieldPath => ("invalid_field_path", 400),
-            Self::InvalidCursor(_) => ("invalid_cursor", 400),
+            Self::InvalidCursor(_) | Self::InvalidChangesSince(_) => ("invalid_cursor", 400),
             Self::UnknownField { .. } => ("unknown_field", 400),
             Self::InvalidDeclaration { .. } => ("invalid_declaration", 400),
             Self::UnsupportedVersion { .. } => ("unsupported_version", 400),
@@ -198,6 +223,10 @@ impl Problem {
             Self::QueryNotFound => ("query_not_found", 404),
             Self::AmbiguousConnection { .. } => ("ambiguous_connection", 409),
             Self::AmbiguousSchema { .. } => ("ambiguous_schema_detail", 409),
+            Self::ChangesExpired => ("cursor_expired", 410),
+            Self::BlobNotFound => ("blob_not_found", 404),
+            Self::BlobTooLarge => ("blob_too_large", 413),
+            Self::RangeNotSatisfiable { .. } => ("range_not_satisfiable", 416),
             Self::FieldNotText { .. } => ("field_not_text", 422),
             Self::Busy => ("busy", 503),
             Self::Full => ("storage_full", 507),
@@ -209,9 +238,10 @@ impl Problem {
     /// The member `type`.
     pub fn kind(&self) -> &'static str {
         match self.code().1 {
-            400 => "invalid_request_error",
+            400 | 413 | 416 => "invalid_request_error",
             403 => "permission_error",
             404 => "not_found_error",
+            410 => "gone_error",
             _ => "api_error",
         }
     }
@@ -227,7 +257,7 @@ impl Problem {
             put("param", param.into());
         }
         match self {
-            Self::InvalidCursor(why) => drop(put("reason", why.reason().into())),
+            Self::InvalidCursor(why) | Self::InvalidChangesSince(why) => drop(put("reason", why.reason().into())),
             Self::Internal { incident } => drop(put("incident", (*incident).into())),
             Self::AmbiguousConnection { connections } | Self::AmbiguousSchema { connections } => {
                 put("available_connections", connections.iter().map(|name| json!({ "connection_id": name })).collect());
@@ -246,6 +276,7 @@ impl Problem {
             Self::InvalidFieldPath | Self::FieldNotFound { .. } | Self::FieldNotText { .. } => Some("field"),
             Self::InvalidCursor(_) => Some("cursor"),
             Self::QueryNotFound => Some("q"),
+            Self::ChangesExpired | Self::InvalidChangesSince(_) => Some("changes_since"),
             _ => None,
         }
     }

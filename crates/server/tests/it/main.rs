@@ -31,6 +31,7 @@ mod http_sessions;
 mod http_stopping;
 mod notes;
 mod program;
+mod records_blobs;
 mod records_guide;
 mod records_http;
 mod records_kit;

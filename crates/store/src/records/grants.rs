@@ -67,7 +67,7 @@ impl Records {
         };
         let id = format!("grt_{}", uuid::Uuid::new_v4().simple());
         let Engine::Sqlite(sqlite) = &self.inner.engine;
-        sqlite.write(|batch| batch.insert_grant(&id, &terms))?;
+        sqlite.write(super::now(), |batch| batch.insert_grant(&id, &terms))?;
         Ok(Ok(id))
     }
 
@@ -90,7 +90,7 @@ impl Records {
     /// What the database says.
     pub fn revoke(&self, _permit: &OwnerPermit, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
-        sqlite.write(|batch| batch.revoke_grant(id, now))
+        sqlite.write(super::now(), |batch| batch.revoke_grant(id, now))
     }
 }
 
@@ -132,6 +132,6 @@ pub(super) fn standing(
 pub(super) fn bind(sqlite: &Sqlite, who: Who<'_>) -> Result<(), Problem> {
     match who {
         Who::Owner => Ok(()),
-        Who::Client { grant, token } => sqlite.write(|batch| batch.bind_grant(grant, token)),
+        Who::Client { grant, token } => sqlite.write(super::now(), |batch| batch.bind_grant(grant, token)),
     }
 }

@@ -9,12 +9,14 @@
 
 mod grants;
 mod seal;
+mod spool;
 mod sqlite;
 mod view;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use stile_domain::records::authority::{OwnerPermit, RecordsPermit};
 use stile_domain::records::grant::Grant;
@@ -24,8 +26,9 @@ use stile_domain::records::problem::Problem;
 use crate::state::StateDir;
 
 pub use grants::{GrantRecord, GrantStatus};
+pub use spool::Spool;
 pub use sqlite::{Batch, BlobInfo, Incoming, LongField, Refused, Target, TextSource, Upserted};
-pub use view::{Blob, ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
+pub use view::{Blob, Change, ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
 
 use grants::Standing;
 use sqlite::Sqlite;
@@ -113,7 +116,7 @@ impl Records {
                 match grants::standing(&snapshot, permit.who(), now, &self.inner.parsed)? {
                     Standing::Unbound => Ok(None),
                     Standing::Settled(authority) => {
-                        let view = View::new(snapshot, authority, seals);
+                        let view = View::new(snapshot, authority, seals, now);
                         read.take().map(|read| read(&view)).transpose()
                     }
                 }
@@ -132,11 +135,24 @@ impl Records {
     /// What the database says against it, and what `write` does.
     pub fn write<T>(
         &self,
+        permit: &OwnerPermit,
+        write: impl FnOnce(&mut Batch<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        self.write_at(permit, now(), write)
+    }
+
+    /// The same at a moment that the caller states.
+    ///
+    /// # Errors
+    /// As [`Records::write`].
+    pub fn write_at<T>(
+        &self,
         _permit: &OwnerPermit,
+        now: Instant,
         write: impl FnOnce(&mut Batch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
-        sqlite.write(write)
+        sqlite.write(now, write)
     }
 
     /// Writes a consistent copy of the database to a new file, while others read and write. Blocks.
@@ -156,6 +172,12 @@ impl Records {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
         sqlite.check()
     }
+}
+
+/// The time, by which changes are kept and forgotten.
+fn now() -> Instant {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Instant(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 fn parsed_grants(

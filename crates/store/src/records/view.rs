@@ -5,6 +5,7 @@
 //! field is not granted the order of a list does not depend on it, and where a record is hidden it does not exist.
 
 mod blobs;
+mod changes;
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::terms::StreamTerms;
 
 pub use blobs::Blob;
+pub use changes::Change;
 
 use super::seal::Seals;
 use super::sqlite::{Range, Scan, Snapshot};
@@ -39,6 +41,7 @@ pub struct View<'c> {
     snapshot: Snapshot<'c>,
     authority: Authority,
     seals: &'c Seals,
+    now: Instant,
 }
 
 /// One connection's stream, and what the caller may see of it.
@@ -172,6 +175,11 @@ impl Source {
         &self.declaration
     }
 
+    /// The number that it has in places.
+    pub fn number(&self) -> i64 {
+        self.row
+    }
+
     /// Names this declaration among all that the database ever had of this source.
     pub fn revision(&self) -> (i64, i64) {
         (self.row, self.revision)
@@ -195,8 +203,13 @@ impl Source {
 }
 
 impl<'c> View<'c> {
-    pub(super) fn new(snapshot: Snapshot<'c>, authority: Authority, seals: &'c Seals) -> Self {
-        Self { snapshot, authority, seals }
+    pub(super) fn new(snapshot: Snapshot<'c>, authority: Authority, seals: &'c Seals, now: Instant) -> Self {
+        Self { snapshot, authority, seals, now }
+    }
+
+    /// When it is.
+    pub fn now(&self) -> Instant {
+        self.now
     }
 
     /// Who is looking, for binding a cursor to them: `owner` or the identifier of the grant.

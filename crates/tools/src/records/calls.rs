@@ -20,7 +20,7 @@ pub struct Call {
     pub endpoint: &'static Endpoint,
     /// The stream in its path, if that has one.
     pub stream: String,
-    /// The record in its path, if that has one.
+    /// The record or the blob in its path, if that has one.
     pub key: String,
     /// Its parameters, decoded.
     pub pairs: Vec<(String, String)>,
@@ -75,7 +75,7 @@ impl RecordServices {
     /// Whether a change could be journalled. It does not begin otherwise.
     pub(super) fn ready(&self) -> Result<(), Problem> {
         let ready = self.journal.as_ref().map_or(Ok(()), |journal| journal.ready());
-        ready.map_err(|error| failed(&error))
+        ready.map_err(|error| failed("journal", &error))
     }
 
     /// Writes the line of a request. Nothing of it names a stream, a record or a parameter.
@@ -125,8 +125,8 @@ impl RecordServices {
     }
 }
 
-fn failed(error: &std::io::Error) -> Problem {
-    match stile_store::incident("journal", error) {
+pub(super) fn failed(doing: &'static str, error: &std::io::Error) -> Problem {
+    match stile_store::incident(doing, error) {
         Refusal::Internal { incident } => Problem::Internal { incident },
         _ => Problem::Busy,
     }

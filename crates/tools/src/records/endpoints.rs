@@ -122,6 +122,11 @@ pub const RECORDS: Endpoint = Endpoint {
             shape: Shape::Conditions,
             about: "Only records of which this holds: `filter[field]=value`, or `filter[field][gte]=value` with gte, gt, lte or lt, on fields that are declared for it.",
         },
+        Parameter {
+            name: "changes_since",
+            shape: Shape::Text { most: MAX_CURSOR },
+            about: "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Excludes `order` and `filter`.",
+        },
         PREVIEW,
         CONNECTION,
         CONNECTION_ALIAS,
@@ -185,5 +190,30 @@ pub const INGEST: Endpoint = Endpoint {
     owner_only: true,
 };
 
+/// `GET /v1/blobs/{blob_id}`.
+pub const BLOB: Endpoint = Endpoint {
+    id: "getBlob",
+    method: "get",
+    path: "/v1/blobs/{blob_id}",
+    about: "The bytes of a blob that a record exposes in a granted field, or those of them that one range of `Range` names.",
+    parameters: &[CONNECTION, CONNECTION_ALIAS],
+    owner_only: false,
+};
+
+/// `HEAD /v1/blobs/{blob_id}`.
+pub const BLOB_HEAD: Endpoint =
+    Endpoint { id: "headBlob", method: "head", about: "What is said of a blob before its bytes.", ..BLOB };
+
+/// `POST /v1/blobs`.
+pub const PUT_BLOB: Endpoint = Endpoint {
+    id: "putBlob",
+    method: "post",
+    path: "/v1/blobs",
+    about: "Stores the bytes of the body, of any type, for records that name them. For the owner alone.",
+    parameters: &[],
+    owner_only: true,
+};
+
 /// All of them.
-pub const ENDPOINTS: &[Endpoint] = &[SCHEMA, STREAMS, STREAM, RECORDS, RECORD, DELETE_RECORD, FIELD_WINDOW, INGEST];
+pub const ENDPOINTS: &[Endpoint] =
+    &[SCHEMA, STREAMS, STREAM, RECORDS, RECORD, DELETE_RECORD, FIELD_WINDOW, INGEST, BLOB, BLOB_HEAD, PUT_BLOB];

@@ -3,7 +3,8 @@
 //! *Shape*: `records.jsonl` has a line `{"object":"stream","connection","stream","declaration"}` for each stream and
 //! then `{"object":"record","connection","stream","key","emitted_at","data"}` for each record, in the order in which
 //! they were first ingested. A text of more than [`TEXT_BYTES`] is `null` in `data` and lies in a file of its own,
-//! which the member `texts` names by its field: `{"body":"texts/<sha256>.txt"}`.
+//! which the member `texts` names by its field: `{"body":"texts/<sha256>.txt"}`. A blob that a record exposes lies in
+//! `blobs` under its name.
 //!
 //! One moment of the database is exported, a record at a time. The same records give the same bytes.
 
@@ -23,6 +24,10 @@ use super::sink::escaped;
 pub const RECORDS_FILE: &str = "records.jsonl";
 /// The folder with long texts.
 pub(super) const TEXTS: &str = "texts";
+/// The folder with blobs.
+pub(super) const BLOBS: &str = "blobs";
+/// Bytes of a blob that are held at once.
+const BLOB_PART: u64 = 1 << 20;
 /// The longest text in the line of its record, in bytes.
 pub const TEXT_BYTES: u64 = 1 << 20;
 /// Records whose keys are held at once.
@@ -115,6 +120,7 @@ fn write_all(view: &View<'_>, sources: &[Source], to: &ExportFolder) -> Result<E
         let rows = view.by_ingest(sources, after.as_ref(), PAGE)?;
         for row in &rows {
             write_record(view, sources, row, to, &mut file)?;
+            write_blobs(view, sources, row, to)?;
             records += 1;
         }
         match rows.into_iter().next_back() {
@@ -181,6 +187,23 @@ fn write_text(view: &View<'_>, long: LongRef, to: &ExportFolder) -> Result<Strin
         text.finish()?;
     }
     Ok(name)
+}
+
+/// Puts the blobs of a record in files of their own, unless they are there.
+fn write_blobs(view: &View<'_>, sources: &[Source], row: &Row, to: &ExportFolder) -> Result<(), ExportError> {
+    for id in view.blobs_of(row)? {
+        // What a record names need not be here.
+        let Some(blob) = view.blob(sources, &id)? else { continue };
+        let Some(mut file) = to.create(&format!("{BLOBS}/{id}"))? else { continue };
+        let mut at = 0;
+        while at < blob.bytes {
+            let part = view.blob_bytes(&blob, at, BLOB_PART)?;
+            file.write_all(&part)?;
+            at += part.len() as u64;
+        }
+        file.finish()?;
+    }
+    Ok(())
 }
 
 fn write_long(

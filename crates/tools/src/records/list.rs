@@ -5,11 +5,11 @@ use stile_domain::records::cursor::{Binding, ListPlace};
 use stile_domain::records::problem::{BadCursor, Problem};
 use stile_store::records::{ListQuery, Order};
 
-use super::Reading;
 use super::fields;
 use super::parameters::Parameters;
 use super::render::{Shown, connection, meta, put_record};
 use super::sink::{Sink, put_string};
+use super::{Reading, changes};
 
 /// Records of a page where the caller does not say.
 pub const DEFAULT_LIMIT: u64 = 25;
@@ -50,6 +50,9 @@ pub fn list(
 ) -> Result<(), Problem> {
     let view = reading.view;
     let sources = view.sources_of(stream, connection(parameters)?)?;
+    if changes::is_asked(reading, parameters) {
+        return changes::changes(reading, &sources, stream, parameters, address, out);
+    }
     let wanted = fields::requested(reading, &sources, parameters.names("fields"))?;
     let conditions = fields::conditions(reading, &sources, parameters.conditions())?;
     let order = order(parameters)?;
@@ -58,8 +61,7 @@ pub fn list(
         None => None,
         Some(cursor) => Some(ListPlace::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?),
     };
-    let limit = usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
-    let query = ListQuery { order, after: after.as_ref(), conditions: &conditions, limit };
+    let query = ListQuery { order, after: after.as_ref(), conditions: &conditions, limit: limit(parameters) };
     let page = view.list(&sources, query)?;
     let next = match page.rows.last().filter(|_| page.has_more) {
         None => None,
@@ -69,12 +71,7 @@ pub fn list(
         }
     };
     let shown = Shown { fields: wanted.as_ref(), preview: parameters.number("preview_chars") };
-    out.put("{\"object\":\"list\",\"url\":");
-    put_string(out, &address.path);
-    out.put(&format!(",\"has_more\":{},", page.has_more));
-    if let Some(next) = &next {
-        out.put(&format!("\"next_cursor\":\"{next}\","));
-    }
+    put_envelope_start(address, next.as_deref(), out);
     out.put("\"data\":[");
     for (at, row) in page.rows.iter().enumerate() {
         if at > 0 {
@@ -86,12 +83,32 @@ pub fn list(
             return Ok(());
         }
     }
+    put_envelope_end(address, next.as_deref(), parameters, out);
+    Ok(())
+}
+
+/// How many records a page has at most.
+pub(super) fn limit(parameters: &Parameters) -> usize {
+    usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX)
+}
+
+/// Puts what comes before the records of a list.
+pub(super) fn put_envelope_start(address: &Address, next: Option<&str>, out: &mut dyn Sink) {
+    out.put("{\"object\":\"list\",\"url\":");
+    put_string(out, &address.path);
+    out.put(&format!(",\"has_more\":{},", next.is_some()));
+    if let Some(next) = next {
+        out.put(&format!("\"next_cursor\":\"{next}\","));
+    }
+}
+
+/// Puts what comes after the records of a list.
+pub(super) fn put_envelope_end(address: &Address, next: Option<&str>, parameters: &Parameters, out: &mut dyn Sink) {
     let links = json!({
         "self": address.with_cursor(None),
-        "next": next.as_deref().map_or(Json::Null, |next| address.with_cursor(Some(next)).into()),
+        "next": next.map_or(Json::Null, |next| address.with_cursor(Some(next)).into()),
     });
     out.put(&format!("],\"links\":{links},\"meta\":{}}}", meta(parameters)));
-    Ok(())
 }
 
 /// `order`, or what `sort` says of it.

@@ -5,7 +5,9 @@
 //! [`endpoints::ENDPOINTS`] lists them with their parameters, from which the requests are checked and the OpenAPI
 //! document is made.
 
+pub mod blobs;
 pub mod calls;
+mod changes;
 pub mod detail;
 pub mod endpoints;
 pub mod export;

@@ -40,11 +40,11 @@ fn operation(endpoint: &Endpoint) -> Json {
         "responses": responses(endpoint),
     });
     if let Some(operation) = operation.as_object_mut().filter(|_| endpoint.method == "post") {
-        let body = json!({
-            "description": "One record on each line; none is no error.",
-            "required": false,
-            "content": { "application/x-ndjson": { "schema": {} } },
-        });
+        let (about, kind) = match endpoint.id {
+            "putBlob" => ("The bytes of the blob.", "application/octet-stream"),
+            _ => ("One record on each line; none is no error.", "application/x-ndjson"),
+        };
+        let body = json!({ "description": about, "required": false, "content": { kind: { "schema": {} } } });
         operation.insert("requestBody".to_owned(), body);
     }
     operation
@@ -57,6 +57,7 @@ fn variables(path: &str) -> impl Iterator<Item = &str> {
 fn in_path(name: &str) -> Json {
     let about = match name {
         "stream" => "The stream's name.",
+        "blob_id" => "The blob's name, as records have it.",
         _ => "The record's canonical key, percent-encoded.",
     };
     json!({
@@ -99,16 +100,28 @@ fn in_query(parameter: &Parameter) -> Json {
 
 fn responses(endpoint: &Endpoint) -> Json {
     let mut responses = Map::new();
+    let is_blob = endpoint.path.ends_with("{blob_id}");
     let mut add = |status: &str, about: &str, schema: Option<Json>| {
         let mut response = json!({ "description": about });
+        let kind = if is_blob && status.starts_with('2') { "*/*" } else { "application/json" };
         if let (Some(response), Some(schema)) = (response.as_object_mut(), schema) {
-            response.insert("content".to_owned(), json!({ "application/json": { "schema": schema } }));
+            response.insert("content".to_owned(), json!({ kind: { "schema": schema } }));
         }
         responses.insert(status.to_owned(), response);
     };
     let error = || Some(json!({ "$ref": "#/components/schemas/Error" }));
-    match endpoint.method {
-        "delete" => add("204", "It is not there any more.", None),
+    match endpoint.id {
+        "deleteRecord" => add("204", "It is not there any more.", None),
+        "getBlob" => {
+            add("200", "All bytes.", Some(json!({})));
+            add("206", "The bytes that `Range` names.", Some(json!({})));
+            add("416", "There are none of the bytes that `Range` names.", error());
+        }
+        "headBlob" => add("200", "There are such bytes.", None),
+        "putBlob" => {
+            add("201", "They are stored.", Some(answer_schema(endpoint.id)));
+            add("413", "They are too many.", error());
+        }
         _ => add("200", "The answer.", Some(answer_schema(endpoint.id))),
     }
     add("400", "A parameter is wrong.", error());
@@ -139,6 +152,7 @@ fn answer_schema(id: &str) -> Json {
         "getFieldWindow" => {
             object("field_window", &["object", "stream", "record_id", "connection_id", "field", "window"])
         }
+        "putBlob" => object("blob", &["object", "blob_id", "size_bytes", "sha256", "fetch_url"]),
         _ => json!({
             "type": "object",
             "required": ["stream", "records_attempted", "records_accepted", "records_rejected"],

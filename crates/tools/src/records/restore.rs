@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use stile_domain::hash::Hasher;
+use stile_domain::hash::{ContentHash, Hasher};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
-use stile_domain::records::blob;
+use stile_domain::records::blob::{self, BlobId};
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
@@ -20,7 +20,7 @@ use stile_domain::records::value::{Fields, Value};
 use stile_store::files::{self, TextFile};
 use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upserted};
 
-use super::export::{RECORDS_FILE, TEXTS};
+use super::export::{BLOBS, RECORDS_FILE, TEXTS};
 use super::{RecordServices, terms_of};
 use crate::import::jsonl::JsonLines;
 use crate::import::run::{BAD_SHOWN, BATCH_BYTES, BATCH_ROWS, BadRow, Progress, Report, Stopped, Watch, Why};
@@ -161,7 +161,10 @@ impl Restore<'_> {
                     targets.insert(place.clone(), target);
                 }
                 match targets.get(&place) {
-                    Some(target) => upsert(batch, target, *record)?.map(Some),
+                    Some(target) => match put_blobs(batch, &record.data, folder)? {
+                        Ok(()) => upsert(batch, target, *record)?.map(Some),
+                        Err(bad) => Err(bad),
+                    },
                     None => Err(("unknown_stream", format!("no line before it declares the stream `{}`", place.1))),
                 }
             }
@@ -227,25 +230,56 @@ fn upsert(batch: &mut Batch<'_>, target: &Target, record: Record) -> Result<Resu
     })
 }
 
+/// Stores the blobs that a record names, as far as they were exported.
+fn put_blobs(batch: &mut Batch<'_>, data: &Fields, folder: &Path) -> Result<Result<(), Bad>, Problem> {
+    let values = data.iter().filter_map(|(_, value)| match value {
+        Value::Json(json) => Some(blob::references(json)),
+        _ => None,
+    });
+    for id in values.flatten().map(|reference| reference.id) {
+        let path = folder.join(BLOBS).join(id.to_string());
+        if batch.has_blob(&id)? {
+            continue;
+        }
+        let bad = |error: String| Ok(Err(("unreadable_blob", error)));
+        let mut source = match files::open(&path) {
+            Ok(source) => source,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return bad(error.to_string()),
+        };
+        match digest_of(&path) {
+            Ok(digest) if BlobId::of(*digest.as_bytes()) == id => {}
+            Ok(_) => return bad("the blob is not the one that was exported".to_owned()),
+            Err(error) => return bad(error.to_string()),
+        }
+        if let Err(refused) = batch.put_blob(&mut source.reader)? {
+            return bad(refused.to_string());
+        }
+    }
+    Ok(Ok(()))
+}
+
 /// Whether the texts are the ones that were exported: their files are named by their digests.
 fn check(texts: &[(String, TextFile)]) -> io::Result<()> {
     for (_, file) in texts {
-        let mut hasher = Hasher::default();
-        let mut reader = files::open(&file.path)?.reader;
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            let count = reader.read(&mut buffer)?;
-            if count == 0 {
-                break;
-            }
-            hasher.update(buffer.get(..count).unwrap_or_default());
-        }
-        let digest: String = hasher.finish().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-        if file.path.file_stem().and_then(|stem| stem.to_str()) != Some(&digest) {
+        if file.path.file_stem().and_then(|stem| stem.to_str()) != Some(&digest_of(&file.path)?.to_string()) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the text is not the one that was exported"));
         }
     }
     Ok(())
+}
+
+fn digest_of(path: &Path) -> io::Result<ContentHash> {
+    let mut hasher = Hasher::default();
+    let mut reader = files::open(path)?.reader;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let count = reader.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(hasher.finish());
+        }
+        hasher.update(buffer.get(..count).unwrap_or_default());
+    }
 }
 
 /// Reads a line.
@@ -372,6 +406,34 @@ mod tests {
         }
         let again = rig.services.restore(&owner(), &first.join(RECORDS_FILE), false, &mut |_| ()).unwrap();
         assert_eq!((again.added, again.changed, again.same, again.bad_rows), (0, 0, 7, 0));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test breaks files")]
+    fn blobs_lie_beside_the_records_and_come_back_with_them() {
+        let rig = rig();
+        let bytes_of = |seed: usize| (0..200_000 + seed).map(|at| (at * seed >> 3) as u8).collect::<Vec<u8>>();
+        let names: Vec<String> = [1, 2, 3].map(|seed| rig.blob(&bytes_of(seed))).to_vec();
+        let named = |name: &str| format!("{{\"blob_id\":\"{name}\",\"mime_type\":\"image/png\"}}");
+        let absent = BlobId::of([7; 32]).to_string();
+        let rows = [
+            format!("{{\"id\":\"a\",\"file\":{}}}", named(&names[0])),
+            format!("{{\"id\":\"b\",\"files\":[{},{},{}]}}", named(&names[0]), named(&names[1]), named(&absent)),
+        ];
+        ingest(&rig, "mail", "messages", &rows.join("\n"));
+        let first = export(&rig, "one");
+        assert_eq!(bytes(&first).len(), 3, "what no record names is not exported");
+        for strict in [false, true] {
+            let (restored, report) = restore(&first, strict);
+            assert_eq!((report.added, report.bad_rows), (2, 0), "{:?}", report.bad);
+            assert!(bytes(&first) == bytes(&export(&restored, "two")));
+            assert_eq!(restored.blob_bytes(&names[1]), Some(bytes_of(2)));
+            assert_eq!(restored.blob_bytes(&names[2]), None);
+        }
+        std::fs::write(first.join(BLOBS).join(&names[1]), "other").unwrap();
+        let (restored, report) = restore(&first, false);
+        assert_eq!((report.added, report.bad[0].code), (1, "unreadable_blob"));
+        assert_eq!(restored.blob_bytes(&names[0]), Some(bytes_of(1)));
     }
 
     #[test]

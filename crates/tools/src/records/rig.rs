@@ -11,7 +11,7 @@ use stile_store::state::StateDir;
 
 use super::RecordServices;
 use super::calls::Call;
-use super::endpoints::{Endpoint, RECORD, RECORDS, STREAMS};
+use super::endpoints::{BLOB, Endpoint, PUT_BLOB, RECORD, RECORDS, STREAMS};
 use super::list::Address;
 
 pub(crate) struct Rig {
@@ -35,6 +35,12 @@ pub(crate) fn owner() -> Principal {
     principal(RecordsClaim::Owner)
 }
 
+fn call(endpoint: &'static Endpoint, stream: &str, key: &str, pairs: &[(&str, &str)]) -> Call {
+    let pairs = pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect();
+    let address = Address { path: "/".to_owned(), query: String::new() };
+    Call { endpoint, stream: stream.to_owned(), key: key.to_owned(), pairs, address }
+}
+
 impl Rig {
     pub(crate) fn ask(&self, endpoint: &'static Endpoint, stream: &str, key: &str, pairs: &[(&str, &str)]) -> Json {
         self.try_ask(endpoint, stream, key, pairs).unwrap()
@@ -47,9 +53,7 @@ impl Rig {
         key: &str,
         pairs: &[(&str, &str)],
     ) -> Result<Json, Problem> {
-        let pairs = pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect();
-        let address = Address { path: "/".to_owned(), query: String::new() };
-        let call = Call { endpoint, stream: stream.to_owned(), key: key.to_owned(), pairs, address };
+        let call = call(endpoint, stream, key, pairs);
         let mut out = String::new();
         self.services.answer(&owner(), Instant(1), &call, &mut out)?;
         Ok(serde_json::from_str(&out).unwrap())
@@ -57,6 +61,17 @@ impl Rig {
 
     pub(crate) fn record(&self, stream: &str, key: &str) -> Json {
         self.ask(&RECORD, stream, key, &[])
+    }
+
+    /// Stores a blob and names it.
+    pub(crate) fn blob(&self, bytes: &[u8]) -> String {
+        let answer = self.services.take_blob(&owner(), &call(&PUT_BLOB, "", "", &[]), &mut &bytes[..]).unwrap();
+        answer["blob_id"].as_str().unwrap().to_owned()
+    }
+
+    /// All bytes of a blob, where a record exposes it.
+    pub(crate) fn blob_bytes(&self, id: &str) -> Option<Vec<u8>> {
+        self.services.blob_part(&owner(), Instant(1), &call(&BLOB, "", id, &[]), 0, u64::MAX).ok()
     }
 
     pub(crate) fn keys(&self, stream: &str) -> Vec<String> {

@@ -204,6 +204,8 @@ fn problems() -> Vec<Problem> {
         Problem::InvalidCursor(BadCursor::Malformed),
         Problem::InvalidCursor(BadCursor::Mismatch),
         Problem::InvalidCursor(BadCursor::Stale),
+        Problem::InvalidChangesSince(BadCursor::Malformed),
+        Problem::InvalidChangesSince(BadCursor::Mismatch),
         Problem::UnknownField { field: field.clone(), param: param.clone() },
         Problem::InvalidDeclaration { message: "`primary_key` must be a list of texts".to_owned() },
         Problem::UnsupportedVersion { supported: "2026-04-06" },
@@ -221,6 +223,10 @@ fn problems() -> Vec<Problem> {
         Problem::AmbiguousConnection { connections: connections.clone() },
         Problem::AmbiguousSchema { connections },
         Problem::FieldNotText { field },
+        Problem::BlobNotFound,
+        Problem::BlobTooLarge,
+        Problem::RangeNotSatisfiable { bytes: 48_213 },
+        Problem::ChangesExpired,
         Problem::Busy,
         Problem::Full,
         Problem::Corrupt,
@@ -232,6 +238,7 @@ fn problems() -> Vec<Problem> {
             | Problem::InvalidWindow { .. }
             | Problem::InvalidFieldPath
             | Problem::InvalidCursor(_)
+            | Problem::InvalidChangesSince(_)
             | Problem::UnknownField { .. }
             | Problem::InvalidDeclaration { .. }
             | Problem::UnsupportedVersion { .. }
@@ -249,6 +256,10 @@ fn problems() -> Vec<Problem> {
             | Problem::AmbiguousConnection { .. }
             | Problem::AmbiguousSchema { .. }
             | Problem::FieldNotText { .. }
+            | Problem::BlobNotFound
+            | Problem::BlobTooLarge
+            | Problem::RangeNotSatisfiable { .. }
+            | Problem::ChangesExpired
             | Problem::Busy
             | Problem::Full
             | Problem::Corrupt

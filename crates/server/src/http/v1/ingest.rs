@@ -22,13 +22,20 @@ use super::{V1, blocking, json_answer, now};
 const WAITING: usize = 8;
 
 /// Stores what comes.
-pub(super) async fn answer(v1: &V1, caller: Principal, call: Call, mut body: Body) -> Result<Response<Body>, Problem> {
-    let (pieces, received) = mpsc::channel(WAITING);
+pub(super) async fn answer(v1: &V1, caller: Principal, call: Call, body: Body) -> Result<Response<Body>, Problem> {
     let services = v1.services.clone();
-    let storing = blocking(move || {
-        let mut lines = Pieces { received, piece: Bytes::new(), ended: false };
-        services.ingest(&caller, now(), &call.stream, &call.pairs, &mut lines)
-    });
+    let store = move |lines: &mut dyn BufRead| services.ingest(&caller, now(), &call.stream, &call.pairs, lines);
+    Ok(json_answer(StatusCode::OK, received(v1, body, store).await?.to_string()))
+}
+
+/// Has a thread that may block do something with a body as it comes.
+pub(super) async fn received<T: Send + 'static>(
+    v1: &V1,
+    mut body: Body,
+    store: impl FnOnce(&mut dyn BufRead) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let (pieces, received) = mpsc::channel(WAITING);
+    let storing = blocking(move || store(&mut Pieces { received, piece: Bytes::new(), ended: false }));
     let stall = v1.timeouts.stall;
     let reading = async move {
         loop {
@@ -53,12 +60,11 @@ pub(super) async fn answer(v1: &V1, caller: Principal, call: Call, mut body: Bod
         }
     };
     tokio::pin!(storing);
-    let stored = tokio::select! {
+    tokio::select! {
         biased;
         stored = &mut storing => stored,
         () = reading => storing.await,
-    };
-    Ok(json_answer(StatusCode::OK, stored?.to_string()))
+    }
 }
 
 /// A body as it is read on the other side.

@@ -4,6 +4,7 @@
 //! decoded once (`target`), and the operation runs on a thread that may block, writing its answer as it reads
 //! (`spool`). What is refused is told in one shape, with the request's id, and names no address of this server.
 
+mod blobs;
 mod ingest;
 mod spool;
 mod target;
@@ -13,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::extract::State;
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
@@ -111,6 +112,11 @@ impl V1 {
         })?;
         match call.endpoint.id {
             "deleteRecord" => self.delete(caller, call).await,
+            "getBlob" | "headBlob" => {
+                let answer = blobs::answer(self, caller, call, &parts.method, &parts.headers);
+                answer.await.map_err(Refused::Problem)
+            }
+            "putBlob" => blobs::take(self, caller, call, body).await.map_err(Refused::Problem),
             "ingestRecords" => ingest::answer(self, caller, call, body).await.map_err(Refused::Problem),
             _ => {
                 let answer = spool::answer(self.services.clone(), caller, call, now(), self.timeouts.stall);
@@ -170,6 +176,9 @@ fn refusal(refused: Refused, id: &str, metadata_url: &str) -> Response<Body> {
             let (_, status) = problem.code();
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             let response = error(status, problem.to_json(), id);
+            if let Problem::RangeNotSatisfiable { bytes } = problem {
+                return with(response, CONTENT_RANGE, &format!("bytes */{bytes}"));
+            }
             if status == StatusCode::SERVICE_UNAVAILABLE { with(response, RETRY_AFTER, "1") } else { response }
         }
         Refused::Unauthorized(why) => {
@@ -232,6 +241,7 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response
 fn method_name(method: &Method) -> Option<&'static str> {
     match *method {
         Method::GET => Some("get"),
+        Method::HEAD => Some("head"),
         Method::POST => Some("post"),
         Method::DELETE => Some("delete"),
         _ => None,

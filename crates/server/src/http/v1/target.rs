@@ -34,6 +34,7 @@ pub(super) fn find(method: &Method, uri: &Uri) -> Result<Call, Wrong> {
         return Err(match matching.first() {
             None => Wrong::NoPath,
             Some((endpoint, _)) if endpoint.path.ends_with("{id}") => Wrong::Method("GET, DELETE"),
+            Some((endpoint, _)) if endpoint.path.ends_with("{blob_id}") => Wrong::Method("GET, HEAD"),
             Some((endpoint, _)) if endpoint.method == "post" => Wrong::Method("POST"),
             Some(_) => Wrong::Method("GET"),
         });
@@ -41,12 +42,14 @@ pub(super) fn find(method: &Method, uri: &Uri) -> Result<Call, Wrong> {
     let wrong = |message: &str| Wrong::Problem(Problem::InvalidRequest { param: None, message: message.to_owned() });
     let decoded: Option<Vec<String>> = segments.iter().map(|segment| decode(segment, false)).collect();
     let mut decoded = decoded.ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?.into_iter();
+    // A path has a stream, a record or a blob, or both in this order.
+    let stream = if endpoint.path.contains("{stream}") { decoded.next() } else { None };
     let query = uri.query().unwrap_or_default();
     let pairs =
         pairs(query).ok_or_else(|| wrong("the query is not percent-encoded UTF-8 of at most 200 parameters"))?;
     Ok(Call {
         endpoint,
-        stream: decoded.next().unwrap_or_default(),
+        stream: stream.unwrap_or_default(),
         key: decoded.next().unwrap_or_default(),
         pairs,
         address: Address { path: path.to_owned(), query: query.to_owned() },
@@ -134,6 +137,12 @@ mod tests {
             ("GET", "/v1/streams/messages/records/%zz"),
             ("GET", "/v1/streams/messages/records/%ff"),
             ("GET", "/v1/streams?connection_id=%ff"),
+            ("GET", "/v1/blobs/a%2Fb"),
+            ("HEAD", "/v1/blobs/a?connection_id=c"),
+            ("HEAD", "/v1/streams"),
+            ("PUT", "/v1/blobs/a"),
+            ("POST", "/v1/blobs"),
+            ("GET", "/v1/blobs"),
             ("GET", "/v1/nothing"),
         ]
         .into_iter()

@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod blob_tests;
 mod blobs;
+mod changes;
 #[cfg(test)]
 mod damage;
 mod functions;
@@ -107,12 +108,23 @@ impl Sqlite {
     }
 
     /// Writes all or nothing.
-    pub(super) fn write<T>(&self, write: impl FnOnce(&mut Batch<'_>) -> Result<T, Problem>) -> Result<T, Problem> {
+    pub(super) fn write<T>(
+        &self,
+        now: Instant,
+        write: impl FnOnce(&mut Batch<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         let mut writer = lock(&self.writer);
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(problem)?;
-        let done = write(&mut Batch::new(&transaction))?;
+        let mut batch = Batch::new(&transaction, now);
+        let done = write(&mut batch)?;
+        batch.forget_states()?;
         transaction.commit().map_err(problem)?;
         Ok(done)
+    }
+
+    /// The path of another file in the same folder.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.path.with_file_name(name)
     }
 
     pub(super) fn backup(&self, to: &Path) -> Result<(), RecordsError> {

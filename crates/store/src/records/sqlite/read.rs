@@ -88,9 +88,14 @@ impl Where {
         Ok(this)
     }
 
+    /// What is kept of a source, whether the caller may see it or not.
+    pub(super) fn of(source: &Source) -> Self {
+        Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.row)] }
+    }
+
     /// The records of a source at the times that the caller may see.
     fn timely(source: &Source) -> Self {
-        let mut this = Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.row)] };
+        let mut this = Self::of(source);
         if let Some(time) = &source.sight.time {
             this.time(time);
         }

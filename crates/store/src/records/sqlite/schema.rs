@@ -81,6 +81,19 @@ pub(super) const MIGRATIONS: &[&str] = &[
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX blob_uses_by_record ON blob_uses (record);
 ",
+    "
+    CREATE TABLE changes (
+        version INTEGER PRIMARY KEY AUTOINCREMENT,
+        stream INTEGER NOT NULL REFERENCES streams (id),
+        key BLOB NOT NULL,
+        at INTEGER NOT NULL,
+        record INTEGER NOT NULL,
+        emitted INTEGER NOT NULL,
+        body BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX changes_by_key ON changes (stream, key, version);
+    CREATE INDEX changes_by_time ON changes (at);
+",
 ];
 
 /// What the file is.

@@ -28,6 +28,10 @@ pub struct Batch<'t> {
     pub(super) transaction: &'t Transaction<'t>,
     /// Digests of the blobs that came in it.
     pub(super) fresh: HashSet<[u8; 32]>,
+    /// When it is.
+    pub(super) now: Instant,
+    /// How many states of records it kept.
+    pub(super) kept: i64,
 }
 
 /// A stream that records are written to.
@@ -128,8 +132,8 @@ enum Text<'a> {
 }
 
 impl<'t> Batch<'t> {
-    pub(super) fn new(transaction: &'t Transaction<'t>) -> Self {
-        Self { transaction, fresh: HashSet::new() }
+    pub(super) fn new(transaction: &'t Transaction<'t>, now: Instant) -> Self {
+        Self { transaction, fresh: HashSet::new(), now, kept: 0 }
     }
 
     /// The stream of a connection, if there is one.
@@ -214,7 +218,7 @@ impl<'t> Batch<'t> {
         Ok(upserted)
     }
 
-    fn store(&self, target: &Target, incoming: &mut Incoming<'_>) -> Result<Upserted, Problem> {
+    fn store(&mut self, target: &Target, incoming: &mut Incoming<'_>) -> Result<Upserted, Problem> {
         let Incoming { key, emitted, fields, long } = incoming;
         let parts = match parts(target, fields, long) {
             Ok(parts) => parts,
@@ -256,6 +260,7 @@ impl<'t> Batch<'t> {
             return Ok(Upserted::Added);
         }
         self.note_uses_anew(record, Some(fields))?;
+        self.keep_state(record, &old)?;
         self.update(target, record, fields, &body)?;
         Ok(Upserted::Changed)
     }
@@ -284,6 +289,7 @@ impl<'t> Batch<'t> {
             self.remove_slot(record, *slot, entry)?;
         }
         self.note_uses_anew(record, None)?;
+        self.keep_state(record, &body)?;
         self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
         Ok(true)
     }

@@ -111,7 +111,8 @@ fn cursors(body: &str) -> Vec<Option<String>> {
     let body = J::parse(body);
     let window = body.get("window");
     let next = body.get("next_cursor").text().or(window.get("next_cursor").text());
-    [next, window.get("previous_cursor").text()].into_iter().map(|cursor| cursor.map(str::to_owned)).collect()
+    let since = body.get("next_changes_since").text();
+    [next, window.get("previous_cursor").text(), since].into_iter().map(|cursor| cursor.map(str::to_owned)).collect()
 }
 
 /// All that a client gets, with the length of each cursor in its place.

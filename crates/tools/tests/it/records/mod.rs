@@ -5,6 +5,8 @@
 //! parameters. `STILE_RIG_SEED` repeats the choices of a run, `STILE_RIG_SCALE` makes more of them, and
 //! `STILE_RIG_SECONDS` has `hidden` go on for so long.
 
+mod blobs;
+mod changes;
 mod hidden;
 mod hostile;
 mod json;
@@ -59,7 +61,12 @@ fn reading() -> Vec<&'static Endpoint> {
 
 impl Ask {
     fn path(&self) -> String {
-        self.endpoint.path.replace("{stream}", &encoded(&self.stream)).replace("{id}", &encoded(&self.key))
+        let path = self.endpoint.path.replace("{stream}", &encoded(&self.stream));
+        path.replace("{id}", &encoded(&self.key)).replace("{blob_id}", &encoded(&self.key))
+    }
+
+    fn is_blob(&self) -> bool {
+        self.endpoint.path.contains("{blob_id}")
     }
 
     /// The query without its cursor.
@@ -93,6 +100,9 @@ impl Ask {
 
     fn send_at(&self, services: &RecordServices, caller: &Principal, now: Instant) -> Result<String, Problem> {
         let call = self.call();
+        if self.is_blob() {
+            return blobs::send(services, caller, now, &call);
+        }
         let mut body = String::new();
         services.answer(caller, now, &call, &mut body).map(|()| body)
     }
@@ -133,6 +143,7 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
     } else {
         some(chance, &KEYS)
     };
+    let key = if endpoint.path.contains("{blob_id}") { blobs::draw(chance) } else { key };
     let name = |chance: &mut Chance| -> String {
         match share {
             Some(share) if chance.happens(92) => some(chance, &share.fields),
@@ -165,6 +176,13 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
     if has("limit") && chance.happens(70) {
         pairs.push(("limit".into(), pick(chance, &["1", "2", "3", "5", "100", "101", "999999"]).to_owned()));
     }
+    let changes = has("changes_since") && chance.happens(20);
+    if changes {
+        let since = if chance.happens(90) { "beginning" } else { pick(chance, &["", "2026-01-01", "AAAA", "\0"]) };
+        pairs.push(("changes_since".into(), since.into()));
+    }
+    // What does not go with that is mostly left out.
+    let has = |name: &str| has(name) && !(changes && matches!(name, "order" | "filter"));
     if has("order") && chance.happens(60) {
         pairs.push(("order".into(), pick(chance, &["asc", "desc"]).to_owned()));
     }

@@ -189,6 +189,9 @@ fn binary(chance: &mut Chance) -> String {
 }
 
 fn nested(chance: &mut Chance) -> String {
+    if chance.happens(30) {
+        return super::blobs::value(chance);
+    }
     if chance.happens(15) {
         return format!("[{}\"end\"]", "{\"b\":1.50,\"a\":[null,\"é\"]},".repeat(some(chance, &[30, 37, 38, 400])));
     }
@@ -662,6 +665,12 @@ impl Share {
     }
 }
 
+/// A folder in memory, where there is such a thing.
+pub(crate) fn folder() -> tempfile::TempDir {
+    let folder = if Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
+    folder.unwrap()
+}
+
 /// A world in a database.
 pub(crate) struct Stored {
     pub(crate) services: RecordServices,
@@ -677,9 +686,7 @@ impl Stored {
     /// Writes a world down with a history of its own: in another order, with records that are gone again and
     /// fields that were others before.
     pub(crate) fn new(chance: &mut Chance, world: &World, grants: &[Grant]) -> Self {
-        let folder =
-            if Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
-        let folder = folder.unwrap();
+        let folder = folder();
         let state = StateDir::open(&folder.path().join("state")).unwrap();
         let records = Records::open(&state, Instant(chance.below(1000) as i64)).unwrap();
         let mut lines: Vec<Vec<Op<'_>>> = Vec::new();
@@ -717,6 +724,9 @@ impl Stored {
         let mut order: Vec<usize> = (0..world.sources.len()).collect();
         shuffle(chance, &mut order);
         let written = records.write(&owner().gate().owner().unwrap(), |batch| {
+            for (_, bytes) in super::blobs::BLOBS.iter() {
+                batch.put_blob(&mut bytes.as_slice())?.unwrap();
+            }
             let mut targets = BTreeMap::new();
             for at in order {
                 let Source { connection, stream, decl, .. } = &world.sources[at];

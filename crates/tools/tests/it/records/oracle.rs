@@ -43,6 +43,8 @@ pub(crate) struct List {
     pub(crate) rows: Vec<J>,
     pub(crate) limit: usize,
     pub(crate) meta: J,
+    /// Whether it is of what changed since the beginning, which is everything.
+    pub(crate) changes: bool,
 }
 
 /// A whole field, and the window of it that was asked for.
@@ -73,7 +75,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
     let preview = || ("preview_chars", Whole(0, 16_384, false, INVALID));
     match endpoint {
-        "listStreams" | "getStream" => {}
+        "listStreams" | "getStream" | "getBlob" | "headBlob" => {}
         "getSchema" => all.extend([("view", Word(&["compact"])), ("detail", Word(&["full"])), ("stream", Text(64))]),
         "listRecords" => all.extend([
             ("limit", Whole(1, 100, true, INVALID)),
@@ -81,6 +83,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("order", Word(&["asc", "desc"])),
             ("fields", Names),
             ("filter", Conditions),
+            ("changes_since", Text(4096)),
             preview(),
         ]),
         "getRecord" => all.extend([("fields", Names), preview()]),
@@ -286,6 +289,7 @@ impl<'a> Oracle<'a> {
             "listRecords" => self.list(ask, &params).map(Answer::List),
             "getRecord" => self.record(ask, &params).map(Answer::Whole),
             "getFieldWindow" => self.window(ask, &params).map(|window| Answer::Window(Box::new(window))),
+            "getBlob" | "headBlob" => self.blob(ask, &params).map(Answer::Whole),
             other => panic!("the oracle does not know {other}"),
         }
     }
@@ -299,6 +303,17 @@ impl<'a> Oracle<'a> {
             sources.retain(|seen| seen.records().any(|(key, _)| key == ask.key));
         }
         sources.into_iter().map(|seen| seen.source.connection.clone()).collect()
+    }
+
+    fn blob(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+        let wanted = params.connection()?;
+        let mut sources = self.sources();
+        sources.retain(|seen| wanted.is_none_or(|name| seen.source.connection == name));
+        let sights: Vec<_> = sources.iter().map(|seen| move |name: &str| seen.field(name)).collect();
+        let records = sources.iter().zip(&sights);
+        let records = records
+            .flat_map(|(seen, sight)| seen.records().map(move |(_, record)| (record, sight as &dyn Fn(&str) -> bool)));
+        super::blobs::answer(&ask.key, records)
     }
 
     fn streams(&self, params: &Params) -> Result<J, Refusal> {
@@ -492,6 +507,14 @@ impl<'a> Oracle<'a> {
     fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
         let wanted = self.wanted(&sources, params)?;
+        let changes = params.text("changes_since");
+        if changes.is_some() && (params.text("order").is_some() || !params.conditions.is_empty()) {
+            return Err(INVALID);
+        }
+        // No token that a test draws is a good one.
+        if changes.is_some_and(|since| since != "beginning") {
+            return Err(CURSOR);
+        }
         for (field, op, value) in &params.conditions {
             self.known(&sources, field)?;
             let mut kinds = BTreeSet::new();
@@ -524,20 +547,21 @@ impl<'a> Oracle<'a> {
                     })
                 });
                 if holds {
-                    let place = place(seen, record);
+                    let place = place(seen, record).filter(|_| changes.is_none());
                     let shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
                     rows.push((place, &seen.source.connection, key, shown));
                 }
             }
         }
-        let descending = params.text("order") != Some("asc");
+        let descending = changes.is_none() && params.text("order") != Some("asc");
         rows.sort_by(|a, b| {
             let none_last = a.0.is_none().cmp(&b.0.is_none());
             let rest = compare(&a.0, &b.0).then(a.1.cmp(b.1)).then(a.2.as_bytes().cmp(b.2.as_bytes()));
             none_last.then(if descending { rest.reverse() } else { rest })
         });
         let limit = params.number("limit").unwrap_or(25) as usize;
-        Ok(List { rows: rows.into_iter().map(|row| row.3).collect(), limit, meta: params.meta() })
+        let rows = rows.into_iter().map(|row| row.3).collect();
+        Ok(List { rows, limit, meta: params.meta(), changes: changes.is_some() })
     }
 
     fn one(&self, sources: &[Seen<'a>], key: &str) -> Result<(Seen<'a>, &'a Rec), Refusal> {

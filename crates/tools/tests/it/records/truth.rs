@@ -121,6 +121,8 @@ impl Bench<'_> {
             let end = list.rows.len().min(at + list.limit);
             let more = end < list.rows.len();
             assert_eq!(next.text().is_some(), more, "{ask:?}");
+            let since = page.take("next_changes_since");
+            assert_eq!(since.text().is_some(), list.changes && !more, "{ask:?}");
             let (path, query) = (ask.path(), ask.query());
             let and = if query.is_empty() { "" } else { "&" };
             let mut links = J::Obj(BTreeMap::new());

@@ -1,0 +1,303 @@
+//! What changed for a caller between two moments, told of each key by the states that it went through.
+//!
+//! A moment is a [`Mark`]: how many changes and how many records there had been. The store keeps the state of a
+//! record before each change of it, so the states of a key from a mark on are those that were kept and the one
+//! that there is. A key is told of where any two neighbours among them differ *for the caller*: in the fields that
+//! they may see, or in whether they may see the record at all. The first and the last being equal is not enough,
+//! for a reader that broke off a session may know one in between.
+
+use std::collections::BTreeSet;
+
+use super::body::{Body, Damaged};
+use super::cursor::{self, Binding};
+use super::instant::Instant;
+use super::names::MAX_KEY_BYTES;
+use super::problem::BadCursor;
+
+/// For how long it is known what changed, in microseconds: 30 days.
+pub const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
+
+const SYNC: u8 = 16;
+const CHANGES: u8 = 17;
+
+/// A moment of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The number of the last change.
+    pub version: i64,
+    /// The number of the last record.
+    pub record: i64,
+    /// When it was.
+    pub at: Instant,
+}
+
+impl Mark {
+    /// The bytes to be sealed, for a client to ask later what has changed since.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = cursor::bind(SYNC, binding);
+        self.put(&mut bytes);
+        bytes
+    }
+
+    /// Reads what was sealed, for the same reader of the same stream.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+        Self::read(&mut cursor::bound(bytes, SYNC, binding)?)
+    }
+
+    fn put(&self, bytes: &mut Vec<u8>) {
+        for number in [self.version, self.record, self.at.0] {
+            bytes.extend(number.to_be_bytes());
+        }
+    }
+
+    fn read(rest: &mut &[u8]) -> Result<Self, BadCursor> {
+        let (version, record) = (cursor::number(rest)?, cursor::number(rest)?);
+        Ok(Self { version, record, at: Instant(cursor::number(rest)?) })
+    }
+}
+
+/// What a session of pages tells of: what changed after the first mark, up to the second. Both are fixed with its
+/// first page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// After this.
+    pub since: Mark,
+    /// Up to this.
+    pub until: Mark,
+}
+
+impl Session {
+    /// Everything that there is at a mark.
+    pub fn beginning(until: Mark) -> Self {
+        Self { since: Mark { record: 0, ..until }, until }
+    }
+
+    /// Whether something that it tells of may be forgotten. That depends on the time alone.
+    pub fn is_expired(&self, now: Instant) -> bool {
+        self.since.at.0 < now.0.saturating_sub(KEPT)
+    }
+}
+
+/// The last key of a page of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangesPlace {
+    /// The session.
+    pub session: Session,
+    /// The number of the key's connection's stream.
+    pub stream: i64,
+    /// The key.
+    pub key: String,
+}
+
+impl ChangesPlace {
+    /// The bytes to be sealed; all have one length.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = cursor::bind(CHANGES, binding);
+        self.session.since.put(&mut bytes);
+        self.session.until.put(&mut bytes);
+        bytes.extend(self.stream.to_be_bytes());
+        bytes.extend((self.key.len() as u16).to_be_bytes());
+        cursor::padded(&mut bytes, self.key.as_bytes(), MAX_KEY_BYTES);
+        bytes
+    }
+
+    /// Reads what was sealed, for the same read.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+        let mut rest = cursor::bound(bytes, CHANGES, binding)?;
+        let session = Session { since: Mark::read(&mut rest)?, until: Mark::read(&mut rest)? };
+        let stream = cursor::number(&mut rest)?;
+        let length =
+            cursor::take(&mut rest, 2)?.try_into().map(u16::from_be_bytes).map_err(|_| BadCursor::Malformed)?;
+        let key = cursor::take(&mut rest, MAX_KEY_BYTES)?.get(..usize::from(length)).ok_or(BadCursor::Malformed)?;
+        let key = String::from_utf8(key.to_vec()).map_err(|_| BadCursor::Malformed)?;
+        Ok(Self { session, stream, key })
+    }
+
+    /// Whether opened bytes are of such a place, whoever it is for.
+    pub fn is(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&CHANGES)
+    }
+}
+
+/// A state of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'s> {
+    /// The number of the change that ended it; none of the one that there is.
+    pub ended: Option<(i64, Instant)>,
+    /// The number of the record.
+    pub number: i64,
+    /// When that was first ingested.
+    pub emitted: Instant,
+    /// Its body, with digests for values, where the caller could see the record.
+    pub seen: Option<&'s [u8]>,
+}
+
+/// The states of one key, put together from the oldest on.
+#[derive(Debug)]
+pub struct Story<'f> {
+    session: Session,
+    fields: Option<&'f BTreeSet<String>>,
+    begun: bool,
+    /// Past the end of the session, where nothing more counts as a change.
+    past: bool,
+    changed: bool,
+    /// The last state, unless the key had no record then.
+    last: Option<Last>,
+    left: Option<(Instant, Instant)>,
+}
+
+#[derive(Debug)]
+struct Last {
+    number: i64,
+    emitted: Instant,
+    ended: Option<Instant>,
+    seen: Option<Vec<u8>>,
+}
+
+impl<'f> Story<'f> {
+    /// Of a key in a session, for somebody who may see these fields; none means all.
+    pub fn new(session: Session, fields: Option<&'f BTreeSet<String>>) -> Self {
+        Self { session, fields, begun: false, past: false, changed: false, last: None, left: None }
+    }
+
+    /// The next state after those before.
+    ///
+    /// # Errors
+    /// [`Damaged`].
+    pub fn then(&mut self, state: State<'_>) -> Result<(), Damaged> {
+        let is_past = state.ended.is_none_or(|(version, _)| version > self.session.until.version);
+        if is_past && !self.past && state.number > self.session.until.record {
+            // At the end of the session there was no record.
+            self.gone();
+            self.past = true;
+        }
+        // A record that was there at the beginning.
+        let is_first = !std::mem::replace(&mut self.begun, true) && state.number <= self.session.since.record;
+        if self.last.as_ref().is_some_and(|last| last.number != state.number) {
+            self.gone();
+        }
+        let before = self.last.as_ref().and_then(|last| last.seen.as_deref());
+        let same = match (before, state.seen) {
+            (Some(before), Some(seen)) => Body::new(before).is_same(Body::new(seen), self.fields)?,
+            (None, None) => true,
+            _ => false,
+        };
+        self.changed |= !is_first && !self.past && !same;
+        if state.seen.is_none() {
+            self.leave();
+        }
+        self.past |= is_past;
+        let (ended, seen) = (state.ended.map(|(_, at)| at), state.seen.map(<[u8]>::to_vec));
+        self.last = Some(Last { number: state.number, emitted: state.emitted, ended, seen });
+        Ok(())
+    }
+
+    /// That the key has no record now. Says what [`Story::end`] does.
+    pub fn end_without(mut self) -> Option<Option<(Instant, Instant)>> {
+        self.gone();
+        self.end()
+    }
+
+    /// Whether the key changed for the caller, and, where they cannot see a record under it now but could before,
+    /// when that ended and when the record was first ingested.
+    pub fn end(self) -> Option<Option<(Instant, Instant)>> {
+        let is_seen = self.last.is_some_and(|last| last.seen.is_some());
+        self.changed.then_some(self.left.filter(|_| !is_seen))
+    }
+
+    fn gone(&mut self) {
+        self.leave();
+        let was_seen = self.last.take().is_some_and(|last| last.seen.is_some());
+        self.changed |= was_seen && !self.past;
+    }
+
+    /// Notes when the last state ended, if that was one that the caller saw.
+    fn leave(&mut self) {
+        if let Some(Last { seen: Some(_), ended: Some(ended), emitted, .. }) = &self.last {
+            self.left = Some((*ended, *emitted));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::body::{BodyWriter, Entry, Held};
+    use proptest::prelude::*;
+
+    fn body(text: &str, hidden: &str) -> Vec<u8> {
+        let mut writer = BodyWriter::default();
+        let slot = (hidden.len() > 2).then_some(7);
+        writer.push(&Entry { name: "hidden", slot: None, binary: false, held: Held::Text(hidden) });
+        writer.push(&Entry { name: "text", slot, binary: false, held: Held::Text(text) });
+        writer.finish()
+    }
+
+    fn mark(version: i64, record: i64) -> Mark {
+        Mark { version, record, at: Instant(version * 10) }
+    }
+
+    /// Tells a story of records (by number) whose texts changed with these versions, the last one still there.
+    fn told(session: Session, states: &[(Option<i64>, i64, Option<(&str, &str)>)]) -> Option<Option<i64>> {
+        let fields = BTreeSet::from(["text".to_owned()]);
+        let mut story = Story::new(session, Some(&fields));
+        let mut there = false;
+        for (version, number, seen) in states {
+            let seen = seen.map(|(text, hidden)| body(text, hidden));
+            let ended = version.map(|version| (version, Instant(version * 10)));
+            there = ended.is_none();
+            story.then(State { ended, number: *number, emitted: Instant(0), seen: seen.as_deref() }).unwrap();
+        }
+        let told = if there { story.end() } else { story.end_without() };
+        told.map(|left| left.map(|(at, _)| at.0 / 10))
+    }
+
+    #[test]
+    fn a_key_is_told_of_where_the_caller_saw_it_change() {
+        let session = Session { since: mark(5, 3), until: mark(9, 6) };
+        let (a, b) = (Some(("a", "x")), Some(("b", "x")));
+        assert_eq!(told(session, &[(Some(6), 2, a), (None, 2, Some(("a", "longer")))]), None, "a hidden field");
+        assert_eq!(told(session, &[(Some(6), 2, a), (None, 2, b)]), Some(None));
+        assert_eq!(told(session, &[(Some(6), 2, a), (Some(7), 2, b), (None, 2, a)]), Some(None), "and back");
+        assert_eq!(told(session, &[(None, 5, a)]), Some(None), "new");
+        assert_eq!(told(session, &[(None, 7, a)]), None, "newer than the session");
+        assert_eq!(told(session, &[(Some(6), 2, a)]), Some(Some(6)), "gone");
+        assert_eq!(told(session, &[(Some(6), 2, None)]), None, "a hidden record that is gone");
+        assert_eq!(told(session, &[(Some(6), 2, a), (None, 2, None)]), Some(Some(6)), "hidden");
+        assert_eq!(told(session, &[(Some(6), 2, None), (None, 2, a)]), Some(None), "shown");
+        assert_eq!(told(session, &[(Some(10), 2, a), (None, 2, b)]), None, "later than the session");
+        assert_eq!(told(session, &[(Some(6), 2, a), (Some(11), 2, b)]), Some(Some(11)), "changed, then gone");
+        assert_eq!(told(session, &[(Some(6), 5, a)]), Some(Some(6)), "came and went");
+        assert_eq!(told(session, &[(Some(6), 2, a), (None, 5, a)]), Some(None), "went and came");
+        assert_eq!(told(session, &[(Some(6), 2, a), (None, 7, a)]), Some(None), "went, and came later");
+        assert_eq!(told(session, &[(Some(10), 2, a), (None, 7, a)]), None, "went later, and came");
+    }
+
+    proptest! {
+        #[test]
+        fn places_come_back_for_the_same_read_alone(numbers in any::<[i64; 7]>(), key in "\\PC{1,120}") {
+            let [a, b, c, d, e, f, stream] = numbers;
+            let session = Session {
+                since: Mark { version: a, record: b, at: Instant(c) },
+                until: Mark { version: d, record: e, at: Instant(f) },
+            };
+            let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
+            let place = ChangesPlace { session, stream, key };
+            let (page, sync) = (place.encode(binding), session.until.encode(binding));
+            prop_assert_eq!((page.len(), sync.len()), (17 + 48 + 8 + 2 + 512, 17 + 24));
+            prop_assert!(ChangesPlace::is(&page) && !ChangesPlace::is(&sync));
+            prop_assert_eq!(ChangesPlace::decode(&page, binding), Ok(place));
+            prop_assert_eq!(Mark::decode(&sync, binding), Ok(session.until));
+            prop_assert_eq!(ChangesPlace::decode(&page, other), Err(BadCursor::Mismatch));
+            prop_assert_eq!(Mark::decode(&page, binding), Err(BadCursor::Mismatch));
+            prop_assert_eq!(ChangesPlace::decode(&sync, binding), Err(BadCursor::Mismatch));
+            prop_assert!(ChangesPlace::decode(&page[..50], binding).is_err());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What changed, as one caller saw it.
+
+use stile_domain::records::body::Body;
+use stile_domain::records::changes::{Mark, Session, State, Story};
+use stile_domain::records::filter::time_of;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+
+use super::{Row, Source, View};
+
+/// Keys that are looked at at once.
+const PAGE: usize = 256;
+
+/// A key of which something changed.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// The record that the caller sees under it now.
+    Is(Row),
+    /// The caller saw a record and sees none any more.
+    Gone {
+        /// Which of the sources it was from.
+        source: usize,
+        /// The key.
+        key: String,
+        /// When the record was first ingested.
+        emitted: Instant,
+        /// When it left their sight.
+        deleted: Instant,
+    },
+}
+
+impl Change {
+    /// Which of the sources it is about, and which key.
+    pub fn place(&self) -> (usize, &str) {
+        match self {
+            Self::Is(row) => (row.source, &row.key),
+            Self::Gone { source, key, .. } => (*source, key),
+        }
+    }
+}
+
+impl View<'_> {
+    /// This moment.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn mark(&self) -> Result<Mark, Problem> {
+        self.snapshot.mark(self.now)
+    }
+
+    /// What changed in a session, by source and key, after a place in that order. Says whether there is more.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn changes(
+        &self,
+        sources: &[Source],
+        session: &Session,
+        after: Option<(usize, &str)>,
+        limit: usize,
+    ) -> Result<(Vec<Change>, bool), Problem> {
+        let mut found = Vec::new();
+        let (first, mut key) = after.map_or((0, None), |(source, key)| (source, Some(key.to_owned())));
+        for (at, source) in sources.iter().enumerate().skip(first) {
+            loop {
+                let keys = self.snapshot.changed_keys(source, session, key.as_deref(), PAGE)?;
+                for key in &keys {
+                    found.extend(self.change(at, source, session, key)?);
+                    if found.len() > limit {
+                        found.truncate(limit);
+                        return Ok((found, true));
+                    }
+                }
+                key = keys.into_iter().next_back();
+                if key.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok((found, false))
+    }
+
+    fn change(&self, at: usize, source: &Source, session: &Session, key: &str) -> Result<Option<Change>, Problem> {
+        let mut story = Story::new(*session, source.fields());
+        let mut now = None;
+        self.snapshot.states(source, key, &session.since, &mut |row| {
+            let is_seen = source.sees(Body::new(&row.body))?;
+            let seen = is_seen.then_some(row.body.as_slice());
+            if row.ended.is_none() {
+                now = Some((row.record, row.emitted));
+            }
+            let state = State { ended: row.ended, number: row.record, emitted: row.emitted, seen };
+            story.then(state).map_err(|_| Problem::Corrupt)
+        })?;
+        let told = if now.is_some() { story.end() } else { story.end_without() };
+        Ok(match (told, now) {
+            (None, _) => None,
+            (Some(Some((deleted, emitted))), _) => {
+                Some(Change::Gone { source: at, key: key.to_owned(), emitted, deleted })
+            }
+            (Some(None), Some((record, emitted))) => {
+                Some(Change::Is(Row { record, source: at, key: key.to_owned(), emitted, order: None }))
+            }
+            (Some(None), None) => None,
+        })
+    }
+}
+
+impl Source {
+    /// Whether the caller may see a record with this body, if the grant names its key. What a query asks of the
+    /// records that there are, asked of one that there was.
+    fn sees(&self, body: Body<'_>) -> Result<bool, Problem> {
+        let Some(time) = &self.sight.time else { return Ok(true) };
+        let Some(field) = time.field.as_ref().or(self.terms.time_field.as_ref()) else { return Ok(false) };
+        let happened = time_of(body, field).map_err(|_| Problem::Corrupt)?;
+        Ok(happened.is_some_and(|happened| {
+            time.since.is_none_or(|since| since <= happened) && time.until.is_none_or(|until| happened < until)
+        }))
+    }
+}

@@ -1,0 +1,144 @@
+//! `GET /v1/streams/{stream}/records?changes_since=…`: what changed for the caller since they asked before.
+//!
+//! A session begins with `beginning` or with the `next_changes_since` of the session before, goes on with cursors
+//! alone, and ends with a page that has the next `next_changes_since`; no other page has one, so that nobody stores
+//! it who has not had them all. What it tells of is fixed with its first page. Of what it tells of it shows the
+//! record that there is, or, where the caller saw one and sees none any more, that it is gone.
+
+use serde_json::json;
+use stile_domain::records::changes::{ChangesPlace, Mark, Session};
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::problem::{BadCursor, Problem};
+use stile_store::records::{Change, Source};
+
+use super::Reading;
+use super::fields;
+use super::list::{Address, limit, put_envelope_end, put_envelope_start};
+use super::parameters::Parameters;
+use super::render::{Shown, connection, put_record};
+use super::sink::Sink;
+
+/// The parameter.
+pub(super) const CHANGES_SINCE: &str = "changes_since";
+/// What is sent as it the first time.
+const BEGINNING: &str = "beginning";
+
+/// Whether a list is asked for what changed: by the parameter, or by a cursor of such a list.
+pub(super) fn is_asked(reading: Reading<'_>, parameters: &Parameters) -> bool {
+    let is_place = |cursor| reading.view.open(cursor).is_ok_and(|bytes| ChangesPlace::is(&bytes));
+    parameters.text(CHANGES_SINCE).is_some() || parameters.text("cursor").is_some_and(is_place)
+}
+
+/// Puts a page of what changed.
+///
+/// # Errors
+/// What the parameters or the database say against it; [`Problem::ChangesExpired`].
+pub(super) fn changes(
+    reading: Reading<'_>,
+    sources: &[Source],
+    stream: &str,
+    parameters: &Parameters,
+    address: &Address,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
+    let view = reading.view;
+    let wanted = fields::requested(reading, sources, parameters.names("fields"))?;
+    let excluded = [("order", parameters.text("order").is_some()), ("filter", !parameters.conditions().is_empty())];
+    if let Some((name, _)) = excluded.iter().find(|(_, is_sent)| *is_sent) {
+        let message = format!("`{name}` does not go with `{CHANGES_SINCE}`; leave one of them out");
+        return Err(Problem::invalid(name, message));
+    }
+    let bindings = Bindings::new(reading, stream, parameters)?;
+    let (session, after) = begun(reading, sources, parameters, &bindings)?;
+    if session.is_expired(view.now()) {
+        return Err(Problem::ChangesExpired);
+    }
+    let after = after.as_ref().map(|(source, key)| (*source, key.as_str()));
+    let (changes, has_more) = view.changes(sources, &session, after, limit(parameters))?;
+    let next = match changes.last().filter(|_| has_more) {
+        None => None,
+        Some(last) => {
+            let (source, key) = last.place();
+            let stream = sources.get(source).ok_or(Problem::NotFound)?.number();
+            let place = ChangesPlace { session, stream, key: key.to_owned() };
+            Some(view.seal(&place.encode(bindings.page))?)
+        }
+    };
+    put_envelope_start(address, next.as_deref(), out);
+    if next.is_none() {
+        out.put(&format!("\"next_changes_since\":\"{}\",", view.seal(&session.until.encode(bindings.sync))?));
+    }
+    out.put("\"data\":[");
+    let shown = Shown { fields: wanted.as_ref(), preview: parameters.number("preview_chars") };
+    for (at, change) in changes.iter().enumerate() {
+        out.put(if at > 0 { "," } else { "" });
+        match change {
+            Change::Is(row) => {
+                put_record(reading, sources, row, shown, out)?;
+                out.put("}");
+            }
+            Change::Gone { .. } => put_gone(sources, change, out)?,
+        }
+        if out.is_gone() {
+            return Ok(());
+        }
+    }
+    put_envelope_end(address, next.as_deref(), parameters, out);
+    Ok(())
+}
+
+/// What the tokens of a session are bound to.
+struct Bindings {
+    page: Binding,
+    sync: Binding,
+}
+
+impl Bindings {
+    fn new(reading: Reading<'_>, stream: &str, parameters: &Parameters) -> Result<Self, Problem> {
+        let fields = parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
+        let common = [reading.view.caller(), stream, connection(parameters)?.unwrap_or("*")];
+        let of = |kind, more| Binding::of(std::iter::once(kind).chain(common).chain(more));
+        Ok(Self { page: of("changes", Some(fields.as_str())), sync: of("sync", None) })
+    }
+}
+
+/// Where a session goes on: after this key of this source.
+type After = Option<(usize, String)>;
+
+/// The session that a request begins or goes on with.
+fn begun(
+    reading: Reading<'_>,
+    sources: &[Source],
+    parameters: &Parameters,
+    bindings: &Bindings,
+) -> Result<(Session, After), Problem> {
+    let view = reading.view;
+    let since = match parameters.text(CHANGES_SINCE) {
+        None | Some(BEGINNING) => None,
+        Some(token) => {
+            let opened = view.open(token).map_err(|_| Problem::InvalidChangesSince(BadCursor::Malformed))?;
+            Some(Mark::decode(&opened, bindings.sync).map_err(Problem::InvalidChangesSince)?)
+        }
+    };
+    // Whoever sends both goes on, and does not begin again.
+    if let Some(cursor) = parameters.text("cursor") {
+        let place = ChangesPlace::decode(&view.open(cursor)?, bindings.page).map_err(Problem::InvalidCursor)?;
+        let source = sources.iter().position(|source| source.number() == place.stream);
+        let source = source.ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
+        return Ok((place.session, Some((source, place.key))));
+    }
+    let until = view.mark()?;
+    Ok((since.map_or_else(|| Session::beginning(until), |since| Session { since, until }), None))
+}
+
+fn put_gone(sources: &[Source], change: &Change, out: &mut dyn Sink) -> Result<(), Problem> {
+    let Change::Gone { source, key, emitted, deleted } = change else { return Ok(()) };
+    let source = sources.get(*source).ok_or(Problem::NotFound)?;
+    let told = json!({
+        "object": "record", "id": key, "stream": source.stream(), "connection_id": source.connection(),
+        "connector_instance_id": source.connection(), "deleted": true, "deleted_at": deleted.to_rfc3339(),
+        "emitted_at": emitted.to_rfc3339(),
+    });
+    out.put(&told.to_string());
+    Ok(())
+}
