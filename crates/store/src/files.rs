@@ -56,6 +56,15 @@ pub fn is_folder(path: &Path) -> bool {
     path.is_dir()
 }
 
+/// What the files and folders of a folder are called, as far as that is UTF-8.
+///
+/// # Errors
+/// What the system says.
+pub fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let names = folder.read_dir()?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
+    names.filter_map(io::Result::transpose).collect()
+}
+
 /// A note in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoteFile {
@@ -71,12 +80,27 @@ pub struct NoteFile {
 /// # Errors
 /// What the system says of a folder that cannot be read.
 pub fn notes(folder: &Path) -> io::Result<Vec<NoteFile>> {
+    let is_note = |path: &Path| {
+        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        matches!(extension.as_deref(), Some("md" | "markdown"))
+    };
+    below(folder, &is_note)
+}
+
+/// Every file below a folder that is wanted, ordered by its parts. Links are not followed, and what begins with a dot
+/// is passed over.
+pub(crate) fn below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<Vec<NoteFile>> {
     let mut found = Vec::new();
-    walk(folder, &mut Vec::new(), &mut found)?;
+    walk(folder, wanted, &mut Vec::new(), &mut found)?;
     Ok(found)
 }
 
-fn walk(folder: &Path, parts: &mut Vec<Option<String>>, found: &mut Vec<NoteFile>) -> io::Result<()> {
+fn walk(
+    folder: &Path,
+    wanted: &dyn Fn(&Path) -> bool,
+    parts: &mut Vec<Option<String>>,
+    found: &mut Vec<NoteFile>,
+) -> io::Result<()> {
     if parts.len() > MAX_DEPTH {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "its folders are more than 100 deep"));
     }
@@ -87,14 +111,12 @@ fn walk(folder: &Path, parts: &mut Vec<Option<String>>, found: &mut Vec<NoteFile
         if name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
-        let is_note = kind.is_file() && matches!(extension.as_deref(), Some("md" | "markdown"));
-        if !kind.is_dir() && !is_note {
+        if !kind.is_dir() && !(kind.is_file() && wanted(&path)) {
             continue;
         }
         parts.push(name.into_string().ok());
         if kind.is_dir() {
-            walk(&path, parts, found)?;
+            walk(&path, wanted, parts, found)?;
         } else {
             let name = parts.iter().cloned().collect::<Option<Vec<String>>>().map(|parts| parts.join("/"));
             found.push(NoteFile { path, name });

@@ -3,6 +3,7 @@
 //! The only crate that opens a file or a database. It decides nothing that the domain can decide: it takes
 //! permits and plans, and makes them true on a disk that others write to as well.
 
+pub mod archive;
 pub mod files;
 pub mod journal;
 pub mod records;

@@ -12,3 +12,4 @@ pub mod process;
 pub mod schema;
 pub mod swapper;
 pub mod upstream;
+pub mod zip;

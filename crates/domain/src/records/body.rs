@@ -9,7 +9,10 @@
 
 use std::collections::BTreeSet;
 
+use super::instant::Instant;
+use super::pieces;
 use super::value::Value;
+use crate::hash::ContentHash;
 
 const NULL: u8 = 0;
 const FALSE: u8 = 1;
@@ -21,6 +24,8 @@ const LONG_TEXT: u8 = 6;
 const LONG_JSON: u8 = 7;
 /// Set beside [`TEXT`] and [`LONG_TEXT`] where the text is bytes in base64.
 const BINARY: u8 = 0x80;
+/// The longest value that stays itself where digests take the place of values.
+const SHORT_BYTES: usize = 32;
 
 /// A value that is kept in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,14 @@ pub struct Long {
     pub bytes: u64,
     /// SHA-256 of those bytes.
     pub digest: [u8; 32],
+}
+
+impl Long {
+    /// Of a text that is in memory.
+    fn of(text: &str) -> Self {
+        let digest = *ContentHash::of(text.as_bytes()).as_bytes();
+        Self { chars: pieces::count(text), bytes: text.len() as u64, digest }
+    }
 }
 
 /// What a field holds, as far as it is in the record itself.
@@ -129,6 +142,27 @@ impl<'a> Body<'a> {
                 _ => return Ok(false),
             }
         }
+    }
+
+    /// The same with the size and the digest of each text, array and object in its place, unless it is short or a
+    /// time: enough to tell whether it is another one, and when the record happened.
+    ///
+    /// # Errors
+    /// [`Damaged`].
+    pub fn digested(self) -> Result<Vec<u8>, Damaged> {
+        let mut writer = BodyWriter::default();
+        for entry in self.entries() {
+            let entry = entry?;
+            let held = match entry.held {
+                Held::Text(text) if text.len() > SHORT_BYTES && Instant::parse(text).is_none() => {
+                    Held::LongText(Long::of(text))
+                }
+                Held::Json(json) if json.len() > SHORT_BYTES => Held::LongJson(Long::of(json)),
+                held => held,
+            };
+            writer.push(&Entry { slot: None, held, ..entry });
+        }
+        Ok(writer.finish())
     }
 
     fn told(self, fields: Option<&BTreeSet<String>>) -> impl Iterator<Item = Result<Entry<'a>, Damaged>> {
@@ -355,6 +389,31 @@ mod tests {
             let _ = Body::new(&bytes).entries().count();
             let _ = Body::new(&bytes).field("x");
         }
+    }
+
+    #[test]
+    fn a_digested_body_tells_of_changes_and_times_and_no_long_value() {
+        let body = |text: &str, json: &str| {
+            let mut writer = BodyWriter::default();
+            let time = "2026-01-01T00:00:00.00000000000000000000000Z";
+            for (name, held) in [("at", Held::Text(time)), ("t", Held::Text(text)), ("j", Held::Json(json))] {
+                writer.push(&Entry { name, slot: Some(3), binary: false, held });
+            }
+            writer.finish()
+        };
+        let (text, json) = ("secret ".repeat(10), format!("[{}1]", "1,".repeat(40)));
+        let plain = body(&text, &json);
+        let digested = Body::new(&plain).digested().unwrap();
+        let found = |bytes: &[u8], wanted: &str| bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes());
+        assert!(found(&plain, &text) && !found(&digested, "secret") && !found(&digested, "1,1,1,1"));
+        assert!(found(&digested, "2026-01-01T"));
+        assert_eq!(Body::new(&digested).digested().unwrap(), digested, "again it is the same");
+        for (other, same) in [(body(&text, &json), true), (body(&text, "[]"), false), (body(&json, &json), false)] {
+            let other = Body::new(&other).digested().unwrap();
+            assert_eq!(Body::new(&digested).is_same(Body::new(&other), None), Ok(same));
+        }
+        let short = body("short", "[1]");
+        assert_eq!(Body::new(&short).is_same(Body::new(&Body::new(&short).digested().unwrap()), None), Ok(true));
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub struct State<'s> {
     pub number: i64,
     /// When that was first ingested.
     pub emitted: Instant,
-    /// Its body, where the caller could see the record.
+    /// Its body, with digests for values, where the caller could see the record.
     pub seen: Option<&'s [u8]>,
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
+use stile_domain::records::names::Name;
 use stile_tools::import::input::{Format, Input};
 use stile_tools::import::run::{Import, Progress, Report, Stopped, Why};
 
@@ -21,7 +22,7 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
         return restore(matches, environment, &files, strict, output);
     }
     let inputs = files.iter().map(|file| input(file, format)).collect::<Result<Vec<_>, _>>()?;
-    let (connection, stream) = (owner::name(matches, "connection")?, owner::name(matches, "stream")?);
+    let (connection, stream) = (owner::name(matches, "connection")?, stream(matches, &inputs)?);
     let key = owner::texts(matches, "key");
     let Owner { services, caller, now } = owner::open(matches, environment)?;
     let import = Import {
@@ -46,6 +47,18 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
         ))?;
     }
     Ok(())
+}
+
+/// The stream that is named. What is known to be messages need not be told to be.
+fn stream(matches: &ArgMatches, inputs: &[Input]) -> Result<Name, Failure> {
+    let is_told = owner::text(matches, "stream").is_some();
+    if !is_told && inputs.iter().all(|input| input.format.known().is_some()) {
+        return Name::parse("messages").map_err(|bad| Failure::Failed(bad.to_string()));
+    }
+    if !is_told {
+        return Err(Failure::Usage("say with --stream what the rows are, for example --stream messages".to_owned()));
+    }
+    owner::name(matches, "stream")
 }
 
 fn restore(
@@ -77,12 +90,15 @@ fn input(file: &str, format: Option<&str>) -> Result<Input, Failure> {
         Some("json") => Some(Format::Json),
         Some("csv") => Some(Format::Csv),
         Some("markdown") => Some(Format::Markdown),
-        _ => Format::of(&path),
+        Some("mbox") => Some(Format::Mbox),
+        Some("chatgpt") => Some(Format::ChatGpt),
+        Some("slack") => Some(Format::Slack),
+        _ => Format::of(&path).map_err(|error| Failure::Failed(format!("cannot read {file}: {error}")))?,
     };
     match format {
         Some(format) => Ok(Input { path, format }),
         None => Err(Failure::Usage(format!(
-            "the name of {file} does not tell what is in it; say --format jsonl, json, csv or markdown"
+            "{file} does not tell what is in it; say --format jsonl, json, csv, markdown, mbox, chatgpt or slack"
         ))),
     }
 }

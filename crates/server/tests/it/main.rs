@@ -34,6 +34,7 @@ mod program;
 mod records_blobs;
 mod records_guide;
 mod records_http;
+mod records_imports;
 mod records_interop;
 mod records_kit;
 mod records_owner;

@@ -16,6 +16,7 @@ mod doors;
 mod editor;
 mod ingest;
 mod isolation;
+mod mailbox;
 mod race;
 mod rotation;
 mod servers;

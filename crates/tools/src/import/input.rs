@@ -1,4 +1,5 @@
-//! What an import reads: files of rows and folders of notes, each of which can be read again from its beginning.
+//! What an import reads: files of rows, folders of notes and exports of services, each of which can be read again
+//! from its beginning.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,11 @@ use std::sync::Arc;
 use stile_domain::records::value::{Fields, Value};
 use stile_store::files::{self, NoteFile, TextFile};
 
-use super::{Decoded, Decoder, csv, json_array, jsonl, markdown};
+use super::attachment::Attachment;
+use super::exports::{Chats, Days, Mails};
+use super::known::{CHATGPT, Known, MAIL, Place, SLACK};
+use super::mbox::Mailbox;
+use super::{Decoded, Decoder, csv, exports, json_array, jsonl, markdown};
 
 /// How the rows of a file are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +25,36 @@ pub enum Format {
     Csv,
     /// A folder of Markdown, or one file of it.
     Markdown,
+    /// A mailbox in one file.
+    Mbox,
+    /// A ChatGPT export: `conversations.json`, or the folder or zip file that has it.
+    ChatGpt,
+    /// A Slack export: a folder or a zip file.
+    Slack,
 }
 
 impl Format {
-    /// The format that a path looks like: a folder is one of notes, a file is what its name ends in.
-    pub fn of(path: &Path) -> Option<Self> {
-        if files::is_folder(path) {
-            return Some(Self::Markdown);
+    /// The format that a path looks like. A folder is one of notes, if it is no export that is known; a file is what
+    /// its name ends in, or what its beginning tells.
+    ///
+    /// # Errors
+    /// What the system says of an archive that cannot be opened.
+    pub fn of(path: &Path) -> io::Result<Option<Self>> {
+        let known = exports::format_of(path)?;
+        Ok(known.or_else(|| if files::is_folder(path) { Some(Self::Markdown) } else { Self::named(path) }))
+    }
+
+    /// What is declared of the rows of a format that is known.
+    pub fn known(self) -> Option<&'static Known> {
+        match self {
+            Self::Mbox => Some(&MAIL),
+            Self::ChatGpt => Some(&CHATGPT),
+            Self::Slack => Some(&SLACK),
+            _ => None,
         }
+    }
+
+    fn named(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "jsonl" | "ndjson" => Some(Self::JsonLines),
             "json" => Some(Self::Json),
@@ -60,9 +87,17 @@ pub(super) struct Found {
     pub(super) replaced: u64,
     /// A text that stays where it is, and the field that it is of.
     pub(super) text: Option<(&'static str, TextFile)>,
+    /// What it refers to.
+    pub(super) attachments: Vec<Attachment>,
+    /// The format, where it is one that is known.
+    pub(super) known: Option<&'static Known>,
 }
 
 impl Found {
+    pub(super) fn row(fields: Fields, replaced: u64) -> Self {
+        Self { fields, replaced, text: None, attachments: Vec::new(), known: None }
+    }
+
     /// The fields with something in the place of a text that stays where it is.
     pub(super) fn all_fields(&self) -> Fields {
         let mut fields = self.fields.clone();
@@ -87,6 +122,7 @@ impl Input {
             Format::Markdown => {
                 self.notes()?.iter().try_fold(0, |bytes, note| Ok(bytes + files::open(&note.path)?.bytes))
             }
+            Format::ChatGpt | Format::Slack => exports::bytes(&self.path, self.format),
             _ => Ok(files::open(&self.path)?.bytes),
         }
     }
@@ -105,17 +141,24 @@ impl Input {
     }
 
     /// Begins to read it.
-    pub(super) fn open(&self) -> io::Result<Box<dyn Rows>> {
-        if self.format == Format::Markdown {
-            return Ok(Box::new(Notes { left: self.notes()?.into_iter(), consumed: 0 }));
+    pub(super) fn open(&self, place: &Place) -> io::Result<Box<dyn Rows>> {
+        let (shown, place) = (self.shown(), place.clone());
+        match self.format {
+            Format::Markdown => return Ok(Box::new(Notes { left: self.notes()?.into_iter(), consumed: 0 })),
+            Format::ChatGpt => return Ok(Box::new(Chats::open(&self.path, &shown, place)?)),
+            Format::Slack => return Ok(Box::new(Days::open(&self.path, &shown, place)?)),
+            _ => {}
         }
         let reader = files::open(&self.path)?.reader;
+        if self.format == Format::Mbox {
+            return Ok(Box::new(Mails { name: shown.into(), mailbox: Mailbox::new(reader), place }));
+        }
         let decoder: Box<dyn Decoder> = match self.format {
             Format::JsonLines => Box::new(jsonl::JsonLines::new(reader)),
             Format::Json => Box::new(json_array::JsonArray::new(reader)),
             _ => Box::new(csv::Csv::new(reader, None)),
         };
-        Ok(Box::new(File { name: self.shown().into(), decoder }))
+        Ok(Box::new(File { name: shown.into(), decoder }))
     }
 }
 
@@ -128,7 +171,7 @@ impl Rows for File {
     fn next(&mut self) -> io::Result<Option<Item>> {
         let Some(Decoded { line, row }) = self.decoder.next()? else { return Ok(None) };
         let row = match row {
-            Ok(row) => Ok(Found { fields: row.fields, replaced: row.replaced, text: None }),
+            Ok(row) => Ok(Found::row(row.fields, row.replaced)),
             Err(bad) => Err((bad.code(), bad.to_string())),
         };
         Ok(Some(Item { file: Arc::clone(&self.name), line, row }))
@@ -173,7 +216,7 @@ impl Notes {
             // A file that grows meanwhile is read no further than it was.
             file.reader.take(markdown::HEAD_BYTES as u64).read_to_string(&mut text)?;
             let fields = markdown::note(name, file.modified, &text);
-            return Ok(Ok(Found { fields, replaced: 0, text: None }));
+            return Ok(Ok(Found::row(fields, 0)));
         }
         let mut first = Vec::with_capacity(markdown::HEAD_BYTES);
         file.reader.by_ref().take(markdown::HEAD_BYTES as u64).read_to_end(&mut first)?;
@@ -188,6 +231,6 @@ impl Notes {
         let head = markdown::head(first);
         let text = TextFile { path: path.to_owned(), from: head.text_starts as u64 };
         let fields = head.fields(name, file.modified);
-        Ok(Ok(Found { fields, replaced: 0, text: Some((markdown::TEXT, text)) }))
+        Ok(Ok(Found { text: Some((markdown::TEXT, text)), ..Found::row(fields, 0) }))
     }
 }

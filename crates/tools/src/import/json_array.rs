@@ -28,6 +28,11 @@ impl<R: BufRead> JsonArray<R> {
             Scan { place: Place::Before, line: 1, began: 1, depth: 0, inside: Inside::Plain, held: Held::new(most) };
         Self { source: Source::new(reader), scan }
     }
+
+    /// The line that is read, 1-based.
+    pub(super) fn line(&self) -> u64 {
+        self.scan.line
+    }
 }
 
 impl<R: BufRead> Decoder for JsonArray<R> {

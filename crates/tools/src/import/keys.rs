@@ -63,6 +63,11 @@ impl Keys {
         self.primary.is_empty()
     }
 
+    /// Whether this field alone is the key.
+    pub(super) fn are_of(&self, field: &str) -> bool {
+        matches!(self.primary.as_slice(), [only] if only == field)
+    }
+
     /// The key of the next row.
     ///
     /// # Errors

@@ -9,13 +9,22 @@ use std::io;
 
 use stile_domain::records::row::{self, Row};
 
+pub mod assets;
+pub mod attachment;
+pub mod chatgpt;
 pub mod csv;
+mod exports;
 pub mod input;
 pub mod json_array;
 pub mod jsonl;
 pub mod keys;
+pub mod known;
+pub mod mail;
 pub mod markdown;
+pub mod mbox;
+mod object;
 pub mod run;
+pub mod slack;
 mod source;
 
 #[cfg(test)]

@@ -5,8 +5,10 @@
 //! or [`BATCH_BYTES`] bytes, each a transaction, so an import that is killed leaves whole batches, and running it
 //! again goes on from there: what is stored already is left as it is. A strict import is one transaction.
 
+use std::collections::HashMap;
 use std::io;
 
+use stile_domain::hash::ContentHash;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob;
@@ -15,11 +17,14 @@ use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::Fields;
-use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upserted};
+use stile_domain::records::row;
+use stile_domain::records::value::{Fields, Value};
+use stile_store::records::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
 
+use super::attachment::Attachment;
 use super::input::{Format, Input, Item, Rows};
 use super::keys::Keys;
+use super::known::{Known, Place};
 use super::markdown;
 use crate::records::{RecordServices, terms_of};
 
@@ -149,6 +154,7 @@ struct Run<'a> {
     import: &'a Import<'a>,
     keys: Keys,
     semantics: Semantics,
+    versions: Versions,
     report: Report,
 }
 
@@ -166,9 +172,10 @@ impl Import<'_> {
             import: self,
             keys: Keys::new(plan.as_ref().map_or(&[], |plan| plan.declaration.primary_key())),
             semantics: plan.as_ref().map_or_else(Semantics::default, |plan| plan.declaration.semantics()),
+            versions: Versions::default(),
             report: Report { because, ..Report::default() },
         };
-        let mut items = Items::new(inputs);
+        let mut items = Items::new(inputs, self.place());
         let stored = match &plan {
             None => run.count_bad(&mut items),
             Some(plan) if self.strict => run.in_one(&owner, plan, &mut items, watch),
@@ -198,8 +205,16 @@ impl Import<'_> {
             return Ok(Some(Plan { text: target.declaration, declaration }));
         }
         for (at, input) in inputs.iter().enumerate() {
+            if let Some(known) = input.format.known() {
+                if !self.has_row(input)? {
+                    continue;
+                }
+                let (declaration, reasons) = known.declaration(self.key).map_err(Why::Key)?;
+                *because = reasons;
+                return Ok(Some(Plan { text: declaration.to_json().to_string(), declaration }));
+            }
             let mut inference = Inference::new();
-            let mut items = Items::new(inputs.get(at..=at).unwrap_or_default());
+            let mut items = Items::new(inputs.get(at..=at).unwrap_or_default(), self.place());
             while let Some(item) = items.next()? {
                 match item.row {
                     Ok(found) if found.text.is_some() => inference.observe(&found.all_fields()),
@@ -232,6 +247,21 @@ impl Import<'_> {
             return Ok(Some(Plan { text, declaration: inferred.declaration }));
         }
         Ok(None)
+    }
+
+    /// Whether there is any row that can be stored.
+    fn has_row(&self, input: &Input) -> Result<bool, Why> {
+        let mut items = Items::new(std::slice::from_ref(input), self.place());
+        while let Some(item) = items.next()? {
+            if item.row.is_ok() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn place(&self) -> Place {
+        Place { connection: self.connection.clone(), stream: self.stream.clone() }
     }
 
     /// The stream as planned, in this transaction.
@@ -343,6 +373,9 @@ impl Run<'_> {
             }
         };
         let bad = |code, reason: String| BadRow { file: item.file.to_string(), line: item.line, code, reason };
+        if let Some(known) = found.known.filter(|known| self.keys.are_of(known.key)) {
+            self.versions.tell_apart(known, &mut found.fields);
+        }
         blob::add_urls(&mut found.fields);
         let key = match self.keys.next(&found.fields) {
             Ok(key) => key,
@@ -351,6 +384,12 @@ impl Run<'_> {
                 return Ok(());
             }
         };
+        for attachment in &found.attachments {
+            if let Err(why) = keep(batch, attachment)? {
+                self.bad(bad("not_stored", why.to_string()));
+                return Ok(());
+            }
+        }
         let mut text = found.text;
         let long = text.iter_mut().map(|(name, file)| LongField { name, source: file as &mut dyn TextSource });
         let (emitted, fields) = (self.import.now, &found.fields);
@@ -372,6 +411,40 @@ impl Run<'_> {
         self.report.bad_rows += 1;
         if self.report.bad.len() < BAD_SHOWN {
             self.report.bad.push(bad);
+        }
+    }
+}
+
+/// Stores the bytes that a row refers to, unless they are there.
+fn keep(batch: &mut Batch<'_>, attachment: &Attachment) -> Result<Result<(), Refused>, Problem> {
+    if batch.has_blob(&attachment.id)? {
+        return Ok(Ok(()));
+    }
+    let Ok(mut source) = attachment.open() else { return Ok(Err(Refused::Unreadable)) };
+    let put = batch.put_blob(&mut source)?;
+    // What was changed between the two times that it was read is another blob than the row says.
+    Ok(put.and_then(|info| if info.digest == *attachment.id.digest() { Ok(()) } else { Err(Refused::Unreadable) }))
+}
+
+/// What tells two rows of one import apart that have the same key and are not the same: copies of a message that came
+/// by two ways, or an edited one that kept its identifier. The first keeps the key; of another the beginning of its
+/// digest is put behind it. So nothing is lost, and a second run finds each where it was.
+#[derive(Default)]
+struct Versions {
+    /// By the digest of a key the one of the first row, of which 16 and 8 bytes are enough.
+    first: HashMap<[u8; 16], [u8; 8]>,
+}
+
+impl Versions {
+    fn tell_apart(&mut self, known: &Known, fields: &mut Fields) {
+        let content = ContentHash::of(row::to_json(fields).as_bytes());
+        let Some((_, Value::Text(key))) = fields.iter_mut().find(|(name, _)| name == known.key) else { return };
+        let name = ContentHash::of(key.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default();
+        let content = content.as_bytes().first_chunk().copied().unwrap_or_default();
+        if *self.first.entry(name).or_insert(content) != content {
+            let hex: String = content.iter().map(|byte| format!("{byte:02x}")).collect();
+            key.push('#');
+            key.push_str(&hex);
         }
     }
 }
@@ -430,13 +503,14 @@ struct Items<'i> {
     before: u64,
     told: u64,
     total: u64,
+    place: Place,
 }
 
 impl<'i> Items<'i> {
-    fn new(inputs: &'i [Input]) -> Self {
+    fn new(inputs: &'i [Input], place: Place) -> Self {
         // What cannot be read says so when it is.
         let total = inputs.iter().map(|input| input.bytes().unwrap_or_default()).sum();
-        Self { left: inputs.iter(), current: None, before: 0, told: 0, total }
+        Self { left: inputs.iter(), current: None, before: 0, told: 0, total, place }
     }
 
     fn next(&mut self) -> Result<Option<Item>, Why> {
@@ -445,7 +519,7 @@ impl<'i> Items<'i> {
                 Some((input, rows)) => (*input, rows),
                 None => {
                     let Some(input) = self.left.next() else { return Ok(None) };
-                    let rows = input.open().map_err(|error| Why::Read { file: input.shown(), error })?;
+                    let rows = input.open(&self.place).map_err(|error| Why::Read { file: input.shown(), error })?;
                     (input, &mut self.current.insert((input, rows)).1)
                 }
             };

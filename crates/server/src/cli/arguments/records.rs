@@ -5,7 +5,15 @@ use clap::{Arg, ArgAction, ArgGroup, Command};
 use super::{STATE_SETTINGS, settings};
 
 /// The formats whose rows do not say themselves where they belong.
-const NAMED: [(&str, &str); 4] = [("format", "jsonl"), ("format", "json"), ("format", "csv"), ("format", "markdown")];
+const NAMED: [(&str, &str); 7] = [
+    ("format", "jsonl"),
+    ("format", "json"),
+    ("format", "csv"),
+    ("format", "markdown"),
+    ("format", "mbox"),
+    ("format", "chatgpt"),
+    ("format", "slack"),
+];
 
 /// All of them, in the order of the help.
 pub(super) fn commands() -> [Command; 8] {
@@ -15,31 +23,28 @@ pub(super) fn commands() -> [Command; 8] {
 fn import() -> Command {
     Command::new("import")
         .about("Stores the rows of files as records of a stream.")
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .required(true)
-                .num_args(1..)
-                .help("JSON Lines, a JSON array, CSV, a folder of Markdown, or what `stile export` wrote."),
-        )
+        .arg(Arg::new("file").value_name("FILE").required(true).num_args(1..).help(
+            "JSON Lines, a JSON array, CSV, a folder of Markdown, a mailbox (mbox), a ChatGPT or Slack export, \
+                     or what `stile export` wrote.",
+        ))
         .arg(
             one("connection", "NAME", "Where the rows come from, for example gmail-work.")
                 .required_if_eq_any(NAMED)
                 .required_unless_present("format"),
         )
-        .arg(
-            one("stream", "NAME", "What they are, for example messages.")
-                .required_if_eq_any(NAMED)
-                .required_unless_present("format"),
-        )
+        .arg(one(
+            "stream",
+            "NAME",
+            "What they are. [default: messages, for a mailbox and exports of ChatGPT and Slack]",
+        ))
         .arg(many(
             "key",
             "FIELD",
             "A field that the key is made of. [default: as declared, or the one that looks like it]",
         ))
         .arg(
-            one("format", "FORMAT", "What the files are. [default: by their names; a folder is markdown]")
-                .value_parser(["jsonl", "json", "csv", "markdown", "stile"]),
+            one("format", "FORMAT", "What the files are. [default: by their names and what is in them]")
+                .value_parser(["jsonl", "json", "csv", "markdown", "mbox", "chatgpt", "slack", "stile"]),
         )
         .arg(flag("strict", "Store all rows or, where one is bad, nothing."))
         .args(settings(STATE_SETTINGS))
@@ -49,6 +54,9 @@ A stream that is new is declared from what is in the first file: its key, the fi
 searched and filtered. Standard error says what was chosen and why; `stile declare` changes it, and nothing else \
 does. Running the same import again changes nothing.
 
+Exports of ChatGPT and Slack are taken as they come, as a zip file or as the folder that was in it; files that \
+messages name are stored with them, where the export has them.
+
 Bad rows are passed over and told on standard error by line and reason. Rows are stored in batches, each whole or \
 not at all.
 
@@ -57,6 +65,8 @@ Examples:
   stile import 2025.csv 2026.csv --connection bank --stream transactions
   stile import people.json --connection crm --stream people --key email
   stile import ~/journal --connection notes --stream journal
+  stile import mail.mbox --connection gmail-work
+  stile import chatgpt-export.zip --connection chatgpt
   stile import backup/ --format stile",
         )
 }

@@ -1,4 +1,5 @@
-//! The log of changes: of each record that was changed or removed, the state before that.
+//! The log of changes: of each record that was changed or removed, the state before that, with digests for all but
+//! short values. It is compared and never shown.
 //!
 //! What is inserted needs no line, since the numbers of records grow. A line goes when it is older than what is
 //! promised and a day, which is for clocks that were set back; some lines go with each write.
@@ -7,6 +8,7 @@ use std::rc::Rc;
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension as _, params, params_from_iter};
+use stile_domain::records::body::Body;
 use stile_domain::records::changes::{KEPT, Mark, Session};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -30,15 +32,17 @@ pub(in super::super) struct StateRow {
     pub(in super::super) ended: Option<(i64, Instant)>,
     pub(in super::super) record: i64,
     pub(in super::super) emitted: Instant,
+    /// With digests for values.
     pub(in super::super) body: Vec<u8>,
 }
 
 impl Batch<'_> {
     /// Keeps the state of a record that is about to change or to go.
-    pub(super) fn keep_state(&mut self, record: i64) -> Result<(), Problem> {
+    pub(super) fn keep_state(&mut self, record: i64, body: &[u8]) -> Result<(), Problem> {
+        let body = Body::new(body).digested().map_err(|_| Problem::Corrupt)?;
         let text = "INSERT INTO changes (stream, key, at, record, emitted, body) \
-                    SELECT stream, key, ?2, id, emitted, body FROM records WHERE id = ?1";
-        self.execute(text, params![record, self.now.0])?;
+                    SELECT stream, key, ?2, id, emitted, ?3 FROM records WHERE id = ?1";
+        self.execute(text, params![record, self.now.0, body])?;
         self.kept += 1;
         Ok(())
     }
@@ -115,7 +119,9 @@ impl Snapshot<'_> {
         }
         let mut query = self.prepare("SELECT id, emitted, body FROM records WHERE stream = ?1 AND key = ?2")?;
         let now = query.query_row(params![source.row, key.as_bytes()], |row| state(row, false)).optional();
-        now.map_err(problem)?.map_or(Ok(()), take)
+        let Some(now) = now.map_err(problem)? else { return Ok(()) };
+        let body = Body::new(&now.body).digested().map_err(|_| Problem::Corrupt)?;
+        take(StateRow { body, ..now })
     }
 }
 

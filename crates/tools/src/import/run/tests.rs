@@ -13,7 +13,7 @@ fn file(rig: &Rig, name: &str, content: impl AsRef<[u8]>) -> Input {
     let path = rig.folder.path().join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, content).unwrap();
-    Input { format: Format::of(&path).unwrap(), path }
+    Input { format: Format::of(&path).unwrap().unwrap(), path }
 }
 
 fn import(rig: &Rig, inputs: &[Input], key: &[&str], strict: bool) -> Result<Report, String> {
@@ -135,7 +135,7 @@ fn notes_of_any_size_become_records() {
     file(&rig, "notes/broken.md", b"\xff\xfe");
     file(&rig, "notes/long-broken.md", [long.as_bytes(), b"\xff"].concat());
     let path: PathBuf = rig.folder.path().join("notes");
-    let input = [Input { format: Format::of(&path).unwrap(), path }];
+    let input = [Input { format: Format::of(&path).unwrap().unwrap(), path }];
     let report = import(&rig, &input, &[], false).unwrap();
     assert_eq!(counts(&report), (2, 0, 0, 2));
     let codes: Vec<&str> = report.bad.iter().map(|bad| bad.code).collect();

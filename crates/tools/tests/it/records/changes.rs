@@ -4,6 +4,7 @@
 //! off and begin again from the last token that they have. A second database gets the same writes with something
 //! else in all that the grant hides, and more writes of what is hidden: it must answer alike byte for byte.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value as Json, json};
@@ -29,6 +30,8 @@ static LIST: &Endpoint = &RECORDS;
 /// A database with one stream in two connections.
 struct Store {
     services: RecordServices,
+    /// What is stored, by connection and key.
+    stored: RefCell<BTreeMap<(String, String), Fields>>,
     _folder: tempfile::TempDir,
 }
 
@@ -55,7 +58,7 @@ impl Store {
     fn new(hides: &Hides) -> Self {
         let folder = super::model::folder();
         let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-        let store = Self { services: RecordServices::new(records), _folder: folder };
+        let store = Self { services: RecordServices::new(records), stored: RefCell::default(), _folder: folder };
         let json = declaration();
         let parsed = Declaration::parse(&json).unwrap();
         store.write(0, |batch| {
@@ -92,6 +95,11 @@ impl Store {
 
     /// Stores a record, or removes it.
     fn put(&self, now: i64, connection: &str, key: &str, fields: Option<&Fields>) {
+        let place = (connection.to_owned(), key.to_owned());
+        match fields {
+            Some(fields) => self.stored.borrow_mut().insert(place, fields.clone()),
+            None => self.stored.borrow_mut().remove(&place),
+        };
         self.write(now, |batch| {
             let target = batch.target(&Name::parse(connection).unwrap(), &Name::parse("s").unwrap())?.unwrap();
             match fields {
@@ -342,7 +350,7 @@ fn write(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
     }
 }
 
-/// Writes to one of them that the client cannot notice: to records that are never theirs.
+/// Writes to one of them that the client cannot notice: to records that are never theirs, and to hidden fields.
 fn noise(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
     let store = &stores[chance.below(2)];
     for _ in 0..1 + chance.below(3) {
@@ -351,6 +359,15 @@ fn noise(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
         if !is_named(hides, connection, &key) {
             let deletes = chance.happens(30);
             store.put(now, connection, &key, Some(&fields).filter(|_| !deletes));
+            continue;
+        }
+        let stored = store.stored.borrow().get(&(connection.to_owned(), key.clone())).cloned();
+        if let Some(mut fields) = stored {
+            fields.retain(|(name, _)| name != "secret");
+            if chance.happens(80) {
+                fields.insert(chance.below(fields.len() + 1), ("secret".into(), text(chance)));
+            }
+            store.put(now, connection, &key, Some(&fields));
         }
     }
 }

@@ -1,0 +1,387 @@
+//! What a service lets its people download, as a folder or as a zip file of it: entries that are read by their names
+//! and never unpacked.
+//!
+//! A zip file is judged before anything in it is read. An entry that would lie outside of the archive, is encrypted,
+//! a link, or packed in an unusual way is refused by itself; a file with more than [`MAX_ENTRIES`] entries, or one that
+//! claims to hold more than [`MAX_RATIO`] times its own size, is refused whole. What an entry says of its size is what
+//! is read of it: one byte more is an error, and so is a wrong checksum. Archives in archives are not opened.
+//!
+//! *Source*: APPNOTE.TXT 6.3.10, sections 4.3.7 (the header before an entry's data) and 4.4.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, BufReader, Error, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::Crc;
+use flate2::read::DeflateDecoder;
+use zip::CompressionMethod;
+use zip::read::{Config, ZipFileEntry};
+use zip::unstable::read::ZipIterable;
+
+use crate::files;
+
+/// The most entries of a zip file.
+pub const MAX_ENTRIES: usize = 1_000_000;
+/// How many times its own size a zip file may hold, once that is more than [`FREE_BYTES`]. Text shrinks to a tenth.
+pub const MAX_RATIO: u64 = 1000;
+/// What any zip file may hold.
+pub const FREE_BYTES: u64 = 100_000_000;
+/// Entries that may be refused one by one. An archive with more is refused.
+const MAX_REFUSED: usize = 1000;
+/// How much of a directory is read at once; an entry takes about a hundred bytes of it.
+const DIRECTORY_BUFFER: usize = 1024;
+const BUFFER: usize = 64 * 1024;
+/// Characters of a name that a report repeats.
+const SHOWN_CHARS: usize = 100;
+
+/// A folder or a zip file.
+#[derive(Debug)]
+pub struct Archive {
+    place: Place,
+    entries: Vec<Entry>,
+    refused: Vec<RefusedEntry>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Folder(PathBuf),
+    Zip(Arc<File>),
+}
+
+/// A file in an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name, `/` between its parts: never absolute, no part `.` or `..`, no backslash, no control character.
+    pub name: String,
+    /// Its size, unpacked, in bytes.
+    pub bytes: u64,
+    packed: Option<Packed>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Packed {
+    header: u64,
+    bytes: u64,
+    crc: u32,
+    is_deflated: bool,
+}
+
+/// An entry that is not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedEntry {
+    /// Its name, at most 100 characters, fit for a line of a terminal.
+    pub name: String,
+    /// Why.
+    pub why: EntryFault,
+}
+
+/// Why an entry is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryFault {
+    /// Its name could point outside of the archive, or is no text.
+    #[error(
+        "the name of the entry is not a plain path inside of the archive (absolute, `..`, a backslash, a control character, or not UTF-8); it was not read"
+    )]
+    Name,
+    /// There is one of that name before it.
+    #[error("the archive has an entry of this name already; only the first is read")]
+    Twice,
+    /// It is encrypted.
+    #[error("the entry is encrypted; unpack the archive and import the folder")]
+    Encrypted,
+    /// It is a link.
+    #[error("the entry is a link; it was not followed")]
+    Link,
+    /// It is packed in a way that is not read.
+    #[error("the entry is neither stored nor deflated; unpack the archive and import the folder")]
+    Method,
+}
+
+impl EntryFault {
+    /// The stable code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Name => "unsafe_name",
+            Self::Twice => "duplicate_entry",
+            Self::Encrypted => "encrypted",
+            Self::Link => "link",
+            Self::Method => "unsupported_method",
+        }
+    }
+}
+
+impl Archive {
+    /// Opens a folder, a zip file, or any other file as the only entry of its folder.
+    ///
+    /// # Errors
+    /// What the system says; [`ErrorKind::InvalidData`] for a zip file that is broken or refused whole.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if files::is_folder(path) {
+            return Self::folder(path);
+        }
+        let mut source = files::open(path)?;
+        if is_zip(&mut source.reader)? {
+            return Self::zip(source.reader.into_inner(), source.bytes);
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidFilename)?;
+        let entries = vec![Entry { name: name.to_owned(), bytes: source.bytes, packed: None }];
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self { place: Place::Folder(folder), entries, refused: Vec::new() })
+    }
+
+    /// What can be read, in the order of the archive; a folder's by name.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What is not read.
+    pub fn refused(&self) -> &[RefusedEntry] {
+        &self.refused
+    }
+
+    /// Begins to read an entry of this archive.
+    ///
+    /// # Errors
+    /// What the system says, here and while it is read; [`ErrorKind::InvalidData`] for one that is not what it says.
+    pub fn read(&self, entry: &Entry) -> io::Result<EntryReader> {
+        let inner = match (&self.place, &entry.packed) {
+            (Place::Zip(file), Some(packed)) => Inner::packed(file, packed)?,
+            (Place::Folder(folder), _) => Inner::Plain(files::open(&folder.join(&entry.name))?.reader.into_inner()),
+            (Place::Zip(_), None) => return Err(ErrorKind::NotFound.into()),
+        };
+        let expected = entry.packed.as_ref().map(|packed| packed.crc);
+        let checked = Checked { inner, left: entry.bytes, crc: Crc::new(), expected, is_over: false };
+        Ok(EntryReader(BufReader::with_capacity(BUFFER, checked)))
+    }
+
+    fn folder(path: &Path) -> io::Result<Self> {
+        let (mut entries, mut refused) = (Vec::new(), Vec::new());
+        for found in files::below(path, &|_| true)? {
+            match found.name {
+                Some(name) if is_plain(&name) => {
+                    let bytes = found.path.metadata()?.len();
+                    entries.push(Entry { name, bytes, packed: None });
+                }
+                _ => refuse(&mut refused, found.path.as_os_str().as_encoded_bytes(), EntryFault::Name)?,
+            }
+        }
+        Ok(Self { place: Place::Folder(path.to_owned()), entries, refused })
+    }
+
+    fn zip(file: File, length: u64) -> io::Result<Self> {
+        let file = Arc::new(file);
+        let directory = BufReader::with_capacity(DIRECTORY_BUFFER, At { file: Arc::clone(&file), at: 0, length });
+        let mut directory = ZipIterable::try_new(directory, Config::default()).map_err(|_| broken())?;
+        if directory.len() > MAX_ENTRIES {
+            return Err(bad("the archive has more than 1,000,000 entries; unpack it and import the folder"));
+        }
+        let (mut entries, mut refused) = (Vec::new(), Vec::new());
+        // Of each name a hash under a key that nobody can know: a million names are not held twice.
+        let (hasher, mut names) = (RandomState::new(), HashSet::new());
+        let mut total: u64 = 0;
+        for found in directory.files().map_err(|_| broken())? {
+            let found = found.map_err(|_| broken())?;
+            let name = found.name_raw();
+            if name.ends_with(b"/") || is_hidden(name) {
+                continue;
+            }
+            match judged(&found) {
+                Ok(entry) if names.insert(hasher.hash_one(&entry.name)) => {
+                    total = total.saturating_add(entry.bytes);
+                    entries.push(entry);
+                }
+                Ok(_) => refuse(&mut refused, name, EntryFault::Twice)?,
+                Err(why) => refuse(&mut refused, name, why)?,
+            }
+        }
+        if total > FREE_BYTES && total / MAX_RATIO > length {
+            return Err(bad("the archive claims to hold more than 1,000 times its own size; it was not read"));
+        }
+        Ok(Self { place: Place::Zip(file), entries, refused })
+    }
+}
+
+/// Whether a file begins like a zip file. Goes back to its beginning.
+fn is_zip(file: &mut (impl Read + Seek)) -> io::Result<bool> {
+    let mut first = Vec::with_capacity(4);
+    file.by_ref().take(4).read_to_end(&mut first)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(first == b"PK\x03\x04" || first == b"PK\x05\x06")
+}
+
+fn broken() -> Error {
+    bad("it is not a whole zip file; download it again")
+}
+
+fn bad(why: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidData, why)
+}
+
+fn refuse(refused: &mut Vec<RefusedEntry>, name: &[u8], why: EntryFault) -> io::Result<()> {
+    if refused.len() >= MAX_REFUSED {
+        return Err(bad("more than 1,000 entries of the archive cannot be read"));
+    }
+    let fit = |character: char| if character.is_control() { '?' } else { character };
+    let name = String::from_utf8_lossy(name).chars().take(SHOWN_CHARS).map(fit).collect();
+    refused.push(RefusedEntry { name, why });
+    Ok(())
+}
+
+/// What systems put into archives beside what is theirs: a part that begins with a dot, or macOS's own folder.
+fn is_hidden(name: &[u8]) -> bool {
+    let mut parts = name.split(|&byte| byte == b'/');
+    name.starts_with(b"__MACOSX/") || parts.any(|part| part.starts_with(b".") && part != b"." && part != b"..")
+}
+
+fn is_plain(name: &str) -> bool {
+    let is_drive = name.as_bytes().get(1) == Some(&b':');
+    let fits = |part: &str| !matches!(part, "" | "." | "..");
+    !is_drive && !name.contains(|c: char| c == '\\' || c.is_control()) && name.split('/').all(fits)
+}
+
+fn judged(found: &ZipFileEntry<'_>) -> Result<Entry, EntryFault> {
+    const KIND: u32 = 0o170_000;
+    const LINK: u32 = 0o120_000;
+    let name = std::str::from_utf8(found.name_raw()).ok().filter(|name| is_plain(name)).ok_or(EntryFault::Name)?;
+    if found.encrypted() {
+        return Err(EntryFault::Encrypted);
+    }
+    if (found.external_attributes() >> 16) & KIND == LINK {
+        return Err(EntryFault::Link);
+    }
+    let is_deflated = match found.compression() {
+        CompressionMethod::Deflated => true,
+        CompressionMethod::Stored => false,
+        _ => return Err(EntryFault::Method),
+    };
+    let packed =
+        Packed { header: found.header_start(), bytes: found.compressed_size(), crc: found.crc32(), is_deflated };
+    Ok(Entry { name: name.to_owned(), bytes: found.size(), packed: Some(packed) })
+}
+
+/// The bytes of an entry, as many as it says.
+pub struct EntryReader(BufReader<Checked>);
+
+impl Read for EntryReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl io::BufRead for EntryReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.0.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.0.consume(amount);
+    }
+}
+
+/// Holds an entry to what it says of its size and checksum.
+struct Checked {
+    inner: Inner,
+    left: u64,
+    crc: Crc,
+    /// None for a file of a folder, which may also have grown meanwhile.
+    expected: Option<u32>,
+    is_over: bool,
+}
+
+enum Inner {
+    Plain(File),
+    Stored(io::Take<At>),
+    Deflated(DeflateDecoder<io::Take<At>>),
+}
+
+impl Inner {
+    fn packed(file: &Arc<File>, packed: &Packed) -> io::Result<Self> {
+        let mut header = [0; 30];
+        file.read_exact_at(&mut header, packed.header).map_err(|_| broken())?;
+        let [b'P', b'K', 3, 4, .., names, more_names, extra, more_extra] = header else { return Err(broken()) };
+        let behind =
+            u64::from(u16::from_le_bytes([names, more_names])) + u64::from(u16::from_le_bytes([extra, more_extra]));
+        let at = packed.header.checked_add(30 + behind).ok_or_else(broken)?;
+        let data = At { file: Arc::clone(file), at, length: u64::MAX }.take(packed.bytes);
+        Ok(if packed.is_deflated { Self::Deflated(DeflateDecoder::new(data)) } else { Self::Stored(data) })
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(file) => file.read(buffer),
+            Self::Stored(data) => data.read(buffer),
+            Self::Deflated(data) => data.read(buffer),
+        }
+    }
+}
+
+impl Checked {
+    /// Where everything was read: it must be the end, and the checksum must be right.
+    fn finish(&mut self) -> io::Result<()> {
+        self.is_over = true;
+        let Some(expected) = self.expected else { return Ok(()) };
+        if self.inner.read(&mut [0])? > 0 {
+            return Err(bad("an entry of the archive holds more than it says"));
+        }
+        if self.crc.sum() != expected {
+            return Err(bad("an entry of the archive is damaged; download it again"));
+        }
+        Ok(())
+    }
+}
+
+impl Read for Checked {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_over || buffer.is_empty() {
+            return Ok(0);
+        }
+        if self.left == 0 {
+            return self.finish().map(|()| 0);
+        }
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let part = buffer.get_mut(..most).unwrap_or_default();
+        let count = self.inner.read(part)?;
+        if count == 0 {
+            return Err(bad("a file of the export is shorter than it says; download it again"));
+        }
+        if self.expected.is_some() {
+            self.crc.update(part.get(..count).unwrap_or_default());
+        }
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+/// A file that several readers have, each at its own place.
+struct At {
+    file: Arc<File>,
+    at: u64,
+    length: u64,
+}
+
+impl Read for At {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for At {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.length.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or(ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Zip files written byte by byte, so that a test can also write those that no program would.
+//!
+//! *Source*: APPNOTE.TXT 6.3.10, sections 4.3.7, 4.3.12 and 4.3.16.
+
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+/// An entry as it is written, true or not.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name, in any encoding.
+    pub name: Vec<u8>,
+    /// Its data as they stand in the file.
+    pub data: Vec<u8>,
+    /// 0 is stored, 8 deflated.
+    pub method: u16,
+    /// Bit 0: encrypted.
+    pub flags: u16,
+    /// Of the unpacked data.
+    pub crc: u32,
+    /// Of the unpacked data, as the directory says.
+    pub size: u32,
+    /// The upper half is the mode of a Unix file.
+    pub attributes: u32,
+}
+
+impl Member {
+    /// As it is.
+    pub fn stored(name: &str, data: &[u8]) -> Self {
+        let mut crc = flate2::Crc::new();
+        crc.update(data);
+        let size = u32::try_from(data.len()).unwrap();
+        Self { name: name.into(), data: data.to_vec(), method: 0, flags: 0, crc: crc.sum(), size, attributes: 0 }
+    }
+
+    /// Deflated.
+    pub fn deflated(name: &str, data: &[u8]) -> Self {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(data).unwrap();
+        Self { data: encoder.finish().unwrap(), method: 8, ..Self::stored(name, data) }
+    }
+}
+
+/// A zip file on its way.
+#[derive(Debug, Default)]
+pub struct Zip {
+    bytes: Vec<u8>,
+    directory: Vec<u8>,
+    count: u16,
+}
+
+impl Zip {
+    /// Adds an entry.
+    #[must_use]
+    pub fn with(mut self, member: &Member) -> Self {
+        let at = u32::try_from(self.bytes.len()).unwrap();
+        self.bytes.extend(b"PK\x03\x04\x14\x00");
+        self.bytes.extend(common(member));
+        self.bytes.extend(&member.name);
+        self.bytes.extend(&member.data);
+        self.entry(member, at);
+        self
+    }
+
+    /// Adds an entry to the directory whose data stand elsewhere.
+    pub fn entry(&mut self, member: &Member, at: u32) {
+        self.directory.extend(b"PK\x01\x02\x14\x03\x14\x00");
+        self.directory.extend(common(member));
+        self.directory.extend([0; 6]);
+        self.directory.extend(member.attributes.to_le_bytes());
+        self.directory.extend(at.to_le_bytes());
+        self.directory.extend(&member.name);
+        self.count += 1;
+    }
+
+    /// The whole file.
+    pub fn finish(mut self) -> Vec<u8> {
+        let (start, size) = (self.bytes.len(), self.directory.len());
+        self.bytes.append(&mut self.directory);
+        self.bytes.extend(b"PK\x05\x06\0\0\0\0");
+        for _ in 0..2 {
+            self.bytes.extend(self.count.to_le_bytes());
+        }
+        for number in [size, start] {
+            self.bytes.extend(u32::try_from(number).unwrap().to_le_bytes());
+        }
+        self.bytes.extend([0; 2]);
+        self.bytes
+    }
+}
+
+/// What both headers of an entry have in common: from the flags to the length of the extra field.
+fn common(member: &Member) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(member.flags.to_le_bytes());
+    bytes.extend(member.method.to_le_bytes());
+    bytes.extend([0, 0, 0x21, 0]);
+    bytes.extend(member.crc.to_le_bytes());
+    bytes.extend(u32::try_from(member.data.len()).unwrap().to_le_bytes());
+    bytes.extend(member.size.to_le_bytes());
+    bytes.extend(u16::try_from(member.name.len()).unwrap().to_le_bytes());
+    bytes.extend([0, 0]);
+    bytes
+}

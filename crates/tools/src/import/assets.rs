@@ -1,0 +1,77 @@
+//! Files that an export has beside its rows, found by the identifier with which a row names one.
+//!
+//! Services put the identifier before the name of the file (`file-AbC-photo.png`, `F123-plan.pdf`) or make it the
+//! folder of the file (`F123/plan.pdf`).
+
+use std::io;
+use std::sync::Arc;
+
+use stile_store::archive::Archive;
+
+use super::attachment::Attachment;
+
+/// Media types by what the name of a file ends in.
+const TYPES: &[(&str, &str)] = &[
+    ("gif", "image/gif"),
+    ("jpeg", "image/jpeg"),
+    ("jpg", "image/jpeg"),
+    ("json", "application/json"),
+    ("m4a", "audio/mp4"),
+    ("mov", "video/quicktime"),
+    ("mp3", "audio/mpeg"),
+    ("mp4", "video/mp4"),
+    ("pdf", "application/pdf"),
+    ("png", "image/png"),
+    ("txt", "text/plain"),
+    ("wav", "audio/wav"),
+    ("webp", "image/webp"),
+];
+
+/// The files of an archive; none by default.
+#[derive(Debug, Default)]
+pub struct Assets {
+    archive: Option<Arc<Archive>>,
+    /// What an identifier is the beginning of, and the number of the entry; sorted.
+    names: Vec<(String, usize)>,
+}
+
+impl Assets {
+    /// Those below a folder of an archive, which is all of it where the folder is `""`.
+    pub fn of(archive: &Arc<Archive>, root: &str) -> Self {
+        let mut names = Vec::new();
+        for (number, entry) in archive.entries().iter().enumerate() {
+            let Some(inner) = entry.name.strip_prefix(root) else { continue };
+            let mut parts = inner.rsplit('/');
+            let name = parts.next().unwrap_or_default();
+            if let Some(folder) = parts.next() {
+                names.push((format!("{folder}/{name}"), number));
+            }
+            names.push((name.to_owned(), number));
+        }
+        names.sort_unstable();
+        Self { archive: Some(Arc::clone(archive)), names }
+    }
+
+    /// The file with this identifier, if it came with the export.
+    ///
+    /// # Errors
+    /// What reading it fails with.
+    pub fn find(&self, id: &str, media_type: Option<&str>, file_name: Option<&str>) -> io::Result<Option<Attachment>> {
+        let from = self.names.partition_point(|(name, _)| name.as_str() < id);
+        let candidates = self.names.get(from..).unwrap_or_default().iter();
+        let is_it = |name: &str| {
+            name.strip_prefix(id).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric()))
+        };
+        let begins = candidates.take_while(|(name, _)| name.starts_with(id)).find(|(name, _)| is_it(name));
+        let Some(((name, number), archive)) = begins.filter(|_| !id.is_empty()).zip(self.archive.as_ref()) else {
+            return Ok(None);
+        };
+        let name = name.rsplit('/').next().unwrap_or_default();
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let known = TYPES.iter().find(|(own, _)| own.eq_ignore_ascii_case(extension)).map(|(_, known)| *known);
+        let media_type = media_type.and_then(stile_domain::records::blob::media_type);
+        let media_type = media_type.unwrap_or_else(|| known.unwrap_or("application/octet-stream").to_owned());
+        let file_name = file_name.unwrap_or(name).to_owned();
+        Attachment::of_entry(archive, *number, media_type, Some(file_name)).map(Some)
+    }
+}

@@ -1,0 +1,98 @@
+//! What comes with a row and is kept as a blob: its reference, which goes into the row, and where its bytes are.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use serde_json::json;
+use stile_domain::hash::{ContentHash, Hasher};
+use stile_domain::records::blob::BlobId;
+use stile_domain::records::value::Value;
+use stile_store::archive::Archive;
+
+/// Bytes that a row refers to.
+#[derive(Debug)]
+pub struct Attachment {
+    /// What they will be called.
+    pub id: BlobId,
+    size: u64,
+    media_type: String,
+    file_name: Option<String>,
+    bytes: Bytes,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Held(Vec<u8>),
+    /// The entry of an archive with this number.
+    Entry(Arc<Archive>, usize),
+}
+
+impl Attachment {
+    /// Bytes in memory.
+    pub fn of(bytes: Vec<u8>, media_type: String, file_name: Option<String>) -> Self {
+        let id = BlobId::of(*ContentHash::of(&bytes).as_bytes());
+        Self { id, size: bytes.len() as u64, media_type, file_name, bytes: Bytes::Held(bytes) }
+    }
+
+    /// An entry of an archive, which is read once here to know what it is called.
+    ///
+    /// # Errors
+    /// What reading it fails with.
+    pub fn of_entry(
+        archive: &Arc<Archive>,
+        number: usize,
+        media_type: String,
+        file_name: Option<String>,
+    ) -> io::Result<Self> {
+        let mut hasher = Hasher::default();
+        let mut reader = entry(archive, number)?;
+        let mut buffer = vec![0; 64 * 1024];
+        let mut size = 0;
+        loop {
+            let count = reader.read(&mut buffer)?;
+            if count == 0 {
+                break;
+            }
+            hasher.update(buffer.get(..count).unwrap_or_default());
+            size += count as u64;
+        }
+        let id = BlobId::of(*hasher.finish().as_bytes());
+        Ok(Self { id, size, media_type, file_name, bytes: Bytes::Entry(Arc::clone(archive), number) })
+    }
+
+    /// Begins to read the bytes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(&self) -> io::Result<Box<dyn Read + '_>> {
+        Ok(match &self.bytes {
+            Bytes::Held(bytes) => Box::new(bytes.as_slice()),
+            Bytes::Entry(archive, number) => entry(archive, *number)?,
+        })
+    }
+
+    /// The reference that stands in the row: a `blob_ref` and the name of the file.
+    fn reference(&self) -> serde_json::Value {
+        let id = self.id.to_string();
+        let sha256 = id.strip_prefix("sha256-").unwrap_or_default();
+        let mut reference =
+            json!({ "blob_id": id, "mime_type": self.media_type, "size_bytes": self.size, "sha256": sha256 });
+        if let (Some(name), Some(members)) = (&self.file_name, reference.as_object_mut()) {
+            members.insert("filename".to_owned(), name.as_str().into());
+        }
+        reference
+    }
+
+    /// The references to some attachments, as the value of a field, and behind them the names of files that did not
+    /// come along. None where there are neither.
+    pub fn references(attachments: &[Self], missing: &[String]) -> Option<Value> {
+        let missing = missing.iter().map(|name| json!({ "filename": name }));
+        let references: Vec<_> = attachments.iter().map(Self::reference).chain(missing).collect();
+        (!references.is_empty()).then(|| Value::Json(serde_json::Value::from(references).to_string()))
+    }
+}
+
+fn entry(archive: &Archive, number: usize) -> io::Result<Box<dyn Read>> {
+    let entry = archive.entries().get(number).ok_or(io::ErrorKind::NotFound)?;
+    Ok(Box::new(archive.read(entry)?))
+}

@@ -1,0 +1,253 @@
+//! A conversation with ChatGPT, from one element of `conversations.json` to a row for each message that says
+//! something.
+//!
+//! A conversation is a tree of nodes, since a message can be edited and an answer asked for again. Nodes without a
+//! message, hidden ones and empty ones are no rows, and the messages behind them have the nearest row above as their
+//! parent. The branch that the person saw last is the one from `current_node` to the root.
+//!
+//! *Source*: OpenAI documents no format; this one is as its exports of 2023 to 2026 are.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+
+use stile_domain::records::value::{Fields, Value};
+
+use super::assets::Assets;
+use super::attachment::Attachment;
+use super::known::Place;
+use super::object::Object;
+
+/// A message as a row.
+#[derive(Debug)]
+pub struct Message {
+    /// Its fields.
+    pub fields: Fields,
+    /// Its files, as far as the export has them.
+    pub attachments: Vec<Attachment>,
+}
+
+/// Why a conversation cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is no conversation: it has no `mapping`")]
+pub struct NoConversation;
+
+/// A node on its way.
+struct Node {
+    parent: Option<String>,
+    said: Option<Said>,
+}
+
+/// What a message says.
+struct Said {
+    id: String,
+    role: Option<String>,
+    model: Option<String>,
+    created: Option<String>,
+    content_type: Option<String>,
+    text: Option<String>,
+    files: Vec<File>,
+}
+
+/// A file that a message names.
+#[derive(Default)]
+struct File {
+    id: String,
+    name: Option<String>,
+    media_type: Option<String>,
+}
+
+/// The rows of a conversation, in the order of its nodes. The files that it names are looked for among `assets`.
+///
+/// # Errors
+/// [`NoConversation`]; the outer one is what reading a file fails with.
+pub fn read(conversation: Fields, assets: &Assets, place: &Place) -> io::Result<Result<Vec<Message>, NoConversation>> {
+    let mut conversation = Object(conversation);
+    let Some(mapping) = conversation.take("mapping") else { return Ok(Err(NoConversation)) };
+    let Some(Object(mapping)) = Object::of(&mapping) else { return Ok(Err(NoConversation)) };
+    let mut nodes = HashMap::new();
+    let mut order = Vec::new();
+    for (id, value) in mapping {
+        let node = node(&id, value);
+        if !nodes.contains_key(&id) {
+            order.push(id.clone());
+            nodes.insert(id, node);
+        }
+    }
+    let current = branch(&nodes, conversation.text("current_node"));
+    let parents = parents(&nodes, &order);
+    let id = conversation.text("conversation_id").or_else(|| conversation.text("id")).map(str::to_owned);
+    let title = conversation.take_text("title");
+    let mut rows = Vec::new();
+    for name in order {
+        let Some(said) = nodes.get_mut(&name).and_then(|node| node.said.take()) else { continue };
+        let parent = parents.get(&name).cloned().flatten();
+        let is_current = current.contains(&name);
+        rows.push(message(said, parent, is_current, id.as_deref(), title.as_deref(), assets, place)?);
+    }
+    Ok(Ok(rows))
+}
+
+fn message(
+    said: Said,
+    parent: Option<String>,
+    is_current: bool,
+    conversation: Option<&str>,
+    title: Option<&str>,
+    assets: &Assets,
+    place: &Place,
+) -> io::Result<Message> {
+    let (mut attachments, mut missing) = (Vec::new(), Vec::new());
+    for file in said.files {
+        match assets.find(&file.id, file.media_type.as_deref(), file.name.as_deref())? {
+            Some(found) => attachments.push(found),
+            None => missing.push(file.name.unwrap_or(file.id)),
+        }
+    }
+    let text = |text: Option<String>| text.map(Value::Text);
+    let parent_ref = parent.as_ref().map(|parent| place.reference(parent));
+    let fields = [
+        ("id", Some(Value::Text(said.id))),
+        ("conversation_id", text(conversation.map(str::to_owned))),
+        ("conversation_title", text(title.map(str::to_owned))),
+        ("role", text(said.role)),
+        ("model", text(said.model)),
+        ("created_at", text(said.created)),
+        ("content_type", text(said.content_type)),
+        ("text", text(said.text)),
+        ("parent_id", text(parent)),
+        ("parent_ref", parent_ref),
+        ("on_current_branch", Some(Value::Bool(is_current))),
+        ("attachments", Attachment::references(&attachments, &missing)),
+    ];
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    Ok(Message { fields, attachments })
+}
+
+fn node(id: &str, value: Value) -> Node {
+    let node = Object::of(&value).unwrap_or_default();
+    drop(value);
+    let parent = node.text("parent").map(str::to_owned);
+    Node { parent, said: node.object("message").and_then(|message| said(id, message)) }
+}
+
+/// What a message says, if it says something to a person.
+fn said(node: &str, message: Object) -> Option<Said> {
+    let metadata = message.object("metadata").unwrap_or_default();
+    if metadata.is_true("is_visually_hidden_from_conversation") {
+        return None;
+    }
+    let mut content = message.object("content").unwrap_or_default();
+    let content_type = content.take_text("content_type");
+    let (text, mut files) = spoken(content);
+    for attached in metadata.objects("attachments") {
+        let own = |name: &str| attached.text(name).map(str::to_owned);
+        let file = File { id: own("id")?, name: own("name"), media_type: own("mimeType").or_else(|| own("mime_type")) };
+        match files.iter_mut().find(|named| named.id == file.id) {
+            Some(named) => *named = file,
+            None => files.push(file),
+        }
+    }
+    if text.is_none() && files.is_empty() {
+        return None;
+    }
+    let role = message.object("author").and_then(|author| author.text("role").map(str::to_owned));
+    Some(Said {
+        id: message.text("id").unwrap_or(node).to_owned(),
+        role,
+        model: metadata.text("model_slug").map(str::to_owned),
+        created: message.seconds("create_time").map(|instant| instant.to_rfc3339()),
+        content_type,
+        text,
+        files,
+    })
+}
+
+/// The words of a message and the files that stand between them.
+fn spoken(mut content: Object) -> (Option<String>, Vec<File>) {
+    let (mut texts, mut files) = (Vec::new(), Vec::new());
+    for part in content.items("parts") {
+        match part {
+            Value::Text(text) => texts.push(text),
+            part => {
+                let Some(mut part) = Object::of(&part) else { continue };
+                files.extend(part.text("asset_pointer").map(pointed));
+                let audio = part.object("audio_asset_pointer");
+                files.extend(audio.and_then(|audio| audio.text("asset_pointer").map(pointed)));
+                texts.extend(part.take_text("text"));
+            }
+        }
+    }
+    for name in ["text", "result", "content"] {
+        texts.extend(content.take_text(name));
+    }
+    for mut thought in content.objects("thoughts") {
+        texts.extend(thought.take_text("summary"));
+        texts.extend(thought.take_text("content"));
+    }
+    texts.retain(|text| !text.trim().is_empty());
+    (Some(texts.join("\n\n")).filter(|text| !text.is_empty()), files)
+}
+
+/// The file that an address such as `file-service://file-AbC` or `sediment://file_abc` means.
+fn pointed(address: &str) -> File {
+    let id = address.split_once("://").map_or(address, |(_, id)| id);
+    File { id: id.to_owned(), ..File::default() }
+}
+
+/// The nodes from the current one to the root.
+fn branch(nodes: &HashMap<String, Node>, current: Option<&str>) -> HashSet<String> {
+    let mut seen = HashSet::new();
+    let mut at = current;
+    while let Some((id, node)) = at.and_then(|id| nodes.get_key_value(id)) {
+        if !seen.insert(id.clone()) {
+            break;
+        }
+        at = node.parent.as_deref();
+    }
+    seen
+}
+
+/// Of each node the nearest message above it. Each node is passed once or twice, however deep the tree is; a circle
+/// ends where it closes.
+fn parents(nodes: &HashMap<String, Node>, order: &[String]) -> HashMap<String, Option<String>> {
+    let mut known: HashMap<String, Option<String>> = HashMap::new();
+    for first in order {
+        let mut path: Vec<&String> = Vec::new();
+        let mut on_path = HashSet::new();
+        let mut at = Some(first);
+        let found = loop {
+            let Some((id, node)) = at.and_then(|id| nodes.get_key_value(id)) else { break None };
+            if !path.is_empty()
+                && let Some(said) = &node.said
+            {
+                break Some(said.id.clone());
+            }
+            if let Some(found) = known.get(id) {
+                break found.clone();
+            }
+            if !on_path.insert(id) {
+                break None;
+            }
+            path.push(id);
+            at = node.parent.as_ref();
+        };
+        for id in path {
+            known.insert(id.clone(), found.clone());
+        }
+    }
+    known
+}
+
+/// Whether a name is that of a file of conversations: one, or one of many.
+pub(super) fn is_conversations(name: &str) -> bool {
+    let number = name.strip_prefix("conversations").and_then(|rest| rest.strip_suffix(".json"));
+    number.is_some_and(|number| {
+        number.is_empty()
+            || number
+                .strip_prefix('-')
+                .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use stile_domain::records::names::Name;
+use stile_domain::records::row;
+
+use super::*;
+
+fn place() -> Place {
+    Place { connection: Name::parse("c").unwrap(), stream: Name::parse("s").unwrap() }
+}
+
+fn rows(conversation: &Json) -> Vec<Json> {
+    let fields = row::parse(conversation.to_string().as_bytes()).unwrap().fields;
+    let rows = read(fields, &Assets::default(), &place()).unwrap().unwrap();
+    rows.iter().map(|row| serde_json::from_str(&row::to_json(&row.fields)).unwrap()).collect()
+}
+
+fn node(parent: Option<&str>, text: Option<&str>) -> Json {
+    let message = text.map(|text| json!({ "content": { "content_type": "text", "parts": [text] } }));
+    json!({ "parent": parent, "message": message })
+}
+
+/// What each row is called, its parent, and whether it is on the current branch.
+fn tree(conversation: &Json) -> Vec<(String, Option<String>, bool)> {
+    let text = |json: &Json| json.as_str().map(str::to_owned);
+    let told = |row: &Json| (text(&row["id"]).unwrap(), text(&row["parent_id"]), row["on_current_branch"] == true);
+    rows(conversation).iter().map(told).collect()
+}
+
+#[test]
+fn a_parent_is_the_nearest_message_above() {
+    let row = |id: &str, parent: Option<&str>, current| (id.to_owned(), parent.map(str::to_owned), current);
+    let mapping = json!({
+        "root": node(None, None),
+        "a": node(Some("root"), Some("one")),
+        "hidden": { "parent": "a", "message": { "content": { "parts": ["x"] }, "metadata": { "is_visually_hidden_from_conversation": true } } },
+        "empty": node(Some("hidden"), Some(" \n")),
+        "b": node(Some("empty"), Some("two")),
+        "c": node(Some("b"), Some("three")),
+        "edited": node(Some("a"), Some("other")),
+        "lost": node(Some("nowhere"), Some("x")),
+    });
+    assert_eq!(
+        tree(&json!({ "mapping": mapping, "current_node": "c" })),
+        [
+            row("a", None, true),
+            row("b", Some("a"), true),
+            row("c", Some("b"), true),
+            row("edited", Some("a"), false),
+            row("lost", None, false),
+        ]
+    );
+}
+
+#[test]
+fn circles_and_depth_cost_nothing() {
+    let circle = json!({
+        "a": node(Some("b"), None), "b": node(Some("a"), None), "c": node(Some("a"), Some("x")), "d": node(Some("d"), Some("y")),
+    });
+    let told = tree(&json!({ "mapping": circle, "current_node": "a" }));
+    assert_eq!(told.iter().map(|(id, ..)| id.as_str()).collect::<Vec<_>>(), ["c", "d"]);
+    // A hundred thousand empty nodes in a row, from the deepest on, and many leaves below them.
+    let mut mapping = serde_json::Map::new();
+    for leaf in 0..1000 {
+        mapping.insert(format!("leaf{leaf}"), node(Some("n99999"), Some("x")));
+    }
+    for depth in (1..100_000).rev() {
+        mapping.insert(format!("n{depth}"), node(Some(&format!("n{}", depth - 1)), None));
+    }
+    mapping.insert("n0".to_owned(), node(None, Some("root")));
+    let told = tree(&json!({ "mapping": mapping, "current_node": "leaf7" }));
+    assert_eq!(told.len(), 1001);
+    assert!(told.iter().take(1000).all(|(_, parent, _)| parent.as_deref() == Some("n0")));
+}
+
+#[test]
+fn each_kind_of_content_says_its_words() {
+    for (content, text) in [
+        (json!({ "parts": ["a", "", "b"] }), json!("a\n\nb")),
+        (json!({ "parts": ["a", { "content_type": "audio_transcription", "text": "spoken" }] }), json!("a\n\nspoken")),
+        (json!({ "content_type": "code", "language": "python", "text": "1 + 1" }), json!("1 + 1")),
+        (json!({ "content_type": "execution_output", "text": "2" }), json!("2")),
+        (json!({ "content_type": "tether_browsing_display", "result": "found" }), json!("found")),
+        (json!({ "content_type": "reasoning_recap", "content": "Thought for 3 s" }), json!("Thought for 3 s")),
+        (json!({ "thoughts": [{ "summary": "first", "content": "this" }, 7] }), json!("first\n\nthis")),
+    ] {
+        let told = rows(&json!({ "mapping": { "n": { "message": { "id": "m", "content": content } } } }));
+        assert_eq!((told.len(), &told[0]["text"], &told[0]["id"]), (1, &text, &json!("m")));
+    }
+    for content in
+        [json!({ "parts": [] }), json!({ "parts": "x" }), json!([]), json!(null), json!({ "parts": [null, 7, [1]] })]
+    {
+        assert_eq!(rows(&json!({ "mapping": { "n": { "message": { "content": content } } } })), Vec::<Json>::new());
+    }
+}
+
+#[test]
+fn times_are_exact_and_missing_ones_are_absent() {
+    let created = |time: &str| {
+        let text =
+            format!(r#"{{"mapping":{{"n":{{"message":{{"create_time":{time},"content":{{"parts":["x"]}}}}}}}}}}"#);
+        let fields = row::parse(text.as_bytes()).unwrap().fields;
+        let rows = read(fields, &Assets::default(), &place()).unwrap().unwrap();
+        rows[0].fields.iter().find(|(name, _)| name == "created_at").map(|(_, value)| value.to_json())
+    };
+    assert_eq!(created("1700000000.123456").unwrap(), "\"2023-11-14T22:13:20.123456Z\"");
+    assert_eq!(created("1700000000").unwrap(), "\"2023-11-14T22:13:20Z\"");
+    for none in ["null", "1e400", "true", "{}", "\"soon\"", "-1e1"] {
+        assert_eq!(created(none), None, "{none}");
+    }
+}
+
+#[test]
+fn halves_of_surrogate_pairs_do_not_cost_a_conversation() {
+    let text = r#"{"mapping":{"n":{"message":{"content":{"parts":["cut \ud83d"]}}}}}"#;
+    let row = row::parse(text.as_bytes()).unwrap();
+    assert_eq!(row.replaced, 1);
+    let rows = read(row.fields, &Assets::default(), &place()).unwrap().unwrap();
+    assert!(row::to_json(&rows[0].fields).contains("cut \u{fffd}"));
+}
+
+fn any_json() -> impl Strategy<Value = Json> {
+    let name = prop::sample::select(vec![
+        "mapping",
+        "message",
+        "parent",
+        "content",
+        "parts",
+        "text",
+        "a",
+        "b",
+        "metadata",
+        "attachments",
+        "id",
+        "author",
+        "role",
+        "create_time",
+        "thoughts",
+        "asset_pointer",
+        "audio_asset_pointer",
+    ]);
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        Just(json!("a")),
+        Just(json!("b")),
+        Just(json!(true)),
+        any::<i64>().prop_map(Json::from),
+        any::<String>().prop_map(Json::from),
+    ];
+    leaf.prop_recursive(6, 60, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+            prop::collection::vec((name.clone(), inner), 0..5).prop_map(|members| Json::Object(
+                members.into_iter().map(|(name, json)| (name.to_owned(), json)).collect()
+            )),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_conversation_is_read_without_a_panic(mapping in any_json(), current in "[ab]") {
+        let json = json!({ "mapping": mapping, "current_node": current });
+        let fields = row::parse(json.to_string().as_bytes()).unwrap().fields;
+        if let Ok(rows) = read(fields, &Assets::default(), &place()).unwrap() {
+            let ids: HashSet<String> = rows.iter().filter_map(|row| Object(row.fields.clone()).text("id").map(str::to_owned)).collect();
+            for row in &rows {
+                let row = Object(row.fields.clone());
+                prop_assert!(row.text("parent_id").is_none_or(|parent| ids.contains(parent)));
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What a page of HTML says, as text: for a message that has no plain form.
+//!
+//! Only as much of HTML is known here as that needs. A block begins on a new line, white space is one space, scripts,
+//! styles, comments and titles are left out, and character references are decoded. Nothing is fetched or shown, so
+//! nothing has to be safe; a page that is broken gives some of its text. One pass, and no recursion.
+//!
+//! *Source*: HTML Living Standard, sections 13.1 and 15.3 (which elements are blocks).
+
+use mail_parser::decoders::html::add_html_token;
+
+/// Elements that begin and end a line.
+const BLOCKS: &[&str] = &[
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "br",
+    "center",
+    "dd",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "li",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "table",
+    "tr",
+    "ul",
+];
+/// Elements whose content is not said to anybody.
+const UNSAID: &[&str] = &["noscript", "script", "style", "template", "title"];
+/// The longest name of a character reference.
+const MAX_REFERENCE: usize = 40;
+
+/// The text of a page.
+pub(super) fn text(page: &str) -> String {
+    let mut out = Out { text: String::new(), is_space: false };
+    let mut rest = page;
+    while let Some(at) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
+        let (before, from) = rest.split_at(at);
+        out.words(before);
+        rest = if from.starts_with('&') { reference(from, &mut out) } else { markup(from, &mut out) };
+    }
+    out.words(rest);
+    out.text.truncate(out.text.trim_end().len());
+    out.text
+}
+
+/// The text on its way. White space is written before the next word, if at all.
+struct Out {
+    text: String,
+    is_space: bool,
+}
+
+impl Out {
+    fn words(&mut self, text: &str) {
+        for character in text.chars() {
+            match character {
+                ' ' | '\t' | '\r' | '\n' | '\x0c' => self.is_space = true,
+                _ => self.character(character),
+            }
+        }
+    }
+
+    fn character(&mut self, character: char) {
+        if std::mem::take(&mut self.is_space) && !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push(' ');
+        }
+        self.text.push(character);
+    }
+
+    fn line(&mut self) {
+        self.is_space = false;
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
+    }
+
+    fn block(&mut self) {
+        if !self.text.ends_with('\n') {
+            self.line();
+        }
+        self.is_space = false;
+    }
+}
+
+/// Goes past a character reference, or an `&` that is none.
+fn reference<'p>(from: &'p str, out: &mut Out) -> &'p str {
+    let end = from.bytes().take(MAX_REFERENCE).position(|byte| byte == b';');
+    let inner = end.and_then(|end| from.get(1..end)).unwrap_or_default();
+    let is_one = !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'#');
+    let (taken, rest) = from.split_at(if is_one { end.unwrap_or_default() + 1 } else { 1 });
+    let mut decoded = String::new();
+    add_html_token(&mut decoded, taken.as_bytes(), false);
+    match decoded.as_str() {
+        "\u{a0}" => out.is_space = true,
+        decoded => out.words(decoded),
+    }
+    rest
+}
+
+/// Goes past a tag or a comment, and past the content of what is not said; or past a `<` that begins neither.
+fn markup<'p>(from: &'p str, out: &mut Out) -> &'p str {
+    if let Some(comment) = from.strip_prefix("<!--") {
+        return behind(comment, "-->");
+    }
+    let inner = from.get(1..).unwrap_or_default();
+    let (is_end, named) = inner.strip_prefix('/').map_or((false, inner), |named| (true, named));
+    if !named.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        if inner.starts_with(['!', '?', '/']) {
+            return behind(inner, ">");
+        }
+        out.words("<");
+        return inner;
+    }
+    let length = named.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(named.len());
+    let (name, attributes) = named.split_at(length);
+    let rest = behind_tag(attributes);
+    let is = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
+    if !is_end && is(UNSAID) {
+        return behind_element(rest, name);
+    }
+    match name {
+        _ if name.eq_ignore_ascii_case("br") => out.line(),
+        _ if is(BLOCKS) => out.block(),
+        _ if name.eq_ignore_ascii_case("td") || name.eq_ignore_ascii_case("th") => out.is_space = true,
+        _ => {}
+    }
+    rest
+}
+
+fn behind<'p>(text: &'p str, end: &str) -> &'p str {
+    text.split_once(end).map_or("", |(_, rest)| rest)
+}
+
+/// Goes past the attributes of a tag, whose values may have a `>` between quotes.
+fn behind_tag(attributes: &str) -> &str {
+    let mut quote = None;
+    for (at, byte) in attributes.bytes().enumerate() {
+        match (quote, byte) {
+            (None, b'>') => return attributes.get(at + 1..).unwrap_or_default(),
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            _ => {}
+        }
+    }
+    // A quote that is not closed: the tag ends where it would without quotes.
+    behind(attributes, ">")
+}
+
+/// Goes past the end of an element; of one that does not end, past everything, as browsers do.
+fn behind_element<'p>(content: &'p str, name: &str) -> &'p str {
+    let bytes = content.as_bytes();
+    for at in memchr::memmem::find_iter(bytes, b"</") {
+        let named = bytes.get(at + 2..at + 2 + name.len());
+        if named.is_some_and(|named| named.eq_ignore_ascii_case(name.as_bytes())) {
+            return behind(content.get(at..).unwrap_or_default(), ">");
+        }
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_what_it_says_line_by_line() {
+        for (page, said) in [
+            ("", ""),
+            ("a  b\n c", "a b c"),
+            ("<p>one</p><p>two</p>", "one\ntwo"),
+            ("<div>one</div><div>two<br>three<br><br>four</div>", "one\ntwo\nthree\n\nfour"),
+            ("<ul><li>x<li>y</ul>z", "x\ny\nz"),
+            ("<table><tr><td>a</td><td>b</td></tr><tr><td>c</table>", "a b\nc"),
+            ("un<b>der</b>line", "underline"),
+            ("<head><title>t</title><style>p{}</style></head><body>x", "x"),
+            ("a<script>if (1 < 2) '</p>'</script >b", "ab"),
+            ("a<!-- <b> -- > -->b<!doctype html>c", "abc"),
+            ("&lt;b&gt; &amp;&eacute;&#233;&#x1F33F; &nosuch; & &;", "<b> &éé🌿 &nosuch; & &;"),
+            ("a&nbsp;&nbsp;b", "a b"),
+            ("<a title='x > y' href=\"z\">link</a>", "link"),
+            ("<a title='x>y", "y"),
+            ("1 < 2 and <3", "1 < 2 and <3"),
+            ("so far<script>never ends", "so far"),
+            ("\u{202e}bidi\u{202c}<p", "\u{202e}bidi\u{202c}"),
+        ] {
+            assert_eq!(text(page), said, "{page}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_page_gives_no_more_than_it_has(page in "(<|>|&|;|/|!--|-->|p|br|script|style|'|\"| |\n|é|#1|amp){0,40}") {
+            let said = text(&page);
+            proptest::prop_assert!(said.chars().count() <= page.chars().count());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A JSON object of an export, member by member: nothing has to be there, and what is of another kind than expected
+//! counts as absent.
+
+use stile_domain::records::instant::Instant;
+use stile_domain::records::row;
+use stile_domain::records::value::{Fields, Value};
+
+/// An object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Object(pub(super) Fields);
+
+impl Object {
+    /// The object that a value is.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Json(json) => row::members(json).map(Self),
+            _ => None,
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value)
+    }
+
+    /// Takes a member out.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        let at = self.0.iter().position(|(own, _)| own == name)?;
+        Some(self.0.swap_remove(at).1)
+    }
+
+    /// A text that is not empty.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            Value::Text(text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A text that is not empty, taken out.
+    pub(super) fn take_text(&mut self, name: &str) -> Option<String> {
+        match self.take(name)? {
+            Value::Text(text) if !text.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A time in seconds since 1970, as a number or a text.
+    pub(super) fn seconds(&self, name: &str) -> Option<Instant> {
+        match self.get(name)? {
+            Value::Number(digits) => seconds(digits),
+            Value::Text(text) => seconds(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_true(&self, name: &str) -> bool {
+        self.get(name) == Some(&Value::Bool(true))
+    }
+
+    pub(super) fn object(&self, name: &str) -> Option<Self> {
+        Self::of(self.get(name)?)
+    }
+
+    /// The items of a list; none where it is no list.
+    pub(super) fn items(&self, name: &str) -> Vec<Value> {
+        match self.get(name) {
+            Some(Value::Json(json)) => row::items(json).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The objects of a list.
+    pub(super) fn objects(&self, name: &str) -> Vec<Self> {
+        self.items(name).iter().filter_map(Self::of).collect()
+    }
+}
+
+/// A time written as seconds since 1970 in decimal digits, exact to the microsecond; digits beyond are cut off.
+/// Exports write it so: as a float, the last of them would be lost.
+pub(super) fn seconds(text: &str) -> Option<Instant> {
+    const DIGITS: usize = 6;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) || whole.starts_with('+') {
+        return None;
+    }
+    let micros: i64 = format!("{fraction:0<DIGITS$}").get(..DIGITS)?.parse().ok()?;
+    let micros = if whole.starts_with('-') { -micros } else { micros };
+    let instant = Instant(whole.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(micros)?);
+    (Instant::FIRST..=Instant::LAST).contains(&instant).then_some(instant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_exact_to_the_microsecond() {
+        let told = |text: &str| seconds(text).map(Instant::to_rfc3339);
+        for (text, expected) in [
+            ("1700000000.000200", "2023-11-14T22:13:20.000200Z"),
+            ("1700000000", "2023-11-14T22:13:20Z"),
+            ("1700000000.1", "2023-11-14T22:13:20.100Z"),
+            ("1700000000.9999999", "2023-11-14T22:13:20.999999Z"),
+            ("0.000001", "1970-01-01T00:00:00.000001Z"),
+            ("-1.5", "1969-12-31T23:59:58.500Z"),
+            ("-0.5", "1969-12-31T23:59:59.500Z"),
+        ] {
+            assert_eq!(told(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["", ".", "1.", "x", "1e9", "1.5e9", "+1", "1.-5", "99999999999999999999", "999999999999999"] {
+            assert_eq!(told(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A message of a Slack workspace, from its JSON to fields.
+//!
+//! *Source*: Slack's help pages "How to read Slack data exports" and its reference of messages and their formatting
+//! (`mrkdwn`). Links to files carry a token of the export in their query, which is cut off.
+
+use std::collections::HashMap;
+use std::io;
+
+use serde_json::json;
+use stile_domain::records::value::{Fields, Value};
+
+use super::assets::Assets;
+use super::attachment::Attachment;
+use super::known::Place;
+use super::object::Object;
+
+mod text;
+
+/// A message as a row.
+#[derive(Debug)]
+pub struct Message {
+    /// Its fields.
+    pub fields: Fields,
+    /// Its files, as far as the export has them.
+    pub attachments: Vec<Attachment>,
+}
+
+/// Why a message cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is no message: it has no `ts` that is a time")]
+pub struct NoMessage;
+
+/// Who and what a workspace knows by an identifier.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    /// What people are called.
+    pub(super) users: HashMap<String, String>,
+    /// What channels are called.
+    pub(super) channels: HashMap<String, String>,
+}
+
+/// A channel, a group or a talk of few.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Its identifier.
+    pub id: String,
+    /// What it is called.
+    pub name: String,
+}
+
+impl Workspace {
+    /// Learns a person from an element of `users.json`.
+    pub(super) fn user(&mut self, user: Fields) {
+        let user = Object(user);
+        if let (Some(id), Some(name)) = (user.text("id"), name_of(&user)) {
+            self.users.insert(id.to_owned(), name);
+        }
+    }
+
+    /// Learns a channel from an element of `channels.json` or one of its like.
+    pub(super) fn channel(&mut self, channel: Fields) -> Option<Channel> {
+        let channel = Object(channel);
+        let id = channel.text("id")?.to_owned();
+        let name = channel.text("name").map_or_else(|| self.talk(&channel), str::to_owned);
+        self.channels.insert(id.clone(), name.clone());
+        Some(Channel { id, name })
+    }
+
+    /// A talk of few has no name; it is called by its members.
+    fn talk(&self, channel: &Object) -> String {
+        let members = channel.items("members");
+        let names = members.iter().filter_map(|member| match member {
+            Value::Text(id) => Some(self.users.get(id).unwrap_or(id).as_str()),
+            _ => None,
+        });
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What a person is called: as they want it, or else as they are.
+fn name_of(user: &Object) -> Option<String> {
+    let profile = user.object("profile").unwrap_or_default();
+    let names = [profile.text("display_name"), profile.text("real_name"), user.text("real_name"), user.text("name")];
+    names.into_iter().flatten().next().map(str::to_owned)
+}
+
+/// What happened to a message after it was sent, as a workspace's log says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// It was changed; this is what it is now.
+    Changed,
+    /// It was deleted.
+    Deleted,
+}
+
+/// The time stamp of the message that an element is about, and what it says of it: nothing of a plain message.
+pub(super) fn event(element: &Fields) -> Option<(String, Event)> {
+    // Almost no element is an event, and those that are say so at their top.
+    let is = |(name, value): &(String, Value), kind: &str| {
+        name == "subtype" && matches!(value, Value::Text(text) if text == kind)
+    };
+    if element.iter().any(|member| is(member, "message_changed")) {
+        let message = Object(element.clone()).object("message")?;
+        return Some((message.text("ts")?.to_owned(), Event::Changed));
+    }
+    if element.iter().any(|member| is(member, "message_deleted")) {
+        return Some((Object(element.clone()).text("deleted_ts")?.to_owned(), Event::Deleted));
+    }
+    None
+}
+
+/// The time stamp of a plain message.
+pub(super) fn time_stamp(element: &Fields) -> Option<String> {
+    element.iter().find_map(|(name, value)| match value {
+        Value::Text(ts) if name == "ts" => Some(ts.clone()),
+        _ => None,
+    })
+}
+
+/// The message of an element of a day's file. The files that it names are looked for among `assets`.
+///
+/// # Errors
+/// [`NoMessage`]; the outer one is what reading a file fails with.
+pub fn read(
+    element: Fields,
+    channel: &Channel,
+    workspace: &Workspace,
+    assets: &Assets,
+    place: &Place,
+) -> io::Result<Result<Message, NoMessage>> {
+    let happened = event(&element);
+    let mut message = Object(element);
+    match &happened {
+        Some((_, Event::Changed)) => message = message.object("message").unwrap_or_default(),
+        Some((ts, Event::Deleted)) => {
+            message = Object(vec![
+                ("ts".to_owned(), Value::Text(ts.clone())),
+                ("subtype".to_owned(), Value::Text("message_deleted".to_owned())),
+            ]);
+        }
+        None => {}
+    }
+    let (Some(ts), Some(at)) = (message.text("ts").map(str::to_owned), message.seconds("ts")) else {
+        return Ok(Err(NoMessage));
+    };
+    let (mut attachments, mut files) = (Vec::new(), Vec::new());
+    for file in message.objects("files") {
+        let found = file.text("id").map(|id| assets.find(id, file.text("mimetype"), file.text("name")));
+        attachments.extend(found.transpose()?.flatten());
+        files.push(described(&file));
+    }
+    let own = |name: &str| message.text(name).map(str::to_owned);
+    let id = |ts: &str| format!("{}/{ts}", channel.id);
+    let thread = own("thread_ts");
+    let is_reply = thread.as_ref().is_some_and(|thread| *thread != ts);
+    let thread_id = thread.as_deref().map(id);
+    let user = own("user").or_else(|| own("bot_id"));
+    let edited = message.object("edited").and_then(|edited| edited.seconds("ts"));
+    let thread_ref = thread_id.as_ref().filter(|_| is_reply).map(|id| place.reference(id));
+    let list = |list: Option<Value>| list.filter(|list| matches!(list, Value::Json(json) if json.starts_with("[{")));
+    let text = |text: Option<String>| text.map(Value::Text);
+    let fields = [
+        ("id", Some(Value::Text(id(&ts)))),
+        ("channel", Some(Value::Text(channel.name.clone()))),
+        ("channel_id", Some(Value::Text(channel.id.clone()))),
+        ("user_name", text(speaker(&message, user.as_deref(), workspace))),
+        ("user", text(user)),
+        ("at", Some(Value::Text(at.to_rfc3339()))),
+        ("text", text(message.text("text").map(|text| text::plain(text, workspace)))),
+        ("thread_ts", text(thread)),
+        ("thread_id", text(thread_id)),
+        ("thread_ref", thread_ref),
+        ("is_reply", Some(Value::Bool(is_reply))),
+        ("subtype", text(own("subtype"))),
+        ("edited_at", text(edited.map(|edited| edited.to_rfc3339()))),
+        ("reactions", list(message.take("reactions"))),
+        ("files", (!files.is_empty()).then(|| Value::Json(serde_json::Value::from(files).to_string()))),
+        ("attachments", Attachment::references(&attachments, &[])),
+    ];
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    Ok(Ok(Message { fields, attachments }))
+}
+
+/// Who speaks: as the workspace knows them, or else as the message says.
+fn speaker(message: &Object, user: Option<&str>, workspace: &Workspace) -> Option<String> {
+    let known = user.and_then(|user| workspace.users.get(user)).cloned();
+    let profile = || name_of(&Object(vec![("profile".to_owned(), message.clone().take("user_profile")?)]));
+    let bot = || message.object("bot_profile").and_then(|bot| bot.text("name").map(str::to_owned));
+    known.or_else(profile).or_else(|| message.text("username").map(str::to_owned)).or_else(bot)
+}
+
+/// What a message says of a file: exports have a link and not the bytes.
+fn described(file: &Object) -> serde_json::Value {
+    let mut members = serde_json::Map::new();
+    for name in ["id", "name", "title", "mimetype", "permalink", "url_private"] {
+        if let Some(text) = file.text(name) {
+            let is_link = name.starts_with("url") || name.starts_with("perma");
+            let text = if is_link { text.split(['?', '#']).next().unwrap_or_default() } else { text };
+            members.insert(name.to_owned(), text.into());
+        }
+    }
+    if let Some((_, Value::Number(size))) = file.0.iter().find(|(name, _)| name == "size") {
+        members.insert("size".to_owned(), size.parse::<u64>().map_or_else(|_| json!(null), Into::into));
+    }
+    members.into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use stile_domain::records::names::Name;
+use stile_domain::records::row;
+
+use super::*;
+
+fn told(message: &Json) -> Option<Json> {
+    let place = Place { connection: Name::parse("c").unwrap(), stream: Name::parse("s").unwrap() };
+    let fields = row::parse(message.to_string().as_bytes()).unwrap().fields;
+    let mut workspace = Workspace::default();
+    for user in [
+        json!({ "id": "U1", "name": "ann", "real_name": "Ann Moss", "profile": { "display_name": "Annie" } }),
+        json!({ "id": "U2", "name": "bola", "real_name": "Bola", "profile": { "display_name": "", "real_name": "Bola O." } }),
+        json!({ "id": "U3", "name": "wei" }),
+        json!({ "id": "U4" }),
+        json!({ "name": "nobody" }),
+    ] {
+        workspace.user(row::parse(user.to_string().as_bytes()).unwrap().fields);
+    }
+    assert_eq!(workspace.users.len(), 3);
+    let channel = Channel { id: "C1".to_owned(), name: "garden".to_owned() };
+    let message = read(fields, &channel, &workspace, &Assets::default(), &place).unwrap().ok()?;
+    Some(serde_json::from_str(&row::to_json(&message.fields)).unwrap())
+}
+
+#[test]
+fn people_are_called_as_they_want_to_be() {
+    let name = |message: Json| {
+        let mut message = message;
+        message["ts"] = json!("1.000001");
+        told(&message).unwrap()["user_name"].clone()
+    };
+    for (message, expected) in [
+        (json!({ "user": "U1" }), json!("Annie")),
+        (json!({ "user": "U2" }), json!("Bola O.")),
+        (json!({ "user": "U3" }), json!("wei")),
+        (json!({ "user": "U9", "user_profile": { "real_name": "Guest" } }), json!("Guest")),
+        (json!({ "bot_id": "B1", "username": "rain bot" }), json!("rain bot")),
+        (json!({ "bot_id": "B1", "bot_profile": { "name": "Rain" } }), json!("Rain")),
+        (json!({ "user": "U9" }), json!(null)),
+    ] {
+        assert_eq!(name(message.clone()), expected, "{message}");
+    }
+}
+
+#[test]
+fn times_and_keys_are_exact_to_the_microsecond() {
+    let message = told(&json!({ "ts": "1700000000.000200", "thread_ts": "1700000000.000200" })).unwrap();
+    assert_eq!(
+        message,
+        json!({
+            "id": "C1/1700000000.000200", "channel": "garden", "channel_id": "C1", "at": "2023-11-14T22:13:20.000200Z",
+            "thread_ts": "1700000000.000200", "thread_id": "C1/1700000000.000200", "is_reply": false,
+        })
+    );
+    for bad in [
+        json!({}),
+        json!({ "ts": "x" }),
+        json!({ "ts": "" }),
+        json!({ "ts": 1_700_000_000.0002 }),
+        json!({ "ts": "1e9" }),
+    ] {
+        assert_eq!(told(&bad), None, "{bad}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_message_is_read_without_a_panic(
+        text in "(<|>|@|#|!|\\||U1|C1|date|\\^|&|amp;|lt;|é|x| ){0,20}",
+        subtype in prop::sample::select(vec!["message_changed", "message_deleted", "tombstone"]),
+        inner in prop::sample::select(vec![json!(null), json!({}), json!({ "ts": "1.5" }), json!([1]), json!([{ "id": "F1", "size": -1, "url_private": "?" }])]),
+    ) {
+        for json in [
+            json!({ "ts": "1.000001", "text": text }),
+            json!({ "ts": "1.000001", "subtype": subtype, "message": inner, "deleted_ts": "2.5" }),
+            json!({ "ts": "1.000001", "files": inner, "reactions": inner, "edited": inner, "user_profile": inner }),
+        ] {
+            let _ = told(&json);
+        }
+    }
+}

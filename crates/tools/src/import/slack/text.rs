@@ -1,0 +1,101 @@
+//! The text of a message as a person reads it: who is meant, where a link leads, and no escapes.
+//!
+//! *Source*: Slack's reference "Formatting text for app surfaces": `<@U…>`, `<#C…>`, `<!…>` and `<url|label>`; of `&`,
+//! `<` and `>` alone there are escapes.
+
+use super::Workspace;
+
+/// The text without its markup.
+pub(super) fn plain(text: &str, workspace: &Workspace) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, from)) = rest.split_once('<') {
+        unescaped(before, &mut plain);
+        // A mark has no `<` in it, and what is not closed is none.
+        let Some(end) = from.find(['<', '>']).filter(|&end| from.as_bytes().get(end) == Some(&b'>')) else {
+            plain.push('<');
+            rest = from;
+            continue;
+        };
+        let (inner, behind) = from.split_at(end);
+        mark(inner, workspace, &mut plain);
+        rest = behind.get(1..).unwrap_or_default();
+    }
+    unescaped(rest, &mut plain);
+    plain
+}
+
+fn mark(inner: &str, workspace: &Workspace, plain: &mut String) {
+    let (target, label) = inner.split_once('|').map_or((inner, None), |(target, label)| (target, Some(label)));
+    let label = label.filter(|label| !label.is_empty());
+    if let Some(user) = target.strip_prefix('@') {
+        named('@', workspace.users.get(user).map(String::as_str).or(label).unwrap_or(user), plain);
+    } else if let Some(channel) = target.strip_prefix('#') {
+        named('#', label.or_else(|| workspace.channels.get(channel).map(String::as_str)).unwrap_or(channel), plain);
+    } else if let Some(command) = target.strip_prefix('!') {
+        let what = command.split('^').next().unwrap_or_default();
+        match (what, label) {
+            ("date" | "subteam", Some(label)) => unescaped(label, plain),
+            (what, label) => named('@', label.unwrap_or(what), plain),
+        }
+    } else {
+        let address = target.strip_prefix("mailto:").unwrap_or(target);
+        match label {
+            Some(label) if label != address && label != target => {
+                unescaped(label, plain);
+                plain.push_str(" (");
+                unescaped(address, plain);
+                plain.push(')');
+            }
+            _ => unescaped(address, plain),
+        }
+    }
+}
+
+fn named(sign: char, name: &str, plain: &mut String) {
+    if !name.starts_with(sign) {
+        plain.push(sign);
+    }
+    unescaped(name, plain);
+}
+
+fn unescaped(text: &str, plain: &mut String) {
+    let mut rest = text;
+    while let Some((before, from)) = rest.split_once('&') {
+        plain.push_str(before);
+        let known = [("lt;", '<'), ("gt;", '>'), ("amp;", '&')];
+        let found = known.iter().find_map(|(name, means)| Some((from.strip_prefix(name)?, *means)));
+        let (behind, means) = found.unwrap_or((from, '&'));
+        plain.push(means);
+        rest = behind;
+    }
+    plain.push_str(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_what_a_person_reads() {
+        let pair = |id: &str, name: &str| (id.to_owned(), name.to_owned());
+        let workspace = Workspace { users: [pair("U1", "Ann")].into(), channels: [pair("C1", "garden")].into() };
+        for (text, read) in [
+            ("hello <@U1>, and <@U2> or <@U3|bob>", "hello @Ann, and @U2 or @bob"),
+            ("in <#C1>, <#C2|beds>, <#C3|>", "in #garden, #beds, #C3"),
+            (
+                "<!here> <!channel> <!subteam^S1|@cooks> <!date^1700000000^{date}|14 Nov>",
+                "@here @channel @cooks 14 Nov",
+            ),
+            ("<https://example.org/?a=1&amp;b=2|the page>", "the page (https://example.org/?a=1&b=2)"),
+            ("<https://example.org> <mailto:a@b.example|a@b.example>", "https://example.org a@b.example"),
+            ("1 &lt; 2 &amp;&amp; 3 &gt; 2 &amp;lt; &nbsp; &", "1 < 2 && 3 > 2 &lt; &nbsp; &"),
+            ("a < b <@U1", "a < b <@U1"),
+            ("<<@U1>>", "<@Ann>"),
+            ("<>", ""),
+            ("\u{202e}é\u{202c}", "\u{202e}é\u{202c}"),
+        ] {
+            assert_eq!(plain(text, &workspace), read, "{text}");
+        }
+    }
+}

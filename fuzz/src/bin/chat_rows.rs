@@ -1,0 +1,51 @@
+//! What chats become: the messages of a conversation with ChatGPT and those of Slack.
+//!
+//! An input is a JSON object. It is read as a conversation and as a message of Slack.
+
+#![no_main]
+
+use std::collections::HashSet;
+
+use libfuzzer_sys::fuzz_target;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::names::Name;
+use stile_domain::records::row;
+use stile_domain::records::value::{Fields, Value};
+use stile_tools::import::assets::Assets;
+use stile_tools::import::chatgpt;
+use stile_tools::import::known::Place;
+use stile_tools::import::slack::{self, Channel, Workspace};
+
+fuzz_target!(|input: &[u8]| {
+    let Ok(read) = row::parse(input) else { return };
+    let place = Place { connection: Name::parse("c").expect("a name"), stream: Name::parse("s").expect("a name") };
+    let assets = Assets::default();
+    if let Ok(rows) = chatgpt::read(read.fields.clone(), &assets, &place).expect("no file is read") {
+        let ids: HashSet<&str> = rows.iter().filter_map(|row| text(&row.fields, "id")).collect();
+        for row in &rows {
+            assert!(text(&row.fields, "id").is_some());
+            assert!(text(&row.fields, "parent_id").is_none_or(|parent| ids.contains(parent)));
+            can_be_stored(&row.fields, "created_at");
+        }
+    }
+    let channel = Channel { id: "C1".to_owned(), name: "garden".to_owned() };
+    let workspace = Workspace::default();
+    if let Ok(message) = slack::read(read.fields, &channel, &workspace, &assets, &place).expect("no file is read") {
+        assert!(text(&message.fields, "id").is_some_and(|id| id.starts_with("C1/")));
+        assert!(text(&message.fields, "at").is_some());
+        can_be_stored(&message.fields, "at");
+    }
+});
+
+fn text<'f>(fields: &'f Fields, name: &str) -> Option<&'f str> {
+    fields.iter().find_map(|(own, value)| match value {
+        Value::Text(text) if own == name => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+fn can_be_stored(fields: &Fields, time: &str) {
+    assert!(text(fields, time).is_none_or(|time| Instant::parse(time).is_some()));
+    let again = row::parse(row::to_json(fields).as_bytes()).expect("what was read can be stored");
+    assert_eq!(again.fields, *fields);
+}
