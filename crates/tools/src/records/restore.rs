@@ -412,7 +412,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test breaks files")]
     fn blobs_lie_beside_the_records_and_come_back_with_them() {
         let rig = rig();
-        let bytes_of = |seed: usize| (0..200_000 + seed).map(|at| (at * seed >> 3) as u8).collect::<Vec<u8>>();
+        let bytes_of = |seed: usize| (0..200_000 + seed).map(|at| ((at * seed) >> 3) as u8).collect::<Vec<u8>>();
         let names: Vec<String> = [1, 2, 3].map(|seed| rig.blob(&bytes_of(seed))).to_vec();
         let named = |name: &str| format!("{{\"blob_id\":\"{name}\",\"mime_type\":\"image/png\"}}");
         let absent = BlobId::of([7; 32]).to_string();

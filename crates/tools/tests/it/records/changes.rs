@@ -249,7 +249,8 @@ fn hides(chance: &mut Chance) -> Hides {
 
 /// Whether a client may ever see a record of this place.
 fn is_named(hides: &Hides, connection: &str, key: &str) -> bool {
-    !(hides.connection && connection == "b") && !(hides.keys && key > "k2")
+    let is_hidden = hides.connection && connection == "b" || hides.keys && key > "k2";
+    !is_hidden
 }
 
 #[test]
