@@ -243,10 +243,9 @@ mod tests {
         Mark { version, record, at: Instant(version * 10) }
     }
 
-    /// The change that ended a state, the record's number, and its text with what is hidden of it.
+    /// The change that ended a state, the number of its record, and what was seen and not seen of that.
     type Told<'t> = (Option<i64>, i64, Option<(&'t str, &'t str)>);
 
-    /// Tells a story of records (by number) whose texts changed with these versions, the last one still there.
     fn told(session: Session, states: &[Told<'_>]) -> Option<Option<i64>> {
         let fields = BTreeSet::from(["text".to_owned()]);
         let mut story = Story::new(session, Some(&fields));

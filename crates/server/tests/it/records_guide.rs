@@ -37,10 +37,12 @@ impl Reader {
             self.server = Some(self.rig.serve(&["--log", "error"]));
             return String::new();
         }
-        match line.strip_prefix("curl -s -H \"Authorization: Bearer $TOKEN\" \"http://127.0.0.1:9999") {
-            Some(target) => self.fetch(target.strip_suffix('"').unwrap()),
-            None => self.shell(line),
-        }
+        let Some(rest) = line.strip_prefix("curl -s -H \"Authorization: Bearer $TOKEN\" ") else {
+            return self.shell(line);
+        };
+        let (file, target) = rest.split_once("\"http://127.0.0.1:9999").unwrap();
+        let sent = file.trim().strip_prefix("--data-binary @");
+        self.fetch(target.strip_suffix('"').unwrap(), sent.map(|file| std::fs::read(self.work.join(file)).unwrap()))
     }
 
     fn shell(&self, line: &str) -> String {
@@ -53,12 +55,16 @@ impl Reader {
         String::from_utf8(ran.stdout).unwrap()
     }
 
-    fn fetch(&self, target: &str) -> String {
+    fn fetch(&self, target: &str, sent: Option<Vec<u8>>) -> String {
         let server = self.server.as_ref().expect("the page starts a server first");
         let token = &self.variables["TOKEN"];
-        let head =
-            format!("GET {target} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n", server.address);
-        String::from_utf8(server.client(token).send(head.as_bytes()).unwrap().body).unwrap()
+        let (method, body) = sent.map_or(("GET", Vec::new()), |body| ("POST", body));
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
+            server.address,
+            body.len()
+        );
+        String::from_utf8(server.client(token).send(&[head.as_bytes(), &body].concat()).unwrap().body).unwrap()
     }
 }
 

@@ -129,6 +129,10 @@ fn responses(endpoint: &Endpoint) -> Json {
             add("206", "The bytes that `Range` names.", Some(json!({})));
             add("416", "There are none of the bytes that `Range` names.", error());
         }
+        "listRecords" => {
+            add("200", "The answer.", Some(answer_schema(endpoint.id)));
+            add("410", "`changes_since` is too old.", error());
+        }
         "headBlob" => add("200", "There are such bytes.", None),
         "putBlob" => {
             add("201", "They are stored.", Some(answer_schema(endpoint.id)));

@@ -22,9 +22,9 @@ use super::write::Batch;
 const MARGIN: i64 = 24 * 60 * 60 * 1_000_000;
 /// Lines that go with a write, beside as many as it makes.
 const EXPIRING: i64 = 1000;
-/// Changes, or new records, from which on a session walks over all keys of a stream in their order. Fewer are
-/// sorted for each page.
-const FEW: i64 = 10_000;
+/// The most changes, or new records, that are looked at and sorted for each page of a session. Where there are more
+/// all keys of the stream are walked over in their order, once in all pages together.
+const FEW: i64 = 2000;
 
 /// The state of a key, as it is kept.
 pub(in super::super) struct StateRow {
@@ -80,19 +80,19 @@ impl Snapshot<'_> {
             logged.and(" AND key IN rarray(?)", Rc::new(keys));
         }
         let mut new = Where::seen(source)?;
-        for (part, few) in [(&mut logged, until.version - since.version), (&mut new, until.record - since.record)] {
-            // The sign keeps SQLite from looking for the key in an index, and so from walking over all keys.
-            part.and(if few > FEW { " AND key > ?" } else { " AND +key > ?" }, after.clone());
+        for (part, column, from, to) in
+            [(&mut logged, "version", since.version, until.version), (&mut new, "id", since.record, until.record)]
+        {
+            part.and(" AND key > ?", after.clone());
+            part.and(&format!(" AND {column} > ?"), from);
+            part.and(&format!(" AND {column} <= ?"), to);
         }
-        let (from, to) = range("version", until.version - since.version);
-        logged.and(&from, since.version);
-        logged.and(&to, until.version);
-        let (from, to) = range("id", until.record - since.record);
-        new.and(&from, since.record);
-        new.and(&to, until.record);
         let text = format!(
-            "SELECT key FROM changes WHERE {} UNION SELECT key FROM records WHERE {} ORDER BY key LIMIT ?",
-            logged.text, new.text
+            "SELECT key FROM changes {} WHERE {} UNION SELECT key FROM records {} WHERE {} ORDER BY key LIMIT ?",
+            by(until.version - since.version, "changes_by_key"),
+            logged.text,
+            by(until.record - since.record, "records_by_key"),
+            new.text
         );
         let limit = Sql::Integer(i64::try_from(limit).unwrap_or(i64::MAX));
         let values = logged.values.into_iter().chain(new.values).chain([Box::new(limit) as _]);
@@ -125,10 +125,9 @@ impl Snapshot<'_> {
     }
 }
 
-/// Conditions on a number that is counted up. Where few are between the two they are looked up by it.
-fn range(column: &str, few: i64) -> (String, String) {
-    let sign = if few > FEW { "+" } else { "" };
-    (format!(" AND {sign}{column} > ?"), format!(" AND {sign}{column} <= ?"))
+/// How rows are found of which so many have a number within bounds: by that, or in the order of keys.
+fn by(count: i64, keys: &str) -> String {
+    if count > FEW { format!("INDEXED BY {keys}") } else { "NOT INDEXED".to_owned() }
 }
 
 fn state(row: &rusqlite::Row<'_>, ended: bool) -> rusqlite::Result<StateRow> {

@@ -249,7 +249,8 @@ fn hides(chance: &mut Chance) -> Hides {
 
 /// Whether a client may ever see a record of this place.
 fn is_named(hides: &Hides, connection: &str, key: &str) -> bool {
-    !(hides.connection && connection == "b" || hides.keys && key > "k2")
+    let is_hidden = hides.connection && connection == "b" || hides.keys && key > "k2";
+    !is_hidden
 }
 
 #[test]
@@ -516,4 +517,48 @@ fn links_lead_on() {
         }
     }
     assert_eq!(told, ["k1", "k2", "k3"]);
+}
+
+#[test]
+fn a_session_of_very_many_changes_tells_of_each_once() {
+    for hides in [AT, Hides { keys: true, ..AT }, Hides { time: Some("when"), ..AT }] {
+        let store = Store::new(&hides);
+        let put_all = |now: i64, text: &str| {
+            store.write(now, |batch| {
+                let target = batch.target(&Name::parse("a").unwrap(), &Name::parse("s").unwrap())?.unwrap();
+                for number in 0..2500 {
+                    let day = if number % 3 == 0 { "2026-01-09" } else { "2026-01-02" };
+                    let fields = fields(&[("at", day), ("when", day), ("text", text)]);
+                    let key = RecordKey::parse(&format!("k{number}")).unwrap();
+                    batch.upsert(
+                        &target,
+                        Incoming { key: &key, emitted: Instant(now), fields: &fields, long: Vec::new() },
+                    )?;
+                }
+                Ok(())
+            });
+        };
+        // Two of the three keys that are named may be seen at their time.
+        let expected = if hides.keys { 2 } else { 1666 };
+        let mut copy = Copy::default();
+        let caller = client("g", "t1");
+        let mut session = || {
+            let mut told = 0;
+            loop {
+                let pairs = copy.next(100);
+                let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                let page: Json = serde_json::from_str(&store.ask(&caller, 5, &pairs).unwrap()).unwrap();
+                told += page["data"].as_array().unwrap().len();
+                if copy.take(&page) {
+                    return (told, copy.records.len());
+                }
+            }
+        };
+        assert_eq!(session(), (0, 0));
+        put_all(1, "x");
+        assert_eq!(session(), (expected, expected), "new ones");
+        put_all(2, "y");
+        assert_eq!(session(), (expected, expected), "changed ones");
+        assert_eq!(session(), (0, expected));
+    }
 }
