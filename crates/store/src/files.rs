@@ -111,7 +111,8 @@ fn walk(
         if name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        if !kind.is_dir() && !(kind.is_file() && wanted(&path)) {
+        let is_found = kind.is_dir() || (kind.is_file() && wanted(&path));
+        if !is_found {
             continue;
         }
         parts.push(name.into_string().ok());

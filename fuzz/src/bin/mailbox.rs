@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
 fn messages(input: &[u8], size: usize) -> Vec<RawMessage> {
     let mut mailbox = Mailbox::new(BufReader::with_capacity(size, input));
     let mut messages = Vec::new();
-    while let Some(raw) = mailbox.next().expect("a slice is read without an error") {
+    while let Some(raw) = mailbox.next_message().expect("a slice is read without an error") {
         messages.push(raw);
     }
     messages

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use serde_json::json;
 use stile_domain::hash::{ContentHash, Hasher};
 use stile_domain::records::blob::BlobId;
+use stile_domain::records::problem::Problem;
 use stile_domain::records::value::Value;
 use stile_store::archive::Archive;
+use stile_store::records::{Batch, Refused};
 
 /// Bytes that a row refers to.
 #[derive(Debug)]
@@ -69,6 +71,20 @@ impl Attachment {
             Bytes::Held(bytes) => Box::new(bytes.as_slice()),
             Bytes::Entry(archive, number) => entry(archive, *number)?,
         })
+    }
+
+    /// Stores the bytes, unless they are there.
+    ///
+    /// # Errors
+    /// What the database says; the inner one is why they cannot be stored.
+    pub(super) fn keep(&self, batch: &mut Batch<'_>) -> Result<Result<(), Refused>, Problem> {
+        if batch.has_blob(&self.id)? {
+            return Ok(Ok(()));
+        }
+        let Ok(mut source) = self.open() else { return Ok(Err(Refused::Unreadable)) };
+        let put = batch.put_blob(&mut source)?;
+        // What was changed between the two times that it was read is another blob than the row says.
+        Ok(put.and_then(|info| if info.digest == *self.id.digest() { Ok(()) } else { Err(Refused::Unreadable) }))
     }
 
     /// The reference that stands in the row: a `blob_ref` and the name of the file.

@@ -64,14 +64,13 @@ pub fn read(conversation: Fields, assets: &Assets, place: &Place) -> io::Result<
     let mut conversation = Object(conversation);
     let Some(mapping) = conversation.take("mapping") else { return Ok(Err(NoConversation)) };
     let Some(Object(mapping)) = Object::of(&mapping) else { return Ok(Err(NoConversation)) };
+    // No name occurs twice in an object that was read as a row.
     let mut nodes = HashMap::new();
     let mut order = Vec::new();
     for (id, value) in mapping {
         let node = node(&id, value);
-        if !nodes.contains_key(&id) {
-            order.push(id.clone());
-            nodes.insert(id, node);
-        }
+        order.push(id.clone());
+        nodes.insert(id, node);
     }
     let current = branch(&nodes, conversation.text("current_node"));
     let parents = parents(&nodes, &order);

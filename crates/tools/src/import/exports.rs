@@ -97,7 +97,7 @@ pub(super) struct Mails<R> {
 
 impl<R: BufRead> Rows for Mails<R> {
     fn next(&mut self) -> io::Result<Option<Item>> {
-        let Some(RawMessage { line, message }) = self.mailbox.next()? else { return Ok(None) };
+        let Some(RawMessage { line, message }) = self.mailbox.next_message()? else { return Ok(None) };
         let row = match message.map(|raw| mail::read(&raw, &self.place)) {
             Ok(Ok(mail)) => Ok(found(&MAIL, mail.fields, 0, mail.attachments)),
             Ok(Err(why)) => Err((why.code(), why.to_string())),

@@ -41,7 +41,7 @@ pub enum BadMessage {
     /// It has no header.
     #[error("the message has no header")]
     NoHeader,
-    /// It, or a part of it, has a header of more than [`MAX_HEADER_BYTES`].
+    /// It, or a part of it, has a header of more than 1 MiB.
     #[error("a header of the message has more than 1 MiB")]
     HeaderTooLarge,
     /// It has too many parts.

@@ -98,7 +98,7 @@ impl<R: BufRead> Mailbox<R> {
     ///
     /// # Errors
     /// What the reader fails with.
-    pub fn next(&mut self) -> io::Result<Option<RawMessage>> {
+    pub fn next_message(&mut self) -> io::Result<Option<RawMessage>> {
         while !self.is_over {
             let line = self.line;
             let read = self.read_line()?;

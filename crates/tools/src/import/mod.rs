@@ -26,6 +26,7 @@ mod object;
 pub mod run;
 pub mod slack;
 mod source;
+mod versions;
 
 #[cfg(test)]
 mod laws;

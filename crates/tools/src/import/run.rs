@@ -5,10 +5,8 @@
 //! or [`BATCH_BYTES`] bytes, each a transaction, so an import that is killed leaves whole batches, and running it
 //! again goes on from there: what is stored already is left as it is. A strict import is one transaction.
 
-use std::collections::HashMap;
 use std::io;
 
-use stile_domain::hash::ContentHash;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob;
@@ -17,16 +15,19 @@ use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
-use stile_store::records::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
+use stile_domain::records::value::Fields;
+use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upserted};
 
-use super::attachment::Attachment;
-use super::input::{Format, Input, Item, Rows};
+use super::input::{Format, Input, Item};
 use super::keys::Keys;
-use super::known::{Known, Place};
+use super::known::Place;
 use super::markdown;
+use super::versions::Versions;
 use crate::records::{RecordServices, terms_of};
+
+mod items;
+
+use items::Items;
 
 /// The most rows of a batch. Each batch writes every page of an index that it touches, and rows of an export touch
 /// pages all over, so a batch of few rows writes many times what it stores.
@@ -385,7 +386,7 @@ impl Run<'_> {
             }
         };
         for attachment in &found.attachments {
-            if let Err(why) = keep(batch, attachment)? {
+            if let Err(why) = attachment.keep(batch)? {
                 self.bad(bad("not_stored", why.to_string()));
                 return Ok(());
             }
@@ -411,40 +412,6 @@ impl Run<'_> {
         self.report.bad_rows += 1;
         if self.report.bad.len() < BAD_SHOWN {
             self.report.bad.push(bad);
-        }
-    }
-}
-
-/// Stores the bytes that a row refers to, unless they are there.
-fn keep(batch: &mut Batch<'_>, attachment: &Attachment) -> Result<Result<(), Refused>, Problem> {
-    if batch.has_blob(&attachment.id)? {
-        return Ok(Ok(()));
-    }
-    let Ok(mut source) = attachment.open() else { return Ok(Err(Refused::Unreadable)) };
-    let put = batch.put_blob(&mut source)?;
-    // What was changed between the two times that it was read is another blob than the row says.
-    Ok(put.and_then(|info| if info.digest == *attachment.id.digest() { Ok(()) } else { Err(Refused::Unreadable) }))
-}
-
-/// What tells two rows of one import apart that have the same key and are not the same: copies of a message that came
-/// by two ways, or an edited one that kept its identifier. The first keeps the key; of another the beginning of its
-/// digest is put behind it. So nothing is lost, and a second run finds each where it was.
-#[derive(Default)]
-struct Versions {
-    /// By the digest of a key the one of the first row, of which 16 and 8 bytes are enough.
-    first: HashMap<[u8; 16], [u8; 8]>,
-}
-
-impl Versions {
-    fn tell_apart(&mut self, known: &Known, fields: &mut Fields) {
-        let content = ContentHash::of(row::to_json(fields).as_bytes());
-        let Some((_, Value::Text(key))) = fields.iter_mut().find(|(name, _)| name == known.key) else { return };
-        let name = ContentHash::of(key.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default();
-        let content = content.as_bytes().first_chunk().copied().unwrap_or_default();
-        if *self.first.entry(name).or_insert(content) != content {
-            let hex: String = content.iter().map(|byte| format!("{byte:02x}")).collect();
-            key.push('#');
-            key.push_str(&hex);
         }
     }
 }
@@ -492,69 +459,6 @@ pub(crate) fn key_in_words(key: &[String]) -> String {
     match key {
         [] => "made from the content".to_owned(),
         key => key.iter().map(|name| format!("`{}`", super::keys::shown(name))).collect::<Vec<_>>().join(", "),
-    }
-}
-
-/// The rows of some inputs, one after the other.
-struct Items<'i> {
-    left: std::slice::Iter<'i, Input>,
-    current: Option<(&'i Input, Box<dyn Rows>)>,
-    /// Bytes of the inputs before the current one.
-    before: u64,
-    told: u64,
-    total: u64,
-    place: Place,
-}
-
-impl<'i> Items<'i> {
-    fn new(inputs: &'i [Input], place: Place) -> Self {
-        // What cannot be read says so when it is.
-        let total = inputs.iter().map(|input| input.bytes().unwrap_or_default()).sum();
-        Self { left: inputs.iter(), current: None, before: 0, told: 0, total, place }
-    }
-
-    fn next(&mut self) -> Result<Option<Item>, Why> {
-        loop {
-            let (input, rows) = match &mut self.current {
-                Some((input, rows)) => (*input, rows),
-                None => {
-                    let Some(input) = self.left.next() else { return Ok(None) };
-                    let rows = input.open(&self.place).map_err(|error| Why::Read { file: input.shown(), error })?;
-                    (input, &mut self.current.insert((input, rows)).1)
-                }
-            };
-            match rows.next().map_err(|error| Why::Read { file: input.shown(), error })? {
-                Some(item) => return Ok(Some(item)),
-                None => {
-                    self.before += rows.consumed();
-                    self.current = None;
-                }
-            }
-        }
-    }
-
-    fn batch(&mut self) -> Result<Vec<Item>, Why> {
-        let mut rows = Vec::new();
-        let begun = self.consumed();
-        while rows.len() < BATCH_ROWS && self.consumed() - begun < BATCH_BYTES {
-            let Some(item) = self.next()? else { break };
-            rows.push(item);
-        }
-        Ok(rows)
-    }
-
-    fn consumed(&self) -> u64 {
-        self.before + self.current.as_ref().map_or(0, |(_, rows)| rows.consumed())
-    }
-
-    /// Says how far it is, not more often than each batch.
-    fn tell(&mut self, watch: Watch<'_>, storing: bool) {
-        const STEP: u64 = 64 * 1024;
-        let bytes = self.consumed();
-        if bytes.saturating_sub(self.told) >= STEP || bytes >= self.total {
-            self.told = bytes;
-            watch(Progress { storing, bytes, total: self.total });
-        }
     }
 }
 

@@ -9,10 +9,10 @@ const FROM: &str = "From ann@example.org Thu Jan  1 00:00:00 2026\n";
 fn all(text: &[u8], size: usize, most: usize) -> Vec<RawMessage> {
     let mut mailbox = Mailbox::with_most(BufReader::with_capacity(size, text), most);
     let mut messages = Vec::new();
-    while let Some(message) = mailbox.next().unwrap() {
+    while let Some(message) = mailbox.next_message().unwrap() {
         messages.push(message);
     }
-    assert_eq!(mailbox.next().unwrap(), None);
+    assert_eq!(mailbox.next_message().unwrap(), None);
     messages
 }
 

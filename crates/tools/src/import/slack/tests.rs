@@ -54,13 +54,9 @@ fn times_and_keys_are_exact_to_the_microsecond() {
             "thread_ts": "1700000000.000200", "thread_id": "C1/1700000000.000200", "is_reply": false,
         })
     );
-    for bad in [
-        json!({}),
-        json!({ "ts": "x" }),
-        json!({ "ts": "" }),
-        json!({ "ts": 1_700_000_000.0002 }),
-        json!({ "ts": "1e9" }),
-    ] {
+    for bad in
+        [json!({}), json!({ "ts": "x" }), json!({ "ts": "" }), json!({ "ts": 1_700_000_000.5 }), json!({ "ts": "1e9" })]
+    {
         assert_eq!(told(&bad), None, "{bad}");
     }
 }
