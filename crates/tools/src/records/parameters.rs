@@ -264,6 +264,7 @@ mod tests {
         Parameter { name: "cursor", shape: Shape::Text { most: 5 }, about: "" },
         Parameter { name: "fields", shape: Shape::Names, about: "" },
         Parameter { name: "filter", shape: Shape::Conditions, about: "" },
+        Parameter { name: "expand_limit", shape: Shape::Limits, about: "" },
     ];
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Parameters, String> {
@@ -287,6 +288,21 @@ mod tests {
         let told: Vec<(&str, Option<Operator>)> =
             given.conditions().iter().map(|given| (given.field.as_str(), given.operator)).collect();
         assert_eq!(told, [("a", None), ("a", Some(Operator::Gte)), ("x[y]", None), ("gte", None)]);
+    }
+
+    #[test]
+    fn limits_name_a_relation() {
+        let given = parse(&[("expand_limit[a]", "3"), ("expand_limit[b]", "10")]).unwrap();
+        assert_eq!(given.limits(), [("a".to_owned(), 3), ("b".to_owned(), 10)]);
+        for pairs in [
+            &[("expand_limit", "3")][..],
+            &[("expand_limit[]", "3")],
+            &[("expand_limit[a]", "0")],
+            &[("expand_limit[a]", "-1")],
+            &[("expand_limit[a]", "1"), ("expand_limit[a]", "1")],
+        ] {
+            assert!(parse(pairs).unwrap_err().starts_with("invalid_request "), "{pairs:?}");
+        }
     }
 
     #[test]
