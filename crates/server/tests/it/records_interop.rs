@@ -305,6 +305,55 @@ fn a_record_is_fetched_and_its_long_field_read_in_windows() {
 }
 
 #[test]
+fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
+    let peer = Peer::new();
+    let asked = |more: &str| peer.ask(&format!("/v1/search?q=frost{more}"), &peer.token).json();
+    for streams in ["&streams=messages&streams=messages", "&streams=messages%2Cmessages", "&streams%5B%5D=messages", ""]
+    {
+        let answer = asked(&format!("{streams}&limit=3"));
+        assert_eq!((&answer["object"], &answer["has_more"]), (&json!("list"), &json!(true)), "{streams}");
+        let hits = answer["data"].as_array().unwrap();
+        assert_eq!(hits.len(), 3);
+        for hit in hits {
+            assert_eq!(hit["object"], "search_result");
+            for member in ["stream", "record_key", "connection_id", "connector_id", "emitted_at", "record_url"] {
+                assert!(hit[member].is_string(), "{member}: {hit}");
+            }
+            assert_eq!(hit["matched_fields"], json!(["body"]));
+            assert_eq!(hit["snippet"]["field"], "body");
+            let excerpt = &hit["evidence_excerpts"][0];
+            let told = (&excerpt["object"], &excerpt["field_path"], &excerpt["provenance"], &excerpt["truncated"]);
+            assert_eq!(told, (&json!("evidence_excerpt"), &json!("body"), &json!("lexical_match"), &json!(true)));
+            assert!(excerpt["preview_text"].as_str().unwrap().starts_with("Ferns and frost."));
+            let read = &excerpt["read"];
+            assert_eq!((&read["object"], &read["method"]), (&json!("field_window_read"), &json!("GET")));
+            for member in ["stream", "record_id", "field", "connection_id"] {
+                assert!(read[member].is_string(), "{member}: {read}");
+            }
+            let window = peer.ask(read["route"].as_str().unwrap(), &peer.token).json();
+            assert!(window["window"]["text"].as_str().unwrap().starts_with("frost."));
+            let record = peer.ask(hit["record_url"].as_str().unwrap(), &peer.token).json();
+            assert_eq!(record["id"], hit["record_key"]);
+        }
+        for member in ["complete", "ranking_scope", "truncated"] {
+            assert!(!answer["meta"]["recall"][member].is_null(), "{member}");
+        }
+        let cursor = answer["next_cursor"].as_str().unwrap();
+        let next = asked(&format!("{streams}&limit=100&cursor={cursor}"));
+        assert_eq!((next["data"].as_array().unwrap().len(), &next["has_more"]), (21, &json!(false)));
+        assert!(next.get("next_cursor").is_none());
+    }
+    assert_eq!(asked("&limit=500")["meta"]["warnings"][0]["code"], "limit_clamped");
+    assert_eq!(asked("&connection_id=mail")["data"].as_array().unwrap().len(), 12);
+    let refused = |target: &str| refusal(&peer.ask(target, &peer.token));
+    assert_eq!(refused("/v1/search?q=x&streams=other"), (403, "grant_stream_not_allowed".to_owned()));
+    assert_eq!(refused("/v1/search?q="), (400, "invalid_request".to_owned()));
+    let page = peer.ask(&format!("{STREAM}/records?limit=1"), &peer.token).json();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    assert_eq!(refused(&format!("/v1/search?q=frost&cursor={cursor}")), (400, "invalid_cursor".to_owned()));
+}
+
+#[test]
 fn what_is_not_served_is_not_found_and_no_token_is_told_where_to_get_one() {
     let peer = Peer::new();
     for mode in ["semantic", "hybrid"] {
