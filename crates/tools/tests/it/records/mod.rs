@@ -217,7 +217,8 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
     let stored = source.records.get(&key).or_else(|| source.records.values().next());
     let mut pairs: Vec<(String, String)> = Vec::new();
     let has = |name: &str| endpoint.parameters.iter().any(|parameter| parameter.name == name);
-    for (parameter, percent) in [("connection_id", 45), ("connector_instance_id", 8)] {
+    let rare = if endpoint.path.contains("{blob_id}") { 20 } else { 8 };
+    for (parameter, percent) in [("connection_id", 45), ("connector_instance_id", rare)] {
         if has(parameter) && chance.happens(percent) {
             let connection = match chance.below(10) {
                 0 => pick(chance, &["nowhere", "", "*"]).to_owned(),

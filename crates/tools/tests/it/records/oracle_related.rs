@@ -33,8 +33,8 @@ pub(crate) fn draw(
             3 => ["r", "one"].into_iter().for_each(|name| put("expand", name)),
             _ => put("expand", pick(chance, &["nothing", "one", "r"])),
         }
-        if chance.happens(35) {
-            put("expand_limit[r]", pick(chance, &["1", "1", "2", "3", "50", "51", "0", "x"]));
+        if chance.happens(55) {
+            put("expand_limit[r]", pick(chance, &["1", "1", "1", "2", "2", "3", "50", "51", "0", "x"]));
         }
         if chance.happens(3) {
             put("expand_limit[one]", "1");
