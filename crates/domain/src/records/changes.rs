@@ -139,15 +139,14 @@ pub struct State<'s> {
 }
 
 /// The states of one key, put together from the oldest on.
+///
+/// What counts is a change that the log has within the session and the caller saw, and a new record that they see
+/// now. So a change that they did not see, which puts a key among those that are looked at, decides nothing.
 #[derive(Debug)]
 pub struct Story<'f> {
     session: Session,
     fields: Option<&'f BTreeSet<String>>,
-    begun: bool,
-    /// Past the end of the session, where nothing more counts as a change.
-    past: bool,
     changed: bool,
-    /// The last state, unless the key had no record then.
     last: Option<Last>,
     left: Option<(Instant, Instant)>,
 }
@@ -156,14 +155,14 @@ pub struct Story<'f> {
 struct Last {
     number: i64,
     emitted: Instant,
-    ended: Option<Instant>,
+    ended: Option<(i64, Instant)>,
     seen: Option<Vec<u8>>,
 }
 
 impl<'f> Story<'f> {
     /// Of a key in a session, for somebody who may see these fields; none means all.
     pub fn new(session: Session, fields: Option<&'f BTreeSet<String>>) -> Self {
-        Self { session, fields, begun: false, past: false, changed: false, last: None, left: None }
+        Self { session, fields, changed: false, last: None, left: None }
     }
 
     /// The next state after those before.
@@ -171,57 +170,44 @@ impl<'f> Story<'f> {
     /// # Errors
     /// [`Damaged`].
     pub fn then(&mut self, state: State<'_>) -> Result<(), Damaged> {
-        let is_past = state.ended.is_none_or(|(version, _)| version > self.session.until.version);
-        if is_past && !self.past && state.number > self.session.until.record {
-            // At the end of the session there was no record.
-            self.gone();
-            self.past = true;
-        }
-        // A record that was there at the beginning.
-        let is_first = !std::mem::replace(&mut self.begun, true) && state.number <= self.session.since.record;
-        if self.last.as_ref().is_some_and(|last| last.number != state.number) {
-            self.gone();
-        }
-        let before = self.last.as_ref().and_then(|last| last.seen.as_deref());
-        let same = match (before, state.seen) {
-            (Some(before), Some(seen)) => Body::new(before).is_same(Body::new(seen), self.fields)?,
-            (None, None) => true,
-            _ => false,
-        };
-        self.changed |= !is_first && !self.past && !same;
-        if state.seen.is_none() {
-            self.leave();
-        }
-        self.past |= is_past;
-        let (ended, seen) = (state.ended.map(|(_, at)| at), state.seen.map(<[u8]>::to_vec));
-        self.last = Some(Last { number: state.number, emitted: state.emitted, ended, seen });
+        let next = self.last.as_ref().is_some_and(|last| last.number == state.number).then_some(state.seen).flatten();
+        self.pass(next)?;
+        let seen = state.seen.map(<[u8]>::to_vec);
+        self.last = Some(Last { number: state.number, emitted: state.emitted, ended: state.ended, seen });
         Ok(())
     }
 
     /// That the key has no record now. Says what [`Story::end`] does.
-    pub fn end_without(mut self) -> Option<Option<(Instant, Instant)>> {
-        self.gone();
-        self.end()
+    ///
+    /// # Errors
+    /// [`Damaged`].
+    pub fn end_without(mut self) -> Result<Option<Option<(Instant, Instant)>>, Damaged> {
+        self.pass(None)?;
+        Ok(self.end())
     }
 
-    /// Whether the key changed for the caller, and, where they cannot see a record under it now but could before,
-    /// when that ended and when the record was first ingested.
+    /// Whether the key is told of, and, where the caller cannot see a record under it now but could before, when
+    /// that ended and when the record was first ingested.
     pub fn end(self) -> Option<Option<(Instant, Instant)>> {
-        let is_seen = self.last.is_some_and(|last| last.seen.is_some());
-        self.changed.then_some(self.left.filter(|_| !is_seen))
+        let Session { since, until } = self.session;
+        let seen = self.last.filter(|last| last.seen.is_some());
+        let is_new = seen.as_ref().is_some_and(|last| since.record < last.number && last.number <= until.record);
+        (self.changed || is_new).then_some(self.left.filter(|_| seen.is_none()))
     }
 
-    fn gone(&mut self) {
-        self.leave();
-        let was_seen = self.last.take().is_some_and(|last| last.seen.is_some());
-        self.changed |= was_seen && !self.past;
-    }
-
-    /// Notes when the last state ended, if that was one that the caller saw.
-    fn leave(&mut self) {
-        if let Some(Last { seen: Some(_), ended: Some(ended), emitted, .. }) = &self.last {
-            self.left = Some((*ended, *emitted));
+    /// The change that ended the last state and left this of its record to be seen.
+    fn pass(&mut self, next: Option<&[u8]>) -> Result<(), Damaged> {
+        let Some(Last { emitted, ended, seen, .. }) = self.last.take() else { return Ok(()) };
+        let Some((version, at)) = ended else { return Ok(()) };
+        let is_same = match (&seen, next) {
+            (Some(seen), Some(next)) => Body::new(seen).is_same(Body::new(next), self.fields)?,
+            (seen, next) => seen.is_none() && next.is_none(),
+        };
+        self.changed |= !is_same && version <= self.session.until.version;
+        if seen.is_some() && next.is_none() {
+            self.left = Some((at, emitted));
         }
+        Ok(())
     }
 }
 
@@ -256,7 +242,7 @@ mod tests {
             there = ended.is_none();
             story.then(State { ended, number: *number, emitted: Instant(0), seen: seen.as_deref() }).unwrap();
         }
-        let told = if there { story.end() } else { story.end_without() };
+        let told = if there { story.end() } else { story.end_without().unwrap() };
         told.map(|left| left.map(|(at, _)| at.0 / 10))
     }
 
@@ -279,6 +265,10 @@ mod tests {
         assert_eq!(told(session, &[(Some(6), 2, a), (None, 5, a)]), Some(None), "went and came");
         assert_eq!(told(session, &[(Some(6), 2, a), (None, 7, a)]), Some(None), "went, and came later");
         assert_eq!(told(session, &[(Some(10), 2, a), (None, 7, a)]), None, "went later, and came");
+        let hidden = (Some(6), 5, Some(("a", "other")));
+        assert_eq!(told(session, &[hidden, (None, 5, a)]), Some(None), "new, and changed where it is hidden");
+        assert_eq!(told(session, &[hidden, (Some(11), 5, a)]), None, "the same, and gone later");
+        assert_eq!(told(session, &[hidden, (Some(11), 5, a), (None, 7, a)]), None, "the same, and came again");
     }
 
     proptest! {

@@ -92,7 +92,10 @@ impl View<'_> {
             let state = State { ended: row.ended, number: row.record, emitted: row.emitted, seen };
             story.then(state).map_err(|_| Problem::Corrupt)
         })?;
-        let told = if now.is_some() { story.end() } else { story.end_without() };
+        let told = match now {
+            Some(_) => story.end(),
+            None => story.end_without().map_err(|_| Problem::Corrupt)?,
+        };
         Ok(match (told, now) {
             (None, _) => None,
             (Some(Some((deleted, emitted))), _) => {
