@@ -297,7 +297,7 @@ impl<'t> Batch<'t> {
             rows += entry.held.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
         }
         self.note_uses_anew(record, None)?;
-        self.keep_state(record, &body)?;
+        self.keep_state(record, body)?;
         self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
         Ok(rows)
     }
