@@ -54,7 +54,10 @@ fn what_is_taken_was_declared(pairs: &[(String, String)]) {
                 }
                 Shape::Limits => {
                     let given = parsed.limits().iter().find(|(name, _)| format!("{base}[{name}]") == *key);
-                    assert_eq!(given.map(|(_, limit)| limit.to_string()).as_deref(), Some(value.trim_start_matches('0')));
+                    assert_eq!(
+                        given.map(|(_, limit)| limit.to_string()).as_deref(),
+                        Some(value.trim_start_matches('0'))
+                    );
                 }
                 Shape::Conditions => {
                     let given = parsed.conditions().iter().find(|given| given.param == *key).expect("it was sent");
