@@ -215,10 +215,12 @@ fn excerpt(
 fn binding(reading: Reading<'_>, parameters: &Parameters) -> Binding {
     let streams = parameters.names("streams").map_or_else(String::new, |names| format!("{names:?}"));
     let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));
+    // No text that is sent can be taken for none.
+    let connection = format!("{connection:?}");
     let text = parameters.text("q").unwrap_or_default();
     let conditions = parameters.conditions_text();
     Binding::of(
-        ["search", reading.view.caller(), text, connection.unwrap_or("*"), &streams]
+        ["search", reading.view.caller(), text, &connection, &streams]
             .into_iter()
             .chain(conditions.iter().map(String::as_str)),
     )
