@@ -47,6 +47,20 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     began.elapsed()
 }
 
+/// Runs a closure once and says how much more memory the process had meanwhile, in KiB, than before. Zero where the
+/// system does not say.
+pub fn peak<T>(work: impl FnOnce() -> T) -> u64 {
+    let field = |name: &str| -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    };
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+    let before = field("VmRSS:");
+    std::hint::black_box(work());
+    field("VmHWM:").saturating_sub(before)
+}
+
 struct Spread {
     low: Duration,
     median: Duration,

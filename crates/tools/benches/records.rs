@@ -33,7 +33,7 @@ use stile_domain::records::value::{Fields, Value};
 use stile_domain::scope::Scopes;
 use stile_store::records::{Incoming, LongField, Records, TextSource};
 use stile_store::state::StateDir;
-use stile_testkit::bench::{Plan, compare, timed};
+use stile_testkit::bench::{Plan, compare, peak, timed};
 use stile_tools::records::calls::Call;
 use stile_tools::records::endpoints::{Endpoint, FIELD_WINDOW, RECORDS};
 use stile_tools::records::list::Address;
@@ -431,17 +431,4 @@ fn bytes(size: usize) -> String {
         1_000_000.. => format!("{} MB", size / 1_000_000),
         _ => format!("{} KB", size / 1000),
     }
-}
-
-/// How much more memory the process had at once, in KiB, than before. Zero where the system does not say.
-fn peak<T>(work: impl FnOnce() -> T) -> u64 {
-    let field = |name: &str| -> u64 {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
-    };
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
-    let before = field("VmRSS:");
-    std::hint::black_box(work());
-    field("VmHWM:").saturating_sub(before)
 }

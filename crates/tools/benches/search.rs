@@ -33,7 +33,7 @@ use stile_domain::records::value::{Fields, Value};
 use stile_domain::scope::Scopes;
 use stile_store::records::{Incoming, Records};
 use stile_store::state::StateDir;
-use stile_testkit::bench::{Plan, compare, timed};
+use stile_testkit::bench::{Plan, compare, peak, timed};
 use stile_testkit::chance::Chance;
 use stile_tools::records::calls::Call;
 use stile_tools::records::endpoints::{Endpoint, RECORDS, SEARCH};
@@ -271,17 +271,4 @@ impl Rig {
         let id = self.services.records.grant(&permit, &grant).unwrap().unwrap();
         principal(RecordsClaim::Grant(id.as_str().into()))
     }
-}
-
-/// How much more memory the process had at once, in KiB, than before. Zero where the system does not say.
-fn peak<T>(work: impl FnOnce() -> T) -> u64 {
-    let field = |name: &str| -> u64 {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
-    };
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
-    let before = field("VmRSS:");
-    std::hint::black_box(work());
-    field("VmHWM:").saturating_sub(before)
 }
