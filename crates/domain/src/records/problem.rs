@@ -170,6 +170,11 @@ pub enum Problem {
         decimal::MAX_PLACES
     )]
     NumberTooLong,
+    /// A search passed over records for so long that others would have to wait.
+    #[error(
+        "the search was given up after 20 seconds: each word is in very many records that do not have all of them; look for rarer words, or in fewer streams"
+    )]
+    SearchTooBroad,
     /// Another process writes, or every reader is busy.
     #[error("the store is busy; wait a second and send the request again")]
     Busy,
@@ -261,6 +266,7 @@ impl Problem {
             Self::FieldNotText { .. } => ("field_not_text", 422),
             Self::TooManyGroups { .. } => ("too_many_groups", 422),
             Self::NumberTooLong => ("number_too_long", 422),
+            Self::SearchTooBroad => ("search_too_broad", 422),
             Self::Busy => ("busy", 503),
             Self::Full => ("storage_full", 507),
             Self::Corrupt => ("storage_corrupt", 500),
@@ -308,7 +314,7 @@ impl Problem {
             Self::UnknownField { param, .. } | Self::FieldNotGranted { param, .. } => Some(param),
             Self::InvalidFieldPath | Self::FieldNotFound { .. } | Self::FieldNotText { .. } => Some("field"),
             Self::InvalidCursor(_) => Some("cursor"),
-            Self::QueryNotFound => Some("q"),
+            Self::QueryNotFound | Self::SearchTooBroad => Some("q"),
             Self::ChangesExpired | Self::InvalidChangesSince(_) => Some("changes_since"),
             Self::InvalidExpand { param, .. } => Some(param),
             Self::InvalidSort { .. } => Some("sort"),

@@ -31,6 +31,8 @@ const PATIENCE: usize = 256;
 const SHORT_PIECES: u64 = 4;
 /// The same for a prefix.
 const PREFIX_PIECES: u64 = 64;
+/// Steps from one question whether to go on to the next.
+const STEPS: u64 = 64;
 /// Records that may lack a common term before its list is read on.
 const MISSES: usize = 64;
 /// Records and pieces of text that are looked through for a prefix before the index is asked for it.
@@ -81,6 +83,9 @@ pub struct FieldMatch {
     pub place: Option<Place>,
 }
 
+/// Pieces from the one that the index names on in which a place is looked for.
+const PIECES_ON: u64 = 16;
+
 /// The fields of a source that are searched, and their marks in the index.
 type Tags = HashMap<String, i64>;
 
@@ -96,6 +101,9 @@ struct Scope<'s> {
 /// A search that is under way.
 struct Search<'s> {
     scope: Scope<'s>,
+    go_on: &'s dyn Fn() -> Result<(), Problem>,
+    /// How often records were passed over.
+    steps: u64,
     conditions: &'s [Condition],
     /// Of sources of which they were gathered, all records that may be seen.
     visible: Vec<Option<Vec<i64>>>,
@@ -118,13 +126,19 @@ struct List<'q> {
 }
 
 impl View<'_> {
-    /// Finds records of some sources, the newest first. A query without a term finds none.
+    /// Finds records of some sources, the newest first. A query without a term finds none. `go_on` is asked again and
+    /// again, since there may be very many records to pass over.
     ///
     /// # Errors
-    /// What the database says.
-    pub fn find_text(&self, sources: &[Source], query: SearchQuery<'_>) -> Result<SearchPage, Problem> {
+    /// What the database says, and `go_on`.
+    pub fn find_text(
+        &self,
+        sources: &[Source],
+        query: SearchQuery<'_>,
+        go_on: &dyn Fn() -> Result<(), Problem>,
+    ) -> Result<SearchPage, Problem> {
         let mut page = SearchPage { hits: Vec::new(), has_more: false };
-        let mut search = Search::new(self, sources, query)?;
+        let mut search = Search::new(self, sources, query, go_on)?;
         let mut target = query.before.map_or(MAX_RECORD, |before| before.saturating_sub(1));
         if search.lists.is_empty() {
             return Ok(page);
@@ -148,7 +162,12 @@ impl View<'_> {
 }
 
 impl<'s> Search<'s> {
-    fn new(view: &'s View<'s>, sources: &'s [Source], query: SearchQuery<'s>) -> Result<Self, Problem> {
+    fn new(
+        view: &'s View<'s>,
+        sources: &'s [Source],
+        query: SearchQuery<'s>,
+        go_on: &'s dyn Fn() -> Result<(), Problem>,
+    ) -> Result<Self, Problem> {
         let mut tags = Vec::new();
         let mut visible = Vec::new();
         for source in sources {
@@ -164,12 +183,16 @@ impl<'s> Search<'s> {
         let lists = query.query.terms.iter().map(|term| List::new(term, &all)).collect();
         let places = sources.iter().enumerate().map(|(at, source)| (source.row, at)).collect();
         let scope = Scope { view, sources, places, tags };
-        Ok(Self { scope, conditions: query.conditions, visible, rejected: 0, lists, is_led: false })
+        Ok(Self { scope, go_on, steps: 0, conditions: query.conditions, visible, rejected: 0, lists, is_led: false })
     }
 
     /// The newest record, not newer than `target`, in which all terms occur.
     fn agreed(&mut self, mut target: i64) -> Result<Option<i64>, Problem> {
         'again: loop {
+            self.steps += 1;
+            if self.steps.is_multiple_of(STEPS) {
+                (self.go_on)()?;
+            }
             for at in 0..self.lists.len() {
                 let follows = at > 0 && self.is_led;
                 let looks = follows && self.lists.get(at).is_some_and(|list| list.looks(target));
@@ -386,7 +409,9 @@ impl View<'_> {
         };
         let (.., piece) = pieces::parts(number);
         let start = self.restart(long, piece)?;
-        Ok(Some(self.seek_place(long, term, start, piece * PIECE_CHARS, u64::MAX)?))
+        // The row of a piece has some tokens of what follows.
+        let most = piece + PIECES_ON - start / PIECE_CHARS;
+        Ok(Some(self.seek_place(long, term, start, piece * PIECE_CHARS, most)?))
     }
 
     /// The last place before a piece where a text can be cut into tokens as if from its beginning.

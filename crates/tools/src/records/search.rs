@@ -3,6 +3,8 @@
 //! A hit says which fields have a term, and of the first of them shows the text around it with its range, so that
 //! one window more reads on from there. There is no markup in an excerpt and no score.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value as Json, json};
 use stile_domain::records::body::Held;
 use stile_domain::records::cursor::{Binding, SearchPlace};
@@ -23,6 +25,8 @@ use super::sink::Sink;
 pub const EXCERPT_CHARS: u64 = 320;
 /// Characters of an excerpt before the hit, at most.
 pub const EXCERPT_BEFORE: u64 = 80;
+/// How long a search goes on at most.
+const LONGEST: Duration = Duration::from_secs(20);
 /// Excerpts of a hit, at most, each of another field.
 pub const MAX_EXCERPTS: usize = 3;
 
@@ -63,7 +67,14 @@ pub fn search(
     let query = Query::parse(text);
     let limit = usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
     let asked = SearchQuery { query: &query, conditions: &conditions, before, limit };
-    let page = view.find_text(&sources, asked)?;
+    let since = Instant::now();
+    let go_on = || match () {
+        // Nobody reads what is said to one who is gone.
+        () if out.is_gone() => Err(Problem::Busy),
+        () if since.elapsed() > LONGEST => Err(Problem::SearchTooBroad),
+        () => Ok(()),
+    };
+    let page = view.find_text(&sources, asked, &go_on)?;
     let next = match page.hits.last().filter(|_| page.has_more) {
         None => None,
         Some(hit) => Some(view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding))?),

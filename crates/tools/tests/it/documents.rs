@@ -234,6 +234,7 @@ fn problems() -> Vec<Problem> {
         Problem::InvalidSort { message: "`sort` is `sent_at` or `-sent_at`".to_owned() },
         Problem::TooManyGroups { param: "group_by" },
         Problem::NumberTooLong,
+        Problem::SearchTooBroad,
         Problem::Busy,
         Problem::Full,
         Problem::Corrupt,
@@ -271,6 +272,7 @@ fn problems() -> Vec<Problem> {
             | Problem::InvalidSort { .. }
             | Problem::TooManyGroups { .. }
             | Problem::NumberTooLong
+            | Problem::SearchTooBroad
             | Problem::Busy
             | Problem::Full
             | Problem::Corrupt

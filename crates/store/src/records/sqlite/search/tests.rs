@@ -8,6 +8,7 @@ use stile_domain::records::authority::{RecordsClaim, RecordsPermit};
 use stile_domain::records::grant::{Grant, Share, TimeConstraint};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::RecordKey;
+use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
 use stile_domain::records::tokens::{Place, Query};
 use stile_domain::records::value::{Fields, Value};
@@ -44,7 +45,7 @@ fn all(view: &View<'_>, text: &str) -> Vec<(usize, Option<Place>)> {
     let (mut found, mut before) = (Vec::new(), None);
     loop {
         let asked = SearchQuery { query: &query, conditions: &[], before, limit: 2 };
-        let page = view.find_text(&sources, asked).unwrap();
+        let page = view.find_text(&sources, asked, &|| Ok(())).unwrap();
         before = page.hits.last().map(|hit| view.number_of(&hit.row));
         found.extend(page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].place)));
         if !page.has_more {
@@ -134,6 +135,23 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
     let permit = client(&id);
     let found = rig.records.read(&permit, Instant(1), |view| Ok(all(view, "ferns \"and moss\""))).unwrap();
     assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [2_003, 1_003, 3]);
+}
+
+#[test]
+fn a_search_stops_where_it_is_told_to() {
+    let rig = rig();
+    let word = |number: usize| if number.is_multiple_of(2) { "moss" } else { "ferns" };
+    fill(&rig, &terms(), &(0..1_000).map(|number| message("2026-01-01", word(number))).collect::<Vec<_>>());
+    let asked = std::cell::Cell::new(0);
+    let go_on = || {
+        asked.set(asked.get() + 1);
+        if asked.get() == 3 { Err(Problem::Busy) } else { Ok(()) }
+    };
+    let found = rig.records.read(&permits().1, Instant(1), |view| {
+        let (sources, query) = (view.sources_of("messages", None)?, Query::parse("moss ferns"));
+        view.find_text(&sources, SearchQuery { query: &query, conditions: &[], before: None, limit: 2 }, &go_on)
+    });
+    assert_eq!((found.err(), asked.get()), (Some(Problem::Busy), 3));
 }
 
 #[test]
