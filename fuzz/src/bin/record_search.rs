@@ -1,4 +1,4 @@
-//! Words of a text, queries for them, and texts that are looked for in pieces.
+//! Words of a text, also of one that comes in parts, queries for them, and texts that are looked for in pieces.
 //!
 //! An input is two lines: what is looked for, and, after the first line break, the text.
 
@@ -7,13 +7,17 @@
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::find::{Finder, Found, Needle};
 use stile_domain::records::pieces;
-use stile_domain::records::tokens::{MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, Query, Term, matches, tokens};
+use stile_domain::records::tokens::{
+    MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, Query, Stream, Term, Token, find, matches,
+    restart, tokens,
+};
 use stile_domain::search::fold;
 
 fuzz_target!(|input: &[u8]| {
     let input = String::from_utf8_lossy(input);
     let (wanted, text) = input.split_once('\n').unwrap_or((&input, ""));
     tokens_stand_in_the_text(text);
+    parts_have_the_tokens_of_the_whole(wanted, text);
     a_query_is_bounded(wanted, text);
     a_text_is_found_whatever_the_pieces(wanted, text);
 });
@@ -23,7 +27,40 @@ fn tokens_stand_in_the_text(text: &str) {
     for token in tokens(text) {
         assert!(end <= token.start && token.start < token.end && token.end <= total, "{token:?}");
         assert!((1..=MAX_TOKEN_SCALARS).contains(&token.text.chars().count()), "{token:?}");
+        assert!(token.end - token.start <= MAX_TOKEN_SPAN, "{token:?}");
         end = token.end;
+    }
+}
+
+fn parts_have_the_tokens_of_the_whole(wanted: &str, text: &str) {
+    let place = |token: &Token<'_>| (token.text.to_string(), token.start, token.end);
+    let whole: Vec<_> = tokens(text).map(|token| place(&token)).collect();
+    let characters: Vec<char> = text.chars().collect();
+    let cut = |characters: &[char], at: u64, size: usize| {
+        let (mut stream, mut all) = (Stream::at(at), Vec::new());
+        let mut take = |token: Token<'_>| -> Result<(), ()> {
+            all.push(place(&token));
+            Ok(())
+        };
+        for part in characters.chunks(size) {
+            stream.feed(&part.iter().collect::<String>(), &mut take).expect("nothing is refused");
+        }
+        stream.finish(&mut take).expect("nothing is refused");
+        all
+    };
+    for size in [1, 3, 64] {
+        assert_eq!(cut(&characters, 0, size), whole, "in parts of {size}");
+    }
+    // From a place in the middle on, it is cut as from the beginning.
+    let middle = pieces::byte_of(text, characters.len() as u64 / 2);
+    if let Some(at) = restart(&text[..middle]) {
+        let start = pieces::count(&text[..at]);
+        let rest: Vec<_> = whole.iter().filter(|(_, from, _)| *from >= start).cloned().collect();
+        assert_eq!(cut(&characters[start as usize..], start, 7), rest);
+    }
+    for term in Query::parse(wanted).terms {
+        let alone = Query { terms: vec![term.clone()], left_out: 0 };
+        assert_eq!(find(&term, text).is_some(), matches(&[text], &alone), "{term:?}");
     }
 }
 
