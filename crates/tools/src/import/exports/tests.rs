@@ -229,6 +229,19 @@ fn the_last_state_of_a_message_counts() {
 }
 
 #[test]
+fn security_the_last_state_counts_however_a_day_is_laid_out() {
+    let rig = rig();
+    let day = r#"[{"ts":"1.1","text":"SECRET one"},{"ts":"2.2","text":"SECRET two"},{"ts":"3.3","text":"kept"},{"subtype":"message_deleted","ts":"4.4","deleted_ts":"1.1"},{"subtype":"message_changed","ts":"5.5","message":{"ts":"2.2","text":"SECRET three"}},{"subtype":"message_changed","ts":"6.6","message":{"ts":"2.2","text":"new"}}]"#;
+    let files = [("users.json", "[]"), ("channels.json", r#"[{"id":"C1","name":"g"}]"#), ("g/2026-01-01.json", day)];
+    let members: Vec<Member> = files.iter().map(|(name, text)| Member::stored(name, text.as_bytes())).collect();
+    let report = import(&rig, write(&rig, "export.zip", &zip(&members)));
+    assert_eq!(counts(&report), (3, 0, 0, 0));
+    assert!(!format!("{:?}", all(&rig)).contains("SECRET"), "{:?}", all(&rig));
+    assert_eq!(rig.record("s", "C1/1.1")["data"]["subtype"], "message_deleted");
+    assert_eq!(rig.record("s", "C1/2.2")["data"]["text"], "new");
+}
+
+#[test]
 fn copies_that_differ_stay_apart_and_come_back() {
     let rig = rig();
     let one = "From a Thu Jan  1 00:00:00 2026\nMessage-ID: <1@x>\n\none\n\n";
