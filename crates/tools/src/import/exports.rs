@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stile_store::archive::{Archive, EntryReader};
 use stile_store::files;
 
-use super::assets::Assets;
+use super::assets::{Assets, Ids};
 use super::attachment::Attachment;
 use super::input::{Format, Found, Item, Rows};
 use super::json_array::JsonArray;
@@ -246,7 +246,7 @@ impl Chats {
     pub(super) fn open(path: &Path, shown: &str, place: Place) -> io::Result<Self> {
         let archive = Arc::new(Archive::open(path)?);
         let (root, files) = conversations(&archive)?;
-        let assets = Assets::of(&archive, &root);
+        let assets = Assets::of(&archive, &root, Ids::ChatGpt);
         let ready = refused(&archive, shown);
         Ok(Self { elements: Elements::of(&archive, shown, files), assets, place, ready })
     }
@@ -331,7 +331,7 @@ impl Days {
         let files = days(&archive, &root);
         let mut made = Self {
             elements: Elements::of(&archive, shown, files.clone()),
-            assets: Assets::of(&archive, &root),
+            assets: Assets::of(&archive, &root, Ids::Slack),
             place,
             root,
             workspace: Workspace::default(),
