@@ -1,7 +1,8 @@
 //! Files that an export has beside its rows, found by the identifier with which a row names one.
 //!
 //! Services put the identifier before the name of the file (`file-AbC-photo.png`, `F123-plan.pdf`) or make it the
-//! folder of the file (`F123/plan.pdf`).
+//! folder of the file (`F123/plan.pdf`). Only what is shaped as an identifier of the service is one: the folder of an
+//! export may hold anything, and a message that names `taxes` must not take `taxes.pdf` with it.
 
 use std::io;
 use std::sync::Arc;
@@ -27,17 +28,38 @@ const TYPES: &[(&str, &str)] = &[
     ("webp", "image/webp"),
 ];
 
+/// How a service calls its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// `file-` or `file_`, and letters and digits.
+    ChatGpt,
+    /// `F`, and capital letters and digits.
+    Slack,
+}
+
+impl Ids {
+    fn is_one(self, id: &str) -> bool {
+        let (own, fits): (_, fn(u8) -> bool) = match self {
+            Self::ChatGpt => {
+                (id.strip_prefix("file-").or_else(|| id.strip_prefix("file_")), |byte| byte.is_ascii_alphanumeric())
+            }
+            Self::Slack => (id.strip_prefix('F'), |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()),
+        };
+        own.is_some_and(|own| !own.is_empty() && own.bytes().all(fits))
+    }
+}
+
 /// The files of an archive; none by default.
 #[derive(Debug, Default)]
 pub struct Assets {
-    archive: Option<Arc<Archive>>,
+    archive: Option<(Arc<Archive>, Ids)>,
     /// What an identifier is the beginning of, and the number of the entry; sorted.
     names: Vec<(String, usize)>,
 }
 
 impl Assets {
     /// Those below a folder of an archive, which is all of it where the folder is `""`.
-    pub fn of(archive: &Arc<Archive>, root: &str) -> Self {
+    pub fn of(archive: &Arc<Archive>, root: &str, ids: Ids) -> Self {
         let mut names = Vec::new();
         for (number, entry) in archive.entries().iter().enumerate() {
             let Some(inner) = entry.name.strip_prefix(root) else { continue };
@@ -49,23 +71,22 @@ impl Assets {
             names.push((name.to_owned(), number));
         }
         names.sort_unstable();
-        Self { archive: Some(Arc::clone(archive)), names }
+        Self { archive: Some((Arc::clone(archive), ids)), names }
     }
 
-    /// The file with this identifier, if it came with the export.
+    /// The file with this identifier, if it is one and its file came with the export.
     ///
     /// # Errors
     /// What reading it fails with.
     pub fn find(&self, id: &str, media_type: Option<&str>, file_name: Option<&str>) -> io::Result<Option<Attachment>> {
+        let Some((archive, _)) = self.archive.as_ref().filter(|(_, ids)| ids.is_one(id)) else { return Ok(None) };
         let from = self.names.partition_point(|(name, _)| name.as_str() < id);
         let candidates = self.names.get(from..).unwrap_or_default().iter();
         let is_it = |name: &str| {
             name.strip_prefix(id).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric()))
         };
         let begins = candidates.take_while(|(name, _)| name.starts_with(id)).find(|(name, _)| is_it(name));
-        let Some(((name, number), archive)) = begins.filter(|_| !id.is_empty()).zip(self.archive.as_ref()) else {
-            return Ok(None);
-        };
+        let Some((name, number)) = begins else { return Ok(None) };
         let name = name.rsplit('/').next().unwrap_or_default();
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
         let known = TYPES.iter().find(|(own, _)| own.eq_ignore_ascii_case(extension)).map(|(_, known)| *known);

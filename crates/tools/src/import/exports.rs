@@ -11,7 +11,7 @@ use std::sync::Arc;
 use stile_store::archive::{Archive, EntryReader};
 use stile_store::files;
 
-use super::assets::Assets;
+use super::assets::{Assets, Ids};
 use super::attachment::Attachment;
 use super::input::{Format, Found, Item, Rows};
 use super::json_array::JsonArray;
@@ -116,17 +116,26 @@ struct Elements {
     archive: Arc<Archive>,
     shown: String,
     left: std::vec::IntoIter<usize>,
-    current: Option<(usize, JsonArray<EntryReader>)>,
+    current: Option<Current>,
     /// Bytes of the files before the current one.
     before: u64,
     /// A file and what it is called in a report.
     named: Option<(usize, Arc<str>)>,
 }
 
+/// The file that is read, and how many elements of it there were.
+struct Current {
+    number: usize,
+    array: JsonArray<EntryReader>,
+    count: u64,
+}
+
 /// An element, or why there is none.
 struct Element {
     number: usize,
     line: u64,
+    /// Which element of its file it is, from 0 on; a line can have many. The same in each reading.
+    ordinal: u64,
     row: Result<(Fields, u64), (&'static str, String)>,
 }
 
@@ -138,25 +147,29 @@ impl Elements {
 
     fn next(&mut self) -> Option<Element> {
         loop {
-            let (number, array) = match &mut self.current {
-                Some((number, array)) => (*number, array),
+            let Current { number, array, count } = match &mut self.current {
+                Some(current) => current,
                 None => {
                     let number = self.left.next()?;
                     match self.archive.entries().get(number).map(|entry| self.archive.read(entry)) {
-                        Some(Ok(reader)) => (number, &mut self.current.insert((number, JsonArray::new(reader))).1),
-                        Some(Err(error)) => return Some(unreadable(number, 1, &error)),
+                        Some(Ok(reader)) => {
+                            self.current.insert(Current { number, array: JsonArray::new(reader), count: 0 })
+                        }
+                        Some(Err(error)) => return Some(unreadable(number, 1, 0, &error)),
                         None => continue,
                     }
                 }
             };
+            let (number, ordinal) = (*number, *count);
+            *count += 1;
             let element = match array.next() {
                 Ok(Some(Decoded { line, row })) => {
-                    let row = row.map(|row| (row.fields, row.replaced));
-                    return Some(Element { number, line, row: row.map_err(|bad| (bad.code(), bad.to_string())) });
+                    let row = row.map(|row| (row.fields, row.replaced)).map_err(|bad| (bad.code(), bad.to_string()));
+                    return Some(Element { number, line, ordinal, row });
                 }
                 Ok(None) => None,
                 // One file that cannot be read costs itself; the others are there all the same.
-                Err(error) => Some(unreadable(number, array.line(), &error)),
+                Err(error) => Some(unreadable(number, array.line(), ordinal, &error)),
             };
             self.before += array.consumed();
             self.current = None;
@@ -167,7 +180,7 @@ impl Elements {
     }
 
     fn consumed(&self) -> u64 {
-        self.before + self.current.as_ref().map_or(0, |(_, array)| array.consumed())
+        self.before + self.current.as_ref().map_or(0, |current| current.array.consumed())
     }
 
     fn item(&mut self, number: usize, line: u64, row: Result<Found, (&'static str, String)>) -> Item {
@@ -182,8 +195,9 @@ impl Elements {
     }
 }
 
-fn unreadable(number: usize, line: u64, error: &io::Error) -> Element {
-    Element { number, line, row: Err(("unreadable", format!("the file could not be read to its end: {error}"))) }
+fn unreadable(number: usize, line: u64, ordinal: u64, error: &io::Error) -> Element {
+    let row = Err(("unreadable", format!("the file could not be read to its end: {error}")));
+    Element { number, line, ordinal, row }
 }
 
 /// What the store refuses of an archive, as rows that are bad.
@@ -232,7 +246,7 @@ impl Chats {
     pub(super) fn open(path: &Path, shown: &str, place: Place) -> io::Result<Self> {
         let archive = Arc::new(Archive::open(path)?);
         let (root, files) = conversations(&archive)?;
-        let assets = Assets::of(&archive, &root);
+        let assets = Assets::of(&archive, &root, Ids::ChatGpt);
         let ready = refused(&archive, shown);
         Ok(Self { elements: Elements::of(&archive, shown, files), assets, place, ready })
     }
@@ -241,7 +255,7 @@ impl Chats {
 impl Rows for Chats {
     fn next(&mut self) -> io::Result<Option<Item>> {
         while self.ready.is_empty() {
-            let Some(Element { number, line, row }) = self.elements.next() else { return Ok(None) };
+            let Some(Element { number, line, row, .. }) = self.elements.next() else { return Ok(None) };
             let (fields, mut replaced) = match row {
                 Ok(row) => row,
                 Err(bad) => return Ok(Some(self.elements.item(number, line, Err(bad)))),
@@ -277,7 +291,7 @@ pub(super) struct Days {
     /// By the names of their folders.
     channels: HashMap<String, Channel>,
     /// Where the last that is known of a message stands that was changed or deleted: by its channel and time stamp the
-    /// file and the line.
+    /// file and which element of it.
     last: HashMap<(String, String), (usize, u64)>,
     ready: VecDeque<Item>,
 }
@@ -317,7 +331,7 @@ impl Days {
         let files = days(&archive, &root);
         let mut made = Self {
             elements: Elements::of(&archive, shown, files.clone()),
-            assets: Assets::of(&archive, &root),
+            assets: Assets::of(&archive, &root, Ids::Slack),
             place,
             root,
             workspace: Workspace::default(),
@@ -336,7 +350,7 @@ impl Days {
             let name = format!("{}{list}", self.root);
             let number = names(archive).find(|(_, own)| **own == name).map(|(number, _)| number);
             let mut elements = Elements::of(archive, shown, number.into_iter().collect());
-            while let Some(Element { number, line, row }) = elements.next() {
+            while let Some(Element { number, line, row, .. }) = elements.next() {
                 match row {
                     Err(bad) => self.ready.push_back(elements.item(number, line, Err(bad))),
                     Ok((fields, _)) if list == USERS => self.workspace.user(fields),
@@ -356,10 +370,10 @@ impl Days {
     fn find_events(&mut self, archive: &Arc<Archive>, shown: &str, files: Vec<usize>) {
         let has = |number: &usize| archive.entries().get(*number).is_some_and(|entry| has_event(archive.read(entry)));
         let mut elements = Elements::of(archive, shown, files.into_iter().filter(has).collect());
-        while let Some(Element { number, line, row }) = elements.next() {
+        while let Some(Element { number, ordinal, row, .. }) = elements.next() {
             if let Some((ts, _)) = row.ok().and_then(|(fields, _)| slack::event(&fields)) {
                 let channel = self.channel(number).id;
-                self.last.insert((channel, ts), (number, line));
+                self.last.insert((channel, ts), (number, ordinal));
             }
         }
     }
@@ -411,13 +425,13 @@ impl Rows for Days {
             return Ok(Some(item));
         }
         loop {
-            let Some(Element { number, line, row }) = self.elements.next() else { return Ok(None) };
+            let Some(Element { number, line, ordinal, row }) = self.elements.next() else { return Ok(None) };
             let (fields, replaced) = match row {
                 Ok(row) => row,
                 Err(bad) => return Ok(Some(self.elements.item(number, line, Err(bad)))),
             };
             let channel = self.channel(number);
-            if self.is_outdated(&channel, &fields, (number, line)) {
+            if self.is_outdated(&channel, &fields, (number, ordinal)) {
                 continue;
             }
             let row = match slack::read(fields, &channel, &self.workspace, &self.assets, &self.place)? {

@@ -229,6 +229,44 @@ fn the_last_state_of_a_message_counts() {
 }
 
 #[test]
+fn security_the_last_state_counts_however_a_day_is_laid_out() {
+    let rig = rig();
+    let day = r#"[{"ts":"1.1","text":"SECRET one"},{"ts":"2.2","text":"SECRET two"},{"ts":"3.3","text":"kept"},{"subtype":"message_deleted","ts":"4.4","deleted_ts":"1.1"},{"subtype":"message_changed","ts":"5.5","message":{"ts":"2.2","text":"SECRET three"}},{"subtype":"message_changed","ts":"6.6","message":{"ts":"2.2","text":"new"}}]"#;
+    let files = [("users.json", "[]"), ("channels.json", r#"[{"id":"C1","name":"g"}]"#), ("g/2026-01-01.json", day)];
+    let members: Vec<Member> = files.iter().map(|(name, text)| Member::stored(name, text.as_bytes())).collect();
+    let report = import(&rig, write(&rig, "export.zip", &zip(&members)));
+    assert_eq!(counts(&report), (3, 0, 0, 0));
+    assert!(!format!("{:?}", all(&rig)).contains("SECRET"), "{:?}", all(&rig));
+    assert_eq!(rig.record("s", "C1/1.1")["data"]["subtype"], "message_deleted");
+    assert_eq!(rig.record("s", "C1/2.2")["data"]["text"], "new");
+}
+
+#[test]
+fn security_a_message_attaches_no_file_by_a_name_that_is_no_identifier() {
+    // What else lies in the folder of an export, and what names the beginning of its name.
+    let beside = ["taxes.pdf", "below/taxes.pdf", "file-.pdf", "file-a b.pdf", "file.pdf", "f.pdf", "F.pdf", "Fun.pdf"];
+    let ids = ["taxes", "below/taxes", "below", "file-", "file_", "file", "file-a b", "F", "f", "Fun", "below/"];
+    let ids: Vec<String> = ids.iter().flat_map(|id| [(*id).to_owned(), format!("{id}.pdf")]).collect();
+    let parts: Vec<Json> = ids.iter().map(|id| json!({ "asset_pointer": format!("file-service://{id}") })).collect();
+    let named: Vec<Json> = ids.iter().map(|id| json!({ "id": id, "name": "x" })).collect();
+    let said = json!({ "content": { "parts": parts }, "metadata": { "attachments": named } });
+    let chat = json!([{ "mapping": { "n": { "message": said } } }]).to_string();
+    let day = json!([{ "ts": "1.1", "files": named }]).to_string();
+    let put = |export: &str, files: &[(&str, &str)]| {
+        let rig = rig();
+        for (name, text) in files.iter().copied().chain(beside.map(|name| (name, "SECRET"))) {
+            write(&rig, &format!("{export}/{name}"), text.as_bytes());
+        }
+        assert_eq!(counts(&import(&rig, rig.folder.path().join(export))), (1, 0, 0, 0));
+        let told = all(&rig)[0].clone();
+        assert!(!told.to_string().contains("blob"), "{told}");
+    };
+    put("chat", &[("conversations.json", &chat)]);
+    let lists = [("users.json", "[]"), ("channels.json", r#"[{"id":"C1","name":"g"}]"#), ("g/2026-01-01.json", &day)];
+    put("talk", &lists);
+}
+
+#[test]
 fn copies_that_differ_stay_apart_and_come_back() {
     let rig = rig();
     let one = "From a Thu Jan  1 00:00:00 2026\nMessage-ID: <1@x>\n\none\n\n";

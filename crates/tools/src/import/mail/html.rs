@@ -2,7 +2,8 @@
 //!
 //! Only as much of HTML is known here as that needs. A block begins on a new line, white space is one space, scripts,
 //! styles, comments and titles are left out, and character references are decoded. Nothing is fetched or shown, so
-//! nothing has to be safe; a page that is broken gives some of its text. One pass, and no recursion.
+//! nothing has to be safe; a page that is broken gives some of its text. There is no recursion, and the work grows with
+//! the length of the page alone: at most [`MAX_UNCLOSED`] tags are read twice.
 //!
 //! *Source*: HTML Living Standard, sections 13.1 and 15.3 (which elements are blocks).
 
@@ -47,10 +48,13 @@ const BLOCKS: &[&str] = &[
 const UNSAID: &[&str] = &["noscript", "script", "style", "template", "title"];
 /// The longest name of a character reference.
 const MAX_REFERENCE: usize = 40;
+/// How many tags with a quote that never ends may send the search for their end to the end of the page. Behind so many
+/// of them quotes mean nothing any more.
+const MAX_UNCLOSED: usize = 8;
 
 /// The text of a page.
 pub(super) fn text(page: &str) -> String {
-    let mut out = Out { text: String::new(), is_space: false };
+    let mut out = Out { text: String::new(), is_space: false, unclosed: 0 };
     let mut rest = page;
     while let Some(at) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
         let (before, from) = rest.split_at(at);
@@ -66,6 +70,8 @@ pub(super) fn text(page: &str) -> String {
 struct Out {
     text: String,
     is_space: bool,
+    /// How many tags had a quote that never ends.
+    unclosed: usize,
 }
 
 impl Out {
@@ -131,7 +137,7 @@ fn markup<'p>(from: &'p str, out: &mut Out) -> &'p str {
     }
     let length = named.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(named.len());
     let (name, attributes) = named.split_at(length);
-    let rest = behind_tag(attributes);
+    let rest = behind_tag(attributes, &mut out.unclosed);
     let is = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
     if !is_end && is(UNSAID) {
         return behind_element(rest, name);
@@ -149,8 +155,12 @@ fn behind<'p>(text: &'p str, end: &str) -> &'p str {
     text.split_once(end).map_or("", |(_, rest)| rest)
 }
 
-/// Goes past the attributes of a tag, whose values may have a `>` between quotes.
-fn behind_tag(attributes: &str) -> &str {
+/// Goes past the attributes of a tag, whose values may have a `>` between quotes. Where the page ends before such a tag
+/// does, it ends where it would without quotes, and `unclosed` counts it.
+fn behind_tag<'p>(attributes: &'p str, unclosed: &mut usize) -> &'p str {
+    if *unclosed >= MAX_UNCLOSED {
+        return behind(attributes, ">");
+    }
     let mut quote = None;
     for (at, byte) in attributes.bytes().enumerate() {
         match (quote, byte) {
@@ -160,7 +170,7 @@ fn behind_tag(attributes: &str) -> &str {
             _ => {}
         }
     }
-    // A quote that is not closed: the tag ends where it would without quotes.
+    *unclosed += 1;
     behind(attributes, ">")
 }
 
@@ -203,6 +213,15 @@ mod tests {
         ] {
             assert_eq!(text(page), said, "{page}");
         }
+    }
+
+    #[test]
+    fn security_tags_that_never_end_cost_no_more_than_others() {
+        // Read to the end of the page for each of its tags, this would take hours.
+        const COUNT: usize = 300_000;
+        assert!(text(&"<a '>'".repeat(COUNT)) == "'".repeat(COUNT));
+        assert!(text(&"<a x=\"'>".repeat(COUNT + 1)).is_empty());
+        assert_eq!(text(&"<a title=\"".repeat(COUNT)), "");
     }
 
     proptest::proptest! {

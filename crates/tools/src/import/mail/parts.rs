@@ -151,13 +151,17 @@ fn split<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<&'b [u8]> {
     let mark = [b"--", boundary].concat();
     let mut begun: Option<usize> = None;
     for at in memchr::memmem::find_iter(body, &mark) {
+        let before = body.get(..at).unwrap_or_default();
+        // Asked first: what begins no line costs nothing more, so each line is looked through once.
+        if !(before.is_empty() || before.ends_with(b"\n")) {
+            continue;
+        }
         let behind = body.get(at + mark.len()..).unwrap_or_default();
         let line = memchr::memchr(b'\n', behind).map_or(behind.len(), |at| at + 1);
         let tail = behind.get(..line).unwrap_or_default();
         let is_last = tail.starts_with(b"--");
         let tail = if is_last { tail.get(2..).unwrap_or_default() } else { tail };
-        let before = body.get(..at).unwrap_or_default();
-        if !tail.trim_ascii().is_empty() || !(before.is_empty() || before.ends_with(b"\n")) {
+        if !tail.trim_ascii().is_empty() {
             continue;
         }
         if let Some(begun) = begun.take() {

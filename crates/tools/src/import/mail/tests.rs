@@ -170,6 +170,15 @@ fn security_a_message_of_many_or_deep_parts_costs_little() {
     assert_eq!(body(fits), "x");
 }
 
+#[test]
+fn security_a_line_of_boundaries_costs_no_more_than_others() {
+    // Were the end of the line looked for from each of them, this would take minutes.
+    let line = "--b".repeat(1_400_000);
+    assert!(body(format!("Content-Type: multipart/mixed; boundary=b\n\n{line}")) == line);
+    let parts = format!("Content-Type: multipart/mixed; boundary=b\n\n--b\n\n{line}\n--b--\n");
+    assert!(body(parts) == line);
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
