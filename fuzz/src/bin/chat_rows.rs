@@ -12,7 +12,7 @@ use stile_domain::records::names::Name;
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
 use stile_tools::import::assets::Assets;
-use stile_tools::import::chatgpt;
+use stile_tools::import::chatgpt::Conversation;
 use stile_tools::import::known::Place;
 use stile_tools::import::slack::{self, Channel, Workspace};
 
@@ -20,7 +20,9 @@ fuzz_target!(|input: &[u8]| {
     let Ok(read) = row::parse(input) else { return };
     let place = Place { connection: Name::parse("c").expect("a name"), stream: Name::parse("s").expect("a name") };
     let assets = Assets::default();
-    if let Ok(rows) = chatgpt::read(read.fields.clone(), &assets, &place).expect("no file is read") {
+    if let Ok(mut conversation) = Conversation::of(read.fields.clone()) {
+        let next = || conversation.next_message(&assets, &place).expect("no file is read");
+        let rows: Vec<_> = std::iter::from_fn(next).collect();
         let ids: HashSet<&str> = rows.iter().filter_map(|row| text(&row.fields, "id")).collect();
         for row in &rows {
             assert!(text(&row.fields, "id").is_some());

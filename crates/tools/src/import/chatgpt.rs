@@ -9,13 +9,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::sync::Arc;
 
+use stile_domain::records::names::MAX_KEY_BYTES;
 use stile_domain::records::value::{Fields, Value};
 
 use super::assets::Assets;
 use super::attachment::Attachment;
 use super::known::Place;
-use super::object::Object;
+use super::object::{Object, cut};
 
 /// A message as a row.
 #[derive(Debug)]
@@ -32,14 +34,16 @@ pub struct Message {
 pub struct NoConversation;
 
 /// A node on its way.
+#[derive(Debug)]
 struct Node {
     parent: Option<String>,
     said: Option<Said>,
 }
 
 /// What a message says.
+#[derive(Debug)]
 struct Said {
-    id: String,
+    id: Arc<str>,
     role: Option<String>,
     model: Option<String>,
     created: Option<String>,
@@ -49,46 +53,73 @@ struct Said {
 }
 
 /// A file that a message names.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct File {
     id: String,
     name: Option<String>,
     media_type: Option<String>,
 }
 
-/// The rows of a conversation, in the order of its nodes. The files that it names are looked for among `assets`.
-///
-/// # Errors
-/// [`NoConversation`]; the outer one is what reading a file fails with.
-pub fn read(conversation: Fields, assets: &Assets, place: &Place) -> io::Result<Result<Vec<Message>, NoConversation>> {
-    let mut conversation = Object(conversation);
-    let Some(mapping) = conversation.take("mapping") else { return Ok(Err(NoConversation)) };
-    let Some(Object(mapping)) = Object::of(&mapping) else { return Ok(Err(NoConversation)) };
-    // No name occurs twice in an object that was read as a row.
-    let mut nodes = HashMap::new();
-    let mut order = Vec::new();
-    for (id, value) in mapping {
-        let node = node(&id, value);
-        order.push(id.clone());
-        nodes.insert(id, node);
+/// A conversation whose messages are taken one at a time.
+#[derive(Debug)]
+pub struct Conversation {
+    nodes: HashMap<String, Node>,
+    /// The nodes, as they are written.
+    order: std::vec::IntoIter<String>,
+    /// Those of the branch that the person saw last.
+    current: HashSet<String>,
+    parents: Parents,
+    id: Option<String>,
+    title: Option<String>,
+}
+
+/// Of each node the nearest message above it.
+type Parents = HashMap<String, Option<Arc<str>>>;
+
+impl Conversation {
+    /// The conversation that these fields are.
+    ///
+    /// # Errors
+    /// [`NoConversation`].
+    pub fn of(conversation: Fields) -> Result<Self, NoConversation> {
+        let mut conversation = Object(conversation);
+        let mapping = conversation.take("mapping").ok_or(NoConversation)?;
+        let Object(mapping) = Object::of(&mapping).ok_or(NoConversation)?;
+        // No name occurs twice in an object that was read as a row.
+        let mut nodes = HashMap::new();
+        let mut order = Vec::new();
+        for (id, value) in mapping {
+            let node = node(&id, value);
+            order.push(id.clone());
+            nodes.insert(id, node);
+        }
+        let current = branch(&nodes, conversation.text("current_node"));
+        let parents = parents(&nodes, &order);
+        let id = conversation.text("conversation_id").or_else(|| conversation.text("id"));
+        let id = id.map(|id| cut(id).to_owned());
+        let title = conversation.text("title").map(|title| cut(title).to_owned());
+        Ok(Self { nodes, order: order.into_iter(), current, parents, id, title })
     }
-    let current = branch(&nodes, conversation.text("current_node"));
-    let parents = parents(&nodes, &order);
-    let id = conversation.text("conversation_id").or_else(|| conversation.text("id")).map(str::to_owned);
-    let title = conversation.take_text("title");
-    let mut rows = Vec::new();
-    for name in order {
-        let Some(said) = nodes.get_mut(&name).and_then(|node| node.said.take()) else { continue };
-        let parent = parents.get(&name).cloned().flatten();
-        let is_current = current.contains(&name);
-        rows.push(message(said, parent, is_current, id.as_deref(), title.as_deref(), assets, place)?);
+
+    /// The next message, in the order of the nodes. The files that it names are looked for among `assets`.
+    ///
+    /// # Errors
+    /// What reading a file fails with.
+    pub fn next_message(&mut self, assets: &Assets, place: &Place) -> io::Result<Option<Message>> {
+        for name in self.order.by_ref() {
+            let Some(said) = self.nodes.get_mut(&name).and_then(|node| node.said.take()) else { continue };
+            let parent = self.parents.get(&name).cloned().flatten();
+            let is_current = self.current.contains(&name);
+            let (id, title) = (self.id.as_deref(), self.title.as_deref());
+            return message(said, parent.as_deref(), is_current, id, title, assets, place).map(Some);
+        }
+        Ok(None)
     }
-    Ok(Ok(rows))
 }
 
 fn message(
     said: Said,
-    parent: Option<String>,
+    parent: Option<&str>,
     is_current: bool,
     conversation: Option<&str>,
     title: Option<&str>,
@@ -103,9 +134,9 @@ fn message(
         }
     }
     let text = |text: Option<String>| text.map(Value::Text);
-    let parent_ref = parent.as_ref().map(|parent| place.reference(parent));
+    let parent_ref = parent.map(|parent| place.reference(parent));
     let fields = [
-        ("id", Some(Value::Text(said.id))),
+        ("id", Some(Value::Text(said.id.as_ref().to_owned()))),
         ("conversation_id", text(conversation.map(str::to_owned))),
         ("conversation_title", text(title.map(str::to_owned))),
         ("role", text(said.role)),
@@ -113,7 +144,7 @@ fn message(
         ("created_at", text(said.created)),
         ("content_type", text(said.content_type)),
         ("text", text(said.text)),
-        ("parent_id", text(parent)),
+        ("parent_id", text(parent.map(str::to_owned))),
         ("parent_ref", parent_ref),
         ("on_current_branch", Some(Value::Bool(is_current))),
         ("attachments", Attachment::references(&attachments, &missing)),
@@ -151,7 +182,7 @@ fn said(node: &str, message: Object) -> Option<Said> {
     }
     let role = message.object("author").and_then(|author| author.text("role").map(str::to_owned));
     Some(Said {
-        id: message.text("id").unwrap_or(node).to_owned(),
+        id: message.text("id").unwrap_or(node).into(),
         role,
         model: metadata.text("model_slug").map(str::to_owned),
         created: message.seconds("create_time").map(|instant| instant.to_rfc3339()),
@@ -206,10 +237,10 @@ fn branch(nodes: &HashMap<String, Node>, current: Option<&str>) -> HashSet<Strin
     seen
 }
 
-/// Of each node the nearest message above it. Each node is passed once or twice, however deep the tree is; a circle
-/// ends where it closes.
-fn parents(nodes: &HashMap<String, Node>, order: &[String]) -> HashMap<String, Option<String>> {
-    let mut known: HashMap<String, Option<String>> = HashMap::new();
+/// Of each node the nearest message above it that has an identifier which fits a key. Each node is passed once or
+/// twice, however deep the tree is; a circle ends where it closes.
+fn parents(nodes: &HashMap<String, Node>, order: &[String]) -> Parents {
+    let mut known = Parents::new();
     for first in order {
         let mut path: Vec<&String> = Vec::new();
         let mut on_path = HashSet::new();
@@ -217,9 +248,9 @@ fn parents(nodes: &HashMap<String, Node>, order: &[String]) -> HashMap<String, O
         let found = loop {
             let Some((id, node)) = at.and_then(|id| nodes.get_key_value(id)) else { break None };
             if !path.is_empty()
-                && let Some(said) = &node.said
+                && let Some(said) = node.said.as_ref().filter(|said| said.id.len() <= MAX_KEY_BYTES)
             {
-                break Some(said.id.clone());
+                break Some(Arc::clone(&said.id));
             }
             if let Some(found) = known.get(id) {
                 break found.clone();

@@ -13,6 +13,7 @@ use stile_store::files;
 
 use super::assets::{Assets, Ids};
 use super::attachment::Attachment;
+use super::chatgpt::Conversation;
 use super::input::{Format, Found, Item, Rows};
 use super::json_array::JsonArray;
 use super::known::{CHATGPT, Known, MAIL, Place, SLACK};
@@ -215,6 +216,17 @@ pub(super) struct Chats {
     assets: Assets,
     place: Place,
     ready: VecDeque<Item>,
+    current: Option<Chat>,
+}
+
+/// A conversation whose messages are given.
+struct Chat {
+    conversation: Conversation,
+    /// Where it stands.
+    number: usize,
+    line: u64,
+    /// Counted once, with its first message.
+    replaced: u64,
 }
 
 /// The folder of a ChatGPT export in an archive, with a `/` at its end unless it is the top, and the numbers of its
@@ -248,32 +260,35 @@ impl Chats {
         let (root, files) = conversations(&archive)?;
         let assets = Assets::of(&archive, &root, Ids::ChatGpt);
         let ready = refused(&archive, shown);
-        Ok(Self { elements: Elements::of(&archive, shown, files), assets, place, ready })
+        Ok(Self { elements: Elements::of(&archive, shown, files), assets, place, ready, current: None })
     }
 }
 
 impl Rows for Chats {
     fn next(&mut self) -> io::Result<Option<Item>> {
-        while self.ready.is_empty() {
+        if let Some(item) = self.ready.pop_front() {
+            return Ok(Some(item));
+        }
+        loop {
+            if let Some(chat) = &mut self.current
+                && let Some(message) = chat.conversation.next_message(&self.assets, &self.place)?
+            {
+                let row = found(&CHATGPT, message.fields, std::mem::take(&mut chat.replaced), message.attachments);
+                return Ok(Some(self.elements.item(chat.number, chat.line, Ok(row))));
+            }
             let Some(Element { number, line, row, .. }) = self.elements.next() else { return Ok(None) };
-            let (fields, mut replaced) = match row {
+            let (fields, replaced) = match row {
                 Ok(row) => row,
                 Err(bad) => return Ok(Some(self.elements.item(number, line, Err(bad)))),
             };
-            match chatgpt::read(fields, &self.assets, &self.place)? {
+            match Conversation::of(fields) {
+                Ok(conversation) => self.current = Some(Chat { conversation, number, line, replaced }),
                 Err(why) => {
+                    self.current = None;
                     return Ok(Some(self.elements.item(number, line, Err(("no_conversation", why.to_string())))));
-                }
-                Ok(messages) => {
-                    for message in messages {
-                        // Counted once, with the first message of the conversation.
-                        let row = found(&CHATGPT, message.fields, std::mem::take(&mut replaced), message.attachments);
-                        self.ready.push_back(self.elements.item(number, line, Ok(row)));
-                    }
                 }
             }
         }
-        Ok(self.ready.pop_front())
     }
 
     fn consumed(&self) -> u64 {

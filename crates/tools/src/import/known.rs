@@ -30,6 +30,11 @@ pub struct Known {
     /// The field that orders the records and is their consent time.
     time: &'static str,
     fields: &'static [(&'static str, Kind)],
+    /// Whether anybody may have made a row with the key of another. What is stored is then not replaced by a row that
+    /// differs in more than [`Known::own`].
+    pub(super) is_from_anybody: bool,
+    /// The fields that are the owner's and not the sender's, where others may have made the row.
+    pub(super) own: &'static [&'static str],
     /// Why it is declared so, for a person.
     because: &'static [&'static str],
 }
@@ -65,6 +70,8 @@ pub static MAIL: Known = Known {
         ("body", Kind::Words),
         ("attachments", Kind::List),
     ],
+    is_from_anybody: true,
+    own: &["labels"],
     because: &[
         "it is mail: `message_id` is the key",
         "`date` orders the records and is what a grant's --since looks at; a message without a date has none",
@@ -91,6 +98,8 @@ pub static CHATGPT: Known = Known {
         ("on_current_branch", Kind::Flag),
         ("attachments", Kind::List),
     ],
+    is_from_anybody: false,
+    own: &[],
     because: &[
         "it is a ChatGPT export, a record for each message: `id` is the key",
         "`created_at` orders the records and is what a grant's --since looks at",
@@ -121,6 +130,8 @@ pub static SLACK: Known = Known {
         ("files", Kind::List),
         ("attachments", Kind::List),
     ],
+    is_from_anybody: false,
+    own: &[],
     because: &[
         "it is a Slack export: `id` is the key, the channel and the time stamp of a message",
         "`at` orders the records and is what a grant's --since looks at",

@@ -2,8 +2,17 @@
 //! counts as absent.
 
 use stile_domain::records::instant::Instant;
+use stile_domain::records::pieces;
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
+
+/// The most characters of a title or a name that one element of an export says of many rows: each of them gets it.
+pub(super) const MAX_NAME_CHARS: u64 = 1024;
+
+/// A title or a name, cut where it is too long.
+pub(super) fn cut(name: &str) -> &str {
+    name.split_at(pieces::byte_of(name, MAX_NAME_CHARS)).0
+}
 
 /// An object.
 #[derive(Clone, Debug, Default)]

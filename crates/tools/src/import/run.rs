@@ -375,7 +375,12 @@ impl Run<'_> {
         };
         let bad = |code, reason: String| BadRow { file: item.file.to_string(), line: item.line, code, reason };
         if let Some(known) = found.known.filter(|known| self.keys.are_of(known.key)) {
-            self.versions.tell_apart(known, &mut found.fields);
+            self.versions.tell_apart(known, &mut found.fields, |key, fields| {
+                // As it would be stored: with its key, which is told apart already, and with addresses.
+                let mut fields = fields.clone();
+                blob::add_urls(&mut fields);
+                batch.has_another(target, key, &fields, known.own)
+            })?;
         }
         blob::add_urls(&mut found.fields);
         let key = match self.keys.next(&found.fields) {

@@ -12,7 +12,7 @@ use stile_domain::records::value::{Fields, Value};
 use super::assets::Assets;
 use super::attachment::Attachment;
 use super::known::Place;
-use super::object::Object;
+use super::object::{MAX_NAME_CHARS, Object, cut};
 
 mod text;
 
@@ -61,7 +61,7 @@ impl Workspace {
     pub(super) fn channel(&mut self, channel: Fields) -> Option<Channel> {
         let channel = Object(channel);
         let id = channel.text("id")?.to_owned();
-        let name = channel.text("name").map_or_else(|| self.talk(&channel), str::to_owned);
+        let name = channel.text("name").map_or_else(|| self.talk(&channel), |name| cut(name).to_owned());
         self.channels.insert(id.clone(), name.clone());
         Some(Channel { id, name })
     }
@@ -73,7 +73,9 @@ impl Workspace {
             Value::Text(id) => Some(self.users.get(id).unwrap_or(id).as_str()),
             _ => None,
         });
-        names.collect::<Vec<_>>().join(", ")
+        // The separators alone see to it that no more names are needed than there may be characters.
+        let most = usize::try_from(MAX_NAME_CHARS).unwrap_or(usize::MAX);
+        cut(&names.take(most).collect::<Vec<_>>().join(", ")).to_owned()
     }
 }
 
@@ -81,7 +83,7 @@ impl Workspace {
 fn name_of(user: &Object) -> Option<String> {
     let profile = user.object("profile").unwrap_or_default();
     let names = [profile.text("display_name"), profile.text("real_name"), user.text("real_name"), user.text("name")];
-    names.into_iter().flatten().next().map(str::to_owned)
+    names.into_iter().flatten().next().map(|name| cut(name).to_owned())
 }
 
 /// What happened to a message after it was sent, as a workspace's log says it.

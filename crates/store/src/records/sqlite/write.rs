@@ -5,7 +5,7 @@
 //! transaction. A long value may come from a source that is read twice, so that it is never in memory as a whole:
 //! once for its digest, and, if that is new, once to be stored.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
@@ -276,6 +276,33 @@ impl<'t> Batch<'t> {
             .prepare_cached(text)
             .and_then(|mut query| query.exists(params![target.row, key.as_str().as_bytes()]));
         found.map_err(problem)
+    }
+
+    /// Whether there is a record with this key that says something else than these fields, apart from some of them.
+    /// Of fields that cannot be stored it says that they are something else.
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn has_another(
+        &self,
+        target: &Target,
+        key: &RecordKey,
+        fields: &Fields,
+        apart_from: &[&str],
+    ) -> Result<bool, Problem> {
+        let Some((_, stored)) = self.stored(target, key)? else { return Ok(false) };
+        let Some((body, _)) = parts(target, fields, &mut []).ok().and_then(|parts| assemble(&parts)) else {
+            return Ok(true);
+        };
+        let mut compared = BTreeSet::new();
+        for entry in Body::new(&stored).entries().chain(Body::new(&body).entries()) {
+            let name = entry.map_err(|_| Problem::Corrupt)?.name;
+            if !apart_from.contains(&name) {
+                compared.insert(name.to_owned());
+            }
+        }
+        let is_same = Body::new(&stored).is_same(Body::new(&body), Some(&compared));
+        is_same.map(|is_same| !is_same).map_err(|_| Problem::Corrupt)
     }
 
     /// Removes a record. Says whether there was one.

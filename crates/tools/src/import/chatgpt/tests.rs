@@ -9,9 +9,15 @@ fn place() -> Place {
     Place { connection: Name::parse("c").unwrap(), stream: Name::parse("s").unwrap() }
 }
 
+fn read(fields: Fields) -> Result<Vec<Message>, NoConversation> {
+    let mut conversation = Conversation::of(fields)?;
+    let next = || conversation.next_message(&Assets::default(), &place()).unwrap();
+    Ok(std::iter::from_fn(next).collect())
+}
+
 fn rows(conversation: &Json) -> Vec<Json> {
     let fields = row::parse(conversation.to_string().as_bytes()).unwrap().fields;
-    let rows = read(fields, &Assets::default(), &place()).unwrap().unwrap();
+    let rows = read(fields).unwrap();
     rows.iter().map(|row| serde_json::from_str(&row::to_json(&row.fields)).unwrap()).collect()
 }
 
@@ -74,6 +80,23 @@ fn circles_and_depth_cost_nothing() {
 }
 
 #[test]
+fn what_every_message_repeats_is_short() {
+    let long = "ä".repeat(20_000);
+    let mapping = json!({
+        "root": { "message": { "id": long, "content": { "parts": ["x"] } } },
+        "a": node(Some("root"), Some("x")),
+        "b": node(Some("a"), Some("y")),
+    });
+    let told = rows(&json!({ "mapping": mapping, "title": long, "conversation_id": long }));
+    for row in &told {
+        let name = row["conversation_title"].as_str().unwrap();
+        assert_eq!((name, &row["conversation_id"]), ("ä".repeat(1024).as_str(), &row["conversation_title"]));
+    }
+    let parents: Vec<&Json> = told.iter().map(|row| &row["parent_id"]).collect();
+    assert_eq!(parents, [&json!(null), &json!(null), &json!("a")], "what is too long for a key is no parent");
+}
+
+#[test]
 fn each_kind_of_content_says_its_words() {
     for (content, text) in [
         (json!({ "parts": ["a", "", "b"] }), json!("a\n\nb")),
@@ -100,7 +123,7 @@ fn times_are_exact_and_missing_ones_are_absent() {
         let text =
             format!(r#"{{"mapping":{{"n":{{"message":{{"create_time":{time},"content":{{"parts":["x"]}}}}}}}}}}"#);
         let fields = row::parse(text.as_bytes()).unwrap().fields;
-        let rows = read(fields, &Assets::default(), &place()).unwrap().unwrap();
+        let rows = read(fields).unwrap();
         rows[0].fields.iter().find(|(name, _)| name == "created_at").map(|(_, value)| value.to_json())
     };
     assert_eq!(created("1700000000.123456").unwrap(), "\"2023-11-14T22:13:20.123456Z\"");
@@ -115,7 +138,7 @@ fn halves_of_surrogate_pairs_do_not_cost_a_conversation() {
     let text = r#"{"mapping":{"n":{"message":{"content":{"parts":["cut \ud83d"]}}}}}"#;
     let row = row::parse(text.as_bytes()).unwrap();
     assert_eq!(row.replaced, 1);
-    let rows = read(row.fields, &Assets::default(), &place()).unwrap().unwrap();
+    let rows = read(row.fields).unwrap();
     assert!(row::to_json(&rows[0].fields).contains("cut \u{fffd}"));
 }
 
@@ -162,7 +185,7 @@ proptest! {
     fn any_conversation_is_read_without_a_panic(mapping in any_json(), current in "[ab]") {
         let json = json!({ "mapping": mapping, "current_node": current });
         let fields = row::parse(json.to_string().as_bytes()).unwrap().fields;
-        if let Ok(rows) = read(fields, &Assets::default(), &place()).unwrap() {
+        if let Ok(rows) = read(fields) {
             let ids: HashSet<String> = rows.iter().filter_map(|row| Object(row.fields.clone()).text("id").map(str::to_owned)).collect();
             for row in &rows {
                 let row = Object(row.fields.clone());

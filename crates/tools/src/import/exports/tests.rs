@@ -284,6 +284,35 @@ fn copies_that_differ_stay_apart_and_come_back() {
 }
 
 #[test]
+fn security_a_mail_with_the_identifier_of_another_does_not_replace_it() {
+    let rig = rig();
+    let mail = |id: &str, label: &str, text: &str| {
+        format!("From a Thu Jan  1 00:00:00 2026\nMessage-ID: <{id}>\nX-Gmail-Labels: {label}\n\n{text}\n\n")
+    };
+    let import = |mails: &[String]| counts(&import(&rig, write(&rig, "a.mbox", mails.concat().as_bytes())));
+    let (mine, theirs) = (mail("1@x", "Inbox", "mine"), mail("1@x", "Inbox", "theirs"));
+    assert_eq!(import(&[mine.clone()]), (1, 0, 0, 0));
+    // Their file holds only theirs.
+    assert_eq!(import(&[theirs.clone()]), (1, 0, 0, 0));
+    assert_eq!(rig.record("s", "1@x")["data"]["body"], "mine\n");
+    let copy = rig.keys("s").into_iter().find(|key| key.starts_with("1@x#")).unwrap();
+    for order in [[theirs.clone(), mine.clone()], [mine.clone(), theirs.clone()]] {
+        assert_eq!(import(&order), (0, 0, 2, 0), "each is where it was, in whatever order");
+    }
+    // A message that is called as the copy is, before or after it.
+    let posing = mail(&copy, "Inbox", "posing");
+    assert_eq!(import(&[posing.clone(), theirs.clone()]), (1, 0, 1, 0));
+    assert_eq!(import(&[theirs, posing]), (0, 0, 2, 0));
+    assert_eq!(rig.record("s", &copy)["data"]["body"], "theirs\n");
+    // Labels are the owner's.
+    assert_eq!(import(&[mail("1@x", "Archived", "theirs"), mail("1@x", "Archived", "mine")]), (0, 2, 0, 0));
+    assert_eq!(rig.record("s", "1@x")["data"]["labels"], "Archived");
+    let other = self::rig();
+    let both = [mail(&copy, "Inbox", "posing"), mine, mail("1@x", "Inbox", "theirs")].concat();
+    assert_eq!(counts(&self::import(&other, write(&other, "a.mbox", both.as_bytes()))), (3, 0, 0, 0));
+}
+
+#[test]
 fn rows_that_cannot_be_used_are_told_by_file_and_line() {
     let rig = rig();
     let mailbox = format!(

@@ -1,5 +1,7 @@
 //! The rows of some inputs, one after the other, and how far it is.
 
+use stile_domain::records::value::{Fields, Value};
+
 use super::{BATCH_BYTES, BATCH_ROWS, Progress, Watch, Why};
 use crate::import::input::{Input, Item, Rows};
 use crate::import::known::Place;
@@ -45,8 +47,11 @@ impl<'i> Items<'i> {
     pub(super) fn batch(&mut self) -> Result<Vec<Item>, Why> {
         let mut rows = Vec::new();
         let begun = self.consumed();
-        while rows.len() < BATCH_ROWS && self.consumed() - begun < BATCH_BYTES {
+        // A row may be longer than what was read of it, and come behind others of the same bytes.
+        let mut held = 0;
+        while rows.len() < BATCH_ROWS && held.max(self.consumed() - begun) < BATCH_BYTES {
             let Some(item) = self.next()? else { break };
+            held += item.row.as_ref().map_or(0, |found| bytes_of(&found.fields));
             rows.push(item);
         }
         Ok(rows)
@@ -65,4 +70,14 @@ impl<'i> Items<'i> {
             watch(Progress { storing, bytes, total: self.total });
         }
     }
+}
+
+/// About how much memory some fields take.
+fn bytes_of(fields: &Fields) -> u64 {
+    let of = |(name, value): &(String, Value)| match value {
+        Value::Text(text) | Value::Json(text) => name.len() + text.len(),
+        Value::Number(digits) => name.len() + digits.len(),
+        Value::Null | Value::Bool(_) => name.len(),
+    };
+    fields.iter().map(of).sum::<usize>() as u64
 }

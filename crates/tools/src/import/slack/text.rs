@@ -5,7 +5,11 @@
 
 use super::Workspace;
 
-/// The text without its markup.
+/// How many bytes longer than it was written a text may become by the names in it. Slack's own messages have at most
+/// 40,000 characters.
+const MAX_GROWTH: usize = 256 * 1024;
+
+/// The text without its markup. Where it grows by more than [`MAX_GROWTH`], the rest is left as it was written.
 pub(super) fn plain(text: &str, workspace: &Workspace) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -18,6 +22,11 @@ pub(super) fn plain(text: &str, workspace: &Workspace) -> String {
             continue;
         };
         let (inner, behind) = from.split_at(end);
+        if plain.len() + from.len() > text.len() + MAX_GROWTH {
+            plain.push('<');
+            plain.push_str(from);
+            return plain;
+        }
         mark(inner, workspace, &mut plain);
         rest = behind.get(1..).unwrap_or_default();
     }
@@ -75,6 +84,15 @@ fn unescaped(text: &str, plain: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_make_a_text_longer_up_to_a_limit() {
+        let workspace = Workspace { users: [("U".to_owned(), "n".repeat(1000))].into(), ..Workspace::default() };
+        let text = "<@U> &amp; ".repeat(100_000);
+        let read = plain(&text, &workspace);
+        assert!(read.len() > MAX_GROWTH && read.len() < text.len() + MAX_GROWTH + 2000, "{}", read.len());
+        assert!(read.starts_with("@nnn") && read.ends_with("<@U> &amp; "));
+    }
 
     #[test]
     fn marks_are_what_a_person_reads() {
