@@ -17,12 +17,17 @@ use super::problem::BadCursor;
 /// For how long it is known what changed, in microseconds: 30 days.
 pub const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
 
+/// What is allowed for clocks that are set, in microseconds: a day.
+pub const MARGIN: i64 = 24 * 60 * 60 * 1_000_000;
+
 const SYNC: u8 = 16;
 const CHANGES: u8 = 17;
 
 /// A moment of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
+    /// Which history the numbers count in. A database that was restored from a backup begins another.
+    pub lineage: [u8; 16],
     /// The number of the last change.
     pub version: i64,
     /// The number of the last record.
@@ -47,15 +52,22 @@ impl Mark {
         Self::read(&mut cursor::bound(bytes, SYNC, binding)?)
     }
 
+    /// Whether it counts less than another one of its history.
+    fn is_before(&self, other: &Self) -> bool {
+        self.version < other.version || self.record < other.record
+    }
+
     fn put(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(self.lineage);
         for number in [self.version, self.record, self.at.0] {
             bytes.extend(number.to_be_bytes());
         }
     }
 
     fn read(rest: &mut &[u8]) -> Result<Self, BadCursor> {
+        let lineage = cursor::take(rest, 16)?.try_into().map_err(|_| BadCursor::Malformed)?;
         let (version, record) = (cursor::number(rest)?, cursor::number(rest)?);
-        Ok(Self { version, record, at: Instant(cursor::number(rest)?) })
+        Ok(Self { lineage, version, record, at: Instant(cursor::number(rest)?) })
     }
 }
 
@@ -75,9 +87,12 @@ impl Session {
         Self { since: Mark { record: 0, ..until }, until }
     }
 
-    /// Whether something that it tells of may be forgotten. That depends on the time alone.
-    pub fn is_expired(&self, now: Instant) -> bool {
-        self.since.at.0 < now.0.saturating_sub(KEPT)
+    /// Whether something that it tells of may be forgotten, as seen from the mark that there is now. That depends on
+    /// the time and on which history it is of, and in a sound database on nothing else.
+    pub fn is_expired(&self, now: &Mark) -> bool {
+        let Self { since, until } = self;
+        let is_other = since.lineage != now.lineage || until.lineage != now.lineage;
+        is_other || until.is_before(since) || now.is_before(until) || since.at.0 < now.at.0.saturating_sub(KEPT)
     }
 }
 
@@ -226,7 +241,7 @@ mod tests {
     }
 
     fn mark(version: i64, record: i64) -> Mark {
-        Mark { version, record, at: Instant(version * 10) }
+        Mark { lineage: [0; 16], version, record, at: Instant(version * 10) }
     }
 
     /// The change that ended a state, the number of its record, and what was seen and not seen of that.
@@ -271,18 +286,33 @@ mod tests {
         assert_eq!(told(session, &[hidden, (Some(11), 5, a), (None, 7, a)]), None, "the same, and came again");
     }
 
+    #[test]
+    fn a_session_is_of_one_history_and_counts_for_thirty_days() {
+        let now = Mark { at: Instant(KEPT + 50), ..mark(9, 6) };
+        let session = |since, until| Session { since, until };
+        assert!(!session(mark(5, 3), mark(9, 6)).is_expired(&now) && !Session::beginning(now).is_expired(&now));
+        assert!(session(mark(4, 3), mark(9, 6)).is_expired(&now), "too old");
+        let other = |mark| Mark { lineage: [1; 16], ..mark };
+        assert!(session(other(mark(5, 3)), mark(9, 6)).is_expired(&now), "another history");
+        assert!(session(mark(5, 3), other(mark(9, 6))).is_expired(&now));
+        for since in [mark(10, 3), mark(5, 7)] {
+            assert!(session(since, mark(9, 6)).is_expired(&now), "numbers that were not reached yet");
+        }
+        assert!(session(mark(5, 3), mark(10, 6)).is_expired(&now));
+    }
+
     proptest! {
         #[test]
-        fn places_come_back_for_the_same_read_alone(numbers in any::<[i64; 7]>(), key in "\\PC{1,120}") {
+        fn places_come_back_for_the_same_read_alone(numbers in any::<[i64; 7]>(), lineage in any::<[u8; 16]>(), key in "\\PC{1,120}") {
             let [a, b, c, d, e, f, stream] = numbers;
             let session = Session {
-                since: Mark { version: a, record: b, at: Instant(c) },
-                until: Mark { version: d, record: e, at: Instant(f) },
+                since: Mark { lineage, version: a, record: b, at: Instant(c) },
+                until: Mark { lineage, version: d, record: e, at: Instant(f) },
             };
             let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
             let place = ChangesPlace { session, stream, key };
             let (page, sync) = (place.encode(binding), session.until.encode(binding));
-            prop_assert_eq!((page.len(), sync.len()), (17 + 48 + 8 + 2 + 512, 17 + 24));
+            prop_assert_eq!((page.len(), sync.len()), (17 + 80 + 8 + 2 + 512, 17 + 40));
             prop_assert!(ChangesPlace::is(&page) && !ChangesPlace::is(&sync));
             prop_assert_eq!(ChangesPlace::decode(&page, binding), Ok(place));
             prop_assert_eq!(Mark::decode(&sync, binding), Ok(session.until));

@@ -123,7 +123,10 @@ pub enum Problem {
         connections: Vec<String>,
     },
     /// What changed since is not known any more.
-    #[error("`changes_since` is from more than 30 days ago; begin again with `changes_since=beginning`")]
+    #[error(
+        "`changes_since` is from more than 30 days ago, or from before the records were restored or the clock was \
+             set; begin again with `changes_since=beginning`"
+    )]
     ChangesExpired,
     /// There is no such blob, or no record shows it to the caller.
     #[error("there is no such blob in the records that can be read")]

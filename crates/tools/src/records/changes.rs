@@ -46,7 +46,7 @@ pub(super) fn changes(
     let wanted = fields::requested(reading, sources, parameters.names("fields"))?;
     let bindings = Bindings::new(reading, stream, parameters)?;
     let (session, after) = begun(reading, sources, parameters, &bindings)?;
-    if session.is_expired(view.now()) {
+    if session.is_expired(&view.mark()?) {
         return Err(Problem::ChangesExpired);
     }
     let after = after.as_ref().map(|(source, key)| (*source, key.as_str()));

@@ -56,11 +56,12 @@ impl Batch<'_> {
 }
 
 impl Snapshot<'_> {
-    /// The last change and the last record that there ever were.
+    /// The last change and the last record that there ever were in this history.
     pub(in super::super) fn mark(&self, at: Instant) -> Result<Mark, Problem> {
+        let lineage = self.prepare("SELECT lineage FROM history")?.query_row([], |row| row.get(0)).map_err(problem)?;
         let mut query = self.prepare("SELECT seq FROM sqlite_sequence WHERE name = ?1")?;
         let mut last = |table: &str| query.query_row([table], |row| row.get(0)).optional().map_err(problem);
-        Ok(Mark { version: last("changes")?.unwrap_or(0), record: last("records")?.unwrap_or(0), at })
+        Ok(Mark { lineage, version: last("changes")?.unwrap_or(0), record: last("records")?.unwrap_or(0), at })
     }
 
     /// Keys of a source that may have changed in a session, in their order: those with a line, which may be of a

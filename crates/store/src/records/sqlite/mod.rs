@@ -58,6 +58,10 @@ const WRITER_CACHE: i64 = 32 * 1024;
 /// written once for them all.
 const LOG_PAGES: i64 = 4096;
 
+/// A database without a lineage, which is a new one, an older version's or one made from a backup, begins a history of
+/// its own: what it was when clients last asked for changes may be another state under the same numbers.
+const DRAW_LINEAGE: &str = "UPDATE history SET lineage = randomblob(16) WHERE lineage IS NULL";
+
 /// A database in a file.
 pub(super) struct Sqlite {
     path: PathBuf,
@@ -93,6 +97,7 @@ impl Sqlite {
         }
         // Last, so that a database that is not ours stays as it was.
         opened(&path, || writer.pragma_update(None, "journal_mode", "WAL"))?;
+        opened(&path, || writer.execute(DRAW_LINEAGE, []))?;
         let keys = opened(&path, || seal_keys(&mut writer, now))?.ok_or(RecordsError::Random)?;
         let seals = Seals::new(keys).map_err(|_| RecordsError::Random)?;
         let readers = Readers { idle: Mutex::new((Vec::new(), 0)), given_back: Condvar::new() };
@@ -147,8 +152,14 @@ impl Sqlite {
         let text = to.to_str().ok_or_else(|| failed_io("make", to, io::ErrorKind::InvalidFilename.into()))?;
         // One reading transaction: the copy is of one moment, and without the pages that are free. The connections
         // of readers may write nothing, not even a copy.
-        let copy = || Connection::open(&self.path)?.execute("VACUUM INTO ?1", params![text]);
-        copy().map(drop).map_err(|error| match error.sqlite_error_code() {
+        let copy = || -> rusqlite::Result<()> {
+            Connection::open(&self.path)?.execute("VACUUM INTO ?1", params![text])?;
+            let copied = Connection::open(to)?;
+            // No file beside it; a copy that fails is removed.
+            copied.pragma_update(None, "journal_mode", "MEMORY")?;
+            copied.execute("UPDATE history SET lineage = NULL", []).map(drop)
+        };
+        copy().map_err(|error| match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 RecordsError::Damaged { path: self.path.clone() }
             }

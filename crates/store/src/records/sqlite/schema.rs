@@ -99,6 +99,15 @@ pub(super) const MIGRATIONS: &[&str] = &[
     -- batch of texts writes many, which are then merged for longer than writing them took.
     INSERT INTO tokens (tokens, rank) VALUES ('hashsize', 16777216);
 ",
+    "
+    -- One row. Which history the numbers of changes and records count in: none in a backup, so that each database
+    -- that is made from one draws its own.
+    CREATE TABLE history (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        lineage BLOB
+    ) STRICT;
+    INSERT INTO history (id) VALUES (1);
+",
 ];
 
 /// What the file is.

@@ -562,3 +562,50 @@ fn a_session_of_very_many_changes_tells_of_each_once() {
         assert_eq!(session(), (0, expected));
     }
 }
+
+impl Store {
+    /// A store with what a backup of this one has in it.
+    fn restored(&self, backup: &std::path::Path) -> Self {
+        let folder = super::model::folder();
+        std::fs::copy(backup, folder.path().join("records.db")).unwrap();
+        let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
+        Self { services: RecordServices::new(records), stored: self.stored.clone(), _folder: folder }
+    }
+}
+
+#[test]
+fn a_token_from_before_a_restore_is_refused_and_never_answered_with_nothing() {
+    let store = Store::new(&AT);
+    let (folder, caller) = (super::model::folder(), client("g", "t1"));
+    let backup = folder.path().join("backup");
+    let put = |store: &Store, key: &str, text: &str| {
+        store.put(DAY, "a", key, Some(&fields(&[("at", "2026-01-02"), ("text", text)])));
+    };
+    ["k1", "k2", "k3"].iter().for_each(|key| put(&store, key, "first"));
+    store.services.records.backup(&owner().gate().owner().unwrap(), &backup).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing stays beside it");
+    put(&store, "k1", "second");
+    put(&store, "k4", "second");
+    let (_, first) = page(&store, DAY, &[("changes_since", "beginning"), ("limit", "1")]);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let (_, token) = since(&store, DAY, "beginning");
+    let restored = store.restored(&backup);
+    let refused = |store: &Store, token: &str| {
+        for pair in [("changes_since", token), ("cursor", cursor)] {
+            assert_eq!(store.ask(&caller, DAY, &[pair]), Err(Problem::ChangesExpired));
+        }
+    };
+    refused(&restored, &token);
+    // As many changes and records as the token counts.
+    put(&restored, "k2", "third");
+    put(&restored, "k5", "third");
+    refused(&restored, &token);
+    let (told, fresh) = since(&restored, DAY, "beginning");
+    assert_eq!((told.len(), fresh.len()), (4, token.len()));
+    assert_eq!(since(&restored, DAY, &fresh).0, Vec::<String>::new());
+    let again = store.restored(&backup);
+    put(&again, "k3", "fourth");
+    put(&again, "k6", "fourth");
+    refused(&again, &fresh);
+    assert_eq!(since(&store, DAY, &token).0, Vec::<String>::new(), "what was not restored goes on");
+}
