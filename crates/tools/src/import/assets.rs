@@ -3,12 +3,18 @@
 //! Services put the identifier before the name of the file (`file-AbC-photo.png`, `F123-plan.pdf`) or make it the
 //! folder of the file (`F123/plan.pdf`).
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use stile_domain::records::blob::BlobId;
 use stile_store::archive::Archive;
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, measured};
+
+/// The most files of a message.
+pub(super) const MAX_FILES: usize = 1000;
 
 /// Media types by what the name of a file ends in.
 const TYPES: &[(&str, &str)] = &[
@@ -33,6 +39,8 @@ pub struct Assets {
     archive: Option<Arc<Archive>>,
     /// What an identifier is the beginning of, and the number of the entry; sorted.
     names: Vec<(String, usize)>,
+    /// What is known of entries by their numbers: many messages may name one file, and it is read once for all.
+    measured: RefCell<HashMap<usize, (BlobId, u64)>>,
 }
 
 impl Assets {
@@ -49,7 +57,7 @@ impl Assets {
             names.push((name.to_owned(), number));
         }
         names.sort_unstable();
-        Self { archive: Some(Arc::clone(archive)), names }
+        Self { archive: Some(Arc::clone(archive)), names, measured: RefCell::default() }
     }
 
     /// The file with this identifier, if it came with the export.
@@ -72,6 +80,39 @@ impl Assets {
         let media_type = media_type.and_then(stile_domain::records::blob::media_type);
         let media_type = media_type.unwrap_or_else(|| known.unwrap_or("application/octet-stream").to_owned());
         let file_name = file_name.unwrap_or(name).to_owned();
-        Attachment::of_entry(archive, *number, media_type, Some(file_name)).map(Some)
+        let measured = self.measured(archive, *number)?;
+        Ok(Some(Attachment::of_entry(archive, *number, measured, media_type, Some(file_name))))
+    }
+
+    fn measured(&self, archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
+        if let Some(known) = self.measured.borrow().get(&number) {
+            return Ok(*known);
+        }
+        let measured = measured(archive, number)?;
+        self.measured.borrow_mut().insert(number, measured);
+        Ok(measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use stile_testkit::zip::{Member, Zip};
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+    fn a_file_that_is_named_often_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.zip");
+        fs::write(&path, Zip::default().with(&Member::stored("F1-plan.pdf", b"%PDF-")).finish()).unwrap();
+        let assets = Assets::of(&Arc::new(Archive::open(&path).unwrap()), "");
+        let first = assets.find("F1", None, None).unwrap().unwrap();
+        // Once it is cut short it could not be read again.
+        fs::write(&path, b"").unwrap();
+        let again = assets.find("F1", None, Some("other")).unwrap().unwrap();
+        assert_eq!(first.id, again.id);
     }
 }
