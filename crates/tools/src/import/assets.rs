@@ -4,12 +4,18 @@
 //! folder of the file (`F123/plan.pdf`). Only what is shaped as an identifier of the service is one: the folder of an
 //! export may hold anything, and a message that names `taxes` must not take `taxes.pdf` with it.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use stile_domain::records::blob::BlobId;
 use stile_store::archive::Archive;
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, measured};
+
+/// The most files of a message.
+pub(super) const MAX_FILES: usize = 1000;
 
 /// Media types by what the name of a file ends in.
 const TYPES: &[(&str, &str)] = &[
@@ -45,9 +51,12 @@ impl Ids {
             }
             Self::Slack => (id.strip_prefix('F'), |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()),
         };
-        own.is_some_and(|own| !own.is_empty() && own.bytes().all(fits))
+        own.is_some_and(|own| own.len() >= LEAST && own.bytes().all(fits))
     }
 }
+
+/// The fewest letters and digits of an identifier; services give more. No usual name of a file is one.
+const LEAST: usize = 8;
 
 /// The files of an archive; none by default.
 #[derive(Debug, Default)]
@@ -55,6 +64,8 @@ pub struct Assets {
     archive: Option<(Arc<Archive>, Ids)>,
     /// What an identifier is the beginning of, and the number of the entry; sorted.
     names: Vec<(String, usize)>,
+    /// What is known of entries by their numbers: many messages may name one file, and it is read once for all.
+    measured: RefCell<HashMap<usize, (BlobId, u64)>>,
 }
 
 impl Assets {
@@ -71,7 +82,7 @@ impl Assets {
             names.push((name.to_owned(), number));
         }
         names.sort_unstable();
-        Self { archive: Some((Arc::clone(archive), ids)), names }
+        Self { archive: Some((Arc::clone(archive), ids)), names, measured: RefCell::default() }
     }
 
     /// The file with this identifier, if it is one and its file came with the export.
@@ -93,6 +104,39 @@ impl Assets {
         let media_type = media_type.and_then(stile_domain::records::blob::media_type);
         let media_type = media_type.unwrap_or_else(|| known.unwrap_or("application/octet-stream").to_owned());
         let file_name = file_name.unwrap_or(name).to_owned();
-        Attachment::of_entry(archive, *number, media_type, Some(file_name)).map(Some)
+        let measured = self.measured(archive, *number)?;
+        Ok(Some(Attachment::of_entry(archive, *number, measured, media_type, Some(file_name))))
+    }
+
+    fn measured(&self, archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
+        if let Some(known) = self.measured.borrow().get(&number) {
+            return Ok(*known);
+        }
+        let measured = measured(archive, number)?;
+        self.measured.borrow_mut().insert(number, measured);
+        Ok(measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use stile_testkit::zip::{Member, Zip};
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+    fn a_file_that_is_named_often_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.zip");
+        fs::write(&path, Zip::default().with(&Member::stored("F1-plan.pdf", b"%PDF-")).finish()).unwrap();
+        let assets = Assets::of(&Arc::new(Archive::open(&path).unwrap()), "");
+        let first = assets.find("F1", None, None).unwrap().unwrap();
+        // Once it is cut short it could not be read again.
+        fs::write(&path, b"").unwrap();
+        let again = assets.find("F1", None, Some("other")).unwrap().unwrap();
+        assert_eq!(first.id, again.id);
     }
 }

@@ -36,30 +36,15 @@ impl Attachment {
         Self { id, size: bytes.len() as u64, media_type, file_name, bytes: Bytes::Held(bytes) }
     }
 
-    /// An entry of an archive, which is read once here to know what it is called.
-    ///
-    /// # Errors
-    /// What reading it fails with.
+    /// An entry of an archive whose bytes are called so.
     pub fn of_entry(
         archive: &Arc<Archive>,
         number: usize,
+        (id, size): (BlobId, u64),
         media_type: String,
         file_name: Option<String>,
-    ) -> io::Result<Self> {
-        let mut hasher = Hasher::default();
-        let mut reader = entry(archive, number)?;
-        let mut buffer = vec![0; 64 * 1024];
-        let mut size = 0;
-        loop {
-            let count = reader.read(&mut buffer)?;
-            if count == 0 {
-                break;
-            }
-            hasher.update(buffer.get(..count).unwrap_or_default());
-            size += count as u64;
-        }
-        let id = BlobId::of(*hasher.finish().as_bytes());
-        Ok(Self { id, size, media_type, file_name, bytes: Bytes::Entry(Arc::clone(archive), number) })
+    ) -> Self {
+        Self { id, size, media_type, file_name, bytes: Bytes::Entry(Arc::clone(archive), number) }
     }
 
     /// Begins to read the bytes.
@@ -105,6 +90,25 @@ impl Attachment {
         let missing = missing.iter().map(|name| json!({ "filename": name }));
         let references: Vec<_> = attachments.iter().map(Self::reference).chain(missing).collect();
         (!references.is_empty()).then(|| Value::Json(serde_json::Value::from(references).to_string()))
+    }
+}
+
+/// What the bytes of an entry are called, and how many there are. Reads it.
+///
+/// # Errors
+/// What reading it fails with.
+pub(super) fn measured(archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
+    let mut hasher = Hasher::default();
+    let mut reader = entry(archive, number)?;
+    let mut buffer = vec![0; 64 * 1024];
+    let mut size = 0;
+    loop {
+        let count = reader.read(&mut buffer)?;
+        if count == 0 {
+            return Ok((BlobId::of(*hasher.finish().as_bytes()), size));
+        }
+        hasher.update(buffer.get(..count).unwrap_or_default());
+        size += count as u64;
     }
 }
 

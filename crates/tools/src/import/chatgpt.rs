@@ -14,7 +14,7 @@ use std::sync::Arc;
 use stile_domain::records::names::MAX_KEY_BYTES;
 use stile_domain::records::value::{Fields, Value};
 
-use super::assets::Assets;
+use super::assets::{Assets, MAX_FILES};
 use super::attachment::Attachment;
 use super::known::Place;
 use super::object::{Object, cut};
@@ -33,6 +33,11 @@ pub struct Message {
 #[error("it is no conversation: it has no `mapping`")]
 pub struct NoConversation;
 
+/// Why a message cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the message names more than 1,000 files")]
+pub struct TooManyFiles;
+
 /// A node on its way.
 #[derive(Debug)]
 struct Node {
@@ -49,7 +54,7 @@ struct Said {
     created: Option<String>,
     content_type: Option<String>,
     text: Option<String>,
-    files: Vec<File>,
+    files: Files,
 }
 
 /// A file that a message names.
@@ -104,14 +109,22 @@ impl Conversation {
     /// The next message, in the order of the nodes. The files that it names are looked for among `assets`.
     ///
     /// # Errors
-    /// What reading a file fails with.
-    pub fn next_message(&mut self, assets: &Assets, place: &Place) -> io::Result<Option<Message>> {
+    /// What reading a file fails with; the inner one is [`TooManyFiles`].
+    pub fn next_message(
+        &mut self,
+        assets: &Assets,
+        place: &Place,
+    ) -> io::Result<Option<Result<Message, TooManyFiles>>> {
         for name in self.order.by_ref() {
             let Some(said) = self.nodes.get_mut(&name).and_then(|node| node.said.take()) else { continue };
+            if said.files.list.len() > MAX_FILES {
+                return Ok(Some(Err(TooManyFiles)));
+            }
             let parent = self.parents.get(&name).cloned().flatten();
             let is_current = self.current.contains(&name);
             let (id, title) = (self.id.as_deref(), self.title.as_deref());
-            return message(said, parent.as_deref(), is_current, id, title, assets, place).map(Some);
+            return message(said, parent.as_deref(), is_current, id, title, assets, place)
+                .map(|message| Some(Ok(message)));
         }
         Ok(None)
     }
@@ -127,7 +140,7 @@ fn message(
     place: &Place,
 ) -> io::Result<Message> {
     let (mut attachments, mut missing) = (Vec::new(), Vec::new());
-    for file in said.files {
+    for file in said.files.list {
         match assets.find(&file.id, file.media_type.as_deref(), file.name.as_deref())? {
             Some(found) => attachments.push(found),
             None => missing.push(file.name.unwrap_or(file.id)),
@@ -160,6 +173,31 @@ fn node(id: &str, value: Value) -> Node {
     Node { parent, said: node.object("message").and_then(|message| said(id, message)) }
 }
 
+/// The files that a message names, each once.
+#[derive(Debug, Default)]
+struct Files {
+    list: Vec<File>,
+    /// Where each is in the list.
+    places: HashMap<String, usize>,
+}
+
+impl Files {
+    /// The place of a file; behind the others where it is new.
+    fn of(&mut self, id: &str) -> Option<&mut File> {
+        let next = self.list.len();
+        let place = *self.places.entry(id.to_owned()).or_insert(next);
+        if place == next {
+            self.list.push(File { id: id.to_owned(), ..File::default() });
+        }
+        self.list.get_mut(place)
+    }
+
+    /// The file that an address such as `file-service://file-AbC` or `sediment://file_abc` means.
+    fn point(&mut self, address: &str) {
+        self.of(address.split_once("://").map_or(address, |(_, id)| id));
+    }
+}
+
 /// What a message says, if it says something to a person.
 fn said(node: &str, message: Object) -> Option<Said> {
     let metadata = message.object("metadata").unwrap_or_default();
@@ -171,13 +209,12 @@ fn said(node: &str, message: Object) -> Option<Said> {
     let (text, mut files) = spoken(content);
     for attached in metadata.objects("attachments") {
         let own = |name: &str| attached.text(name).map(str::to_owned);
-        let file = File { id: own("id")?, name: own("name"), media_type: own("mimeType").or_else(|| own("mime_type")) };
-        match files.iter_mut().find(|named| named.id == file.id) {
-            Some(named) => *named = file,
-            None => files.push(file),
+        let Some(id) = own("id") else { continue };
+        if let Some(place) = files.of(&id) {
+            *place = File { id, name: own("name"), media_type: own("mimeType").or_else(|| own("mime_type")) };
         }
     }
-    if text.is_none() && files.is_empty() {
+    if text.is_none() && files.list.is_empty() {
         return None;
     }
     let role = message.object("author").and_then(|author| author.text("role").map(str::to_owned));
@@ -193,16 +230,17 @@ fn said(node: &str, message: Object) -> Option<Said> {
 }
 
 /// The words of a message and the files that stand between them.
-fn spoken(mut content: Object) -> (Option<String>, Vec<File>) {
-    let (mut texts, mut files) = (Vec::new(), Vec::new());
+fn spoken(mut content: Object) -> (Option<String>, Files) {
+    let (mut texts, mut files) = (Vec::new(), Files::default());
     for part in content.items("parts") {
         match part {
             Value::Text(text) => texts.push(text),
             part => {
                 let Some(mut part) = Object::of(&part) else { continue };
-                files.extend(part.text("asset_pointer").map(pointed));
-                let audio = part.object("audio_asset_pointer");
-                files.extend(audio.and_then(|audio| audio.text("asset_pointer").map(pointed)));
+                let audio = part.object("audio_asset_pointer").unwrap_or_default();
+                for pointer in [part.text("asset_pointer"), audio.text("asset_pointer")].into_iter().flatten() {
+                    files.point(pointer);
+                }
                 texts.extend(part.take_text("text"));
             }
         }
@@ -216,12 +254,6 @@ fn spoken(mut content: Object) -> (Option<String>, Vec<File>) {
     }
     texts.retain(|text| !text.trim().is_empty());
     (Some(texts.join("\n\n")).filter(|text| !text.is_empty()), files)
-}
-
-/// The file that an address such as `file-service://file-AbC` or `sediment://file_abc` means.
-fn pointed(address: &str) -> File {
-    let id = address.split_once("://").map_or(address, |(_, id)| id);
-    File { id: id.to_owned(), ..File::default() }
 }
 
 /// The nodes from the current one to the root.

@@ -13,7 +13,7 @@ use stile_store::files;
 
 use super::assets::{Assets, Ids};
 use super::attachment::Attachment;
-use super::chatgpt::Conversation;
+use super::chatgpt::{Conversation, Message};
 use super::input::{Format, Found, Item, Rows};
 use super::json_array::JsonArray;
 use super::known::{CHATGPT, Known, MAIL, Place, SLACK};
@@ -273,8 +273,13 @@ impl Rows for Chats {
             if let Some(chat) = &mut self.current
                 && let Some(message) = chat.conversation.next_message(&self.assets, &self.place)?
             {
-                let row = found(&CHATGPT, message.fields, std::mem::take(&mut chat.replaced), message.attachments);
-                return Ok(Some(self.elements.item(chat.number, chat.line, Ok(row))));
+                let row = match message {
+                    Ok(Message { fields, attachments }) => {
+                        Ok(found(&CHATGPT, fields, std::mem::take(&mut chat.replaced), attachments))
+                    }
+                    Err(why) => Err(("too_many_files", why.to_string())),
+                };
+                return Ok(Some(self.elements.item(chat.number, chat.line, row)));
             }
             let Some(Element { number, line, row, .. }) = self.elements.next() else { return Ok(None) };
             let (fields, replaced) = match row {
@@ -451,7 +456,7 @@ impl Rows for Days {
             }
             let row = match slack::read(fields, &channel, &self.workspace, &self.assets, &self.place)? {
                 Ok(message) => Ok(found(&SLACK, message.fields, replaced, message.attachments)),
-                Err(why) => Err(("no_message", why.to_string())),
+                Err(why) => Err((why.code(), why.to_string())),
             };
             return Ok(Some(self.elements.item(number, line, row)));
         }

@@ -3,13 +3,13 @@
 //! *Source*: Slack's help pages "How to read Slack data exports" and its reference of messages and their formatting
 //! (`mrkdwn`). Links to files carry a token of the export in their query, which is cut off.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 
 use serde_json::json;
 use stile_domain::records::value::{Fields, Value};
 
-use super::assets::Assets;
+use super::assets::{Assets, MAX_FILES};
 use super::attachment::Attachment;
 use super::known::Place;
 use super::object::{MAX_NAME_CHARS, Object, cut};
@@ -27,8 +27,24 @@ pub struct Message {
 
 /// Why a message cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is no message: it has no `ts` that is a time")]
-pub struct NoMessage;
+pub enum BadMessage {
+    /// It is none.
+    #[error("it is no message: it has no `ts` that is a time")]
+    NoMessage,
+    /// It has too many files.
+    #[error("the message names more than 1,000 files")]
+    TooManyFiles,
+}
+
+impl BadMessage {
+    /// The stable code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NoMessage => "no_message",
+            Self::TooManyFiles => "too_many_files",
+        }
+    }
+}
 
 /// Who and what a workspace knows by an identifier.
 #[derive(Debug, Default)]
@@ -122,14 +138,14 @@ pub(super) fn time_stamp(element: &Fields) -> Option<String> {
 /// The message of an element of a day's file. The files that it names are looked for among `assets`.
 ///
 /// # Errors
-/// [`NoMessage`]; the outer one is what reading a file fails with.
+/// [`BadMessage`]; the outer one is what reading a file fails with.
 pub fn read(
     element: Fields,
     channel: &Channel,
     workspace: &Workspace,
     assets: &Assets,
     place: &Place,
-) -> io::Result<Result<Message, NoMessage>> {
+) -> io::Result<Result<Message, BadMessage>> {
     let happened = event(&element);
     let mut message = Object(element);
     match &happened {
@@ -143,10 +159,16 @@ pub fn read(
         None => {}
     }
     let (Some(ts), Some(at)) = (message.text("ts").map(str::to_owned), message.seconds("ts")) else {
-        return Ok(Err(NoMessage));
+        return Ok(Err(BadMessage::NoMessage));
     };
-    let (mut attachments, mut files) = (Vec::new(), Vec::new());
+    let (mut attachments, mut files, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     for file in message.objects("files") {
+        if file.text("id").is_some_and(|id| !seen.insert(id.to_owned())) {
+            continue;
+        }
+        if files.len() == MAX_FILES {
+            return Ok(Err(BadMessage::TooManyFiles));
+        }
         let found = file.text("id").map(|id| assets.find(id, file.text("mimetype"), file.text("name")));
         attachments.extend(found.transpose()?.flatten());
         files.push(described(&file));

@@ -12,7 +12,7 @@ fn place() -> Place {
 fn read(fields: Fields) -> Result<Vec<Message>, NoConversation> {
     let mut conversation = Conversation::of(fields)?;
     let next = || conversation.next_message(&Assets::default(), &place()).unwrap();
-    Ok(std::iter::from_fn(next).collect())
+    Ok(std::iter::from_fn(next).map(Result::unwrap).collect())
 }
 
 fn rows(conversation: &Json) -> Vec<Json> {
@@ -94,6 +94,28 @@ fn what_every_message_repeats_is_short() {
     }
     let parents: Vec<&Json> = told.iter().map(|row| &row["parent_id"]).collect();
     assert_eq!(parents, [&json!(null), &json!(null), &json!("a")], "what is too long for a key is no parent");
+}
+
+#[test]
+fn a_file_counts_once_and_there_are_not_too_many() {
+    let pointer = |id: usize| json!({ "asset_pointer": format!("file-service://f{id}") });
+    let attached = |id: usize| json!({ "id": format!("f{id}"), "name": format!("{id}.png") });
+    let of = |pointers: &[usize], count: usize| {
+        let parts: Vec<Json> = pointers.iter().map(|&id| pointer(id)).collect();
+        let attachments: Vec<Json> = (0..count).map(attached).collect();
+        let message = json!({ "content": { "parts": parts }, "metadata": { "attachments": attachments } });
+        let json = json!({ "mapping": { "n": { "message": message } } }).to_string();
+        let mut conversation = Conversation::of(row::parse(json.as_bytes()).unwrap().fields).unwrap();
+        conversation.next_message(&Assets::default(), &place()).unwrap().unwrap()
+    };
+    let message = of(&[7, 2, 7, 7], 3).unwrap();
+    let attachments = message.fields.iter().find(|(name, _)| name == "attachments").map(|(_, value)| value.to_json());
+    let names =
+        json!([{ "filename": "f7" }, { "filename": "2.png" }, { "filename": "0.png" }, { "filename": "1.png" }]);
+    assert_eq!(serde_json::from_str::<Json>(&attachments.unwrap()).unwrap(), names);
+    assert!(of(&[5; 3000], MAX_FILES).is_ok());
+    assert_eq!(of(&[], MAX_FILES + 1).unwrap_err(), TooManyFiles);
+    assert_eq!(of(&[], 100_000).unwrap_err(), TooManyFiles);
 }
 
 #[test]
