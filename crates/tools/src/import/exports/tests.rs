@@ -291,9 +291,9 @@ fn security_a_mail_with_the_identifier_of_another_does_not_replace_it() {
     };
     let import = |mails: &[String]| counts(&import(&rig, write(&rig, "a.mbox", mails.concat().as_bytes())));
     let (mine, theirs) = (mail("1@x", "Inbox", "mine"), mail("1@x", "Inbox", "theirs"));
-    assert_eq!(import(&[mine.clone()]), (1, 0, 0, 0));
+    assert_eq!(import(std::slice::from_ref(&mine)), (1, 0, 0, 0));
     // Their file holds only theirs.
-    assert_eq!(import(&[theirs.clone()]), (1, 0, 0, 0));
+    assert_eq!(import(std::slice::from_ref(&theirs)), (1, 0, 0, 0));
     assert_eq!(rig.record("s", "1@x")["data"]["body"], "mine\n");
     let copy = rig.keys("s").into_iter().find(|key| key.starts_with("1@x#")).unwrap();
     for order in [[theirs.clone(), mine.clone()], [mine.clone(), theirs.clone()]] {
