@@ -117,6 +117,20 @@ fn batches_are_whole_and_progress_is_told() {
 }
 
 #[test]
+fn a_batch_ends_by_the_bytes_of_its_rows_too() {
+    let rig = rig();
+    let node = |id: usize| format!(r#""{id}":{{"message":{{"content":{{"parts":["x"]}}}}}}"#);
+    let nodes: Vec<String> = (0..9000).map(node).collect();
+    let json = format!(r#"[{{"title":"{}","mapping":{{{}}}}}]"#, "ä".repeat(1024), nodes.join(","));
+    let inputs = [file(&rig, "conversations.json", &json)];
+    let place = Place { connection: Name::parse("c").unwrap(), stream: Name::parse("s").unwrap() };
+    let mut items = Items::new(&inputs, place);
+    let (first, second) = (items.batch().unwrap().len(), items.batch().unwrap().len());
+    assert!((json.len() as u64) < BATCH_BYTES && first < 4200, "{first}");
+    assert!(second > 3000 && items.batch().unwrap().len() == 9000 - first - second, "{first} {second}");
+}
+
+#[test]
 fn another_key_is_refused_while_the_stream_is_there() {
     let rig = rig();
     let input = [file(&rig, "a.csv", "id,mail\n1,a\n")];
