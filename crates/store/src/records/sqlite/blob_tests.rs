@@ -12,13 +12,19 @@ use stile_domain::records::value::{Fields, Value};
 use super::tests::{Rig, name, permits, rig, terms};
 use super::*;
 
+const DAY: i64 = 86_400 * 1_000_000;
+
 /// Bytes that differ from piece to piece.
 fn bytes(seed: u64, length: u64) -> Vec<u8> {
     (0..length).map(|at| (at.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 7) as u8).collect()
 }
 
 fn put(rig: &Rig, bytes: &[u8]) -> BlobId {
-    let put = rig.records.write(&permits().0, |batch| batch.put_blob(&mut &bytes[..]));
+    put_at(rig, 0, bytes)
+}
+
+fn put_at(rig: &Rig, now: i64, bytes: &[u8]) -> BlobId {
+    let put = rig.records.write_at(&permits().0, Instant(now), |batch| batch.put_blob(&mut &bytes[..]));
     let info = put.unwrap().unwrap();
     assert_eq!(info.bytes, bytes.len() as u64);
     BlobId::parse(&info.id).unwrap()
@@ -30,8 +36,13 @@ fn names(ids: &[(BlobId, &str)]) -> Fields {
     vec![("files".to_owned(), Value::Json(format!("[{}]", named.join(","))))]
 }
 
+/// A day and more after what [`put`] puts.
 fn write(rig: &Rig, key: &str, fields: Option<&Fields>) {
-    let done = rig.records.write(&permits().0, |batch| {
+    write_at(rig, 2 * DAY, key, fields);
+}
+
+fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&Fields>) {
+    let done = rig.records.write_at(&permits().0, Instant(now), |batch| {
         let target = match batch.target(&name("mail"), &name("messages"))? {
             Some(target) => target,
             None => batch.declare(&name("mail"), &name("messages"), "{}", &terms())?,
@@ -93,6 +104,31 @@ fn the_last_record_that_uses_a_blob_takes_it_along() {
     assert_eq!(read(&rig, b).unwrap().1, bytes(2, 10), "and may come later");
     write(&rig, "two", Some(&vec![]));
     assert_eq!((count(&rig, "blobs"), count(&rig, "blob_uses")), (0, 0));
+}
+
+#[test]
+fn bytes_stay_for_a_day_after_they_were_last_put() {
+    let rig = rig();
+    let a = put_at(&rig, 0, &bytes(1, 10));
+    write_at(&rig, 1, "one", Some(&names(&[(a, "image/png")])));
+    write_at(&rig, 2 * DAY, "other", Some(&vec![]));
+    put_at(&rig, 3 * DAY, &bytes(1, 10));
+    write_at(&rig, 3 * DAY + 1, "one", None);
+    write_at(&rig, 4 * DAY - 1, "two", Some(&names(&[(a, "image/png")])));
+    assert!(read(&rig, a).is_some(), "what was acknowledged is there for its record");
+    write_at(&rig, 4 * DAY, "two", None);
+    assert_eq!(count(&rig, "blobs"), 0, "a day after that it goes with its record");
+    for number in 0..250_u64 {
+        put_at(&rig, 5 * DAY, &number.to_be_bytes());
+    }
+    put_at(&rig, 900 * DAY, &bytes(1000, 30));
+    write_at(&rig, 6 * DAY - 1, "three", Some(&vec![]));
+    assert!(count(&rig, "blobs") > 100, "the clock was wrong once");
+    put_at(&rig, 5 * DAY, &bytes(1000, 40));
+    for _ in 0..5 {
+        write_at(&rig, 8 * DAY, "three", Some(&vec![]));
+    }
+    assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (0, 0), "what no record named goes later");
 }
 
 #[test]

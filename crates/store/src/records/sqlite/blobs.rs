@@ -3,8 +3,8 @@
 //! The bytes lie in `blob_pieces`, 64 KiB each but for the last, under numbers that are made of the blob's and the
 //! piece's, so that the piece with a position is found by division. `blob_uses` has a row for each field of a
 //! record that names a blob, whether its bytes are here or come later. Where the last use of a blob goes its bytes
-//! go with it, except for those that came in the same batch: a record that names them may be about to come. Bytes
-//! that no record has ever named stay.
+//! go with it, except for those that were put within the last day: a record that names them may be about to come. Of
+//! bytes that no record names a day after they were last put, some go with each write.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -24,6 +24,12 @@ use super::write::{Batch, Refused};
 
 /// Bits of a piece's number that count the pieces of one blob.
 const PIECE_BITS: u32 = 16;
+/// For how long bytes that were put stay without a use, in microseconds: a day.
+const WAITING: i64 = 24 * 60 * 60 * 1_000_000;
+/// Blobs that are looked at with a write, beside as many as it puts.
+const IDLE: i64 = 100;
+/// Pieces that go with a write, but for those of the last blob.
+const PIECES: i64 = 5000;
 const _: () = assert!(MAX_BYTES / PIECE_BYTES == 1 << PIECE_BITS);
 
 /// A blob that is stored.
@@ -58,7 +64,8 @@ impl Batch<'_> {
         }
         self.execute("RELEASE blob", [])?;
         if let Ok(info) = &put {
-            self.fresh.insert(info.digest);
+            self.execute("UPDATE blobs SET put = ?2 WHERE digest = ?1", params![info.digest, self.now.0])?;
+            self.put += 1;
         }
         Ok(put)
     }
@@ -134,7 +141,7 @@ impl Batch<'_> {
             self.execute("DELETE FROM blob_uses WHERE record = ?1", params![record])?;
         }
         fields.map_or(Ok(()), |fields| self.note_uses(record, fields))?;
-        before.into_iter().filter(|digest| !self.fresh.contains(digest)).try_for_each(|digest| self.drop_unused(digest))
+        before.into_iter().try_for_each(|digest| self.drop_unused(digest))
     }
 
     fn uses(&self, record: i64) -> Result<BTreeSet<[u8; 32]>, Problem> {
@@ -143,12 +150,57 @@ impl Batch<'_> {
         query.query_map([record], |row| row.get(0)).and_then(Iterator::collect).map_err(problem)
     }
 
-    fn drop_unused(&self, digest: [u8; 32]) -> Result<(), Problem> {
+    fn is_used(&self, digest: [u8; 32]) -> Result<bool, Problem> {
         let query = self.transaction.prepare_cached("SELECT 1 FROM blob_uses WHERE digest = ?1");
-        if query.and_then(|mut query| query.exists([digest])).map_err(problem)? {
+        query.and_then(|mut query| query.exists([digest])).map_err(problem)
+    }
+
+    fn drop_unused(&self, digest: [u8; 32]) -> Result<(), Problem> {
+        if self.is_used(digest)? {
             return Ok(());
         }
-        let Some(blob) = self.blob(&digest)? else { return Ok(()) };
+        let text = "SELECT id FROM blobs WHERE digest = ?1 AND (put IS NULL OR put <= ?2)";
+        let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
+        let blob = query.query_row(params![digest, self.waiting_since()], |row| row.get(0)).optional();
+        blob.map_err(problem)?.map_or(Ok(()), |blob| self.drop_blob(blob))
+    }
+
+    /// Lets go of some blobs that were put long enough ago and have no use. Those that have one are not looked at
+    /// again until it goes.
+    pub(super) fn drop_idle_blobs(&self) -> Result<(), Problem> {
+        let most = IDLE.saturating_add(self.put);
+        // Of a clock that was set back since.
+        let text = "UPDATE blobs SET put = ?1 WHERE id IN (SELECT id FROM blobs WHERE put > ?2 LIMIT ?3)";
+        self.execute(text, params![self.now.0, self.now.0.saturating_add(WAITING), most])?;
+        let mut pieces = 0;
+        for (blob, digest, bytes) in self.long_put(most)? {
+            if self.is_used(digest)? {
+                self.execute("UPDATE blobs SET put = NULL WHERE id = ?1", params![blob])?;
+                continue;
+            }
+            self.drop_blob(blob)?;
+            pieces += bytes / PIECE_BYTES as i64 + 1;
+            if pieces >= PIECES {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number, digest and size of some blobs that were put long enough ago.
+    fn long_put(&self, most: i64) -> Result<Vec<(i64, [u8; 32], i64)>, Problem> {
+        let text = "SELECT id, digest, bytes FROM blobs WHERE put <= ?1 ORDER BY put LIMIT ?2";
+        let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
+        let rows = query.query_map([self.waiting_since(), most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        rows.and_then(Iterator::collect).map_err(problem)
+    }
+
+    /// What was put after this stays.
+    fn waiting_since(&self) -> i64 {
+        self.now.0.saturating_sub(WAITING)
+    }
+
+    fn drop_blob(&self, blob: i64) -> Result<(), Problem> {
         self.drop_pieces(blob)?;
         self.execute("DELETE FROM blobs WHERE id = ?1", params![blob])
     }

@@ -127,6 +127,7 @@ impl Sqlite {
         let mut batch = Batch::new(&transaction, now);
         let done = write(&mut batch)?;
         batch.forget_states()?;
+        batch.drop_idle_blobs()?;
         transaction.commit().map_err(problem)?;
         Ok(done)
     }

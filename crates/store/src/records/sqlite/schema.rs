@@ -108,6 +108,12 @@ pub(super) const MIGRATIONS: &[&str] = &[
     ) STRICT;
     INSERT INTO history (id) VALUES (1);
 ",
+    "
+    -- When a blob was last put; none where that is known to be long ago.
+    ALTER TABLE blobs ADD COLUMN put INTEGER;
+    UPDATE blobs SET put = unixepoch() * 1000000;
+    CREATE INDEX blobs_by_put ON blobs (put) WHERE put IS NOT NULL;
+",
 ];
 
 /// What the file is.

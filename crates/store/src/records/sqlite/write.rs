@@ -5,7 +5,7 @@
 //! transaction. A long value may come from a source that is read twice, so that it is never in memory as a whole:
 //! once for its digest, and, if that is new, once to be stored.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
@@ -26,12 +26,12 @@ use super::problem;
 /// A transaction that writes.
 pub struct Batch<'t> {
     pub(super) transaction: &'t Transaction<'t>,
-    /// Digests of the blobs that came in it.
-    pub(super) fresh: HashSet<[u8; 32]>,
     /// When it is.
     pub(super) now: Instant,
     /// How many states of records it kept.
     pub(super) kept: i64,
+    /// How many blobs were put in it.
+    pub(super) put: i64,
 }
 
 /// A stream that records are written to.
@@ -133,7 +133,7 @@ enum Text<'a> {
 
 impl<'t> Batch<'t> {
     pub(super) fn new(transaction: &'t Transaction<'t>, now: Instant) -> Self {
-        Self { transaction, fresh: HashSet::new(), now, kept: 0 }
+        Self { transaction, now, kept: 0, put: 0 }
     }
 
     /// The stream of a connection, if there is one.
