@@ -87,12 +87,15 @@ impl Session {
         Self { since: Mark { record: 0, ..until }, until }
     }
 
-    /// Whether something that it tells of may be forgotten, as seen from the mark that there is now. That depends on
-    /// the time and on which history it is of, and in a sound database on nothing else.
-    pub fn is_expired(&self, now: &Mark) -> bool {
+    /// Whether something that it tells of may be forgotten, as seen from the mark that there is now, where lines of
+    /// the log from before a time may be gone. That depends on clocks and on which history it is of, and in a sound
+    /// database on nothing else.
+    pub fn is_expired(&self, now: &Mark, forgotten: Instant) -> bool {
         let Self { since, until } = self;
         let is_other = since.lineage != now.lineage || until.lineage != now.lineage;
-        is_other || until.is_before(since) || now.is_before(until) || since.at.0 < now.at.0.saturating_sub(KEPT)
+        let is_ahead = until.is_before(since) || now.is_before(until);
+        let (oldest, newest) = (now.at.0.saturating_sub(KEPT), now.at.0.saturating_add(MARGIN));
+        is_other || is_ahead || since.at < forgotten || !(oldest..=newest).contains(&since.at.0)
     }
 }
 
@@ -290,15 +293,22 @@ mod tests {
     fn a_session_is_of_one_history_and_counts_for_thirty_days() {
         let now = Mark { at: Instant(KEPT + 50), ..mark(9, 6) };
         let session = |since, until| Session { since, until };
-        assert!(!session(mark(5, 3), mark(9, 6)).is_expired(&now) && !Session::beginning(now).is_expired(&now));
-        assert!(session(mark(4, 3), mark(9, 6)).is_expired(&now), "too old");
+        let forgotten = Instant(i64::MIN);
+        let later = Mark { at: Instant(now.at.0 + MARGIN + 1), ..mark(5, 3) };
+        assert!(session(later, mark(9, 6)).is_expired(&now, forgotten), "by a clock that was ahead");
+        assert!(session(mark(5, 3), mark(9, 6)).is_expired(&now, Instant(51)), "lines are gone");
+        assert!(
+            !session(mark(5, 3), mark(9, 6)).is_expired(&now, forgotten)
+                && !Session::beginning(now).is_expired(&now, forgotten)
+        );
+        assert!(session(mark(4, 3), mark(9, 6)).is_expired(&now, forgotten), "too old");
         let other = |mark| Mark { lineage: [1; 16], ..mark };
-        assert!(session(other(mark(5, 3)), mark(9, 6)).is_expired(&now), "another history");
-        assert!(session(mark(5, 3), other(mark(9, 6))).is_expired(&now));
+        assert!(session(other(mark(5, 3)), mark(9, 6)).is_expired(&now, forgotten), "another history");
+        assert!(session(mark(5, 3), other(mark(9, 6))).is_expired(&now, forgotten));
         for since in [mark(10, 3), mark(5, 7)] {
-            assert!(session(since, mark(9, 6)).is_expired(&now), "numbers that were not reached yet");
+            assert!(session(since, mark(9, 6)).is_expired(&now, forgotten), "numbers that were not reached yet");
         }
-        assert!(session(mark(5, 3), mark(10, 6)).is_expired(&now));
+        assert!(session(mark(5, 3), mark(10, 6)).is_expired(&now, forgotten));
     }
 
     proptest! {

@@ -90,7 +90,7 @@ impl Records {
     /// What the database says.
     pub fn revoke(&self, _permit: &OwnerPermit, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
-        sqlite.write(super::now(), |batch| batch.revoke_grant(id, now))
+        sqlite.write(now, |batch| batch.revoke_grant(id, now))
     }
 }
 
@@ -129,9 +129,9 @@ pub(super) fn standing(
 
 /// Binds a grant to a token, if none is bound to it yet. Whoever comes second at the same moment is told so when
 /// the grant is looked up again.
-pub(super) fn bind(sqlite: &Sqlite, who: Who<'_>) -> Result<(), Problem> {
+pub(super) fn bind(sqlite: &Sqlite, who: Who<'_>, now: Instant) -> Result<(), Problem> {
     match who {
         Who::Owner => Ok(()),
-        Who::Client { grant, token } => sqlite.write(super::now(), |batch| batch.bind_grant(grant, token)),
+        Who::Client { grant, token } => sqlite.write(now, |batch| batch.bind_grant(grant, token)),
     }
 }

@@ -125,7 +125,7 @@ impl Records {
             })?;
             match done {
                 Some(done) => return Ok(done),
-                None => grants::bind(sqlite, permit.who())?,
+                None => grants::bind(sqlite, permit.who(), now)?,
             }
         }
         Err(Problem::GrantConsumed)

@@ -126,7 +126,7 @@ impl RecordServices {
             }
         })?;
         let Some((connection, stream)) = found else { return Ok(()) };
-        self.records.write(&owner, |batch| match batch.target(&connection, &stream)? {
+        self.records.write_at(&owner, now, |batch| match batch.target(&connection, &stream)? {
             Some(target) => batch.delete(&target, &call.key).map(drop),
             None => Ok(()),
         })
@@ -144,13 +144,13 @@ impl RecordServices {
                 several => Err(Problem::AmbiguousConnection { connections: render::connections(several) }),
             }
         })?;
-        let last = self.records.write(&owner, |batch| match batch.target(&connection, &stream)? {
+        let last = self.records.write_at(&owner, now, |batch| match batch.target(&connection, &stream)? {
             Some(target) => batch.last_record(&target),
             None => Ok(None),
         })?;
         let Some(last) = last else { return Ok(()) };
         loop {
-            let more = self.records.write(&owner, |batch| match batch.target(&connection, &stream)? {
+            let more = self.records.write_at(&owner, now, |batch| match batch.target(&connection, &stream)? {
                 Some(target) => batch.remove_some(&target, last),
                 None => Ok(false),
             })?;

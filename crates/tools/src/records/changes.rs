@@ -46,9 +46,6 @@ pub(super) fn changes(
     let wanted = fields::requested(reading, sources, parameters.names("fields"))?;
     let bindings = Bindings::new(reading, stream, parameters)?;
     let (session, after) = begun(reading, sources, parameters, &bindings)?;
-    if session.is_expired(&view.mark()?) {
-        return Err(Problem::ChangesExpired);
-    }
     let after = after.as_ref().map(|(source, key)| (*source, key.as_str()));
     let (changes, has_more) = view.changes(sources, &session, after, limit(parameters))?;
     let next = match changes.last().filter(|_| has_more) {
@@ -140,10 +137,17 @@ fn begun(
         let place = ChangesPlace::decode(&view.open(cursor)?, bindings.page).map_err(Problem::InvalidCursor)?;
         let source = sources.iter().position(|source| source.number() == place.stream);
         let source = source.ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
-        return Ok((place.session, Some((source, place.key))));
+        return Ok((known(reading, place.session)?, Some((source, place.key))));
     }
     let until = view.mark()?;
-    Ok((since.map_or_else(|| Session::beginning(until), |since| Session { since, until }), None))
+    // To begin needs nothing of the log.
+    let Some(since) = since else { return Ok((Session::beginning(until), None)) };
+    Ok((known(reading, Session { since, until })?, None))
+}
+
+/// A session of which nothing is forgotten.
+fn known(reading: Reading<'_>, session: Session) -> Result<Session, Problem> {
+    if reading.view.is_expired(&session)? { Err(Problem::ChangesExpired) } else { Ok(session) }
 }
 
 fn put_gone(sources: &[Source], change: &Change, out: &mut dyn Sink) -> Result<(), Problem> {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension as _, params, params_from_iter};
 use stile_domain::records::body::Body;
-use stile_domain::records::changes::{KEPT, Mark, Session};
+use stile_domain::records::changes::{KEPT, MARGIN, Mark, Session};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
@@ -18,8 +18,6 @@ use super::problem;
 use super::read::{Snapshot, Where};
 use super::write::Batch;
 
-/// How much longer than promised a line is kept, in microseconds.
-const MARGIN: i64 = 24 * 60 * 60 * 1_000_000;
 /// Lines that go with a write, beside as many as it makes.
 const EXPIRING: i64 = 1000;
 /// The most changes, or new records, that are looked at and sorted for each page of a session. Where there are more
@@ -48,9 +46,15 @@ impl Batch<'_> {
     }
 
     /// Lets go of some lines that are too old.
+    ///
+    /// Where that was done by a clock that has been set back since, further than lines are kept beyond what is
+    /// promised, tokens of these days may lack lines, and another history begins.
     pub(super) fn forget_states(&self) -> Result<(), Problem> {
         let text = "DELETE FROM changes WHERE version IN (SELECT version FROM changes WHERE at < ?1 LIMIT ?2)";
         let oldest = self.now.0.saturating_sub(KEPT).saturating_sub(MARGIN);
+        let anew = "UPDATE history SET lineage = randomblob(16), forgotten = ?1 WHERE forgotten > ?2";
+        self.execute(anew, params![oldest, self.now.0.saturating_sub(KEPT)])?;
+        self.execute("UPDATE history SET forgotten = ?1 WHERE forgotten < ?1", params![oldest])?;
         self.execute(text, params![oldest, EXPIRING.saturating_add(self.kept)])
     }
 }
@@ -62,6 +66,12 @@ impl Snapshot<'_> {
         let mut query = self.prepare("SELECT seq FROM sqlite_sequence WHERE name = ?1")?;
         let mut last = |table: &str| query.query_row([table], |row| row.get(0)).optional().map_err(problem);
         Ok(Mark { lineage, version: last("changes")?.unwrap_or(0), record: last("records")?.unwrap_or(0), at })
+    }
+
+    /// Lines of the log from before this may be gone.
+    pub(in super::super) fn forgotten(&self) -> Result<Instant, Problem> {
+        let mut query = self.prepare("SELECT forgotten FROM history")?;
+        query.query_row([], |row| row.get(0).map(Instant)).map_err(problem)
     }
 
     /// Keys of a source that may have changed in a session, in their order: those with a line, which may be of a

@@ -114,6 +114,10 @@ pub(super) const MIGRATIONS: &[&str] = &[
     UPDATE blobs SET put = unixepoch() * 1000000;
     CREATE INDEX blobs_by_put ON blobs (put) WHERE put IS NOT NULL;
 ",
+    "
+    -- Lines of the log from before this, in microseconds since 1970, may be gone.
+    ALTER TABLE history ADD COLUMN forgotten INTEGER NOT NULL DEFAULT -9000000000000000000;
+",
 ];
 
 /// What the file is.

@@ -3,6 +3,7 @@ use std::io::{Cursor, Read};
 use rusqlite::Connection;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
+use stile_domain::records::changes::Session;
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::value::Value;
 
@@ -312,4 +313,46 @@ fn where_the_disk_is_full_nothing_of_the_batch_is_there_and_the_next_one_may_fit
     limit(10_000);
     assert_eq!(rig.upsert("b", &fields), Upserted::Added);
     rig.records.check(&permits().0).unwrap();
+}
+
+#[test]
+fn a_clock_that_jumps_ends_sessions_and_loses_nothing() {
+    const DAY: i64 = 86_400 * 1_000_000;
+    let rig = rig();
+    let write = |now: i64, text: &str| {
+        let done = rig.records.write_at(&permits().0, Instant(now), |batch| {
+            let (mail, messages) = (name("mail"), name("messages"));
+            let target = match batch.target(&mail, &messages)? {
+                Some(target) => target,
+                None => batch.declare(&mail, &messages, "{}", &terms())?,
+            };
+            let (key, fields) = (RecordKey::parse("k").unwrap(), message("2026-01-01", text));
+            batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() })
+        });
+        done.unwrap();
+    };
+    let mark = |now| rig.records.read(&permits().1, Instant(now), |view| view.mark()).unwrap();
+    let is_expired = |now, since| {
+        let read = rig
+            .records
+            .read(&permits().1, Instant(now), |view| view.is_expired(&Session { since, until: view.mark()? }));
+        read.unwrap()
+    };
+    write(100 * DAY, "one");
+    let token = mark(100 * DAY);
+    write(100 * DAY + 1, "two");
+    assert!(!is_expired(101 * DAY, token));
+    let ahead = mark(150 * DAY);
+    assert!(is_expired(101 * DAY, ahead) && !is_expired(149 * DAY, ahead), "a token from the future");
+    // The lines since the token go, and the clock is set back.
+    write(150 * DAY, "three");
+    assert!(is_expired(101 * DAY, token), "before anything is written");
+    write(101 * DAY, "four");
+    assert!(is_expired(102 * DAY, token), "and after");
+    let fresh = mark(102 * DAY);
+    write(102 * DAY, "five");
+    assert!(!is_expired(103 * DAY, fresh), "whoever begins again goes on");
+    // A step of hours, as clocks are set.
+    write(102 * DAY - DAY / 2, "six");
+    assert!(!is_expired(102 * DAY, fresh));
 }

@@ -48,6 +48,14 @@ impl View<'_> {
         self.snapshot.mark(self.now)
     }
 
+    /// Whether something that a session tells of may be forgotten; [`Session::is_expired`].
+    ///
+    /// # Errors
+    /// What the database says.
+    pub fn is_expired(&self, session: &Session) -> Result<bool, Problem> {
+        Ok(session.is_expired(&self.mark()?, self.snapshot.forgotten()?))
+    }
+
     /// What changed in a session, by source and key, after a place in that order. Says whether there is more.
     ///
     /// # Errors

@@ -248,23 +248,28 @@ fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
             .filter_map(|(name, _)| Some((name.clone(), next(&of(name).send(&stored.services, &owner()).ok()?)?)))
             .collect();
         let Some((changed, _)) = cursors.first() else { continue };
-        let database = stored.services.records.write(&owner().gate().owner().unwrap(), |batch| {
-            use stile_domain::records::names::{Name, RecordKey};
-            use stile_domain::records::value::Value;
-            let (connection, stream) = (Name::parse(&source.connection).unwrap(), Name::parse(&source.stream).unwrap());
-            let target = batch.target(&connection, &stream)?.unwrap();
-            let mut fields = record.fields.clone();
-            fields
-                .iter_mut()
-                .filter(|(name, _)| name == changed)
-                .for_each(|(_, value)| *value = Value::Text("another".into()));
-            let key = RecordKey::parse(key).unwrap();
-            let emitted = stile_domain::records::instant::Instant(0);
-            batch.upsert(
-                &target,
-                stile_store::records::Incoming { key: &key, emitted, fields: &fields, long: Vec::new() },
-            )
-        });
+        let database = stored.services.records.write_at(
+            &owner().gate().owner().unwrap(),
+            stile_domain::records::instant::Instant(super::model::NOW),
+            |batch| {
+                use stile_domain::records::names::{Name, RecordKey};
+                use stile_domain::records::value::Value;
+                let (connection, stream) =
+                    (Name::parse(&source.connection).unwrap(), Name::parse(&source.stream).unwrap());
+                let target = batch.target(&connection, &stream)?.unwrap();
+                let mut fields = record.fields.clone();
+                fields
+                    .iter_mut()
+                    .filter(|(name, _)| name == changed)
+                    .for_each(|(_, value)| *value = Value::Text("another".into()));
+                let key = RecordKey::parse(key).unwrap();
+                let emitted = stile_domain::records::instant::Instant(0);
+                batch.upsert(
+                    &target,
+                    stile_store::records::Incoming { key: &key, emitted, fields: &fields, long: Vec::new() },
+                )
+            },
+        );
         database.unwrap();
         for (name, cursor) in &cursors {
             let told = of(name).with("cursor", cursor).send(&stored.services, &owner());

@@ -795,7 +795,7 @@ impl Stored {
         }
         let mut order: Vec<usize> = (0..world.sources.len()).collect();
         shuffle(chance, &mut order);
-        let written = records.write(&owner().gate().owner().unwrap(), |batch| {
+        let written = records.write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
             for (_, bytes) in super::blobs::BLOBS.iter() {
                 batch.put_blob(&mut bytes.as_slice())?.unwrap();
             }
