@@ -116,6 +116,9 @@ impl<R: BufRead> Csv<R> {
             None => Delimiter::of_header(self.source.first_line(HEADER_BYTES)?),
         };
         self.reader = ReaderBuilder::new().delimiter(delimiter.byte()).build();
+        // The library takes a mark from before the first bytes that it is given, if it is given all of the mark at
+        // once. The source has done that, whatever it was given; so the first bytes are those of a blank line.
+        let _ = self.reader.read_record(b"\n", &mut [0], &mut [0]);
         let Some((line, outcome)) = self.record()? else { return Ok(None) };
         let header = match outcome {
             Outcome::Whole => self.cells.header(),
@@ -450,7 +453,7 @@ mod tests {
 
         #[test]
         fn bytes_are_the_same_in_pieces_of_any_size(
-            pieces in prop::collection::vec(prop::sample::select(vec![&b"a"[..], b"b", b"\"", b",", b";", b"\r", b"\n", b"\r\n", b"\xff", b"\xef", b"1"]), 0..40),
+            pieces in prop::collection::vec(prop::sample::select(vec![&b"a"[..], b"b", b"\"", b",", b";", b"\r", b"\n", b"\r\n", b"\xff", b"\xef", b"1", b"\xef\xbb\xbf"]), 0..40),
             size in 1..20_usize, most in 1..40_usize,
         ) {
             let bytes = pieces.concat();
