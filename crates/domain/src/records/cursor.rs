@@ -33,6 +33,13 @@ impl Binding {
         }
         Self(first(ContentHash::of(&bytes).as_bytes()))
     }
+
+    /// Takes the binding that stands at the beginning of some bytes.
+    pub(super) fn split(bytes: &[u8]) -> Result<(Self, &[u8]), BadCursor> {
+        let mut rest = bytes;
+        let digest = take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        Ok((Self(digest), rest))
+    }
 }
 
 /// The last record of a page of a list.

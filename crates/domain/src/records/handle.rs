@@ -1,0 +1,284 @@
+//! The state behind an address: which record, or which part of which field, a resource stands for.
+//!
+//! A handle travels through a client and comes back, like a cursor, and like one it is sealed: a client can neither
+//! read, make nor change one. It gives no authority: whoever sends it asks with their own grant for what it names, and
+//! only where that is allowed is it looked at whether the handle was made for them and is of the text as it is now.
+
+use super::cursor::{Binding, bind, bound, number, take};
+use super::problem::BadCursor;
+
+const RECORD: u8 = 64;
+const WINDOW: u8 = 65;
+const BYTES: u8 = 66;
+const OFFSET: u8 = 67;
+const LISTED: u8 = 68;
+const DIGEST_BYTES: usize = 16;
+/// What is sealed is filled up to a multiple of this, so that its length says little.
+const GRADE: usize = 64;
+
+/// What a handle stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handle {
+    /// For whom it was made.
+    pub caller: Binding,
+    /// The connection.
+    pub connection: String,
+    /// The stream.
+    pub stream: String,
+    /// The record's key.
+    pub key: String,
+    /// Which part of it.
+    pub part: Part,
+}
+
+/// Which part of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Its fields, from the beginning or from where a cursor goes on.
+    Fields {
+        /// The cursor.
+        cursor: Option<String>,
+    },
+    /// Some characters of a field.
+    Window(Extent),
+    /// Some bytes of a binary field.
+    Bytes(Extent),
+}
+
+/// A part of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The field.
+    pub field: String,
+    /// The beginning of the digest of its content, where it is known.
+    pub digest: Option<[u8; DIGEST_BYTES]>,
+    /// Where it begins.
+    pub start: u64,
+    /// How much it has at most.
+    pub limit: u64,
+}
+
+/// The beginning of a digest, from the hexadecimal digits at the end of what `digest` of an answer says.
+pub fn digest_of(told: &str) -> Option<[u8; DIGEST_BYTES]> {
+    let hex = told.rsplit(':').next()?.get(..2 * DIGEST_BYTES)?;
+    let mut digest = [0; DIGEST_BYTES];
+    for (byte, pair) in digest.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(digest)
+}
+
+impl Handle {
+    /// The bytes to be sealed.
+    pub fn encode(&self) -> Vec<u8> {
+        let kind = match &self.part {
+            Part::Fields { .. } => RECORD,
+            Part::Window(_) => WINDOW,
+            Part::Bytes(_) => BYTES,
+        };
+        let mut bytes = bind(kind, self.caller);
+        for part in [&self.connection, &self.stream, &self.key] {
+            put_text(&mut bytes, part);
+        }
+        match &self.part {
+            Part::Fields { cursor } => {
+                bytes.push(u8::from(cursor.is_some()));
+                put_text(&mut bytes, cursor.as_deref().unwrap_or_default());
+            }
+            Part::Window(extent) | Part::Bytes(extent) => {
+                put_text(&mut bytes, &extent.field);
+                bytes.push(u8::from(extent.digest.is_some()));
+                bytes.extend(extent.digest.unwrap_or_default());
+                bytes.extend(extent.start.to_be_bytes());
+                bytes.extend(extent.limit.to_be_bytes());
+            }
+        }
+        bytes.resize(bytes.len().next_multiple_of(GRADE), 0);
+        bytes
+    }
+
+    /// Reads what was sealed. For whom it was made is looked at later, see [`Handle::check`].
+    ///
+    /// # Errors
+    /// [`BadCursor`]: a handle of another kind than `is_record` says is a mismatch.
+    pub fn decode(bytes: &[u8], is_record: bool) -> Result<Self, BadCursor> {
+        let kind = *bytes.first().ok_or(BadCursor::Malformed)?;
+        if (kind == RECORD) != is_record || !matches!(kind, RECORD | WINDOW | BYTES) {
+            return Err(BadCursor::Mismatch);
+        }
+        let (caller, mut rest) = Binding::split(bytes.get(1..).unwrap_or_default())?;
+        let mut text = || take_text(&mut rest);
+        let (connection, stream, key) = (text()?, text()?, text()?);
+        let part = if kind == RECORD {
+            let has_cursor = take(&mut rest, 1)? == [1];
+            let cursor = take_text(&mut rest)?;
+            Part::Fields { cursor: has_cursor.then_some(cursor) }
+        } else {
+            let field = take_text(&mut rest)?;
+            let has_digest = take(&mut rest, 1)? == [1];
+            let digest = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+            let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
+            let extent = Extent { field, digest: has_digest.then_some(digest), start: length()?, limit: length()? };
+            if kind == WINDOW { Part::Window(extent) } else { Part::Bytes(extent) }
+        };
+        Ok(Self { caller, connection, stream, key, part })
+    }
+
+    /// Whether it was made for this caller and, where it is of a field, for the content that the field has now.
+    ///
+    /// # Errors
+    /// [`BadCursor::Mismatch`] or [`BadCursor::Stale`].
+    pub fn check(&self, caller: Binding, digest: Option<[u8; DIGEST_BYTES]>) -> Result<(), BadCursor> {
+        if self.caller != caller {
+            return Err(BadCursor::Mismatch);
+        }
+        match &self.part {
+            Part::Window(Extent { digest: Some(was), .. }) | Part::Bytes(Extent { digest: Some(was), .. })
+                if digest.is_some_and(|now| now != *was) =>
+            {
+                Err(BadCursor::Stale)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A place in a field of a server that has no cursors of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffsetPlace {
+    /// Where the window begins.
+    pub start: u64,
+    /// How much it has at most.
+    pub limit: u64,
+}
+
+impl OffsetPlace {
+    /// The bytes to be sealed.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = bind(OFFSET, binding);
+        bytes.extend(self.start.to_be_bytes());
+        bytes.extend(self.limit.to_be_bytes());
+        bytes
+    }
+
+    /// Reads what was sealed, for the same field; none where it is a cursor of another kind.
+    ///
+    /// # Errors
+    /// [`BadCursor::Mismatch`] where it is of another field.
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Option<Self>, BadCursor> {
+        if bytes.first() != Some(&OFFSET) {
+            return Ok(None);
+        }
+        let mut rest = bound(bytes, OFFSET, binding)?;
+        let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
+        Ok(Some(Self { start: length()?, limit: length()? }))
+    }
+}
+
+/// A place in a list that is made anew for each answer: how many of its items were told, of which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedPlace {
+    /// How many items come before it.
+    pub told: u64,
+}
+
+impl ListedPlace {
+    /// The bytes to be sealed. `binding` is of the list itself, so that one that has changed is not gone on with.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = bind(LISTED, binding);
+        bytes.extend(self.told.to_be_bytes());
+        bytes
+    }
+
+    /// Reads what was sealed, for the same list.
+    ///
+    /// # Errors
+    /// [`BadCursor`]; a list that has changed is [`BadCursor::Mismatch`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+        let mut rest = bound(bytes, LISTED, binding)?;
+        Ok(Self { told: u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed)? })
+    }
+}
+
+/// At most 65,535 bytes; nothing that is put here has more than a cursor has.
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    bytes.extend(length.to_be_bytes());
+    bytes.extend(text.bytes().take(usize::from(length)));
+}
+
+fn take_text(rest: &mut &[u8]) -> Result<String, BadCursor> {
+    let length = take(rest, 2)?.try_into().map(u16::from_be_bytes).map_err(|_| BadCursor::Malformed)?;
+    let text = take(rest, usize::from(length))?;
+    str::from_utf8(text).map(str::to_owned).map_err(|_| BadCursor::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn extent() -> impl Strategy<Value = Extent> {
+        let digest = proptest::option::of(any::<[u8; 16]>());
+        ("\\PC{1,40}", digest, 0..u64::MAX / 2, 0..u64::MAX / 2)
+            .prop_map(|(field, digest, start, limit)| Extent { field, digest, start, limit })
+    }
+
+    fn part() -> impl Strategy<Value = Part> {
+        prop_oneof![
+            proptest::option::of("[a-z]{0,50}").prop_map(|cursor| Part::Fields { cursor }),
+            extent().prop_map(Part::Window),
+            extent().prop_map(Part::Bytes),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_handle_comes_back(
+            connection in "[a-z]{1,9}", stream in "[a-z]{1,9}", key in "(?s).{1,99}", part in part(), other in any::<[u8; 16]>(),
+        ) {
+            let (caller, nobody) = (Binding::of(["a"]), Binding::of(["b"]));
+            let handle = Handle { caller, connection, stream, key, part };
+            let bytes = handle.encode();
+            prop_assert_eq!(bytes.len() % GRADE, 0);
+            let is_record = matches!(handle.part, Part::Fields { .. });
+            prop_assert_eq!(Handle::decode(&bytes, is_record), Ok(handle.clone()));
+            prop_assert_eq!(Handle::decode(&bytes, !is_record), Err(BadCursor::Mismatch));
+            prop_assert_eq!(handle.check(nobody, None), Err(BadCursor::Mismatch));
+            prop_assert_eq!(handle.check(caller, None), Ok(()));
+            if let Part::Window(Extent { digest: Some(digest), .. }) | Part::Bytes(Extent { digest: Some(digest), .. }) = handle.part {
+                prop_assert_eq!(handle.check(caller, Some(digest)), Ok(()));
+                prop_assert_eq!(handle.check(caller, Some(other)), Err(BadCursor::Stale));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), is_record in any::<bool>()) {
+            let _ = Handle::decode(&bytes, is_record);
+            prop_assert!(OffsetPlace::decode(&bytes, Binding::of(["x"])).is_ok_and(|place| place.is_none()) || bytes.first() == Some(&OFFSET));
+            prop_assert!(ListedPlace::decode(&bytes, Binding::of(["x"])).is_err());
+        }
+
+        #[test]
+        fn places_come_back_for_the_same_list_and_no_other(start in 0..u64::MAX / 2, limit in 0..u64::MAX / 2) {
+            let (own, other) = (Binding::of(["a"]), Binding::of(["b"]));
+            let bytes = OffsetPlace { start, limit }.encode(own);
+            prop_assert_eq!(OffsetPlace::decode(&bytes, own), Ok(Some(OffsetPlace { start, limit })));
+            prop_assert_eq!(OffsetPlace::decode(&bytes, other), Err(BadCursor::Mismatch));
+            let listed = ListedPlace { told: start }.encode(own);
+            prop_assert_eq!(ListedPlace::decode(&listed, own), Ok(ListedPlace { told: start }));
+            prop_assert_eq!(ListedPlace::decode(&bytes, own), Err(BadCursor::Mismatch));
+            prop_assert_eq!(OffsetPlace::decode(&listed, own), Ok(None));
+        }
+    }
+
+    #[test]
+    fn digests_are_read_as_they_are_told() {
+        let hex = "00ff".repeat(16);
+        assert_eq!(digest_of(&format!("sha256:{hex}")), digest_of(&hex));
+        assert_eq!(digest_of(&hex).unwrap()[..2], [0, 255]);
+        for bad in ["", "sha256:", "sha256:00", &"zz".repeat(32), &"é".repeat(32)] {
+            assert_eq!(digest_of(bad), None, "{bad}");
+        }
+    }
+}

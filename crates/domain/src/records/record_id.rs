@@ -1,0 +1,156 @@
+//! The one text that names a record to an agent: `{connection_id}/{stream}:{record_id}`.
+//!
+//! Whatever a key holds, slashes, quotes and line ends included, its identifier is one word of plain ASCII, so that
+//! it survives being shown, copied and sent back; and reading it gives the key again, byte for byte.
+
+use std::fmt;
+
+use crate::scope::percent_decode;
+
+/// The longest segment, in bytes and decoded: that of a record key.
+const MAX_SEGMENT_BYTES: usize = 512;
+
+/// Which record, in which stream of which connection.
+///
+/// *Shape*: three segments, percent-encoded (RFC 3986, section 2.1) outside of `A-Z a-z 0-9 . _ ~ : @ -`. In the
+/// first two a `:` is encoded too, since the first one ends the stream. A segment `.` is written `%2E` and `..`
+/// `%2E%2E`, so that no library takes them for steps of a path. Without the connection and its slash the text is the
+/// older form, which needs the connection beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RecordId {
+    /// The connection; none in the older form.
+    pub connection: Option<String>,
+    /// The stream.
+    pub stream: String,
+    /// The record's key.
+    pub key: String,
+}
+
+/// A text that is no record identifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadId {
+    /// It lacks a part, or a part is empty, too long or not encoded.
+    #[error("is written {{connection_id}}/{{stream}}:{{record_id}}, each part percent-encoded; copy it from an answer")]
+    Malformed,
+    /// A part is `.` or `..`.
+    #[error("has a part `.` or `..`, which is written `%2E` or `%2E%2E`; copy it from an answer")]
+    DotSegment,
+}
+
+impl RecordId {
+    /// Reads an identifier.
+    ///
+    /// # Errors
+    /// [`BadId`].
+    pub fn parse(text: &str) -> Result<Self, BadId> {
+        let (connection, rest) = match text.split_once('/') {
+            Some((connection, rest)) => (Some(decode(connection, false)?), rest),
+            None => (None, text),
+        };
+        let (stream, key) = rest.split_once(':').ok_or(BadId::Malformed)?;
+        Ok(Self { connection, stream: decode(stream, false)?, key: decode(key, true)? })
+    }
+}
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(connection) = &self.connection {
+            write!(formatter, "{}/", encode(connection, false))?;
+        }
+        write!(formatter, "{}:{}", encode(&self.stream, false), encode_key(&self.key))
+    }
+}
+
+/// A key as one segment of an identifier or of an address, which no library takes for a step of a path.
+pub fn encode_key(key: &str) -> String {
+    encode(key, true)
+}
+
+fn is_plain(byte: u8, is_key: bool) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'@' | b'-') || (is_key && byte == b':')
+}
+
+fn encode(segment: &str, is_key: bool) -> String {
+    let is_dots = matches!(segment, "." | "..");
+    let mut encoded = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        if is_plain(byte, is_key) && !is_dots {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                encoded.extend(char::from_digit(u32::from(digit), 16).map(|digit| digit.to_ascii_uppercase()));
+            }
+        }
+    }
+    encoded
+}
+
+fn decode(segment: &str, is_key: bool) -> Result<String, BadId> {
+    if matches!(segment, "." | "..") {
+        return Err(BadId::DotSegment);
+    }
+    if !segment.bytes().all(|byte| is_plain(byte, is_key) || byte == b'%') {
+        return Err(BadId::Malformed);
+    }
+    let decoded = percent_decode(segment).ok_or(BadId::Malformed)?;
+    if (1..=MAX_SEGMENT_BYTES).contains(&decoded.len()) { Ok(decoded) } else { Err(BadId::Malformed) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn id(connection: Option<&str>, stream: &str, key: &str) -> RecordId {
+        RecordId { connection: connection.map(str::to_owned), stream: stream.to_owned(), key: key.to_owned() }
+    }
+
+    proptest! {
+        #[test]
+        fn every_record_has_one_plain_word_that_names_it_and_no_other(
+            connection in proptest::option::of("[a-zA-Z0-9_:/.%@-]{1,20}"), stream in "\\PC{1,20}", key in "(?s).{1,120}",
+        ) {
+            let id = id(connection.as_deref(), &stream, &key);
+            let text = id.to_string();
+            prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'<' | b'>')));
+            prop_assert!(!text.split(['/', ':']).next().is_some_and(|segment| matches!(segment, "." | "..")));
+            prop_assert_eq!(RecordId::parse(&text), Ok(id));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "(?s).{0,60}") {
+            if let Ok(id) = RecordId::parse(&text) {
+                prop_assert_eq!(RecordId::parse(&id.to_string()), Ok(id));
+            }
+        }
+    }
+
+    #[test]
+    fn what_identifiers_look_like() {
+        for (record, text) in [
+            (id(Some("gmail-work"), "messages", "m1"), "gmail-work/messages:m1"),
+            (id(Some("c"), "s", "urn:x:1@2~3"), "c/s:urn:x:1@2~3"),
+            (id(Some("c"), "s", "https://a.b/?c=d#e"), "c/s:https:%2F%2Fa.b%2F%3Fc%3Dd%23e"),
+            (id(Some("c"), "s", "[\"a\",\"b\"]"), "c/s:%5B%22a%22%2C%22b%22%5D"),
+            (id(Some("c"), "s", ".."), "c/s:%2E%2E"),
+            (id(Some("."), "s", "..."), "%2E/s:..."),
+            (id(Some("c"), "a:b", "🙂"), "c/a%3Ab:%F0%9F%99%82"),
+            (id(None, "s", "k"), "s:k"),
+        ] {
+            assert_eq!(record.to_string(), text);
+            assert_eq!(RecordId::parse(text), Ok(record));
+        }
+    }
+
+    #[test]
+    fn what_names_no_record() {
+        let long = format!("c/s:{}", "x".repeat(513));
+        for text in ["", "c", "c/s", "c/:k", "c/s:", "/s:k", "c/s:a/b", "c/s:a b", "c/s:%", "c/s:%FF", "a:b/s:k", "ä/s:k", &long] {
+            assert_eq!(RecordId::parse(text), Err(BadId::Malformed), "{text}");
+        }
+        for text in ["./s:k", "c/..:k", "c/s:..", "c/s:."] {
+            assert_eq!(RecordId::parse(text), Err(BadId::DotSegment), "{text}");
+        }
+    }
+}
