@@ -15,6 +15,7 @@ pub mod whole_note;
 
 pub mod file_create;
 pub mod file_remove;
+pub mod ladder;
 pub mod list;
 pub mod note_facets;
 pub mod note_outline;

@@ -310,12 +310,17 @@ pub(crate) fn card<T: Tool>() -> Card {
 }
 
 /// The doc comment of the type.
-pub(crate) fn description<T: Tool>() -> String {
+pub(crate) fn description<T: JsonSchema>() -> String {
     let schema = schema_of::<T>();
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 pub(crate) fn input_schema<T: Tool>() -> Map<String, Value> {
+    closed_schema::<T>()
+}
+
+/// The schema of a type, without its description.
+pub(crate) fn closed_schema<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = schema_of::<T>();
     schema.remove("description");
     schema

@@ -220,8 +220,12 @@ mod tests {
 
     fn extent() -> impl Strategy<Value = Extent> {
         let digest = proptest::option::of(any::<[u8; 16]>());
-        ("\\PC{1,40}", digest, 0..u64::MAX / 2, 0..u64::MAX / 2)
-            .prop_map(|(field, digest, start, limit)| Extent { field, digest, start, limit })
+        ("\\PC{1,40}", digest, 0..u64::MAX / 2, 0..u64::MAX / 2).prop_map(|(field, digest, start, limit)| Extent {
+            field,
+            digest,
+            start,
+            limit,
+        })
     }
 
     fn part() -> impl Strategy<Value = Part> {

@@ -146,7 +146,9 @@ mod tests {
     #[test]
     fn what_names_no_record() {
         let long = format!("c/s:{}", "x".repeat(513));
-        for text in ["", "c", "c/s", "c/:k", "c/s:", "/s:k", "c/s:a/b", "c/s:a b", "c/s:%", "c/s:%FF", "a:b/s:k", "ä/s:k", &long] {
+        for text in [
+            "", "c", "c/s", "c/:k", "c/s:", "/s:k", "c/s:a/b", "c/s:a b", "c/s:%", "c/s:%FF", "a:b/s:k", "ä/s:k", &long,
+        ] {
             assert_eq!(RecordId::parse(text), Err(BadId::Malformed), "{text}");
         }
         for text in ["./s:k", "c/..:k", "c/s:..", "c/s:."] {

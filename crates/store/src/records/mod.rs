@@ -131,6 +131,22 @@ impl Records {
         Err(Problem::GrantConsumed)
     }
 
+    /// Seals state that a client is to bring back, as cursors are sealed.
+    ///
+    /// # Errors
+    /// [`Problem::Internal`] where there is no randomness.
+    pub fn seal(&self, plain: &[u8]) -> Result<String, Problem> {
+        let Engine::Sqlite(sqlite) = &self.inner.engine;
+        sqlite.seals().seal(plain).map_err(|_| Problem::Internal { incident: crate::new_incident() })
+    }
+
+    /// Opens what [`Records::seal`] made, with this or with another server of the same database. None for everything
+    /// else.
+    pub fn unseal(&self, text: &str) -> Option<Vec<u8>> {
+        let Engine::Sqlite(sqlite) = &self.inner.engine;
+        sqlite.seals().open(text)
+    }
+
     /// Writes: all that `write` does is stored, durably, or, where it fails, nothing. Blocks.
     ///
     /// # Errors

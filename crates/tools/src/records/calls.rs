@@ -1,5 +1,6 @@
 //! A request about records, from its parameters to its answer, for every way in.
 
+use serde_json::{Map, Value as Json};
 use stile_domain::error::Refusal;
 use stile_domain::journal::Line;
 use stile_domain::permit::Principal;
@@ -38,6 +39,14 @@ impl RecordServices {
         let outcome = self.read(caller, now, call, out);
         self.tell(caller, call.endpoint.id, outcome.as_ref().err());
         outcome
+    }
+
+    /// The same for a caller who writes the line in the journal itself, see [`RecordServices::tell_tool`]. Blocks.
+    ///
+    /// # Errors
+    /// As [`RecordServices::answer`].
+    pub fn ask(&self, caller: &Principal, now: Instant, call: &Call, out: &mut dyn Sink) -> Result<(), Problem> {
+        self.read(caller, now, call, out)
     }
 
     fn read(&self, caller: &Principal, now: Instant, call: &Call, out: &mut dyn Sink) -> Result<(), Problem> {
@@ -88,23 +97,40 @@ impl RecordServices {
 
     /// Writes the line of a request. Nothing of it names a stream, a record or a parameter.
     pub(super) fn tell(&self, caller: &Principal, operation: &str, problem: Option<&Problem>) {
+        let incident = match problem {
+            Some(Problem::Internal { incident }) => Some(*incident),
+            _ => None,
+        };
+        self.write_line(caller, format!("v1.{operation}"), problem.map_or("ok", |problem| problem.code().0), incident);
+    }
+
+    /// Writes the line of a tool's call, which may have been several requests.
+    pub fn tell_tool(&self, caller: &Principal, tool: &str, outcome: Result<(), &Map<String, Json>>) {
+        let (code, incident) = match outcome {
+            Ok(()) => ("ok", None),
+            Err(error) => {
+                let code = error.get("code").and_then(Json::as_str).unwrap_or("error");
+                (code, error.get("incident").and_then(Json::as_u64))
+            }
+        };
+        self.write_line(caller, tool.to_owned(), code, incident);
+    }
+
+    fn write_line(&self, caller: &Principal, tool: String, outcome: &str, incident: Option<u64>) {
         let Some(journal) = &self.journal else { return };
         let line = Line {
             at: String::new(),
             subject: Some(caller.subject().to_owned()),
             token: caller.token().map(str::to_owned),
             client: caller.client().map(str::to_owned),
-            tool: format!("v1.{operation}"),
+            tool,
             path: None,
             before: None,
             after: None,
             sections: None,
             truncated: None,
-            outcome: problem.map_or("ok", |problem| problem.code().0).to_owned(),
-            incident: match problem {
-                Some(Problem::Internal { incident }) => Some(*incident),
-                _ => None,
-            },
+            outcome: outcome.to_owned(),
+            incident,
         };
         if let Err(error) = journal.append(line) {
             let _ = stile_store::incident("journal", &error);

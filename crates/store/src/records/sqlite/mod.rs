@@ -104,6 +104,11 @@ impl Sqlite {
         Ok(Self { path, writer: Mutex::new(writer), readers, seals })
     }
 
+    /// What seals cursors.
+    pub(crate) fn seals(&self) -> &Seals {
+        &self.seals
+    }
+
     /// Reads one moment.
     pub(super) fn read<T>(&self, read: impl FnOnce(Snapshot<'_>, &Seals) -> Result<T, Problem>) -> Result<T, Problem> {
         let reader = self.readers.take(&self.path)?;

@@ -1,0 +1,205 @@
+//! `aggregate`: counts, sums and extremes of one stream, computed where the records are.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+
+use super::answers::json_len;
+use super::arguments::{Whole, filter_pairs, filter_schema};
+use super::budget::beginning;
+use super::climb::Climb;
+use super::port::Ask;
+use super::trouble::Trouble;
+use super::{LadderAnswer, Rung};
+use crate::records::endpoints::AGGREGATE;
+
+/// The groups that a text shows, and the bytes of its keys.
+const TEXT_GROUPS: usize = 10;
+const TEXT_KEY_BYTES: usize = 80;
+/// The characters of a group's key, at most, and where the answer would be too long otherwise.
+const KEY_CHARS: usize = 256;
+const SHORT_KEY_CHARS: usize = 48;
+
+/// Count, sum or compare the records of one stream without reading them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Aggregate {
+    stream: String,
+    metric: Metric,
+    /// For every metric but `count`.
+    field: Option<String>,
+    /// Groups by a field; only with `count`.
+    group_by: Option<String>,
+    /// Groups by spans of this time field; needs `granularity`.
+    group_by_time: Option<String>,
+    granularity: Option<Granularity>,
+    /// IANA name; UTC if left out.
+    time_zone: Option<String>,
+    /// Groups; 10 if left out.
+    limit: Option<Whole<1, 100>>,
+    #[schemars(schema_with = "filter_schema")]
+    #[serde(default)]
+    filter: Option<Json>,
+    connection_id: Option<String>,
+}
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each is what it is called, and a text for each would stand in every list of tools")]
+pub enum Metric {
+    Count,
+    Sum,
+    Min,
+    Max,
+    CountDistinct,
+}
+
+/// How long a span of time is.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "each is what it is called, and a text for each would stand in every list of tools")]
+pub enum Granularity {
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Quarter,
+    Year,
+}
+
+impl Metric {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::CountDistinct => "count_distinct",
+        }
+    }
+}
+
+impl Granularity {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Quarter => "quarter",
+            Self::Year => "year",
+        }
+    }
+}
+
+impl Rung for Aggregate {
+    const NAME: &'static str = "aggregate";
+    const TITLE: &'static str = "Count and compare records";
+
+    fn output() -> Json {
+        json!({
+            "type": "object",
+            "properties": {
+                "object": { "type": "string" }, "stream": { "type": "string" }, "metric": { "type": "string" },
+                "filtered_record_count": { "type": "integer" },
+                "groups": { "anyOf": [{ "type": "array", "items": { "type": "object" } }, { "type": "null" }] }
+            },
+            "required": ["object", "stream", "metric"]
+        })
+    }
+
+    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        let mut ask = Ask { stream: self.stream.clone(), ..Ask::of(&AGGREGATE) }
+            .with("metric", self.metric.name())
+            .with_some("field", self.field.as_deref())
+            .with_some("group_by", self.group_by.as_deref())
+            .with_some("group_by_time", self.group_by_time.as_deref())
+            .with_some("granularity", self.granularity.map(Granularity::name))
+            .with_some("time_zone", self.time_zone.as_deref())
+            .with_some("limit", self.limit.map(|limit| limit.0))
+            .with_some("connection_id", self.connection_id.as_deref());
+        ask.pairs.extend(filter_pairs(self.filter.as_ref())?);
+        let text = climb.ask(ask).await?;
+        let told: Map<String, Json> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let structured = bounded(&told, KEY_CHARS);
+        let fits = json_len(&structured) <= climb.budgets.structured;
+        let structured = if fits { structured } else { bounded(&told, SHORT_KEY_CHARS) };
+        Ok(LadderAnswer { text: self.line(&told), structured, links: Vec::new(), refusal: None })
+    }
+}
+
+impl Aggregate {
+    /// The answer in one line.
+    fn line(&self, told: &Map<String, Json>) -> String {
+        let over = self.field.as_deref().map(|field| format!(" of {}", Json::from(field))).unwrap_or_default();
+        let head = format!("aggregate: {}{over} in {}", self.metric.name(), Json::from(self.stream.as_str()));
+        let count =
+            told.get("filtered_record_count").map(|count| format!(" over {count} record(s)")).unwrap_or_default();
+        let Some(groups) = told.get("groups").and_then(Json::as_array) else {
+            let value = told.get("value").unwrap_or(&Json::Null);
+            let value = key(value, TEXT_KEY_BYTES);
+            return format!("{head} = {value}{count}.");
+        };
+        let shown: Vec<String> = groups.iter().take(TEXT_GROUPS).map(group).collect();
+        let by = self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default();
+        let others = told.get("other_count").and_then(Json::as_u64).unwrap_or(0);
+        let rest = groups.iter().skip(TEXT_GROUPS).filter_map(|group| group.get("count")?.as_u64()).sum::<u64>();
+        format!(
+            "{head} by {}{count}: {} group(s), shown={}: {}. other_count={}.",
+            Json::from(by),
+            groups.len(),
+            shown.len(),
+            shown.join(", "),
+            others + rest
+        )
+    }
+}
+
+fn group(group: &Json) -> String {
+    let key = key(group.get("key").unwrap_or(&Json::Null), TEXT_KEY_BYTES);
+    format!("{key}={}", group.get("count").unwrap_or(&Json::Null))
+}
+
+/// A value as JSON, a long text as its beginning.
+fn key(value: &Json, bytes: usize) -> String {
+    match value {
+        Json::String(text) => {
+            let (shown, _) = beginning(text, bytes, bytes);
+            let cut = if shown.len() < text.len() { "…" } else { "" };
+            format!("{}{cut}", Json::from(shown))
+        }
+        value => value.to_string(),
+    }
+}
+
+/// The answer with long keys and extremes cut, and how long they are.
+fn bounded(told: &Map<String, Json>, chars: usize) -> Json {
+    let mut told = told.clone();
+    for group in told.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
+        if let Some(group) = group.as_object_mut() {
+            shorten(group, "key", "key_preview", chars);
+        }
+    }
+    shorten(&mut told, "value", "value_preview", chars);
+    Json::Object(told)
+}
+
+fn shorten(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {
+    let Some(text) = members.get(name).and_then(Json::as_str) else { return };
+    let (shown, count) = beginning(text, chars, chars * 4);
+    if shown.len() == text.len() {
+        return;
+    }
+    let all = text.chars().count();
+    let shown = shown.to_owned();
+    let mut told = match members.remove(preview) {
+        Some(Json::Object(told)) => told,
+        _ => Map::from_iter([("size_chars".to_owned(), all.into())]),
+    };
+    told.insert("shown_chars".to_owned(), count.into());
+    members.insert(name.to_owned(), shown.into());
+    members.insert(preview.to_owned(), Json::Object(told));
+}

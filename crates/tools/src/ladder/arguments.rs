@@ -1,0 +1,188 @@
+//! From a caller's JSON to a tool's input type. The schema that is advertised is the one that is enforced.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
+use serde_json::{Map, Value as Json, json};
+use std::borrow::Cow;
+
+use super::trouble::Trouble;
+use crate::tool;
+
+/// A whole number from `LEAST` to `MOST`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole<const LEAST: u64, const MOST: u64>(pub u64);
+
+impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Whole<LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u64::deserialize(deserializer)?;
+        if (LEAST..=MOST).contains(&number) { Ok(Self(number)) } else { Err(D::Error::custom("out of range")) }
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> JsonSchema for Whole<LEAST, MOST> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("Whole{LEAST}To{MOST}").into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut schema = Schema::default();
+        schema.insert("type".to_owned(), "integer".into());
+        schema.insert("minimum".to_owned(), LEAST.into());
+        if MOST < i64::MAX as u64 {
+            schema.insert("maximum".to_owned(), MOST.into());
+        }
+        schema
+    }
+}
+
+/// Parses the arguments of one call.
+///
+/// # Errors
+/// [`Trouble::Call`], which names the argument and repeats no value.
+pub(super) fn parse<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> Result<T, Trouble> {
+    let none = Json::Object(Map::new());
+    let arguments = if arguments.is_null() { &none } else { arguments };
+    // A struct can also be read from an array of its fields, which no schema of ours allows.
+    let input = if arguments.is_object() { T::deserialize(arguments).ok() } else { None };
+    input.ok_or_else(|| explain(&tool::closed_schema::<T>(), arguments))
+}
+
+/// What is wrong with arguments that did not parse.
+fn explain(schema: &Map<String, Json>, arguments: &Json) -> Trouble {
+    let Json::Object(arguments) = arguments else { return Trouble::arguments("`arguments` must be an object") };
+    let empty = Map::new();
+    let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
+    let required = schema.get("required").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+    if let Some(name) = required.iter().filter_map(Json::as_str).find(|name| !arguments.contains_key(*name)) {
+        return Trouble::arguments(format!("`{name}` is missing"));
+    }
+    if arguments.keys().any(|name| !properties.contains_key(name)) {
+        let names: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
+        return Trouble::arguments(format!("there is an unknown argument; the arguments are {}", names.join(", ")));
+    }
+    for (name, property) in properties {
+        if let Some(expected) = arguments.get(name).and_then(|value| mismatch(property, value)) {
+            return Trouble::arguments(format!("`{name}` must be {expected}"));
+        }
+    }
+    Trouble::arguments("the arguments do not fit the tool's input schema")
+}
+
+/// What a value must be, if it is not.
+fn mismatch(property: &Json, value: &Json) -> Option<String> {
+    if let Some(words) = property.get("enum").and_then(Json::as_array) {
+        let named: Vec<String> = words.iter().filter_map(Json::as_str).map(|word| format!("`{word}`")).collect();
+        return (!words.contains(value)).then(|| format!("one of {}", named.join(", ")));
+    }
+    let bound = |name: &str| property.get(name).and_then(Json::as_u64);
+    match property.get("type").and_then(Json::as_str) {
+        Some("string") => (!value.is_string()).then(|| "a string".to_owned()),
+        Some("integer") => {
+            let (least, most) = (bound("minimum").unwrap_or(0), bound("maximum"));
+            let fits = value.as_u64().is_some_and(|number| number >= least && most.is_none_or(|most| number <= most));
+            (!fits).then(|| match most {
+                Some(most) => format!("a whole number from {least} to {most}"),
+                None => format!("a whole number from {least} on"),
+            })
+        }
+        Some("array") => {
+            let fits = value.as_array().is_some_and(|items| items.iter().all(Json::is_string));
+            (!fits).then(|| "an array of strings".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The schema of `filter`.
+pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
+    let schema = json!({
+        "type": "object",
+        "description": "Field to value, or to {gte,gt,lte,lt}. Fields as `schema` shows them.",
+        "additionalProperties": { "anyOf": [
+            { "type": "string" }, { "type": "number" }, { "type": "boolean" },
+            { "type": "object", "properties": { "gte": {}, "gt": {}, "lte": {}, "lt": {} }, "additionalProperties": false }
+        ] }
+    });
+    Schema::try_from(schema).unwrap_or_default()
+}
+
+/// A filter as the parameters that it is at `/v1`.
+///
+/// # Errors
+/// `invalid_filter`, with the form that is right.
+pub(super) fn filter_pairs(filter: Option<&Json>) -> Result<Vec<(String, String)>, Trouble> {
+    let wrong = || {
+        let form = "`filter` is an object: {\"author\":\"ann\"} or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, \
+                    with plain field names and text, numbers or booleans";
+        Trouble::call("invalid_filter", "filter", form)
+    };
+    let Some(filter) = filter else { return Ok(Vec::new()) };
+    let fields = filter.as_object().filter(|fields| !fields.is_empty()).ok_or_else(wrong)?;
+    let mut pairs = Vec::new();
+    for (field, condition) in fields {
+        if field.is_empty() || field.contains(['[', ']']) {
+            return Err(wrong());
+        }
+        match condition {
+            Json::Object(ranges) if !ranges.is_empty() => {
+                for (operator, value) in ranges {
+                    let known = ["gte", "gt", "lte", "lt"].contains(&operator.as_str());
+                    let value = scalar(value).filter(|_| known).ok_or_else(wrong)?;
+                    pairs.push((format!("filter[{field}][{operator}]"), value));
+                }
+            }
+            value => pairs.push((format!("filter[{field}]"), scalar(value).ok_or_else(wrong)?)),
+        }
+    }
+    Ok(pairs)
+}
+
+fn scalar(value: &Json) -> Option<String> {
+    match value {
+        Json::String(text) => Some(text.clone()),
+        Json::Number(_) | Json::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_becomes_parameters_or_is_refused() {
+        let pairs = |filter: Json| filter_pairs(Some(&filter));
+        let good = json!({ "a": "x", "b": 7, "c": true, "d": { "gte": "2026", "lt": 3 } });
+        let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(
+            pairs(good),
+            Ok(vec![
+                text("filter[a]", "x"),
+                text("filter[b]", "7"),
+                text("filter[c]", "true"),
+                text("filter[d][gte]", "2026"),
+                text("filter[d][lt]", "3")
+            ])
+        );
+        assert_eq!(filter_pairs(None), Ok(Vec::new()));
+        for bad in [
+            json!("a=b"),
+            json!({}),
+            json!([]),
+            json!({ "a[gte]": 1 }),
+            json!({ "": 1 }),
+            json!({ "a": {} }),
+            json!({ "a": { "ne": 1 } }),
+            json!({ "a": { "gte": {} } }),
+            json!({ "a": null }),
+            json!({ "a": ["x"] }),
+        ] {
+            let trouble = pairs(bad.clone()).unwrap_err().to_json();
+            assert_eq!(trouble["code"], "invalid_filter", "{bad}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! How much of what is there an answer shows.
+//!
+//! An answer is made of whole items: as many as fit are shown, at least one, and the answer says `shown=k of n` and
+//! how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no count of characters or tokens exceeds.
+
+/// The most that answers have, in bytes unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    /// The text of a `search` or `query_records` answer. An identifier is never cut, so an answer whose first record
+    /// has one of more than 1,000 bytes may have up to [`OVERLONG`] bytes more.
+    pub text: usize,
+    /// A preview of one field, in scalar values.
+    pub preview_chars: usize,
+    /// A structured answer.
+    pub structured: usize,
+    /// The text of `fetch`.
+    pub document: usize,
+    /// The text of `schema`.
+    pub schema: usize,
+}
+
+/// What an overlong identifier may add to [`Budgets::text`].
+pub const OVERLONG: usize = 600;
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self { text: 1800, preview_chars: 512, structured: 64 * 1024, document: 16 * 1024, schema: 8 * 1024 }
+    }
+}
+
+/// How many items fit: the most whose sizes, each with what separates it, are within `room`, in order.
+pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
+    let mut left = room;
+    let fits = |size: &usize| match left.checked_sub(*size) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    sizes.into_iter().take_while(fits).count()
+}
+
+/// The bytes that a text has inside of a JSON string.
+pub(super) fn escaped_len(text: &str) -> usize {
+    text.chars().map(escaped_char_len).sum()
+}
+
+fn escaped_char_len(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        c if u32::from(c) < 0x20 => 6,
+        c => c.len_utf8(),
+    }
+}
+
+/// The beginning of a text, of at most so many scalar values and so many bytes inside of a JSON string; and how many
+/// scalar values that is.
+pub(super) fn beginning(text: &str, chars: usize, escaped_bytes: usize) -> (&str, usize) {
+    let (mut end, mut taken, mut left) = (0, 0, escaped_bytes);
+    for c in text.chars().take(chars) {
+        let Some(rest) = left.checked_sub(escaped_char_len(c)) else { break };
+        left = rest;
+        end += c.len_utf8();
+        taken += 1;
+    }
+    (text.get(..end).unwrap_or_default(), taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_beginning_is_as_long_as_it_may_be(text in "(?s).{0,60}", chars in 0usize..70, bytes in 0usize..200) {
+            let (shown, count) = beginning(&text, chars, bytes);
+            prop_assert!(text.starts_with(shown));
+            prop_assert_eq!(shown.chars().count(), count);
+            prop_assert!(count <= chars && escaped_len(shown) <= bytes);
+            if let Some(next) = text[shown.len()..].chars().next() {
+                prop_assert!(count == chars || escaped_len(shown) + escaped_len(&next.to_string()) > bytes);
+            }
+        }
+
+        #[test]
+        fn lengths_are_those_of_json(text in "(?s).{0,60}") {
+            prop_assert_eq!(escaped_len(&text) + 2, serde_json::Value::from(text).to_string().len());
+        }
+    }
+
+    #[test]
+    fn as_many_as_fit() {
+        assert_eq!(fitting([3, 4, 5], 7), 2);
+        assert_eq!(fitting([3, 4, 5], 6), 1);
+        assert_eq!(fitting([3, 1], 2), 0);
+        assert_eq!(fitting([3, 1], 100), 2);
+    }
+}

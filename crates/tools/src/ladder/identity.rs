@@ -1,0 +1,69 @@
+//! Which record a caller names, in one of the ways that there are.
+
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::handle::{Handle, Part};
+use stile_domain::records::problem::BadCursor;
+use stile_domain::records::record_id::RecordId;
+
+use super::climb::{Climb, RECORD_URI};
+use super::trouble::Trouble;
+
+/// A record that a caller named.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    /// Which.
+    pub(super) id: RecordId,
+    /// For whom the address was made that named it, if it was one. Looked at once the read was allowed.
+    pub(super) made_for: Option<Binding>,
+}
+
+impl Named {
+    /// The record of an `id`, with the connection that is said beside it.
+    ///
+    /// # Errors
+    /// `invalid_id` and `conflicting_connection_id`, before anything is read.
+    pub(super) fn by_id(climb: &Climb<'_>, id: &str, connection: Option<&str>) -> Result<Self, Trouble> {
+        let (mut id, made_for) = match id.strip_prefix(RECORD_URI) {
+            Some(handle) => {
+                let handle = opened(climb, handle, true)?;
+                let id = RecordId { connection: Some(handle.connection), stream: handle.stream, key: handle.key };
+                (id, Some(handle.caller))
+            }
+            None => {
+                let id = RecordId::parse(id).map_err(|bad| Trouble::call("invalid_id", "id", format!("`id` {bad}")))?;
+                (id, None)
+            }
+        };
+        match (&id.connection, connection) {
+            (Some(own), Some(said)) if own != said => {
+                let message = "`id` names another connection than `connection_id`; send one of them";
+                return Err(Trouble::call("conflicting_connection_id", "connection_id", message));
+            }
+            (None, Some(said)) => id.connection = Some(said.to_owned()),
+            _ => {}
+        }
+        Ok(Self { id, made_for })
+    }
+
+    /// Whether the address was made for this caller.
+    ///
+    /// # Errors
+    /// [`BadCursor::Mismatch`].
+    pub(super) fn check(&self, climb: &Climb<'_>) -> Result<(), Trouble> {
+        match self.made_for {
+            Some(made_for) if made_for != climb.handle_binding() => Err(Trouble::Lost(BadCursor::Mismatch)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What an address stands for; for whom it was made is not looked at yet.
+///
+/// # Errors
+/// [`BadCursor::Malformed`] or, of an address of the other kind, [`BadCursor::Mismatch`].
+pub(super) fn opened(climb: &Climb<'_>, handle: &str, is_record: bool) -> Result<Handle, Trouble> {
+    let plain = climb.unseal(handle).ok_or(Trouble::Lost(BadCursor::Malformed))?;
+    let handle = Handle::decode(&plain, is_record).map_err(Trouble::Lost)?;
+    debug_assert_eq!(matches!(handle.part, Part::Fields { .. }), is_record);
+    Ok(handle)
+}

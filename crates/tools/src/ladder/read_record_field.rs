@@ -1,0 +1,471 @@
+//! `read_record_field`: some of one field's text, from anywhere in it, at the cost of that part.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::handle::{Extent, Handle, OffsetPlace, Part, digest_of};
+use stile_domain::records::problem::BadCursor;
+use stile_domain::records::record_id::RecordId;
+use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
+
+use super::arguments::Whole;
+use super::climb::Climb;
+use super::identity::Named;
+use super::port::Ask;
+use super::trouble::Trouble;
+use super::{LadderAnswer, Link, Rung, entry, lines};
+use crate::records::endpoints::FIELD_WINDOW;
+
+/// Read part of one field, exactly. Name the record by `id` from an answer, or by `connection_id`, `stream` and
+/// `record_id`. Then one of: nothing (from the beginning), `offset_chars`, `cursor` of an answer, or `q`, which finds the
+/// first occurrence and shows what stands around it. Windows joined in order are the whole field.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadRecordField {
+    /// As `search`, `query_records` or `fetch` show it.
+    id: Option<String>,
+    /// With `stream` and `record_id`, instead of `id`.
+    connection_id: Option<String>,
+    stream: Option<String>,
+    record_id: Option<String>,
+    /// A top-level field.
+    field_path: String,
+    /// `next_cursor` or `previous_cursor` of an answer. Excludes `offset_chars`, `q` and the contexts.
+    cursor: Option<String>,
+    /// Characters before the window. Excludes `q`.
+    offset_chars: Option<Whole<0, { i64::MAX as u64 }>>,
+    /// 4096 if left out.
+    limit_chars: Option<Whole<1, MAX_CHARS>>,
+    /// Text to find, upper or lower case.
+    q: Option<String>,
+    /// 2048 if left out. Only with `q`.
+    before_chars: Option<Whole<0, 8192>>,
+    after_chars: Option<Whole<0, 8192>>,
+}
+
+/// A window as the resource server tells it.
+#[derive(Deserialize)]
+struct Told {
+    connection_id: Option<String>,
+    field: ToldField,
+    window: ToldWindow,
+}
+
+#[derive(Deserialize)]
+struct ToldField {
+    path: Option<String>,
+    text_like: Option<bool>,
+    mime_type: Option<String>,
+    size_chars: Option<u64>,
+    digest: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ToldWindow {
+    text: String,
+    total_chars: Option<u64>,
+    start_chars: u64,
+    end_chars: u64,
+    limit_chars: u64,
+    complete: bool,
+    next_offset_chars: Option<u64>,
+    previous_offset_chars: Option<u64>,
+    match_start_chars: Option<u64>,
+    match_end_chars: Option<u64>,
+    next_cursor: Option<String>,
+    previous_cursor: Option<String>,
+}
+
+/// A window, with the ways to those beside it.
+pub(super) struct Window {
+    pub(super) id: RecordId,
+    pub(super) field: String,
+    pub(super) text: String,
+    pub(super) text_like: bool,
+    pub(super) mime_type: Option<String>,
+    pub(super) size_chars: Option<u64>,
+    pub(super) digest: Option<String>,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) limit: u64,
+    pub(super) complete: bool,
+    pub(super) found: Option<(u64, u64)>,
+    next: Option<Beside>,
+    previous: Option<Beside>,
+}
+
+/// A window beside this one.
+struct Beside {
+    start: u64,
+    limit: u64,
+    cursor: String,
+}
+
+/// Which window of a field.
+pub(super) enum Which<'a> {
+    /// From an offset on.
+    At { start: u64, limit: u64 },
+    /// Where a cursor goes on.
+    After { cursor: &'a str, limit: Option<u64> },
+    /// Around a text.
+    Around { q: &'a str, before: u64, after: u64, limit: Option<u64> },
+}
+
+impl ReadRecordField {
+    /// The record, in one of the two ways.
+    fn named(&self, climb: &Climb<'_>) -> Result<Named, Trouble> {
+        let wrong = |param, message: &str| Err(Trouble::call("invalid_field_window_selector", param, message));
+        match (&self.id, &self.stream, &self.record_id) {
+            (Some(id), None, None) => Named::by_id(climb, id, self.connection_id.as_deref()),
+            (Some(_), ..) => wrong("id", "`id` names the record by itself; leave out `stream` and `record_id`"),
+            (None, Some(stream), Some(key)) => {
+                let Some(connection) = &self.connection_id else {
+                    return wrong(
+                        "connection_id",
+                        "send `connection_id` with `stream` and `record_id`, or `id` instead",
+                    );
+                };
+                let id = RecordId { connection: Some(connection.clone()), stream: stream.clone(), key: key.clone() };
+                if [connection, stream, key].iter().any(|part| part.is_empty()) {
+                    return wrong("id", "no part of a record's name is empty");
+                }
+                Ok(Named { id, made_for: None })
+            }
+            _ => wrong("id", "send `id`, or `connection_id` with `stream` and `record_id`"),
+        }
+    }
+
+    /// The one window that is asked for.
+    fn which(&self) -> Result<Which<'_>, Trouble> {
+        let limit = self.limit_chars.map(|limit| limit.0);
+        let explicit = [
+            ("offset_chars", self.offset_chars.is_some()),
+            ("q", self.q.is_some()),
+            ("before_chars", self.before_chars.is_some()),
+            ("after_chars", self.after_chars.is_some()),
+        ];
+        let sent: Vec<String> =
+            explicit.iter().filter(|(_, sent)| *sent).map(|(name, _)| format!("`{name}`")).collect();
+        let wrong = |param, message: String| Err(Trouble::call("invalid_field_window_selector", param, message));
+        if let Some(cursor) = &self.cursor {
+            if !sent.is_empty() {
+                return wrong(
+                    "cursor",
+                    format!(
+                        "continuation by `cursor` is exclusive with explicit window selection by {}; send one of them (`limit_chars` goes with either)",
+                        sent.join(", ")
+                    ),
+                );
+            }
+            return Ok(Which::After { cursor, limit });
+        }
+        if let Some(q) = &self.q {
+            if self.offset_chars.is_some() {
+                return wrong("q", "`q` finds its own place and excludes `offset_chars`; send one of them".to_owned());
+            }
+            if q.is_empty() {
+                return wrong("q", "`q` is empty; send the text to find, or leave it out".to_owned());
+            }
+            let before = self.before_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
+            let after = self.after_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
+            return Ok(Which::Around { q, before, after, limit });
+        }
+        if self.before_chars.is_some() || self.after_chars.is_some() {
+            let message = "`before_chars` and `after_chars` are the context of `q`; send `q` too, or `offset_chars` and `limit_chars`";
+            return wrong("before_chars", message.to_owned());
+        }
+        let start = self.offset_chars.map_or(0, |offset| offset.0);
+        Ok(Which::At { start, limit: limit.unwrap_or(DEFAULT_CHARS) })
+    }
+}
+
+impl Rung for ReadRecordField {
+    const NAME: &'static str = "read_record_field";
+    const TITLE: &'static str = "Read part of a field";
+
+    fn output() -> Json {
+        let text = || json!({ "type": "string" });
+        let number = || json!({ "type": "integer" });
+        let maybe = |kind: &str| json!({ "anyOf": [{ "type": kind }, { "type": "null" }] });
+        json!({
+            "type": "object",
+            "properties": {
+                "record": {
+                    "type": "object",
+                    "properties": { "id": text(), "connection_id": text(), "stream": text(), "record_id": text() },
+                    "required": ["id", "connection_id", "stream", "record_id"],
+                    "additionalProperties": false
+                },
+                "field": {
+                    "type": "object",
+                    "properties": {
+                        "path": text(), "text_like": { "type": "boolean" }, "mime_type": text(), "size_chars": number(),
+                        "digest": text()
+                    },
+                    "required": ["path", "text_like"],
+                    "additionalProperties": false
+                },
+                "window": {
+                    "type": "object",
+                    "properties": {
+                        "text": text(), "start_chars": number(), "end_chars": number(), "limit_chars": number(),
+                        "complete": { "type": "boolean" }, "next_cursor": maybe("string"), "previous_cursor": maybe("string"),
+                        "match": { "anyOf": [{ "type": "null" }, {
+                            "type": "object",
+                            "properties": { "q": text(), "start_chars": number(), "end_chars": number() },
+                            "required": ["q", "start_chars", "end_chars"],
+                            "additionalProperties": false
+                        }] }
+                    },
+                    "required": ["text", "start_chars", "end_chars", "limit_chars", "complete"],
+                    "additionalProperties": false
+                },
+                "resource": {
+                    "type": "object",
+                    "properties": { "uri": text(), "next_uri": maybe("string"), "previous_uri": maybe("string") },
+                    "required": ["uri"],
+                    "additionalProperties": false
+                }
+            },
+            "required": ["record", "field", "window"],
+            "additionalProperties": false
+        })
+    }
+
+    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        let which = self.which()?;
+        let named = self.named(climb)?;
+        let read = window(climb, &named.id, &self.field_path, &which).await;
+        let window = match read {
+            Err(Trouble::Declined(declined)) if declined.code() == "field_not_text" => {
+                return binary(climb, &named.id, &self.field_path, declined.error);
+            }
+            other => other?,
+        };
+        named.check(climb)?;
+        answer(climb, &window, self.q.as_deref())
+    }
+}
+
+/// Reads a window through the resource server's own path for windows.
+pub(super) async fn window(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    which: &Which<'_>,
+) -> Result<Window, Trouble> {
+    let binding = offset_binding(climb, id, field);
+    let base = || {
+        let ask = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) };
+        ask.with("field", field).with_some("connection_id", id.connection.as_deref())
+    };
+    let ask = match *which {
+        Which::At { start, limit } => {
+            base().with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
+        }
+        Which::Around { q, before, after, limit } => base()
+            .with("q", q)
+            .with("before_chars", before.to_string())
+            .with("after_chars", after.to_string())
+            .with_some("limit_chars", limit),
+        Which::After { cursor, limit } => {
+            match climb.unseal(cursor).map(|plain| OffsetPlace::decode(&plain, binding)) {
+                None | Some(Ok(None)) => base().with("cursor", cursor).with_some("limit_chars", limit),
+                Some(Ok(Some(place))) => {
+                    let limit = limit.unwrap_or(place.limit).min(MAX_CHARS);
+                    base().with("offset_chars", place.start.to_string()).with("limit_chars", limit.to_string())
+                }
+                Some(Err(why)) => {
+                    // What the grant says comes first, as if the field were asked for by name.
+                    climb.ask(base().with("offset_chars", "0").with("limit_chars", "1")).await?;
+                    return Err(Trouble::Lost(why));
+                }
+            }
+        }
+    };
+    let text = climb.ask(ask).await?;
+    let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    let step = match which {
+        Which::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
+        _ => told.window.limit_chars,
+    };
+    told.window(climb, id, field, binding, step)
+}
+
+/// What a cursor is bound to that is made here, for a server that has none.
+fn offset_binding(climb: &Climb<'_>, id: &RecordId, field: &str) -> Binding {
+    climb.binding(["offset", id.connection.as_deref().unwrap_or_default(), &id.stream, &id.key, field])
+}
+
+impl Told {
+    fn window(
+        self,
+        climb: &Climb<'_>,
+        id: &RecordId,
+        field: &str,
+        binding: Binding,
+        step: u64,
+    ) -> Result<Window, Trouble> {
+        let Self { connection_id, field: told, window } = self;
+        let connection = connection_id.or_else(|| id.connection.clone());
+        let beside = |start: Option<u64>, limit: u64, cursor: Option<String>| -> Result<Option<Beside>, Trouble> {
+            let Some(start) = start else { return Ok(None) };
+            let cursor = match cursor {
+                Some(cursor) => cursor,
+                None => climb.seal(&OffsetPlace { start, limit }.encode(binding))?,
+            };
+            Ok(Some(Beside { start, limit, cursor }))
+        };
+        let before = window.previous_offset_chars.map_or(0, |start| window.start_chars.saturating_sub(start));
+        Ok(Window {
+            next: beside(window.next_offset_chars, step, window.next_cursor)?,
+            previous: beside(window.previous_offset_chars, before, window.previous_cursor)?,
+            id: RecordId { connection, ..id.clone() },
+            field: told.path.unwrap_or_else(|| field.to_owned()),
+            text: window.text,
+            text_like: told.text_like.unwrap_or(true),
+            mime_type: told.mime_type,
+            size_chars: told.size_chars.or(window.total_chars),
+            digest: told.digest,
+            start: window.start_chars,
+            end: window.end_chars,
+            limit: window.limit_chars,
+            complete: window.complete,
+            found: window.match_start_chars.zip(window.match_end_chars),
+        })
+    }
+}
+
+impl Window {
+    /// The address of a part of the field as it is now.
+    fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
+        let digest = self.digest.as_deref().and_then(digest_of);
+        climb.uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
+    }
+
+    /// The address of this very window.
+    pub(super) fn own_uri(&self, climb: &Climb<'_>) -> Result<String, Trouble> {
+        self.uri(climb, self.start, (self.end - self.start).max(1))
+    }
+
+    /// The address of the window after this one.
+    pub(super) fn next_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
+        self.next.as_ref().map(|next| self.uri(climb, next.start, next.limit)).transpose()
+    }
+
+    /// The address of the window before this one.
+    pub(super) fn previous_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
+        self.previous.as_ref().map(|before| self.uri(climb, before.start, before.limit)).transpose()
+    }
+
+    /// Whether the handle that led here is of this caller and of the field as it is now.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub(super) fn check(&self, climb: &Climb<'_>, handle: &Handle) -> Result<(), Trouble> {
+        let digest = self.digest.as_deref().and_then(digest_of);
+        handle.check(climb.handle_binding(), digest).map_err(|why: BadCursor| Trouble::Lost(why))
+    }
+
+    /// What is said of the window in one line of JSON.
+    fn header(&self) -> String {
+        let cursor = |beside: &Option<Beside>| beside.as_ref().map(|beside| beside.cursor.clone());
+        json!({
+            "id": self.id.to_string(), "field_path": self.field, "start_chars": self.start, "end_chars": self.end,
+            "size_chars": self.size_chars, "complete": self.complete, "next_cursor": cursor(&self.next),
+            "previous_cursor": cursor(&self.previous),
+        })
+        .to_string()
+    }
+}
+
+fn answer(climb: &Climb<'_>, window: &Window, q: Option<&str>) -> Result<LadderAnswer, Trouble> {
+    let mut text = window.header() + "\n";
+    let mut structured = structure(window, q);
+    let mut links = Vec::new();
+    if let Some(next) = &window.next {
+        let arguments = json!({ "id": window.id.to_string(), "field_path": window.field, "cursor": next.cursor });
+        text += &(lines::next("read_record_field", &arguments, "") + "\n");
+    }
+    if !window.complete {
+        let uri = window.own_uri(climb)?;
+        let next_uri = window.next_uri(climb)?;
+        let previous_uri = window.previous_uri(climb)?;
+        let resource = json!({ "uri": uri, "next_uri": next_uri, "previous_uri": previous_uri });
+        structured.insert("resource".to_owned(), resource);
+        links.push(Link {
+            uri,
+            name: "field-window".to_owned(),
+            description: format!(
+                "{} {}, characters {} to {}",
+                window.id,
+                Json::from(window.field.as_str()),
+                window.start,
+                window.end
+            ),
+            mime_type: window.mime_type.clone().unwrap_or_else(|| "text/plain".to_owned()),
+        });
+    }
+    text += &window.text;
+    Ok(LadderAnswer { text, structured: Json::Object(structured), links, refusal: None })
+}
+
+fn structure(window: &Window, q: Option<&str>) -> Map<String, Json> {
+    let mut field = Map::new();
+    field.insert("path".to_owned(), window.field.as_str().into());
+    field.insert("text_like".to_owned(), window.text_like.into());
+    let told = [
+        ("mime_type", window.mime_type.as_deref().map(Json::from)),
+        ("size_chars", window.size_chars.map(Json::from)),
+        ("digest", window.digest.as_deref().map(Json::from)),
+    ];
+    field.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    let cursor = |beside: &Option<Beside>| beside.as_ref().map(|beside| beside.cursor.clone());
+    let found = window.found.map(|(start, end)| json!({ "q": q, "start_chars": start, "end_chars": end }));
+    let all = json!({
+        "record": {
+            "id": window.id.to_string(), "connection_id": window.id.connection.clone().unwrap_or_default(),
+            "stream": window.id.stream, "record_id": window.id.key,
+        },
+        "field": field,
+        "window": {
+            "text": window.text, "start_chars": window.start, "end_chars": window.end, "limit_chars": window.limit,
+            "complete": window.complete, "next_cursor": cursor(&window.next), "previous_cursor": cursor(&window.previous),
+            "match": found,
+        },
+    });
+    match all {
+        Json::Object(all) => all,
+        _ => Map::new(),
+    }
+}
+
+/// The refusal of a field that holds bytes, with the way to them.
+fn binary(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    mut error: Map<String, Json>,
+) -> Result<LadderAnswer, Trouble> {
+    let uri = entry::bytes_uri(climb, id, field)?;
+    error.insert("resource".to_owned(), json!({ "uri": uri }));
+    let link = Link {
+        uri,
+        name: "field-bytes".to_owned(),
+        description: format!("{id} {}, its bytes", Json::from(field)),
+        mime_type: "application/octet-stream".to_owned(),
+    };
+    let declined = super::port::Declined { status: 422, error };
+    Ok(LadderAnswer { links: vec![link], ..LadderAnswer::refused(Trouble::Declined(declined)) })
+}
+
+/// The input schema with the alternatives said in it.
+pub(super) fn make_strict(schema: &mut Map<String, Json>) {
+    schema.remove("required");
+    let alternatives = json!([
+        { "required": ["id", "field_path"] },
+        { "required": ["connection_id", "stream", "record_id", "field_path"] }
+    ]);
+    schema.insert("oneOf".to_owned(), alternatives);
+}

@@ -1,0 +1,198 @@
+//! `pdpp://record/{handle}` and `pdpp://field-window/{handle}`: the same reads as the tools', as resources.
+//!
+//! A resource is not listed: its address comes from an answer. What is read is what the tool answers for the same
+//! record, field and window, with the same refusals; the addresses of what comes next and before stand in `_meta`.
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::permit::Principal;
+use stile_domain::records::handle::{Extent, Handle, Part, digest_of};
+use stile_domain::records::problem::BadCursor;
+use stile_domain::records::record_id::RecordId;
+use stile_domain::records::selector::MAX_CHARS;
+
+use super::climb::{Climb, RECORD_URI, WINDOW_URI};
+use super::entry::BYTES_PIECE;
+use super::identity::opened;
+use super::port::Ask;
+use super::read_record_field::{Which, window};
+use super::trouble::Trouble;
+use super::{Ladder, fetch};
+use crate::records::endpoints::FIELD_WINDOW;
+
+/// A kind of resource, as it is listed among the templates.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    /// The template (RFC 6570).
+    pub uri: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// A short title for people.
+    pub title: &'static str,
+    /// What agents read about it.
+    pub description: &'static str,
+    /// The media type of what is read, where all have one.
+    pub mime_type: Option<&'static str>,
+}
+
+/// Both kinds.
+pub const TEMPLATES: [Template; 2] = [
+    Template {
+        uri: "pdpp://record/{handle}",
+        name: "record",
+        title: "A record",
+        description: "One record as `fetch` answers it. Its address comes from `search`, `query_records` or `fetch`.",
+        mime_type: Some("application/json"),
+    },
+    Template {
+        uri: "pdpp://field-window/{handle}",
+        name: "field-window",
+        title: "Part of a field",
+        description: "Part of one field, as `read_record_field` reads it, or up to 64 KiB of its bytes. `_meta` has the \
+                      addresses of the next and the previous part.",
+        mime_type: None,
+    },
+];
+
+/// The members of `_meta` that lead on.
+pub const NEXT_URI: &str = "pdpp/next_uri";
+/// The one before.
+pub const PREVIOUS_URI: &str = "pdpp/previous_uri";
+/// Which part this is, of what.
+pub const RANGE: &str = "pdpp/range";
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content {
+    /// The text or the bytes.
+    pub body: Body,
+    /// Its media type.
+    pub mime_type: String,
+    /// Where it goes on, and which part it is.
+    pub meta: Map<String, Json>,
+}
+
+/// A text, or bytes in base64.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// A text.
+    Text(String),
+    /// Bytes in base64 (RFC 4648, section 4).
+    Blob(String),
+}
+
+/// Some bytes of a field as the resource server tells them.
+#[derive(Deserialize)]
+struct ToldBytes {
+    field: ToldField,
+    window: ToldWindow,
+}
+
+#[derive(Deserialize)]
+struct ToldField {
+    mime_type: Option<String>,
+    digest: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ToldWindow {
+    base64: String,
+    total_bytes: Option<u64>,
+    start_bytes: u64,
+    end_bytes: u64,
+    next_offset_bytes: Option<u64>,
+    previous_offset_bytes: Option<u64>,
+}
+
+/// Whether an address is one of these.
+pub fn is_one(uri: &str) -> bool {
+    uri.starts_with(RECORD_URI) || uri.starts_with(WINDOW_URI)
+}
+
+impl Ladder {
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// As the tool that reads the same; [`Trouble::Lost`] where the address is none of this server's, of this grant's or
+    /// of what is there now.
+    pub async fn read_resource(&self, uri: &str, caller: &Principal) -> Result<Content, Trouble> {
+        let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, &Json::Null);
+        let read = match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
+            (Some(handle), _) => record(&climb, handle).await,
+            (_, Some(handle)) => part(&climb, handle).await,
+            _ => Err(Trouble::Lost(BadCursor::Malformed)),
+        };
+        let error = read.as_ref().err().map(Trouble::to_json);
+        self.inner.server.tell(caller, "resource", error.as_ref().map_or(Ok(()), Err));
+        read
+    }
+}
+
+async fn record(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
+    let handle = opened(climb, handle, true)?;
+    let id = id_of(&handle);
+    let cursor = match &handle.part {
+        Part::Fields { cursor } => cursor.as_deref(),
+        Part::Window(_) | Part::Bytes(_) => None,
+    };
+    let document = fetch::document(climb, &id, &[], cursor).await?;
+    handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
+    let mut meta = Map::new();
+    meta.extend(document.next_uri.map(|uri| (NEXT_URI.to_owned(), uri.into())));
+    Ok(Content { body: Body::Text(document.text), mime_type: "application/json".to_owned(), meta })
+}
+
+async fn part(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
+    let handle = opened(climb, handle, false)?;
+    match handle.part.clone() {
+        Part::Bytes(extent) => bytes(climb, &handle, extent).await,
+        Part::Window(extent) => text(climb, &handle, extent).await,
+        Part::Fields { .. } => Err(Trouble::Lost(BadCursor::Mismatch)),
+    }
+}
+
+async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Content, Trouble> {
+    let which = Which::At { start: extent.start, limit: extent.limit.clamp(1, MAX_CHARS) };
+    let window = window(climb, &id_of(handle), &extent.field, &which).await?;
+    window.check(climb, handle)?;
+    let mut meta = Map::new();
+    meta.extend(window.next_uri(climb)?.map(|uri| (NEXT_URI.to_owned(), uri.into())));
+    meta.extend(window.previous_uri(climb)?.map(|uri| (PREVIOUS_URI.to_owned(), uri.into())));
+    let range = json!({ "start_chars": window.start, "end_chars": window.end, "size_chars": window.size_chars });
+    meta.insert(RANGE.to_owned(), range);
+    let mime_type = window.mime_type.unwrap_or_else(|| "text/plain".to_owned());
+    Ok(Content { body: Body::Text(window.text), mime_type, meta })
+}
+
+async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Content, Trouble> {
+    let id = id_of(handle);
+    let ask = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
+        .with("field", &extent.field)
+        .with_some("connection_id", id.connection.as_deref())
+        .with("offset_bytes", extent.start.to_string())
+        .with("limit_bytes", extent.limit.clamp(1, BYTES_PIECE).to_string());
+    let answer = climb.ask(ask).await?;
+    let told: ToldBytes = serde_json::from_str(&answer).map_err(|_| Trouble::not_understood())?;
+    let digest = told.field.digest.as_deref().and_then(digest_of);
+    handle.check(climb.handle_binding(), digest).map_err(Trouble::Lost)?;
+    let uri = |start: u64, limit: u64| climb.uri(&id, Part::Bytes(Extent { start, limit, digest, ..extent.clone() }));
+    let mut meta = Map::new();
+    if let Some(next) = told.window.next_offset_bytes {
+        meta.insert(NEXT_URI.to_owned(), uri(next, extent.limit)?.into());
+    }
+    if let Some(before) = told.window.previous_offset_bytes {
+        let limit = told.window.start_bytes.saturating_sub(before);
+        meta.insert(PREVIOUS_URI.to_owned(), uri(before, limit)?.into());
+    }
+    let range = json!({
+        "start_bytes": told.window.start_bytes, "end_bytes": told.window.end_bytes, "size_bytes": told.window.total_bytes,
+    });
+    meta.insert(RANGE.to_owned(), range);
+    let mime_type = told.field.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+    Ok(Content { body: Body::Blob(told.window.base64), mime_type, meta })
+}
+
+fn id_of(handle: &Handle) -> RecordId {
+    let connection = Some(handle.connection.clone()).filter(|name| !name.is_empty());
+    RecordId { connection, stream: handle.stream.clone(), key: handle.key.clone() }
+}

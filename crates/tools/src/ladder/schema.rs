@@ -1,0 +1,253 @@
+//! `schema`: which streams there are, and what can be done with their fields.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::handle::ListedPlace;
+
+use super::answers::json_len;
+use super::budget::fitting;
+use super::climb::Climb;
+use super::port::Ask;
+use super::trouble::Trouble;
+use super::{LadderAnswer, Rung, lines};
+use crate::records::endpoints::SCHEMA;
+
+/// The bytes of a stream's fields that stand beside its name where all streams are asked for.
+const FIELDS_BYTES: usize = 4 * 1024;
+/// What a structure has besides its list.
+const AROUND_BYTES: usize = 4 * 1024;
+
+/// What there is to ask for: streams, their connections and fields. Begin here, or with `search`.
+/// Of a field: t= type, eq filter by value, r= ranges, lex searched, a= aggregates.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Schema {
+    /// `full` adds the whole declaration of one `stream`.
+    detail: Option<Detail>,
+    stream: Option<String>,
+    connection_id: Option<String>,
+    /// `next_cursor` of an answer, with the same other arguments.
+    cursor: Option<String>,
+}
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "each is what it is called, and a text for each would stand in every list of tools")]
+pub enum Detail {
+    Compact,
+    Full,
+}
+
+/// The schema as the resource server tells it, in its compact form.
+#[derive(Deserialize)]
+struct Told {
+    bearer: Option<Json>,
+    #[serde(default)]
+    connectors: Vec<Connector>,
+}
+
+#[derive(Deserialize)]
+struct Connector {
+    #[serde(default)]
+    granted_connections: Vec<Granted>,
+    connector_id: Option<String>,
+    #[serde(default)]
+    streams: Vec<Map<String, Json>>,
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    connection_id: String,
+}
+
+/// One stream of one connector, or one field of one stream: its member of the structure and its line.
+struct Item {
+    json: Json,
+    line: String,
+}
+
+impl Rung for Schema {
+    const NAME: &'static str = "schema";
+    const TITLE: &'static str = "What records there are";
+
+    fn output() -> Json {
+        json!({
+            "type": "object",
+            "properties": {
+                "object": { "type": "string" },
+                "streams": { "type": "array", "items": { "type": "object", "required": ["name", "connections"] } },
+                "shown": { "type": "integer" }, "total": { "type": "integer" }, "next_cursor": { "type": "string" },
+                "full": { "type": "object" }
+            },
+            "required": ["object", "streams", "shown", "total"]
+        })
+    }
+
+    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        let ask = Ask::of(&SCHEMA)
+            .with_some("stream", self.stream.as_deref())
+            .with_some("connection_id", self.connection_id.as_deref());
+        let full = match self.detail {
+            Some(Detail::Full) => Some(climb.ask(ask.clone().with("detail", "full")).await?),
+            _ => None,
+        };
+        let text = climb.ask(ask.with("view", "compact")).await?;
+        let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let (items, streams) = self.items(&told.connectors);
+        self.page(climb, &items, streams, told.bearer, full)
+    }
+}
+
+impl Schema {
+    /// What is listed: the fields of the one stream that was asked for, or all streams. Beside fields, their stream.
+    fn items(&self, connectors: &[Connector]) -> (Vec<Item>, Vec<Json>) {
+        let all: Vec<(Vec<String>, &Map<String, Json>)> = connectors
+            .iter()
+            .flat_map(|connector| connector.streams.iter().map(|stream| (connector.connections(), stream)))
+            .filter(|(_, stream)| self.stream.as_deref().is_none_or(|wanted| name(stream) == wanted))
+            .collect();
+        match all.as_slice() {
+            [(connections, stream)] if self.stream.is_some() => {
+                let items = fields(stream).map(|(name, flags)| Item {
+                    json: json!({ name: flags }),
+                    line: format!("  {}: {}", Json::from(name.as_str()), flags.as_str().unwrap_or_default()),
+                });
+                (items.collect(), vec![described(connections, stream, false)])
+            }
+            _ => {
+                let items = all.iter().map(|(connections, stream)| Item {
+                    json: described(connections, stream, true),
+                    line: line(connections, stream),
+                });
+                (items.collect(), Vec::new())
+            }
+        }
+    }
+
+    fn page(
+        &self,
+        climb: &Climb<'_>,
+        items: &[Item],
+        streams: Vec<Json>,
+        bearer: Option<Json>,
+        full: Option<String>,
+    ) -> Result<LadderAnswer, Trouble> {
+        let binding = binding(climb, items);
+        let skipped = match &self.cursor {
+            None => 0,
+            Some(cursor) => {
+                let plain =
+                    climb.unseal(cursor).ok_or(Trouble::Lost(stile_domain::records::problem::BadCursor::Malformed))?;
+                let place = ListedPlace::decode(&plain, binding).map_err(Trouble::Lost)?;
+                usize::try_from(place.told).unwrap_or(usize::MAX)
+            }
+        };
+        let rest = items.get(skipped..).unwrap_or_default();
+        let full = full.and_then(|full| serde_json::from_str::<Json>(&full).ok());
+        let full_len = full.as_ref().map_or(0, json_len);
+        // A declaration that does not fit is left out; its fields are listed all the same.
+        let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
+        let (full, room) = if full_len * 2 <= room { (full, room - full_len) } else { (None, room) };
+        let in_rows = fitting(rest.iter().map(|item| json_len(&item.json)), room).max(1).min(rest.len());
+        let in_text = fitting(rest.iter().map(|item| item.line.len() + 1), climb.budgets.schema.saturating_sub(600));
+        let in_text = in_text.max(1).min(rest.len());
+        let cursor = |shown: usize| match shown < rest.len() {
+            false => Ok(None),
+            true => climb.seal(&ListedPlace { told: (skipped + shown) as u64 }.encode(binding)).map(Some),
+        };
+        let is_of_fields = !streams.is_empty();
+        let mut structured = Map::new();
+        structured.insert("object".to_owned(), "schema".into());
+        structured.extend(bearer.map(|bearer| ("bearer".to_owned(), bearer)));
+        let listed: Vec<Json> = rest.iter().take(in_rows).map(|item| item.json.clone()).collect();
+        structured.insert(
+            "streams".to_owned(),
+            if is_of_fields { with_fields(streams.clone(), &listed) } else { listed.into() },
+        );
+        structured.insert("shown".to_owned(), in_rows.into());
+        structured.insert("total".to_owned(), items.len().into());
+        structured.extend(cursor(in_rows)?.map(|cursor| ("next_cursor".to_owned(), cursor.into())));
+        structured.extend(full.map(|full| ("full".to_owned(), full)));
+        let what = if is_of_fields { "field(s)" } else { "stream(s)" };
+        let mut text = format!("schema: {} {what}. shown={in_text} of {}.", items.len(), rest.len());
+        for stream in &streams {
+            text = format!("{text}\n{}", described_line(stream));
+        }
+        rest.iter().take(in_text).for_each(|item| text = format!("{text}\n{}", item.line));
+        if let Some(cursor) = cursor(in_text)? {
+            text = format!("{text}\n{}", lines::again(climb, Self::NAME, &cursor, ""));
+        }
+        Ok(LadderAnswer { text, structured: Json::Object(structured), links: Vec::new(), refusal: None })
+    }
+}
+
+/// What a cursor is bound to: the caller and the names of all that is listed.
+fn binding(climb: &Climb<'_>, items: &[Item]) -> Binding {
+    climb.binding(std::iter::once("schema").chain(items.iter().map(|item| item.line.as_str())))
+}
+
+impl Connector {
+    fn connections(&self) -> Vec<String> {
+        let granted: Vec<String> =
+            self.granted_connections.iter().map(|granted| granted.connection_id.clone()).collect();
+        if granted.is_empty() { self.connector_id.iter().cloned().collect() } else { granted }
+    }
+}
+
+fn name(stream: &Map<String, Json>) -> &str {
+    stream.get("name").and_then(Json::as_str).unwrap_or_default()
+}
+
+fn fields(stream: &Map<String, Json>) -> impl Iterator<Item = (&String, &Json)> {
+    stream.get("field_capabilities").and_then(Json::as_object).into_iter().flatten()
+}
+
+/// A stream of the structure; its fields only where they are few.
+fn described(connections: &[String], stream: &Map<String, Json>, with_fields: bool) -> Json {
+    let mut told = Map::new();
+    told.insert("name".to_owned(), name(stream).into());
+    told.insert("connections".to_owned(), connections.iter().map(|id| json!({ "connection_id": id })).collect());
+    for member in ["primary_key", "cursor_field"] {
+        told.extend(stream.get(member).map(|value| (member.to_owned(), value.clone())));
+    }
+    told.insert("field_count".to_owned(), fields(stream).count().into());
+    let capabilities: Map<String, Json> = fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
+    let capabilities = Json::Object(capabilities);
+    if with_fields && json_len(&capabilities) <= FIELDS_BYTES {
+        told.insert("fields".to_owned(), capabilities);
+    }
+    Json::Object(told)
+}
+
+/// The one stream with the fields of this page.
+fn with_fields(mut streams: Vec<Json>, listed: &[Json]) -> Json {
+    let members = listed.iter().filter_map(Json::as_object).flatten();
+    let fields: Map<String, Json> = members.map(|(name, flags)| (name.clone(), flags.clone())).collect();
+    if let Some(stream) = streams.first_mut().and_then(Json::as_object_mut) {
+        stream.insert("fields".to_owned(), Json::Object(fields));
+    }
+    Json::Array(streams)
+}
+
+/// A stream in one line.
+fn line(connections: &[String], stream: &Map<String, Json>) -> String {
+    described_line(&described(connections, stream, false))
+}
+
+fn described_line(stream: &Json) -> String {
+    let connections = stream.get("connections").and_then(Json::as_array).into_iter().flatten();
+    let connections: Vec<&str> =
+        connections.filter_map(|connection| connection.get("connection_id")?.as_str()).collect();
+    let member = |name: &str| stream.get(name).filter(|value| !value.is_null()).map(|value| format!(" {name}={value}"));
+    format!(
+        "stream={} connection_id={}{}{}{}",
+        stream.get("name").unwrap_or(&Json::Null),
+        connections.join("|"),
+        member("primary_key").unwrap_or_default(),
+        member("cursor_field").unwrap_or_default(),
+        member("field_count").unwrap_or_default(),
+    )
+}

@@ -1,0 +1,345 @@
+//! `search`: the records in which words occur, with the text around them and the call that reads on from there.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::record_id::RecordId;
+
+use super::answers::{Item, Page};
+use super::arguments::{Whole, filter_pairs, filter_schema};
+use super::budget::beginning;
+use super::climb::Climb;
+use super::entry::{self, Entry, Onward};
+use super::port::Ask;
+use super::query_records::record_uri;
+use super::trouble::Trouble;
+use super::{LadderAnswer, Rung, lines};
+use crate::records::endpoints::SEARCH;
+
+/// The characters of an excerpt and of a title that a text shows.
+const TEXT_EXCERPT_CHARS: usize = 200;
+const TEXT_TITLE_CHARS: usize = 80;
+/// The characters of an excerpt before the match that a text shows.
+const TEXT_BEFORE_CHARS: u64 = 40;
+
+/// Find records by words, "phrases" and prefix*. All must occur. Newest first, each hit with the text around it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    q: String,
+    /// Only in these.
+    streams: Option<Vec<String>>,
+    /// 25 if left out.
+    limit: Option<Whole<1, 100>>,
+    /// `next_cursor` of an answer, with the same other arguments.
+    cursor: Option<String>,
+    #[schemars(schema_with = "filter_schema")]
+    #[serde(default)]
+    filter: Option<Json>,
+    connection_id: Option<String>,
+}
+
+/// A page of hits as the resource server tells it.
+#[derive(Deserialize)]
+struct Told {
+    data: Vec<Hit>,
+    next_cursor: Option<String>,
+    meta: Option<Json>,
+}
+
+#[derive(Deserialize)]
+struct Hit {
+    stream: String,
+    record_key: String,
+    connection_id: Option<String>,
+    emitted_at: Option<String>,
+    title: Option<Title>,
+    snippet: Option<Snippet>,
+    #[serde(default)]
+    evidence_excerpts: Vec<Excerpt>,
+    cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Title {
+    Field { text: String },
+    Text(String),
+}
+
+#[derive(Deserialize)]
+struct Snippet {
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct Excerpt {
+    field_path: String,
+    preview_text: String,
+    truncated: Option<bool>,
+    start_chars: Option<u64>,
+    end_chars: Option<u64>,
+    size_chars: Option<u64>,
+    digest: Option<String>,
+    #[serde(rename = "match")]
+    found: Option<Place>,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    start_chars: u64,
+}
+
+impl Search {
+    fn ask(&self) -> Result<Ask, Trouble> {
+        if self.filter.is_some() && self.streams.as_ref().is_none_or(|streams| streams.len() != 1) {
+            let message = "`filter` needs `streams` with exactly one stream, whose fields `schema` shows";
+            return Err(Trouble::call("invalid_filter", "filter", message));
+        }
+        let mut ask = Ask::of(&SEARCH)
+            .with("q", &self.q)
+            .with_some("cursor", self.cursor.as_deref())
+            .with_some("connection_id", self.connection_id.as_deref());
+        for stream in self.streams.iter().flatten() {
+            ask = ask.with("streams", stream);
+        }
+        ask.pairs.extend(filter_pairs(self.filter.as_ref())?);
+        Ok(ask.with("cursors", "each"))
+    }
+}
+
+impl Rung for Search {
+    const NAME: &'static str = "search";
+    const TITLE: &'static str = "Search records";
+
+    fn output() -> Json {
+        json!({
+            "type": "object",
+            "properties": {
+                "results": { "type": "array", "items": {
+                    "type": "object",
+                    "properties": {
+                        "id": { "type": "string" }, "title": { "type": "string" }, "url": { "type": "string" },
+                        "match_windows": { "type": "array", "items": {
+                            "type": "object",
+                            "required": ["field_path", "preview_text", "complete"]
+                        } }
+                    },
+                    "required": ["id", "title", "url"]
+                } },
+                "data": {
+                    "type": "object",
+                    "properties": { "has_more": { "type": "boolean" }, "next_cursor": { "type": "string" } },
+                    "required": ["has_more"]
+                },
+                "content_ladder": entry::ladder_schema()
+            },
+            "required": ["results", "data", "content_ladder"],
+            "additionalProperties": false
+        })
+    }
+
+    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        let ask = self.ask()?;
+        let text = climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
+        let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let mut items = Vec::with_capacity(told.data.len());
+        for (at, hit) in told.data.iter().enumerate() {
+            items.push(hit.item(climb, at + 1, self.connection_id.as_deref())?);
+        }
+        let count = items.len();
+        let first = told.data.first().map(|hit| hit.id(self.connection_id.as_deref()).to_string());
+        let has_more = told.next_cursor.is_some();
+        let head = |shown: usize| {
+            let more = if has_more || shown < count { " has_more=true." } else { "" };
+            let first = first.as_ref().map(|id| format!(" first_fetch_id={id}")).unwrap_or_default();
+            format!("search: {count} hit(s). shown={shown} of {count}.{more}{first}")
+        };
+        let tail = told.meta.as_ref().map(warnings).unwrap_or_default();
+        let page = Page { tool: Self::NAME, items, next_cursor: told.next_cursor, ask, head: &head, tail };
+        let mut shown = page.shown(climb).await?;
+        let mut data = Map::new();
+        data.insert("object".to_owned(), "list".into());
+        data.insert("has_more".to_owned(), shown.next_cursor.is_some().into());
+        if let Some(cursor) = &shown.next_cursor {
+            data.insert("next_cursor".to_owned(), cursor.as_str().into());
+        }
+        data.insert("result_count".to_owned(), shown.rows.len().into());
+        if let Some(meta) = told.meta {
+            data.insert("meta".to_owned(), meta);
+        }
+        let structured = [
+            ("results", Json::Array(std::mem::take(&mut shown.rows))),
+            ("data", Json::Object(data)),
+            ("content_ladder", std::mem::take(&mut shown.ladder)),
+        ];
+        Ok(shown.answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+    }
+}
+
+/// What the resource server warns of: a search that is not complete, or has no words.
+fn warnings(meta: &Json) -> Vec<String> {
+    let warnings = meta.get("warnings").and_then(Json::as_array).into_iter().flatten();
+    let mut lines: Vec<String> = warnings
+        .filter_map(|warning| warning.get("message").and_then(Json::as_str))
+        .map(|message| format!("note: {}", Json::from(beginning(message, 200, 300).0)))
+        .take(2)
+        .collect();
+    let complete = meta.get("recall").and_then(|recall| recall.get("complete")).and_then(Json::as_bool);
+    if complete == Some(false) {
+        lines.push("note: not all that could match was looked through".to_owned());
+    }
+    lines
+}
+
+impl Hit {
+    fn id(&self, connection: Option<&str>) -> RecordId {
+        RecordId {
+            connection: self.connection_id.clone().or_else(|| connection.map(str::to_owned)),
+            stream: self.stream.clone(),
+            key: self.record_key.clone(),
+        }
+    }
+
+    /// What a person would call it.
+    fn title(&self) -> String {
+        match &self.title {
+            Some(Title::Field { text } | Title::Text(text)) if !text.is_empty() => text.clone(),
+            _ => match &self.emitted_at {
+                Some(at) => format!("{} / {at}", self.stream),
+                None => self.stream.clone(),
+            },
+        }
+    }
+
+    fn item(&self, climb: &Climb<'_>, number: usize, connection: Option<&str>) -> Result<Item, Trouble> {
+        let id = self.id(connection);
+        let title = self.title();
+        let whole = entry::of_record(climb, &id)?;
+        let url = record_uri(climb, &id)?;
+        let mut entries: Vec<(&Excerpt, Option<Entry>)> = Vec::new();
+        for excerpt in &self.evidence_excerpts {
+            entries.push((excerpt, excerpt.entry(climb, &id)?));
+        }
+        let windows: Vec<Json> = entries.iter().map(|(excerpt, entry)| excerpt.window(entry.as_ref())).collect();
+        let snippet = self.snippet.as_ref().map(|snippet| snippet.text.as_str());
+        let snippet = snippet.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()));
+        let mut row = json!({
+            "id": id.to_string(), "title": title, "url": url, "stream": id.stream,
+            "connection_id": id.connection.clone().unwrap_or_default(), "record_id": id.key,
+        });
+        let least_row = row.clone();
+        if let Some(row) = row.as_object_mut() {
+            let told = [
+                ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
+                ("snippet", snippet.map(|snippet| beginning(snippet, 512, usize::MAX).0.into())),
+                ("match_windows", Some(Json::Array(windows))),
+            ];
+            row.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        }
+        Ok(Item {
+            lines: lines_of(number, &id, &self.title, &entries, snippet, &whole),
+            least_lines: ("1. next: fetch with first_fetch_id as its id".to_owned(), vec![whole.link]),
+            row,
+            entries: entries.into_iter().filter_map(|(_, entry)| Some(entry?.json)).collect(),
+            more: Vec::new(),
+            least_row,
+            least_more: whole.json,
+            cursor: self.cursor.clone(),
+        })
+    }
+}
+
+impl Excerpt {
+    fn is_complete(&self) -> bool {
+        !self.truncated.unwrap_or(true)
+    }
+
+    /// Where a window begins that has the match and what comes after it.
+    fn onward(&self) -> u64 {
+        self.found.as_ref().map(|found| found.start_chars).or(self.start_chars).unwrap_or(0)
+    }
+
+    fn entry(&self, climb: &Climb<'_>, id: &RecordId) -> Result<Option<Entry>, Trouble> {
+        if self.is_complete() {
+            return Ok(None);
+        }
+        let onward = Onward {
+            id,
+            field: &self.field_path,
+            status: "snippet-only",
+            shown: self.preview_text.chars().count() as u64,
+            size: self.size_chars,
+            digest: self.digest.as_deref(),
+            start: self.onward(),
+        };
+        onward.entry(climb).map(Some)
+    }
+
+    fn window(&self, entry: Option<&Entry>) -> Json {
+        let mut window = json!({
+            "field_path": self.field_path, "preview_text": self.preview_text, "complete": self.is_complete(),
+        });
+        if let Some(window) = window.as_object_mut() {
+            let told = [
+                ("start_chars", self.start_chars.map(Json::from)),
+                ("end_chars", self.end_chars.map(Json::from)),
+                ("size_chars", self.size_chars.map(Json::from)),
+                ("read", entry.and_then(|entry| entry.json.get("read").cloned())),
+            ];
+            window.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        }
+        window
+    }
+
+    /// The part of the excerpt that a text shows, and the characters of the field before it.
+    fn in_text(&self) -> (String, Option<u64>) {
+        let before = match (self.start_chars, &self.found) {
+            (Some(start), Some(found)) => found.start_chars.saturating_sub(start).saturating_sub(TEXT_BEFORE_CHARS),
+            _ => 0,
+        };
+        let rest: String = self.preview_text.chars().skip(usize::try_from(before).unwrap_or(0)).collect();
+        let shown = beginning(&rest, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0.to_owned();
+        (shown, self.start_chars.map(|start| start + before))
+    }
+}
+
+/// The lines of a hit: which record, and of its first matching field the text and the call that reads on.
+fn lines_of(
+    number: usize,
+    id: &RecordId,
+    title: &Option<Title>,
+    entries: &[(&Excerpt, Option<Entry>)],
+    snippet: Option<&str>,
+    whole: &Entry,
+) -> (String, Vec<super::Link>) {
+    let mut text = format!("{number}. id={id}");
+    if let Some(Title::Field { text: title } | Title::Text(title)) = title {
+        text += &format!(" title={}", Json::from(beginning(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0));
+    }
+    let Some((excerpt, entry)) = entries.first() else {
+        if let Some(snippet) = snippet {
+            text +=
+                &format!(" snippet={}", Json::from(beginning(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0));
+        }
+        return (format!("{text}\n{}", whole.line), vec![whole.link.clone()]);
+    };
+    let (shown, start) = excerpt.in_text();
+    let is_whole = shown.len() == excerpt.preview_text.len() && excerpt.is_complete();
+    text += &format!(" field={}", Json::from(excerpt.field_path.as_str()));
+    if let (false, Some(start)) = (is_whole, start) {
+        let end = start + shown.chars().count() as u64;
+        let of = excerpt.size_chars.map(|size| format!(" of {size}")).unwrap_or_default();
+        text += &format!(" chars={start}..{end}{of}");
+    }
+    text += &format!(" {}", Json::from(shown));
+    match entry {
+        Some(entry) => {
+            let read = entry.json.get("read").and_then(|read| read.get("args")).cloned().unwrap_or_default();
+            let next = lines::next("read_record_field", &read, "");
+            (format!("{text} incomplete\n{next}"), vec![entry.link.clone()])
+        }
+        None if is_whole => (format!("{text} complete"), Vec::new()),
+        None => (format!("{text}\n{}", whole.line), vec![whole.link.clone()]),
+    }
+}

@@ -1,0 +1,315 @@
+//! A record as the resource server tells it, and what of each field is to be shown.
+//!
+//! Our own server cuts long values itself and says what is missing; another one may send them whole, and then they
+//! are cut here. Values stay as they were written: a number that this program cannot hold exactly is shown by its
+//! digits, and read on like a long one.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value as Json};
+use stile_domain::records::record_id::RecordId;
+
+use super::budget::beginning;
+use super::trouble::Trouble;
+
+/// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
+const BASE64_RUN: usize = 256;
+/// The different characters that such a text has at least.
+const BASE64_KINDS: usize = 4;
+
+/// A record, ready to be shown.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) id: RecordId,
+    /// What else is said of it, but for its fields: `emitted_at`, `deleted` and so on.
+    pub(super) around: Map<String, Json>,
+    pub(super) fields: Vec<Field>,
+    /// Fields that were left out.
+    pub(super) more: Option<MoreFields>,
+    /// Where to go on after it.
+    pub(super) cursor: Option<String>,
+}
+
+/// A field, or the beginning of one.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) name: String,
+    /// The value, or of a long one the beginning of its text. Null for bytes.
+    pub(super) value: Json,
+    pub(super) cut: Option<Cut>,
+}
+
+/// What is missing of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cut {
+    pub(super) shown_chars: u64,
+    pub(super) size_chars: Option<u64>,
+    pub(super) digest: Option<String>,
+    pub(super) kind: Kind,
+}
+
+/// What a cut field is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// A text.
+    Text,
+    /// Something else, read as its JSON text.
+    Json,
+    /// Bytes.
+    Binary { mime_type: Option<String>, size_bytes: Option<u64> },
+}
+
+/// That a record has more fields than are shown.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub(super) struct MoreFields {
+    pub(super) shown: u64,
+    pub(super) total: u64,
+    pub(super) next_cursor: String,
+}
+
+/// A record on the wire.
+#[derive(Deserialize)]
+struct Told<'a> {
+    id: String,
+    stream: Option<String>,
+    connection_id: Option<String>,
+    #[serde(borrow, default)]
+    data: Data<'a>,
+    #[serde(default)]
+    previews: Map<String, Json>,
+    more_fields: Option<MoreFields>,
+    cursor: Option<String>,
+    emitted_at: Option<Json>,
+    deleted: Option<bool>,
+    deleted_at: Option<Json>,
+}
+
+/// The members of `data`, in their order and as they were written.
+#[derive(Default)]
+struct Data<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Data<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Data<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Data<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry::<String, &'de RawValue>()? {
+                    members.push(member);
+                }
+                Ok(Data(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A preview on the wire.
+#[derive(Deserialize)]
+struct Preview {
+    shown_chars: u64,
+    size_chars: Option<u64>,
+    digest: Option<String>,
+    text_like: Option<bool>,
+    mime_type: Option<String>,
+    encoding: Option<String>,
+}
+
+impl Record {
+    /// Reads a record of an answer, which was asked for as one of `stream`.
+    ///
+    /// # Errors
+    /// Where it is none.
+    pub(super) fn parse(json: &str, stream: &str, connection: Option<&str>, most: usize) -> Result<Self, Trouble> {
+        let told: Told<'_> = serde_json::from_str(json).map_err(|_| Trouble::not_understood())?;
+        let mut around = Map::new();
+        let mut put = |name: &str, value: Option<Json>| {
+            if let Some(value) = value {
+                around.insert(name.to_owned(), value);
+            }
+        };
+        put("emitted_at", told.emitted_at);
+        put("deleted", told.deleted.map(Json::from));
+        put("deleted_at", told.deleted_at);
+        let previews = told.previews;
+        let fields = told.data.0.into_iter().map(|(name, raw)| field(name, raw, &previews, most));
+        let connection = told.connection_id.or_else(|| connection.map(str::to_owned));
+        let stream = told.stream.unwrap_or_else(|| stream.to_owned());
+        Ok(Self {
+            id: RecordId { connection, stream, key: told.id },
+            around,
+            fields: fields.collect::<Option<_>>().ok_or_else(Trouble::not_understood)?,
+            more: told.more_fields,
+            cursor: told.cursor,
+        })
+    }
+}
+
+impl Field {
+    /// The same, shown only as far as so many scalar values and bytes of JSON.
+    pub(super) fn cut_to(&self, chars: usize, escaped_bytes: usize) -> Self {
+        let is_binary = self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, Kind::Binary { .. }));
+        if is_binary {
+            return self.clone();
+        }
+        let (text, kind) = match (&self.value, &self.cut) {
+            (Json::String(text), Some(cut)) => (text.clone(), cut.kind.clone()),
+            (Json::String(text), None) => (text.clone(), Kind::Text),
+            (value @ (Json::Array(_) | Json::Object(_)), _) => (value.to_string(), Kind::Json),
+            _ => return self.clone(),
+        };
+        let (shown, count) = beginning(&text, chars, escaped_bytes);
+        if shown.len() == text.len() {
+            return self.clone();
+        }
+        let size = match &self.cut {
+            Some(cut) => cut.size_chars,
+            None => Some(text.chars().count() as u64),
+        };
+        let digest = self.cut.as_ref().and_then(|cut| cut.digest.clone());
+        let cut = Cut { shown_chars: count as u64, size_chars: size, digest, kind };
+        Self { name: self.name.clone(), value: shown.into(), cut: Some(cut) }
+    }
+}
+
+/// A field, with at most so many scalar values of it. None where it is no JSON.
+fn field(name: String, raw: &RawValue, previews: &Map<String, Json>, most: usize) -> Option<Field> {
+    if let Some(preview) = previews.get(&name) {
+        let preview = Preview::deserialize(preview).ok()?;
+        let kind = match (preview.encoding.as_deref(), preview.text_like) {
+            (Some("base64"), _) => {
+                Kind::Binary { mime_type: preview.mime_type, size_bytes: preview.size_chars.map(|chars| chars / 4 * 3) }
+            }
+            (_, Some(false)) => Kind::Json,
+            _ => Kind::Text,
+        };
+        let value = serde_json::from_str(raw.get()).ok()?;
+        let cut =
+            Cut { shown_chars: preview.shown_chars, size_chars: preview.size_chars, digest: preview.digest, kind };
+        return Some(without_bytes(Field { name, value, cut: Some(cut) }));
+    }
+    let value: Json = serde_json::from_str(raw.get()).ok()?;
+    let whole = Field { name, value, cut: None };
+    Some(match &whole.value {
+        Json::String(text) if is_base64(text) => {
+            let size = text.len() as u64;
+            let kind = Kind::Binary { mime_type: None, size_bytes: Some(size / 4 * 3) };
+            let cut = Cut { shown_chars: 0, size_chars: Some(size), digest: None, kind };
+            Field { value: Json::Null, cut: Some(cut), ..whole }
+        }
+        Json::Object(members) if is_blob(members) => {
+            let kind = Kind::Binary {
+                mime_type: members.get("mime_type").and_then(Json::as_str).map(str::to_owned),
+                size_bytes: members.get("size_bytes").and_then(Json::as_u64),
+            };
+            let digest = members.get("sha256").and_then(Json::as_str).map(|hex| format!("sha256:{hex}"));
+            let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
+            Field { value: reference(members), cut: Some(cut), ..whole }
+        }
+        value if !is_exact(value, raw.get()) => digits(whole.name, raw.get(), most),
+        _ => without_bytes(whole.cut_to(most, usize::MAX)),
+    })
+}
+
+/// The JSON text of a value that holds a number which this program would round.
+fn digits(name: String, raw: &str, most: usize) -> Field {
+    let (shown, count) = beginning(raw, most, usize::MAX);
+    let size = raw.chars().count() as u64;
+    let cut = Cut { shown_chars: count as u64, size_chars: Some(size), digest: None, kind: Kind::Json };
+    Field { name, value: shown.into(), cut: Some(cut) }
+}
+
+/// Whether a value is what its text says. Only long digits and exponents can be more than a number holds.
+fn is_exact(value: &Json, raw: &str) -> bool {
+    let mut run = 0;
+    let suspicious = raw.bytes().any(|byte| {
+        run = if byte.is_ascii_digit() { run + 1 } else { 0 };
+        run > 15
+    }) || raw.contains(['e', 'E']);
+    !suspicious || !has_number(value) || value.to_string() == raw
+}
+
+fn has_number(value: &Json) -> bool {
+    match value {
+        Json::Number(_) => true,
+        Json::Array(items) => items.iter().any(has_number),
+        Json::Object(members) => members.values().any(has_number),
+        _ => false,
+    }
+}
+
+/// The same without bytes that stand somewhere inside: it is cut before them.
+fn without_bytes(field: Field) -> Field {
+    let text = match &field.value {
+        Json::String(text) => text.clone(),
+        value @ (Json::Array(_) | Json::Object(_)) => value.to_string(),
+        _ => return field,
+    };
+    match bytes_at(&text) {
+        Some(at) => field.cut_to(text.get(..at).unwrap_or_default().chars().count(), usize::MAX),
+        None => field,
+    }
+}
+
+/// Where a long run of the alphabet of base64 begins.
+fn bytes_at(text: &str) -> Option<usize> {
+    let mut start = 0;
+    for (at, byte) in text.bytes().chain(std::iter::once(b' ')).enumerate() {
+        if is_of_base64(byte) {
+            continue;
+        }
+        let run = text.get(start..at).unwrap_or_default();
+        if run.len() >= BASE64_RUN && kinds(run) >= BASE64_KINDS {
+            return Some(start);
+        }
+        start = at + 1;
+    }
+    None
+}
+
+fn is_of_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}
+
+/// Whether a text is nothing but bytes in base64 (RFC 4648, section 4).
+fn is_base64(text: &str) -> bool {
+    text.len() >= BASE64_RUN
+        && text.len().is_multiple_of(4)
+        && text.bytes().all(is_of_base64)
+        && kinds(text) >= BASE64_KINDS
+}
+
+fn kinds(run: &str) -> usize {
+    let mut seen = [false; 128];
+    run.bytes().for_each(|byte| {
+        if let Some(seen) = seen.get_mut(usize::from(byte)) {
+            *seen = true;
+        }
+    });
+    seen.into_iter().filter(|seen| *seen).count()
+}
+
+/// Whether an object refers to a blob.
+fn is_blob(members: &Map<String, Json>) -> bool {
+    ["blob_id", "mime_type"].iter().all(|name| members.get(*name).is_some_and(Json::is_string))
+}
+
+/// What is shown of a reference to a blob: its own members, each if it is short.
+fn reference(members: &Map<String, Json>) -> Json {
+    /// The longest text of them that is shown.
+    const MOST: usize = 200;
+    let known = ["blob_id", "mime_type", "size_bytes", "sha256"];
+    let shown = members.iter().filter(|(name, value)| {
+        known.contains(&name.as_str()) && value.as_str().map_or(value.is_u64(), |text| text.len() <= MOST)
+    });
+    Json::Object(shown.map(|(name, value)| (name.clone(), value.clone())).collect())
+}

@@ -1,0 +1,97 @@
+//! Why a call on the ladder was refused.
+
+use serde_json::{Map, Value as Json};
+use stile_domain::records::problem::BadCursor;
+
+use super::port::Declined;
+
+/// A refused call: what the resource server said, unchanged, or what is wrong with the call itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trouble {
+    /// The resource server says so.
+    Declined(Declined),
+    /// The call is wrong, and nothing was read.
+    Call {
+        /// A stable name.
+        code: &'static str,
+        /// What is wrong and what to send instead.
+        message: String,
+        /// Which argument.
+        param: Option<&'static str>,
+    },
+    /// A cursor or a handle leads nowhere.
+    Lost(BadCursor),
+}
+
+impl From<Declined> for Trouble {
+    fn from(declined: Declined) -> Self {
+        Self::Declined(declined)
+    }
+}
+
+impl Trouble {
+    /// Arguments that do not fit the schema.
+    pub(super) fn arguments(message: impl Into<String>) -> Self {
+        Self::Call { code: "invalid_arguments", message: message.into(), param: None }
+    }
+
+    /// One argument that cannot be used.
+    pub(super) fn call(code: &'static str, param: &'static str, message: impl Into<String>) -> Self {
+        Self::Call { code, message: message.into(), param: Some(param) }
+    }
+
+    /// An answer that is none of this interface's.
+    pub(super) fn not_understood() -> Self {
+        let pairs = [
+            ("type", "adapter_error"),
+            ("code", "provider_error"),
+            ("message", "the resource server's answer is not one that this interface has; nothing can be shown of it"),
+        ];
+        let error = pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        Self::Declined(Declined { status: 502, error })
+    }
+
+    /// The object under `error`.
+    pub fn to_json(&self) -> Map<String, Json> {
+        let mut error = Map::new();
+        let mut put = |name: &str, value: Json| drop(error.insert(name.to_owned(), value));
+        match self {
+            Self::Declined(declined) => return declined.error.clone(),
+            Self::Call { code, message, param } => {
+                put("type", "adapter_error".into());
+                put("code", (*code).into());
+                put("message", message.as_str().into());
+                if let Some(param) = param {
+                    put("param", (*param).into());
+                }
+            }
+            Self::Lost(why) => {
+                put("type", "invalid_request_error".into());
+                put("code", "invalid_cursor".into());
+                put("message", lost(*why).into());
+                put("reason", why.reason().into());
+            }
+        }
+        error
+    }
+
+    /// The status that `/v1` gives it, or would.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Declined(declined) => declined.status,
+            Self::Call { .. } | Self::Lost(_) => 400,
+        }
+    }
+}
+
+fn lost(why: BadCursor) -> &'static str {
+    match why {
+        BadCursor::Malformed => {
+            "this is no cursor or resource address that was given out here; begin again with `search` or `fetch`"
+        }
+        BadCursor::Mismatch => {
+            "this was given out for another record, field, call or grant; use it with what it came from"
+        }
+        BadCursor::Stale => "what this continues has changed since; begin again with `fetch`",
+    }
+}
