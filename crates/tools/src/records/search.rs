@@ -30,6 +30,11 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// Excerpts of a hit, at most, each of another field.
 pub const MAX_EXCERPTS: usize = 3;
 
+/// Fields that may say what a record is called; the first of them that does is its title.
+const TITLES: [&str; 4] = ["title", "name", "subject", "summary"];
+/// Characters of a title, at most.
+const TITLE_CHARS: u64 = 120;
+
 /// Puts a page of hits.
 ///
 /// # Errors
@@ -158,11 +163,30 @@ fn shown(reading: Reading<'_>, sources: &[Source], hit: &Hit) -> Result<Json, Pr
         "connector_instance_id": connection,
         "connector_id": connection,
         "emitted_at": hit.row.emitted.to_rfc3339(),
+        "title": title(reading, hit)?,
         "record_url": format!("{record}?connection_id={connection}"),
         "matched_fields": fields,
         "snippet": snippet,
         "evidence_excerpts": excerpts,
     }))
+}
+
+/// What a record is called, as far as the caller may see that, and in which field it stands: the beginning of a text
+/// that is not empty and no base64.
+fn title(reading: Reading<'_>, hit: &Hit) -> Result<Json, Problem> {
+    for name in TITLES {
+        let entry = hit.loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
+        let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
+        let text = match (entry.held, hit.loaded.long(&entry)) {
+            (Held::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
+            (Held::LongText(_), Some(long)) => reading.view.text(long, 0, TITLE_CHARS)?,
+            _ => continue,
+        };
+        if !text.is_empty() {
+            return Ok(json!({ "field": name, "text": text }));
+        }
+    }
+    Ok(Json::Null)
 }
 
 /// The text around the place of a term, and how to read on from there.
