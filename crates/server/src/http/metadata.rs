@@ -62,7 +62,9 @@ pub fn protected_resource(
             "default_limit": DEFAULT_LIMIT, "max_limit": endpoints::MAX_LIMIT, "cursor_supported": true,
             "score": { "supported": false },
         });
-        members.insert("capabilities".to_owned(), json!({ "lexical_retrieval": search }));
+        let bounded = json!({ "cursors": "each" });
+        let capabilities = json!({ "lexical_retrieval": search, "bounded_reads": bounded });
+        members.insert("capabilities".to_owned(), capabilities);
     }
     answers::json(StatusCode::OK, &body)
 }

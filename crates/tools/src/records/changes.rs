@@ -13,7 +13,7 @@ use stile_store::records::{Change, Source};
 
 use super::Reading;
 use super::fields;
-use super::list::{Address, limit, put_envelope_end, put_envelope_start};
+use super::list::{Address, limit, of_each, put_cursor, put_envelope_end, put_envelope_start};
 use super::parameters::Parameters;
 use super::render::{Shown, connection, meta, put_record};
 use super::sink::Sink;
@@ -48,15 +48,12 @@ pub(super) fn changes(
     let (session, after) = begun(reading, sources, parameters, &bindings)?;
     let after = after.as_ref().map(|(source, key)| (*source, key.as_str()));
     let (changes, has_more) = view.changes(sources, &session, after, limit(parameters))?;
-    let next = match changes.last().filter(|_| has_more) {
-        None => None,
-        Some(last) => {
-            let (source, key) = last.place();
-            let stream = sources.get(source).ok_or(Problem::NotFound)?.number();
-            let place = ChangesPlace { session, stream, key: key.to_owned() };
-            Some(view.seal(&place.encode(bindings.page))?)
-        }
+    let cursor_after = |change: &Change| {
+        let (source, key) = change.place();
+        let stream = sources.get(source).ok_or(Problem::NotFound)?.number();
+        view.seal(&ChangesPlace { session, stream, key: key.to_owned() }.encode(bindings.page))
     };
+    let next = changes.last().filter(|_| has_more).map(cursor_after).transpose()?;
     put_envelope_start(address, next.as_deref(), out);
     if next.is_none() {
         out.put(&format!("\"next_changes_since\":\"{}\",", view.seal(&session.until.encode(bindings.sync))?));
@@ -66,12 +63,13 @@ pub(super) fn changes(
     for (at, change) in changes.iter().enumerate() {
         out.put(if at > 0 { "," } else { "" });
         match change {
-            Change::Is(row) => {
-                put_record(reading, sources, row, shown, out)?;
-                out.put("}");
-            }
+            Change::Is(row) => put_record(reading, sources, row, shown, out)?,
             Change::Gone { .. } => put_gone(sources, change, out)?,
         }
+        if of_each(parameters) {
+            put_cursor(&cursor_after(change)?, out);
+        }
+        out.put("}");
         if out.is_gone() {
             return Ok(());
         }
@@ -150,6 +148,7 @@ fn known(reading: Reading<'_>, session: Session) -> Result<Session, Problem> {
     if reading.view.is_expired(&session)? { Err(Problem::ChangesExpired) } else { Ok(session) }
 }
 
+/// Puts what is told of a record that is gone, but for its closing brace.
 fn put_gone(sources: &[Source], change: &Change, out: &mut dyn Sink) -> Result<(), Problem> {
     let Change::Gone { source, key, emitted, deleted } = change else { return Ok(()) };
     let source = sources.get(*source).ok_or(Problem::NotFound)?;
@@ -158,6 +157,7 @@ fn put_gone(sources: &[Source], change: &Change, out: &mut dyn Sink) -> Result<(
         "connector_instance_id": source.connection(), "deleted": true, "deleted_at": deleted.to_rfc3339(),
         "emitted_at": emitted.to_rfc3339(),
     });
-    out.put(&told.to_string());
+    let told = told.to_string();
+    out.put(told.strip_suffix('}').unwrap_or(&told));
     Ok(())
 }

@@ -76,6 +76,11 @@ const CURSOR: Parameter = Parameter {
     about: "Go on where the answer stopped that had this as its cursor.",
 };
 
+const CURSORS: Parameter = Parameter {
+    name: "cursors",
+    shape: Shape::OneOf(&["page", "each"]),
+    about: "With `each`, every record or hit has a `cursor` too, which goes on right after it; `page` is the default.",
+};
 const LIMIT: Parameter = Parameter {
     name: "limit",
     shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
@@ -140,6 +145,7 @@ pub const RECORDS: Endpoint = Endpoint {
     parameters: &[
         LIMIT,
         CURSOR,
+        CURSORS,
         Parameter { name: "order", shape: Shape::OneOf(&["asc", "desc"]), about: "`desc` is the default." },
         Parameter {
             name: "sort",
@@ -159,7 +165,7 @@ pub const RECORDS: Endpoint = Endpoint {
         Parameter {
             name: "changes_since",
             shape: Shape::Text { most: MAX_CURSOR },
-            about: "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Goes with `limit`, `cursor`, `fields`, `preview_chars` and `connection_id` alone.",
+            about: "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Goes with `limit`, `cursor`, `cursors`, `fields`, `preview_chars` and `connection_id` alone.",
         },
         PREVIEW,
         CONNECTION,
@@ -261,6 +267,7 @@ pub const SEARCH: Endpoint = Endpoint {
         },
         LIMIT,
         CURSOR,
+        CURSORS,
         Parameter { name: "streams", shape: Shape::Names, about: "Only in these streams; all where it is not sent." },
         FILTER,
         CONNECTION,

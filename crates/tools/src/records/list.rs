@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use stile_domain::records::cursor::{Binding, ListPlace};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::{BadCursor, Problem};
-use stile_store::records::{ListQuery, Order, Source};
+use stile_store::records::{ListQuery, Order, Row, Source};
 
 use super::fields;
 use super::parameters::Parameters;
@@ -67,13 +67,11 @@ pub fn list(
     };
     let query = ListQuery { order, after: after.as_ref(), conditions: &conditions, limit: limit(parameters) };
     let page = view.list(&sources, query)?;
-    let next = match page.rows.last().filter(|_| page.has_more) {
-        None => None,
-        Some(row) => {
-            let place = view.place_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
-            Some(view.seal(&place.encode(binding))?)
-        }
+    let cursor_after = |row: &Row| {
+        let place = view.place_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
+        view.seal(&place.encode(binding))
     };
+    let next = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let count = counted(reading, &sources, &conditions, parameters)?;
     let (preview, mut streams) = (parameters.number("preview_chars"), related::Streams::new());
     put_envelope_start(address, next.as_deref(), out);
@@ -83,6 +81,9 @@ pub fn list(
             out.put(",");
         }
         wanted.put(reading, &sources, row, preview, (&mut streams, &mut *out))?;
+        if of_each(parameters) {
+            put_cursor(&cursor_after(row)?, out);
+        }
         out.put("}");
         if out.is_gone() {
             return Ok(());
@@ -99,6 +100,17 @@ pub fn list(
 /// How many records a page has at most.
 pub(super) fn limit(parameters: &Parameters) -> usize {
     usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX)
+}
+
+/// Whether each record of a page is to have a cursor, so that a caller who takes only the first of them can go on
+/// after those.
+pub(super) fn of_each(parameters: &Parameters) -> bool {
+    parameters.text("cursors") == Some("each")
+}
+
+/// Puts the cursor after a record, among its members.
+pub(super) fn put_cursor(cursor: &str, out: &mut dyn Sink) {
+    out.put(&format!(",\"cursor\":\"{cursor}\""));
 }
 
 /// Puts what comes before the records of a list.

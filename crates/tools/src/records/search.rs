@@ -12,11 +12,11 @@ use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, Query};
 use stile_domain::scope::encode_component;
-use stile_store::records::{FieldMatch, Hit, SearchPage, SearchQuery, Source};
+use stile_store::records::{FieldMatch, Hit, SearchQuery, Source};
 
 use super::Reading;
 use super::fields;
-use super::list::{Address, DEFAULT_LIMIT};
+use super::list::{Address, DEFAULT_LIMIT, of_each, put_envelope_end, put_envelope_start};
 use super::parameters::Parameters;
 use super::render::{connection, meta};
 use super::sink::Sink;
@@ -29,6 +29,11 @@ pub const EXCERPT_BEFORE: u64 = 80;
 const LONGEST: Duration = Duration::from_secs(20);
 /// Excerpts of a hit, at most, each of another field.
 pub const MAX_EXCERPTS: usize = 3;
+
+/// Fields that may say what a record is called; the first of them that does is its title.
+const TITLES: [&str; 4] = ["title", "name", "subject", "summary"];
+/// Characters of a title, at most.
+const TITLE_CHARS: u64 = 120;
 
 /// Puts a page of hits.
 ///
@@ -75,13 +80,22 @@ pub fn search(
         () => Ok(()),
     };
     let page = view.find_text(&sources, asked, &go_on)?;
-    let next = match page.hits.last().filter(|_| page.has_more) {
-        None => None,
-        Some(hit) => Some(view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding))?),
-    };
+    let cursor_after = |hit: &Hit| view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding));
+    let next = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = meta(parameters);
     told_of_recall(&mut meta, &query, sources.len());
-    put_page(reading, &sources, &page, next.as_deref(), address, &meta, out)
+    put_envelope_start(address, next.as_deref(), out);
+    out.put("\"data\":[");
+    for (at, hit) in page.hits.iter().enumerate() {
+        out.put(if at > 0 { "," } else { "" });
+        let mut shown = shown(reading, &sources, hit)?;
+        if of_each(parameters) {
+            shown["cursor"] = cursor_after(hit)?.into();
+        }
+        out.put(&shown.to_string());
+    }
+    put_envelope_end(address, next.as_deref(), &meta, out);
+    Ok(())
 }
 
 /// The sources that are searched: those of the streams that were named, or all.
@@ -130,34 +144,6 @@ fn told_of_recall(meta: &mut Json, query: &Query, sources: usize) {
     }
 }
 
-fn put_page(
-    reading: Reading<'_>,
-    sources: &[Source],
-    page: &SearchPage,
-    next: Option<&str>,
-    address: &Address,
-    meta: &Json,
-    out: &mut dyn Sink,
-) -> Result<(), Problem> {
-    out.put(&format!("{{\"object\":\"list\",\"url\":\"/v1/search\",\"has_more\":{},", page.has_more));
-    if let Some(next) = next {
-        out.put(&format!("\"next_cursor\":\"{next}\","));
-    }
-    out.put("\"data\":[");
-    for (at, hit) in page.hits.iter().enumerate() {
-        if at > 0 {
-            out.put(",");
-        }
-        out.put(&shown(reading, sources, hit)?.to_string());
-    }
-    let links = json!({
-        "self": address.with_cursor(None),
-        "next": next.map_or(Json::Null, |next| address.with_cursor(Some(next)).into()),
-    });
-    out.put(&format!("],\"links\":{links},\"meta\":{meta}}}"));
-    Ok(())
-}
-
 /// One hit.
 fn shown(reading: Reading<'_>, sources: &[Source], hit: &Hit) -> Result<Json, Problem> {
     let source = sources.get(hit.row.source).ok_or(Problem::NotFound)?;
@@ -177,11 +163,30 @@ fn shown(reading: Reading<'_>, sources: &[Source], hit: &Hit) -> Result<Json, Pr
         "connector_instance_id": connection,
         "connector_id": connection,
         "emitted_at": hit.row.emitted.to_rfc3339(),
+        "title": title(reading, hit)?,
         "record_url": format!("{record}?connection_id={connection}"),
         "matched_fields": fields,
         "snippet": snippet,
         "evidence_excerpts": excerpts,
     }))
+}
+
+/// What a record is called, as far as the caller may see that, and in which field it stands: the beginning of a text
+/// that is not empty and no base64.
+fn title(reading: Reading<'_>, hit: &Hit) -> Result<Json, Problem> {
+    for name in TITLES {
+        let entry = hit.loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
+        let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
+        let text = match (entry.held, hit.loaded.long(&entry)) {
+            (Held::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
+            (Held::LongText(_), Some(long)) => reading.view.text(long, 0, TITLE_CHARS)?,
+            _ => continue,
+        };
+        if !text.is_empty() {
+            return Ok(json!({ "field": name, "text": text }));
+        }
+    }
+    Ok(Json::Null)
 }
 
 /// The text around the place of a term, and how to read on from there.

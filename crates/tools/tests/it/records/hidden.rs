@@ -90,8 +90,13 @@ impl Pair {
             assert_eq!(one, other, "{ask:?}");
             let [Ok(one), Ok(other)] = told else { return step > 0 };
             let limit = 1 + chance.below(5);
-            let back = chance.happens(20);
-            let next = [one, other].map(|body| cursors(&body).get(usize::from(back)).cloned().flatten());
+            let [one, other] = [one, other].map(|body| cursors(&body));
+            let at = match chance.below(10) {
+                0..6 => 0,
+                6 | 7 => 1,
+                _ => chance.below(one.len()),
+            };
+            let next = [one, other].map(|cursors| cursors.get(at).cloned().flatten());
             let [Some(one), Some(other)] = next else { break };
             let name = if gives_pages(ask.endpoint.id) { "limit" } else { "limit_chars" };
             let limit = if name == "limit" { limit } else { limit * 1000 };
@@ -107,13 +112,15 @@ impl Pair {
     }
 }
 
-/// The cursors of an answer: the next one, and the previous one.
+/// The cursors of an answer: the next one, the previous one, and those of its records.
 fn cursors(body: &str) -> Vec<Option<String>> {
     let body = J::parse(body);
     let window = body.get("window");
     let next = body.get("next_cursor").text().or(window.get("next_cursor").text());
     let since = body.get("next_changes_since").text();
-    [next, window.get("previous_cursor").text(), since].into_iter().map(|cursor| cursor.map(str::to_owned)).collect()
+    let each = body.get("data").items().iter().map(|one| one.get("cursor").text());
+    let all = [next, window.get("previous_cursor").text(), since].into_iter().chain(each);
+    all.map(|cursor| cursor.map(str::to_owned)).collect()
 }
 
 /// All that a client gets, with the length of each cursor in its place.

@@ -28,7 +28,7 @@ fn is_size(ask: &Ask, name: &str) -> bool {
     match ask.endpoint.id {
         // A cursor of what changed says that by itself.
         endpoint if gives_pages(endpoint) => {
-            matches!(name, "limit" | "count" | "preview_chars" | "cursor" | "changes_since")
+            matches!(name, "limit" | "count" | "preview_chars" | "cursor" | "cursors" | "changes_since")
         }
         _ => name != "field",
     }

@@ -240,6 +240,9 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
     if has("limit") && chance.happens(70) {
         pairs.push(("limit".into(), pick(chance, &["1", "2", "3", "5", "100", "101", "999999"]).to_owned()));
     }
+    if has("cursors") && chance.happens(35) {
+        pairs.push(("cursors".into(), pick(chance, &["page", "each", "each", "each"]).to_owned()));
+    }
     let changes = has("changes_since") && chance.happens(20);
     if changes {
         let since = if chance.happens(90) { "beginning" } else { pick(chance, &["", "2026-01-01", "AAAA", "\0"]) };
@@ -361,6 +364,7 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             ("limit", "-1"),
             ("limit", "18446744073709551616"),
             ("limit[]", "3"),
+            ("cursors", "all"),
             ("limit_chars", "0"),
             ("nope", "1"),
             ("", ""),

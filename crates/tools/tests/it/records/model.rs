@@ -87,6 +87,10 @@ pub(crate) static FIELDS: LazyLock<Vec<(String, Flavour)>> = LazyLock::new(|| {
         ("k][gt", Number),
         ("blob", Nested),
         (&"ü".repeat(256), Long),
+        ("title", Long),
+        ("name", Any),
+        ("subject", Short),
+        ("summary", Long),
     ]
     .into_iter()
     .map(|(name, flavour)| (name.to_owned(), flavour))

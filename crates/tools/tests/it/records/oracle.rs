@@ -83,6 +83,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
         "listRecords" => all.extend([
             ("limit", Whole(1, 100, true, INVALID)),
             ("cursor", Text(4096)),
+            ("cursors", Word(&["page", "each"])),
             ("order", Word(&["asc", "desc"])),
             ("sort", Text(513)),
             ("count", Word(&["none", "estimated", "exact"])),
@@ -98,6 +99,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("q", Text(4096)),
             ("limit", Whole(1, 100, true, INVALID)),
             ("cursor", Text(4096)),
+            ("cursors", Word(&["page", "each"])),
             ("streams", Names),
             ("filter", Conditions),
         ]),

@@ -138,6 +138,7 @@ impl Bench<'_> {
             assert_eq!(next.text().is_some(), more, "{ask:?}");
             let since = page.take("next_changes_since");
             assert_eq!(since.text().is_some(), list.changes && !more, "{ask:?}");
+            self.goes_on_after_each(chance, &ask, &mut page, &list.rows[at..]);
             let (path, query) = (ask.path(), ask.query());
             let and = if query.is_empty() { "" } else { "&" };
             let mut links = J::Obj(BTreeMap::new());
@@ -162,6 +163,28 @@ impl Bench<'_> {
             ask = ask.with("cursor", next).with("limit", 1 + chance.below(4));
             told = self.send(&ask).unwrap();
         }
+    }
+
+    /// Takes the cursors of a page's records, with one of which goes on exactly what comes after its record.
+    fn goes_on_after_each(&self, chance: &mut Chance, ask: &Ask, page: &mut J, left: &[J]) {
+        let J::Arr(mut data) = page.take("data") else { panic!("{ask:?}") };
+        let cursors: Vec<J> = data.iter_mut().map(|one| one.take("cursor")).collect();
+        let each = ask.pairs.iter().any(|(name, value)| name == "cursors" && value == "each");
+        assert!(cursors.iter().all(|cursor| cursor.text().is_some() == each), "{ask:?}");
+        put(page, "data", J::Arr(data));
+        let at = chance.below(cursors.len().max(1));
+        let Some(cursor) = cursors.get(at).and_then(J::text) else { return };
+        let (after, limit) = (&left[at + 1..], 1 + chance.below(4));
+        let mut next = ask.with("cursor", cursor).with("limit", limit);
+        if chance.happens(50) {
+            next.pairs.retain(|(name, _)| name != "cursors");
+        }
+        let mut told = J::parse(&self.send(&next).unwrap());
+        let mut data = told.take("data").items().to_vec();
+        data.iter_mut().for_each(|one| drop(one.take("cursor")));
+        let count = after.len().min(limit);
+        J::Arr(data).assert_is(&J::Arr(after[..count].to_vec()), &next);
+        assert_eq!(told.get("next_cursor").text().is_some(), count < after.len(), "{next:?}");
     }
 
     /// Compares a window, and goes on to the end and one step back.

@@ -124,7 +124,15 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
         }));
     }
     let one = excerpts.first().unwrap();
+    let mut titles = ["title", "name", "subject", "summary"].into_iter().filter(|name| seen.field(name));
+    let title = titles.find_map(|name| match record.field(name) {
+        Some(Value::Text(text)) if !text.is_empty() && !is_binary(record.field(name).unwrap()) => {
+            Some(json!({ "field": name, "text": text.chars().take(120).collect::<String>() }))
+        }
+        _ => None,
+    });
     Some(J::of(&json!({
+        "title": title,
         "object": "search_result", "stream": stream, "record_key": key, "connection_id": connection,
         "connector_instance_id": connection, "connector_id": connection, "emitted_at": EMITTED[record.emitted].1,
         "record_url": format!("{url}?connection_id={connection}"), "matched_fields": fields,
