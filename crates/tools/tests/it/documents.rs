@@ -225,7 +225,8 @@ fn problems() -> Vec<Problem> {
         Problem::QueryNotFound,
         Problem::AmbiguousConnection { connections: connections.clone() },
         Problem::AmbiguousSchema { connections },
-        Problem::FieldNotText { field },
+        Problem::FieldNotText { field: field.clone() },
+        Problem::FieldNotBinary { field },
         Problem::BlobNotFound,
         Problem::BlobTooLarge,
         Problem::RangeNotSatisfiable { bytes: 48_213 },
@@ -268,6 +269,7 @@ fn problems() -> Vec<Problem> {
             | Problem::AmbiguousConnection { .. }
             | Problem::AmbiguousSchema { .. }
             | Problem::FieldNotText { .. }
+            | Problem::FieldNotBinary { .. }
             | Problem::BlobNotFound
             | Problem::BlobTooLarge
             | Problem::RangeNotSatisfiable { .. }
