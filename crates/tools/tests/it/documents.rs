@@ -206,6 +206,9 @@ fn problems() -> Vec<Problem> {
         Problem::InvalidCursor(BadCursor::Stale),
         Problem::InvalidChangesSince(BadCursor::Malformed),
         Problem::InvalidChangesSince(BadCursor::Mismatch),
+        Problem::InvalidFieldsCursor(BadCursor::Malformed),
+        Problem::InvalidFieldsCursor(BadCursor::Mismatch),
+        Problem::InvalidFieldsCursor(BadCursor::Stale),
         Problem::UnknownField { field: field.clone(), param: param.clone() },
         Problem::InvalidDeclaration { message: "`primary_key` must be a list of texts".to_owned() },
         Problem::UnsupportedVersion { supported: "2026-04-06" },
@@ -247,6 +250,7 @@ fn problems() -> Vec<Problem> {
             | Problem::InvalidFieldPath
             | Problem::InvalidCursor(_)
             | Problem::InvalidChangesSince(_)
+            | Problem::InvalidFieldsCursor(_)
             | Problem::UnknownField { .. }
             | Problem::InvalidDeclaration { .. }
             | Problem::UnsupportedVersion { .. }
