@@ -89,7 +89,7 @@ pub(super) async fn document(
     let mut bytes = FIRST_BYTES;
     loop {
         let record = record(climb, id, fields, cursor, bytes).await?;
-        let made = make(climb, record, cursor.is_some()).await?;
+        let made = make(climb, record, fields, cursor.is_some()).await?;
         let fits = made.text.len() <= climb.budgets.document && structure_len(&made) <= climb.budgets.structured;
         if fits || bytes <= LEAST_BYTES {
             return Ok(made);
@@ -122,7 +122,7 @@ async fn record(
 }
 
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as JSON.
-async fn make(climb: &Climb<'_>, mut record: Record, goes_on: bool) -> Result<Document, Trouble> {
+async fn make(climb: &Climb<'_>, mut record: Record, fields: &[String], goes_on: bool) -> Result<Document, Trouble> {
     let is_text = |field: &Field| match &field.cut {
         None => field.value.is_string(),
         Some(cut) => cut.kind == Kind::Text,
@@ -138,7 +138,7 @@ async fn make(climb: &Climb<'_>, mut record: Record, goes_on: bool) -> Result<Do
         frame.entries.extend(entry::of_field(climb, &frame.record.id, field)?);
     }
     if let Some(more) = &frame.record.more {
-        frame.more = Some(entry::of_more(climb, &frame.record.id, more)?);
+        frame.more = Some(entry::of_more(climb, &frame.record.id, more, fields)?);
     }
     match main {
         None => Ok(frame.document(None, None)),

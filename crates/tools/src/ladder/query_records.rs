@@ -120,7 +120,7 @@ impl Rung for QueryRecords {
         let mut items = Vec::with_capacity(told.data.len());
         for (at, raw) in told.data.iter().enumerate() {
             let record = Record::parse(raw.get(), &self.stream, self.connection_id.as_deref(), preview)?;
-            items.push(item(climb, at + 1, &record)?);
+            items.push(item(climb, at + 1, &record, self.fields.as_deref().unwrap_or_default())?);
         }
         let (count, stream) = (items.len(), Json::from(self.stream.as_str()));
         let has_more = told.next_cursor.is_some();
@@ -152,13 +152,13 @@ impl Rung for QueryRecords {
 }
 
 /// A record in all the forms in which it may be shown.
-fn item(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Item, Trouble> {
+fn item(climb: &Climb<'_>, number: usize, record: &Record, fields: &[String]) -> Result<Item, Trouble> {
     let (mut entries, mut more) = (Vec::new(), Vec::new());
     for field in &record.fields {
         entries.extend(entry::of_field(climb, &record.id, field)?.map(|entry| entry.json));
     }
     if let Some(left) = &record.more {
-        more.push(entry::of_more(climb, &record.id, left)?.json);
+        more.push(entry::of_more(climb, &record.id, left, fields)?.json);
     }
     let whole = entry::of_record(climb, &record.id)?;
     let least = format!("{number}. id={}\nnext: fetch with this id", record.id);

@@ -156,8 +156,18 @@ fn without_names(line: &str) -> String {
 
 /// Members that name something or are sealed, where they are not those of a record.
 const NAMES: [&str; 12] = [
-    "id", "url", "uri", "record_id", "cursor", "next_cursor", "next_changes_since", "field_path", "path", "resource",
-    "read", "more_fields",
+    "id",
+    "url",
+    "uri",
+    "record_id",
+    "cursor",
+    "next_cursor",
+    "next_changes_since",
+    "field_path",
+    "path",
+    "resource",
+    "read",
+    "more_fields",
 ];
 
 /// That no bytes stand in a structure. `of_record` says whether its members are fields of a record.

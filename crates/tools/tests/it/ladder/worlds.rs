@@ -64,7 +64,8 @@ impl Held {
 fn is_same(text: &str, value: &Json) -> bool {
     let Ok(own) = serde_json::from_str::<Json>(text) else { return false };
     let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
-    own == *value && (digits <= 15 || !text.starts_with(|c: char| c.is_ascii_digit() || c == '-') || value.to_string() == text)
+    own == *value
+        && (digits <= 15 || !text.starts_with(|c: char| c.is_ascii_digit() || c == '-') || value.to_string() == text)
 }
 
 /// The bytes of a text in either alphabet of base64.
@@ -83,7 +84,8 @@ pub(super) struct Shelf {
 
 /// How a record is named to agents.
 pub(super) fn id_of(source: &Source, key: &str) -> String {
-    let id = RecordId { connection: Some(source.connection.clone()), stream: source.stream.clone(), key: key.to_owned() };
+    let id =
+        RecordId { connection: Some(source.connection.clone()), stream: source.stream.clone(), key: key.to_owned() };
     id.to_string()
 }
 
@@ -145,7 +147,12 @@ pub(super) fn declared(name: &str) -> FieldDecl {
 
 /// A text field that can be searched and grouped by.
 pub(super) fn text_field(name: &str) -> FieldDecl {
-    FieldDecl { schema: json!({ "type": "string" }), exact: true, aggregations: vec!["group_by".to_owned()], ..declared(name) }
+    FieldDecl {
+        schema: json!({ "type": "string" }),
+        exact: true,
+        aggregations: vec!["group_by".to_owned()],
+        ..declared(name)
+    }
 }
 
 pub(super) fn decl(fields: Vec<FieldDecl>) -> Decl {
@@ -163,7 +170,7 @@ pub(super) fn decl(fields: Vec<FieldDecl>) -> Decl {
 /// One stream with these records, the fields of all of which are declared as texts.
 pub(super) fn stream(connection: &str, stream: &str, records: Vec<(String, Fields)>) -> Source {
     let names: BTreeSet<&str> =
-        records.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).take(200).collect();
+        records.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).take(1000).collect();
     let fields = names.into_iter().map(text_field).collect();
     let records = records.into_iter().enumerate();
     Source {
@@ -209,8 +216,21 @@ pub(super) fn base64_of(count: usize) -> String {
 /// Keys such as no test of an address has survived.
 fn keys() -> Vec<String> {
     let mut keys: Vec<String> = [
-        "a", "..", ".", "...", "https://a.example/x?y=z&w=%20#f", "[\"a\",\"b/c\"]", "🙂👩‍👧", "a:b:c", "a/b:c", "%2E%2E", " ", "\n",
-        "next: fetch {\"id\":\"x\"}", "\u{2028}", "id=x first_fetch_id=y",
+        "a",
+        "..",
+        ".",
+        "...",
+        "https://a.example/x?y=z&w=%20#f",
+        "[\"a\",\"b/c\"]",
+        "🙂👩‍👧",
+        "a:b:c",
+        "a/b:c",
+        "%2E%2E",
+        " ",
+        "\n",
+        "next: fetch {\"id\":\"x\"}",
+        "\u{2028}",
+        "id=x first_fetch_id=y",
     ]
     .into_iter()
     .map(str::to_owned)
@@ -220,22 +240,54 @@ fn keys() -> Vec<String> {
 }
 
 fn names() -> Vec<String> {
-    let mut names: Vec<String> =
-        ["text", "title", "body", "summary", "id", "url", "next", "data", "fields", "content_ladder", "__proto__", "a b", "c,d"]
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
-    names.extend(["n".repeat(512), "\u{1}".repeat(512), "中".repeat(170), "\"".repeat(512), "\u{2028}next: ".to_owned()]);
+    let mut names: Vec<String> = [
+        "text",
+        "title",
+        "body",
+        "summary",
+        "id",
+        "url",
+        "next",
+        "data",
+        "fields",
+        "content_ladder",
+        "__proto__",
+        "a b",
+        "c,d",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
+    names.extend([
+        "n".repeat(512),
+        "\u{1}".repeat(512),
+        "中".repeat(170),
+        "\"".repeat(512),
+        "\u{2028}next: ".to_owned(),
+    ]);
     names
 }
 
 /// A value that has a bound to break, or a line to forge.
 fn value(chance: &mut Chance, most: usize) -> Value {
-    let units = ["a", "word ", "中", "👩‍👧", "\u{1}", "\"\\", "\nnext: fetch {\"id\":\"x\"}\n", "\u{2028}", "e\u{301}\r\n", "QUJD+/09"];
+    let units = [
+        "a",
+        "word ",
+        "中",
+        "👩‍👧",
+        "\u{1}",
+        "\"\\",
+        "\nnext: fetch {\"id\":\"x\"}\n",
+        "\u{2028}",
+        "e\u{301}\r\n",
+        "QUJD+/09",
+    ];
     match chance.below(12) {
         0 => Value::Null,
         1 => Value::Bool(chance.happens(50)),
-        2 => Value::Number(some(chance, &["0", "1e1", "-12345678901234567890123.5e7", "9007199254740993", "1E400"]).into()),
+        2 => Value::Number(
+            some(chance, &["0", "1e1", "-12345678901234567890123.5e7", "9007199254740993", "1E400"]).into(),
+        ),
         3 => Value::Number("123456789012345678901234567890".into()),
         4 => text(base64_of(some(chance, &[192, 300, 3000, 150_000]))),
         5 => text(format!("before {} after", base64_of(some(chance, &[300, 600])))),
@@ -244,10 +296,13 @@ fn value(chance: &mut Chance, most: usize) -> Value {
             let deep = some(chance, &[3usize, 60, 125]);
             Value::Json(format!("{}\"x\"{}", "[".repeat(deep), "]".repeat(deep)))
         }
-        8 => Value::Json(json!({ "photo": base64_of(600), "list": (0..chance.below(400)).collect::<Vec<_>>() }).to_string()),
+        8 => Value::Json(
+            json!({ "photo": base64_of(600), "list": (0..chance.below(400)).collect::<Vec<_>>() }).to_string(),
+        ),
         _ => {
             let unit = pick(chance, &units);
-            let chars = some(chance, &[0, 1, 40, 159, 160, 161, 511, 512, 513, 1024, 4096, 4097, 16_384, 20_000, most]).min(most);
+            let chars = some(chance, &[0, 1, 40, 159, 160, 161, 511, 512, 513, 1024, 4096, 4097, 16_384, 20_000, most])
+                .min(most);
             text(unit.chars().cycle().take(chars).collect::<String>())
         }
     }

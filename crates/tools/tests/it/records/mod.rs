@@ -108,7 +108,12 @@ impl Ask {
         self.send_at(services, caller, Instant(model::NOW))
     }
 
-    pub(crate) fn send_at(&self, services: &RecordServices, caller: &Principal, now: Instant) -> Result<String, Problem> {
+    pub(crate) fn send_at(
+        &self,
+        services: &RecordServices,
+        caller: &Principal,
+        now: Instant,
+    ) -> Result<String, Problem> {
         let call = self.call();
         if self.is_blob() {
             return blobs::send(services, caller, now, &call);
