@@ -6,8 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
-use super::answers::json_len;
-use super::budget::{beginning, escaped_len};
+use super::budget::{beginning, escaped_len, json_len, members_len};
 use super::climb::Climb;
 use super::entry::{self, Entry};
 use super::identity::Named;
@@ -99,7 +98,7 @@ pub(super) async fn document(
 }
 
 fn structure_len(made: &Document) -> usize {
-    made.structured.values().map(json_len).sum()
+    members_len(&made.structured)
 }
 
 async fn record(
@@ -118,7 +117,8 @@ async fn record(
         ask = ask.with("fields", field);
     }
     let text = climb.ask(ask).await?;
-    Record::parse(&text, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)
+    let told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)
 }
 
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as JSON.
@@ -185,7 +185,7 @@ impl Frame {
 
     /// With as much of the text as there is room for.
     async fn with_text(mut self, climb: &Climb<'_>, id: &RecordId, main: Field) -> Result<Document, Trouble> {
-        let around = json_len(&self.told(""));
+        let around = serde_json::to_string(&self.told("")).map_or(0, |told| told.len());
         // What says of the text how it goes on must have room beside the text.
         let onward = entry::of_field(climb, id, &probe(&main))?.map_or(0, |entry| json_len(&step(&entry)));
         let all = climb.budgets.document.saturating_sub(around);

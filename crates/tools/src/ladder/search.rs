@@ -146,7 +146,7 @@ impl Rung for Search {
         let ask = self.ask()?;
         let text = climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
-        let hits = Hits { hits: told.data, connection: self.connection_id };
+        let mut hits = Hits { hits: told.data, connection: self.connection_id };
         let count = hits.count();
         let first = hits.at(0).ok().map(|hit| hit.id(hits.connection.as_deref()).to_string());
         let has_more = told.next_cursor.is_some();
@@ -156,7 +156,7 @@ impl Rung for Search {
             format!("search: {count} hit(s). shown={shown} of {count}.{more}{first}")
         };
         let tail = told.meta.as_ref().map(warnings).unwrap_or_default();
-        let page = Page { tool: Self::NAME, items: &hits, next_cursor: told.next_cursor, ask, head: &head, tail };
+        let page = Page { tool: Self::NAME, items: &mut hits, next_cursor: told.next_cursor, ask, head: &head, tail };
         let mut shown = page.shown(climb).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
@@ -313,7 +313,7 @@ impl Items for Hits {
         hit.lines(climb, at + 1, &self.id(hit))
     }
 
-    fn row(&self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
         let hit = self.at(at)?;
         hit.row(climb, &self.id(hit))
     }

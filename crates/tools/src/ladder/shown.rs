@@ -75,7 +75,7 @@ pub(super) struct MoreFields {
 
 /// A record on the wire.
 #[derive(Deserialize)]
-struct Told<'a> {
+pub(super) struct Told<'a> {
     id: String,
     stream: Option<String>,
     connection_id: Option<String>,
@@ -128,12 +128,12 @@ struct Preview {
 }
 
 impl Record {
-    /// Reads a record of an answer, which was asked for as one of `stream`.
+    /// Reads a record of an answer, which was asked for as one of `stream`. Of a field that is sent whole at most so many
+    /// characters are kept.
     ///
     /// # Errors
     /// Where it is none.
-    pub(super) fn parse(json: &str, stream: &str, connection: Option<&str>, most: usize) -> Result<Self, Trouble> {
-        let told: Told<'_> = serde_json::from_str(json).map_err(|_| Trouble::not_understood())?;
+    pub(super) fn of(told: Told<'_>, stream: &str, connection: Option<&str>, most: usize) -> Result<Self, Trouble> {
         let mut around = Map::new();
         let mut put = |name: &str, value: Option<Json>| {
             if let Some(value) = value {
