@@ -62,7 +62,10 @@ impl Page<'_> {
     pub(super) async fn shown(self, climb: &Climb<'_>) -> Result<Shown, Trouble> {
         let Budgets { text: text_budget, structured, .. } = climb.budgets;
         let tail: usize = self.tail.iter().map(|line| line.len() + 1).sum();
-        let reserved = (self.head)(self.items.len()).len() + self.again_len(climb) + tail;
+        // The first line is longer where not all are shown, since it says so.
+        let all = self.items.len();
+        let head = (self.head)(all).len().max((self.head)(all.saturating_sub(1)).len());
+        let reserved = head + self.again_len(climb) + tail;
         let sizes = self.items.iter().map(|item| item.lines.0.len() + 1);
         let in_text = fitting(sizes, text_budget.saturating_sub(reserved));
         let sizes = self

@@ -3,6 +3,8 @@
 //! An answer is made of whole items: as many as fit are shown, at least one, and the answer says `shown=k of n` and
 //! how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no count of characters or tokens exceeds.
 
+use super::lines;
+
 /// The most that answers have, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
@@ -41,7 +43,7 @@ pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> us
     sizes.into_iter().take_while(fits).count()
 }
 
-/// The bytes that a text has inside of a JSON string.
+/// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
 pub(super) fn escaped_len(text: &str) -> usize {
     text.chars().map(escaped_char_len).sum()
 }
@@ -49,7 +51,7 @@ pub(super) fn escaped_len(text: &str) -> usize {
 fn escaped_char_len(c: char) -> usize {
     match c {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        c if u32::from(c) < 0x20 => 6,
+        c if u32::from(c) < 0x20 || lines::is_break(c) => 6,
         c => c.len_utf8(),
     }
 }
@@ -86,7 +88,7 @@ mod tests {
 
         #[test]
         fn lengths_are_those_of_json(text in "(?s).{0,60}") {
-            prop_assert_eq!(escaped_len(&text) + 2, serde_json::Value::from(text).to_string().len());
+            prop_assert_eq!(escaped_len(&text) + 2, lines::plain(serde_json::Value::from(text).to_string()).len());
         }
     }
 

@@ -14,9 +14,9 @@ use super::identity::Named;
 use super::port::Ask;
 use super::query_records::record_uri;
 use super::read_record_field::{self, Which};
-use super::shown::{Cut, Field, Kind, Record};
+use super::shown::{Cut, Field, Kind, Record, without_bytes};
 use super::trouble::Trouble;
-use super::{LadderAnswer, Link, Rung};
+use super::{LadderAnswer, Link, Rung, lines};
 use crate::records::endpoints::RECORD;
 
 /// The bytes of names and previews that are asked for at first, and the least that can be asked for.
@@ -181,8 +181,9 @@ impl Frame {
         let window = read_record_field::window(climb, &self.record.id, &main.name, &which).await?;
         let size = window.size_chars;
         let cut = Cut { shown_chars: window.end, size_chars: size, digest: window.digest.clone(), kind: Kind::Text };
-        let cut = (!window.complete).then_some(cut);
-        Ok(Field { value: window.text.into(), cut, ..main })
+        let shown = without_bytes(Field { value: window.text.as_str().into(), cut: Some(cut), ..main });
+        let is_whole = window.complete && shown.value == window.text;
+        Ok(Field { cut: shown.cut.filter(|_| !is_whole), ..shown })
     }
 
     /// With this text, of which an entry says how it goes on.
@@ -228,7 +229,7 @@ impl Frame {
         );
         structured.insert("content_ladder".to_owned(), ladder);
         Document {
-            text: Json::Object(told).to_string(),
+            text: lines::plain(Json::Object(told).to_string()),
             structured,
             links: entries().chain(&self.more).map(|entry| entry.link.clone()).collect(),
             next_uri: self.more.as_ref().map(|more| more.link.uri.clone()),
@@ -241,7 +242,7 @@ fn probe(field: &Field) -> Field {
     let shown = u64::MAX / 4;
     let digest = Some(format!("sha256:{}", "0".repeat(64)));
     let cut = Cut { shown_chars: shown, size_chars: Some(shown), digest, kind: Kind::Text };
-    Field { cut: Some(cut), value: Json::Null, name: field.name.clone() }
+    Field { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
 }
 
 /// What the text says of a cut field: which, how much of it is shown, and the call that reads on.

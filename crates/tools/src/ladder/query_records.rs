@@ -13,7 +13,7 @@ use super::entry::{self, Entry};
 use super::port::Ask;
 use super::shown::{Field, MoreFields, Record};
 use super::trouble::Trouble;
-use super::{LadderAnswer, Link, Rung};
+use super::{LadderAnswer, Link, Rung, lines};
 use crate::records::endpoints::RECORDS;
 
 /// The characters of a field that a text shows, and the bytes that one record's lines have, where several fit.
@@ -163,7 +163,7 @@ fn item(climb: &Climb<'_>, number: usize, record: &Record, fields: &[String]) ->
     let whole = entry::of_record(climb, &record.id)?;
     let least = format!("{number}. id={}\nnext: fetch with this id", record.id);
     Ok(Item {
-        lines: lines(climb, number, record, &whole)?,
+        lines: lines::plainly(lines(climb, number, record, &whole)?),
         least_lines: (least, vec![whole.link]),
         row: row(record, true),
         entries,

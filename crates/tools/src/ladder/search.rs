@@ -12,6 +12,7 @@ use super::climb::Climb;
 use super::entry::{self, Entry, Onward};
 use super::port::Ask;
 use super::query_records::record_uri;
+use super::shown::before_bytes;
 use super::trouble::Trouble;
 use super::{LadderAnswer, Rung, lines};
 use crate::records::endpoints::SEARCH;
@@ -145,7 +146,8 @@ impl Rung for Search {
     async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
         let ask = self.ask()?;
         let text = climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let mut told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        told.data.iter_mut().for_each(Hit::cut_bytes);
         let mut items = Vec::with_capacity(told.data.len());
         for (at, hit) in told.data.iter().enumerate() {
             items.push(hit.item(climb, at + 1, self.connection_id.as_deref())?);
@@ -204,6 +206,20 @@ impl Hit {
         }
     }
 
+    /// Leaves out bytes in base64 that stand in excerpts.
+    fn cut_bytes(&mut self) {
+        for excerpt in &mut self.evidence_excerpts {
+            let shown = before_bytes(&excerpt.preview_text).to_owned();
+            if shown.len() < excerpt.preview_text.len() {
+                excerpt.end_chars = excerpt.start_chars.map(|start| start + shown.chars().count() as u64);
+                (excerpt.preview_text, excerpt.truncated) = (shown, Some(true));
+            }
+        }
+        if let Some(snippet) = &mut self.snippet {
+            snippet.text = before_bytes(&snippet.text).to_owned();
+        }
+    }
+
     /// What a person would call it.
     fn title(&self) -> String {
         match &self.title {
@@ -241,7 +257,7 @@ impl Hit {
             row.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }
         Ok(Item {
-            lines: lines_of(number, &id, &self.title, &entries, snippet, &whole),
+            lines: lines::plainly(lines_of(number, &id, &self.title, &entries, snippet, &whole)),
             least_lines: ("1. next: fetch with first_fetch_id as its id".to_owned(), vec![whole.link]),
             row,
             entries: entries.into_iter().filter_map(|(_, entry)| Some(entry?.json)).collect(),
