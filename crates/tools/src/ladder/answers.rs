@@ -109,10 +109,13 @@ impl<I: Items + Send + Sync> Page<'_, I> {
     fn told(&self, climb: &Climb<'_>, budget: usize) -> Result<Vec<Lines>, Trouble> {
         let count = self.items.count();
         let tail: usize = self.tail.iter().map(|line| line.len() + 1).sum();
-        let mut left = budget.saturating_sub((self.head)(count).len() + self.again_len(climb) + tail);
+        // The first line is longer where not all are shown, since it says so.
+        let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
+        let mut left = budget.saturating_sub(head + self.again_len(climb) + tail);
         let mut told = Vec::new();
         for at in 0..count {
-            let lines = self.items.lines(climb, at)?;
+            let (lines, links) = self.items.lines(climb, at)?;
+            let lines = (lines::plain(lines), links);
             match left.checked_sub(lines.0.len() + 1) {
                 Some(rest) => left = rest,
                 None if at == 0 => {

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::lines;
+
 /// The most that answers have, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
@@ -43,7 +45,7 @@ pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> us
     sizes.into_iter().take_while(fits).count()
 }
 
-/// The bytes of a value as JSON, with the comma after it.
+/// The bytes of a value as JSON with the comma after it, as texts have it; in a structure it may have some less.
 pub(super) fn json_len(value: &Json) -> usize {
     let own = match value {
         Json::Null | Json::Bool(true) => 4,
@@ -61,9 +63,9 @@ pub(super) fn members_len(members: &Map<String, Json>) -> usize {
     members.iter().map(|(name, value)| escaped_len(name) + 3 + json_len(value)).sum()
 }
 
-/// The bytes that a text has inside of a JSON string.
+/// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
 pub(super) fn escaped_len(text: &str) -> usize {
-    text.bytes().map(escaped_byte_len).sum()
+    if text.is_ascii() { text.bytes().map(escaped_byte_len).sum() } else { text.chars().map(escaped_char_len).sum() }
 }
 
 fn escaped_byte_len(byte: u8) -> usize {
@@ -77,6 +79,7 @@ fn escaped_byte_len(byte: u8) -> usize {
 fn escaped_char_len(c: char) -> usize {
     match u8::try_from(c) {
         Ok(byte) if c.is_ascii() => escaped_byte_len(byte),
+        _ if lines::is_break(c) => 6,
         _ => c.len_utf8(),
     }
 }
@@ -113,7 +116,7 @@ mod tests {
 
         #[test]
         fn lengths_are_those_of_json(text in "(?s).{0,60}") {
-            prop_assert_eq!(escaped_len(&text) + 2, serde_json::Value::from(text).to_string().len());
+            prop_assert_eq!(escaped_len(&text) + 2, lines::plain(serde_json::Value::from(text).to_string()).len());
         }
     }
 
@@ -136,7 +139,7 @@ mod tests {
     proptest! {
         #[test]
         fn values_are_as_long_as_they_are_written(value in any_json()) {
-            prop_assert_eq!(json_len(&value), value.to_string().len() + 1);
+            prop_assert_eq!(json_len(&value), lines::plain(value.to_string()).len() + 1);
         }
     }
 

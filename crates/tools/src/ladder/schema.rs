@@ -114,7 +114,11 @@ impl Schema {
             [(connections, stream)] if self.stream.is_some() => {
                 let items = fields(stream).map(|(name, flags)| Item {
                     json: json!({ name: flags }),
-                    line: format!("  {}: {}", Json::from(name.as_str()), flags.as_str().unwrap_or_default()),
+                    line: lines::plain(format!(
+                        "  {}: {}",
+                        Json::from(name.as_str()),
+                        flags.as_str().unwrap_or_default()
+                    )),
                 });
                 (items.collect(), vec![described(connections, stream, false)])
             }
@@ -243,12 +247,12 @@ fn described_line(stream: &Json) -> String {
     let connections: Vec<&str> =
         connections.filter_map(|connection| connection.get("connection_id")?.as_str()).collect();
     let member = |name: &str| stream.get(name).filter(|value| !value.is_null()).map(|value| format!(" {name}={value}"));
-    format!(
+    lines::plain(format!(
         "stream={} connection_id={}{}{}{}",
         stream.get("name").unwrap_or(&Json::Null),
         connections.join("|"),
         member("primary_key").unwrap_or_default(),
         member("cursor_field").unwrap_or_default(),
         member("field_count").unwrap_or_default(),
-    )
+    ))
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
+use stile_domain::hash::ContentHash;
 use stile_domain::records::record_id::RecordId;
 
 use super::budget::beginning;
@@ -43,6 +44,8 @@ pub(super) struct Field {
     /// The value, or of a long one the beginning of its text. Null for bytes.
     pub(super) value: Json,
     pub(super) cut: Option<Cut>,
+    /// An array or an object as it is written, which is what windows of it have.
+    pub(super) written: Option<String>,
 }
 
 /// What is missing of a field.
@@ -164,13 +167,13 @@ impl Field {
         if is_binary {
             return self.clone();
         }
-        let (text, kind) = match (&self.value, &self.cut) {
-            (Json::String(text), Some(cut)) => (text.clone(), cut.kind.clone()),
-            (Json::String(text), None) => (text.clone(), Kind::Text),
-            (value @ (Json::Array(_) | Json::Object(_)), _) => (value.to_string(), Kind::Json),
-            _ => return self.clone(),
+        let Some(text) = self.text() else { return self.clone() };
+        let kind = match (&self.value, &self.cut) {
+            (_, Some(cut)) => cut.kind.clone(),
+            (Json::String(_), None) => Kind::Text,
+            _ => Kind::Json,
         };
-        let (shown, count) = beginning(&text, chars, escaped_bytes);
+        let (shown, count) = beginning(text, chars, escaped_bytes);
         if shown.len() == text.len() {
             return self.clone();
         }
@@ -178,9 +181,18 @@ impl Field {
             Some(cut) => cut.size_chars,
             None => Some(text.chars().count() as u64),
         };
-        let digest = self.cut.as_ref().and_then(|cut| cut.digest.clone());
+        let digest = match &self.cut {
+            Some(cut) => cut.digest.clone(),
+            // All of it is here, so that an address of the rest can name the version that it is of.
+            None => Some(format!("sha256:{}", ContentHash::of(text.as_bytes()))),
+        };
         let cut = Cut { shown_chars: count as u64, size_chars: size, digest, kind };
-        Self { name: self.name.clone(), value: shown.into(), cut: Some(cut) }
+        Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None }
+    }
+
+    /// What of its text is here.
+    fn text(&self) -> Option<&str> {
+        self.value.as_str().or(self.written.as_deref())
     }
 }
 
@@ -198,13 +210,14 @@ fn field(name: String, raw: &RawValue, previews: &Map<String, Json>, most: usize
         let value = serde_json::from_str(raw.get()).ok()?;
         let cut =
             Cut { shown_chars: preview.shown_chars, size_chars: preview.size_chars, digest: preview.digest, kind };
-        return Some(without_bytes(Field { name, value, cut: Some(cut) }));
+        return Some(without_bytes(Field { name, value, cut: Some(cut), written: None }));
     }
     // JSON that this program has no value for, such as 1e400, stays the text that it is.
     let Ok(value) = serde_json::from_str::<Json>(raw.get()) else {
         return Some(without_bytes(digits(name, raw.get(), most)));
     };
-    let whole = Field { name, value, cut: None };
+    let written = (value.is_array() || value.is_object()).then(|| raw.get().to_owned());
+    let whole = Field { name, value, cut: None, written };
     Some(match &whole.value {
         Json::String(text) if is_base64(text) => {
             let size = text.len() as u64;
@@ -234,7 +247,7 @@ fn digits(name: String, raw: &str, most: usize) -> Field {
     let size = raw.chars().count() as u64;
     let cut = Cut { shown_chars: count as u64, size_chars: Some(size), digest: None, kind: Kind::Json };
     let is_cut = shown.len() < raw.len();
-    Field { name, value: shown.into(), cut: is_cut.then_some(cut) }
+    Field { name, value: shown.into(), cut: is_cut.then_some(cut), written: None }
 }
 
 /// Whether more than so many arrays and objects stand in each other.
@@ -267,16 +280,17 @@ fn has_number(value: &Json) -> bool {
 }
 
 /// The same without bytes that stand somewhere inside: it is cut before them.
-fn without_bytes(field: Field) -> Field {
-    let text = match &field.value {
-        Json::String(text) => text.clone(),
-        value @ (Json::Array(_) | Json::Object(_)) => value.to_string(),
-        _ => return field,
-    };
-    match bytes_at(&text) {
-        Some(at) => field.cut_to(text.get(..at).unwrap_or_default().chars().count(), usize::MAX),
+pub(super) fn without_bytes(field: Field) -> Field {
+    let at = field.text().and_then(|text| bytes_at(text).and_then(|at| text.get(..at)));
+    match at {
+        Some(before) => field.cut_to(before.chars().count(), usize::MAX),
         None => field,
     }
+}
+
+/// A text as far as no bytes stand in it.
+pub(super) fn before_bytes(text: &str) -> &str {
+    bytes_at(text).and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
 /// Where a long run of the alphabet of base64 begins.
