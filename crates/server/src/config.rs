@@ -8,10 +8,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use stile_domain::limits::Limits;
+use stile_tools::ladder::budget::Budgets;
 
 mod values;
 
-pub use values::{LogLevel, ShownCredential, ToolNames, is_exposed};
+pub use values::{LogLevel, ShownCredential, ToolNames, YesNo, is_exposed};
 use values::{
     Show as _, address, bytes, count, header, list, loopback, optional_path, origin, path, text, trusted_url, url, word,
 };
@@ -89,6 +90,16 @@ settings! {
     max_connections: usize = Flag "COUNT", Fallback::Text("4096"), count;
     /// Spell tool names in lists: auto, dotted (file.create) or underscored (file_create). Calls may use either.
     tool_names: ToolNames = Flag "SPELLING", Fallback::Text("auto"), word;
+    /// Show at most so much text of records in an answer that lists them; the structure beside it may have more.
+    record_text_bytes: usize = Flag "BYTES", Fallback::Text("1800"), bytes;
+    /// Show at most so many characters of a field where records are listed.
+    record_preview_chars: usize = Flag "COUNT", Fallback::Text("512"), count;
+    /// Answer with at most so much structure about records.
+    record_structure_bytes: usize = Flag "BYTES", Fallback::Text("64KiB"), bytes;
+    /// Show at most so much text of one record.
+    record_document_bytes: usize = Flag "BYTES", Fallback::Text("16KiB"), bytes;
+    /// Say in a tool's schema, too, which arguments exclude each other (yes or no). Models' interfaces refuse such lists.
+    strict_schemas: YesNo = Flag "yes|no", Fallback::Text("no"), word;
     /// Wait so long for another process that is changing the same file.
     lock_wait_seconds: u64 = Flag "SECONDS", Fallback::Text("10"), count;
     /// Accept tokens of an identity provider, whose keys are at this address, and no others.
@@ -127,6 +138,17 @@ settings! {
 }
 
 impl Config {
+    /// The ceilings of the tools about records.
+    pub fn budgets(&self) -> Budgets {
+        Budgets {
+            text: self.record_text_bytes,
+            preview_chars: self.record_preview_chars.min(stile_domain::records::selector::MAX_CHARS as usize),
+            structured: self.record_structure_bytes,
+            document: self.record_document_bytes,
+            ..Budgets::default()
+        }
+    }
+
     /// The ceilings of the file tools.
     pub fn limits(&self) -> Limits {
         Limits { read_budget: self.read_budget_bytes, file_size: self.max_file_bytes, read_size: self.max_read_bytes }

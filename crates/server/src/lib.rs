@@ -5,6 +5,7 @@
 
 pub mod auth;
 pub mod cli;
+mod clock;
 pub mod config;
 pub mod gateway;
 pub mod http;

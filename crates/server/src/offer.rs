@@ -1,23 +1,32 @@
-//! What a server offers: the tools of a space, or the note tools over a server that has the notes.
+//! What a server offers: the tools of a space, the note tools over a server that has the notes, and the content ladder
+//! over records, beside a space or alone.
 //!
 //! Both transports and both lifecycles come here. Who is asking is an [`Asker`], made for each request from the
 //! token that came with it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use stile_domain::error::Refusal;
 use stile_domain::permit::Principal;
+use stile_domain::records::problem::Problem;
 use stile_tools::calls::{Services, UnknownTool};
 use stile_tools::hosted::session::Session;
 use stile_tools::hosted::{self, Gateway, HostedAnswer};
-use stile_tools::list::ListError;
+use stile_tools::ladder::budget::Budgets;
+use stile_tools::ladder::port::Stored;
+use stile_tools::ladder::resources::{Body, Content};
+use stile_tools::ladder::trouble::Trouble;
+use stile_tools::ladder::{self, Ladder, LadderAnswer, Link};
+use stile_tools::list::{self, ListError};
 use stile_tools::records::RecordServices;
 use stile_tools::registry;
 use stile_tools::tool::{Answer, Card};
 
 use crate::auth::Verified;
+use crate::clock;
 use crate::gateway::terms::{NoVault, Terms};
 use crate::metrics::{Ended, Metrics};
 
@@ -26,6 +35,7 @@ use crate::metrics::{Ended, Metrics};
 pub struct Offer {
     kind: Kind,
     records: Option<RecordServices>,
+    ladder: Option<Ladder>,
     metrics: Arc<Metrics>,
 }
 
@@ -35,6 +45,8 @@ enum Kind {
     Space(Services),
     /// Notes that are elsewhere.
     Notes { gateway: Gateway, terms: Arc<Terms> },
+    /// Nothing but the ladder.
+    Records,
 }
 
 /// A caller whose token was verified just now.
@@ -51,6 +63,8 @@ pub struct Asker {
 pub struct Told {
     /// The one text block.
     pub text: String,
+    /// Ways to resources, beside the text.
+    pub links: Vec<Link>,
     /// `structuredContent`.
     pub structured: Structured,
     /// `isError`.
@@ -69,14 +83,75 @@ pub enum Structured {
 impl From<Answer> for Told {
     fn from(answer: Answer) -> Self {
         let Answer { text, structured, refusal } = answer;
-        Self { text, structured: Structured::Tree(structured), is_error: refusal.is_some() }
+        Self { text, links: Vec::new(), structured: Structured::Tree(structured), is_error: refusal.is_some() }
+    }
+}
+
+impl From<LadderAnswer> for Told {
+    fn from(answer: LadderAnswer) -> Self {
+        let LadderAnswer { text, structured, links, refusal } = answer;
+        Self { text, links, structured: Structured::Tree(structured), is_error: refusal.is_some() }
     }
 }
 
 impl From<HostedAnswer> for Told {
     fn from(answer: HostedAnswer) -> Self {
         let HostedAnswer { text, outcome } = answer;
-        Self { text, structured: Structured::SameAsText, is_error: outcome.refused.is_some() }
+        Self { text, links: Vec::new(), structured: Structured::SameAsText, is_error: outcome.refused.is_some() }
+    }
+}
+
+/// A call that a token does not allow, whatever there is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Denied {
+    /// Its scopes do not cover the file.
+    Scopes(Refusal),
+    /// It has nothing to do with records.
+    Records(Problem),
+}
+
+impl Denied {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Scopes(refusal) => refusal.code().0,
+            Self::Records(problem) => problem.code().0,
+        }
+    }
+
+    /// What is needed, as scopes; a grant is none.
+    pub fn scopes(&self) -> Vec<String> {
+        match self {
+            Self::Scopes(Refusal::InsufficientScope { needed, .. }) => needed.iter().map(ToString::to_string).collect(),
+            Self::Scopes(_) | Self::Records(_) => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scopes(refusal) => refusal.fmt(formatter),
+            Self::Records(problem) => problem.fmt(formatter),
+        }
+    }
+}
+
+/// Why a resource was not read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotRead {
+    /// A directory's.
+    Listing(ListError),
+    /// A record's.
+    Record(Trouble),
+}
+
+/// How a call on the ladder ended, in a word of ours: codes are another server's.
+fn outcome_of(refusal: Option<&Trouble>) -> &'static str {
+    match refusal.map(Trouble::status) {
+        None => "ok",
+        Some(status) if status >= 500 => "failed",
+        Some(_) => "refused",
     }
 }
 
@@ -90,18 +165,30 @@ impl Asker {
 impl Offer {
     /// The tools of a space.
     pub fn of_space(services: Services) -> Self {
-        Self { kind: Kind::Space(services), records: None, metrics: Arc::default() }
+        Self { kind: Kind::Space(services), records: None, ladder: None, metrics: Arc::default() }
     }
 
     /// The note tools over a server that has the notes.
     pub fn of_notes(gateway: Gateway, terms: Terms) -> Self {
-        Self { kind: Kind::Notes { gateway, terms: Arc::new(terms) }, records: None, metrics: Arc::default() }
+        let kind = Kind::Notes { gateway, terms: Arc::new(terms) };
+        Self { kind, records: None, ladder: None, metrics: Arc::default() }
     }
 
-    /// The same offer, and these records beside it.
+    /// The content ladder and nothing else.
+    pub fn of_records(ladder: Ladder) -> Self {
+        Self { kind: Kind::Records, records: None, ladder: Some(ladder), metrics: Arc::default() }
+    }
+
+    /// The same offer, and these records beside it, with the ladder over them.
     #[must_use]
-    pub fn with_records(self, records: RecordServices) -> Self {
-        Self { records: Some(records), ..self }
+    pub fn with_records(self, records: RecordServices, budgets: Budgets, strict_schemas: bool) -> Self {
+        let ladder = Ladder::new(Stored::new(records.clone(), clock::now), budgets, strict_schemas);
+        Self { records: Some(records), ladder: Some(ladder), ..self }
+    }
+
+    /// Whether records can be read here.
+    pub fn has_ladder(&self) -> bool {
+        self.ladder.is_some()
     }
 
     /// The records, where there are any.
@@ -119,8 +206,13 @@ impl Offer {
     pub fn space(&self) -> Option<&Services> {
         match &self.kind {
             Kind::Space(services) => Some(services),
-            Kind::Notes { .. } => None,
+            Kind::Notes { .. } | Kind::Records => None,
         }
+    }
+
+    /// Whether these are notes that are elsewhere.
+    pub fn is_gateway(&self) -> bool {
+        matches!(self.kind, Kind::Notes { .. })
     }
 
     /// The asker of a request that came with this token.
@@ -129,7 +221,7 @@ impl Offer {
     /// [`NoVault`]: the token does not say which vault it is for.
     pub fn asker(&self, verified: &Verified, token: &str) -> Result<Asker, NoVault> {
         let session = match &self.kind {
-            Kind::Space(_) => None,
+            Kind::Space(_) | Kind::Records => None,
             Kind::Notes { terms, .. } => Some(terms.session(verified, token)?),
         };
         Ok(Asker { principal: verified.principal.clone(), session })
@@ -137,34 +229,63 @@ impl Offer {
 
     /// Every tool that anybody is ever shown.
     pub fn cards(&self) -> Vec<Card> {
-        match &self.kind {
+        let mut cards: Vec<Card> = match &self.kind {
             Kind::Space(services) => services.tools.iter().map(|tool| tool.card()).collect(),
             Kind::Notes { .. } => hosted::TOOLS.iter().map(|tool| tool.card()).collect(),
-        }
+            Kind::Records => Vec::new(),
+        };
+        cards.extend(self.ladder.iter().flat_map(Ladder::own_cards));
+        cards
     }
 
     /// The names of the tools that this caller is shown, sorted.
     pub fn listed(&self, asker: &Asker) -> Vec<&'static str> {
-        match (&self.kind, &asker.session) {
+        let mut names: Vec<&'static str> = match (&self.kind, &asker.session) {
             (Kind::Space(services), _) => services.listed(&asker.principal).into_iter().map(|tool| tool.name).collect(),
             (Kind::Notes { gateway, .. }, Some(session)) => {
                 gateway.listed(session.role).into_iter().map(|tool| tool.name).collect()
             }
-            (Kind::Notes { .. }, None) => Vec::new(),
+            (Kind::Notes { .. }, None) | (Kind::Records, _) => Vec::new(),
+        };
+        if self.shows_records(asker) {
+            names.extend(Ladder::names());
+            names.sort_unstable();
         }
+        names
     }
 
-    /// Whether a call may be made, decided from path scopes before anything is touched. The gateway has none:
+    /// Whether this caller is shown the ladder.
+    pub fn shows_records(&self, asker: &Asker) -> bool {
+        self.ladder.is_some() && Ladder::is_for(&asker.principal)
+    }
+
+    /// Whether a call may be made, decided from the token alone before anything is touched. The gateway has no scopes:
     /// there a tool that a role may not use does not exist.
     ///
     /// # Errors
     /// The refusal.
-    pub fn ask(&self, name: &str, arguments: &Value, asker: &Asker) -> Result<(), Refusal> {
+    pub fn ask(&self, name: &str, arguments: &Value, asker: &Asker) -> Result<(), Denied> {
+        if self.ladder.is_some()
+            && let Some(name) = Ladder::name(name)
+        {
+            return self.ask_records(name, asker);
+        }
         let Kind::Space(services) = &self.kind else { return Ok(()) };
-        services.ask(name, arguments, &asker.principal).inspect_err(|refusal| {
+        services.ask(name, arguments, &asker.principal).map_err(|refusal| {
             if let Some(tool) = registry::find(services.tools, name) {
                 self.count(tool.name, refusal.code().0, "none", Duration::ZERO);
             }
+            Denied::Scopes(refusal)
+        })
+    }
+
+    fn ask_records(&self, name: &'static str, asker: &Asker) -> Result<(), Denied> {
+        Ladder::ask(&asker.principal).map_err(|problem| {
+            self.count(name, problem.code().0, "none", Duration::ZERO);
+            if let Some(records) = &self.records {
+                records.tell_tool(&asker.principal, name, Err(&problem.to_json()));
+            }
+            Denied::Records(problem)
         })
     }
 
@@ -174,6 +295,11 @@ impl Offer {
     /// [`UnknownTool`]; every other failure is an answer.
     pub async fn call(&self, name: &str, arguments: Value, asker: &Asker) -> Result<Told, UnknownTool> {
         let began = Instant::now();
+        if let (Some(ladder), Some(name)) = (&self.ladder, Ladder::name(name)) {
+            let answer = ladder.call(name, &arguments, &asker.principal).await?;
+            self.count(name, outcome_of(answer.refusal.as_ref()), "none", began.elapsed());
+            return Ok(answer.into());
+        }
         match (&self.kind, &asker.session) {
             (Kind::Space(services), _) => {
                 let tool = registry::find(services.tools, name).ok_or(UnknownTool)?.name;
@@ -198,7 +324,7 @@ impl Offer {
                 );
                 Ok(answer.into())
             }
-            (Kind::Notes { .. }, None) => Err(UnknownTool),
+            (Kind::Notes { .. }, None) | (Kind::Records, _) => Err(UnknownTool),
         }
     }
 
@@ -206,19 +332,24 @@ impl Offer {
     ///
     /// # Errors
     /// The refusal.
-    pub fn ask_resource(&self, uri: &str, asker: &Asker) -> Result<(), Refusal> {
-        self.space().map_or(Ok(()), |services| services.ask_resource(uri, &asker.principal))
+    pub fn ask_resource(&self, uri: &str, asker: &Asker) -> Result<(), Denied> {
+        if self.ladder.is_some() && ladder::resources::is_one(uri) {
+            return self.ask_records("resource", asker);
+        }
+        self.space().map_or(Ok(()), |services| services.ask_resource(uri, &asker.principal).map_err(Denied::Scopes))
     }
 
     /// Reads a resource.
     ///
     /// # Errors
-    /// [`ListError`].
-    pub async fn read_resource(&self, uri: &str, asker: &Asker) -> Result<String, ListError> {
-        match self.space() {
-            Some(services) => services.read_resource(uri, &asker.principal).await,
-            None => Err(ListError::NoSuchResource),
+    /// [`NotRead`].
+    pub async fn read_resource(&self, uri: &str, asker: &Asker) -> Result<Content, NotRead> {
+        if let Some(ladder) = self.ladder.as_ref().filter(|_| ladder::resources::is_one(uri)) {
+            return ladder.read_resource(uri, &asker.principal).await.map_err(NotRead::Record);
         }
+        let Some(services) = self.space() else { return Err(NotRead::Listing(ListError::NoSuchResource)) };
+        let text = services.read_resource(uri, &asker.principal).await.map_err(NotRead::Listing)?;
+        Ok(Content { body: Body::Text(text), mime_type: list::MIME_TYPE.to_owned(), meta: Map::new() })
     }
 
     fn count(&self, tool: &'static str, outcome: &'static str, upstream: &'static str, took: Duration) {

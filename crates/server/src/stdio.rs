@@ -20,7 +20,6 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use stile_domain::permit::Principal;
-use stile_tools::calls::Services;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -42,11 +41,11 @@ const QUEUE: usize = 16;
 ///
 /// # Errors
 /// What writing to standard output met.
-pub async fn serve(services: Services, principal: Principal, tool_names: ToolNames) -> io::Result<()> {
+pub async fn serve(offer: Offer, principal: Principal, tool_names: ToolNames) -> io::Result<()> {
     // Before a word is answered: whoever has an answer may be gone the next moment.
     let parent_gone = parent_gone();
     tokio::select! {
-        served = serve_on(io::stdin(), tokio::io::stdout(), services, principal, tool_names) => served,
+        served = serve_on(io::stdin(), tokio::io::stdout(), offer, principal, tool_names) => served,
         () = parent_gone => Ok(()),
     }
 }
@@ -58,7 +57,7 @@ pub async fn serve(services: Services, principal: Principal, tool_names: ToolNam
 pub async fn serve_on(
     input: impl Read + Send + 'static,
     output: impl AsyncWrite + Unpin + Send + 'static,
-    services: Services,
+    offer: Offer,
     principal: Principal,
     tool_names: ToolNames,
 ) -> io::Result<()> {
@@ -67,7 +66,7 @@ pub async fn serve_on(
     std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_lines(input, &lines_in))?;
     let (answers, answers_out) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write_lines(answers_out, output));
-    let handler = Handler::new(Offer::of_space(services), Caller::Fixed(Asker::local(principal)), tool_names);
+    let handler = Handler::new(offer, Caller::Fixed(Asker::local(principal)), tool_names);
     let served = serve_server(handler, Lines { lines, answers: Some(answers), unsent: None, opened: false }).await;
     match served {
         Ok(running) => drop(running.waiting().await),

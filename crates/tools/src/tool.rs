@@ -262,11 +262,17 @@ fn plain(value: &mut Value) {
             object.remove("format");
         }
         object.remove("title");
+        if object.get("default").is_some_and(Value::is_null) {
+            object.remove("default");
+        }
         if let Some(Value::String(description)) = object.get_mut("description") {
             // A doc comment is wrapped for its readers here, not for an agent's.
             *description = description.replace('\n', " ");
         }
         object.remove("$schema");
+        if let Some(Value::Array(words)) = object.get_mut("enum") {
+            words.retain(|word| !word.is_null());
+        }
         if let Some(Value::Array(types)) = object.get_mut("type") {
             types.retain(|name| name != "null");
             if let [only] = types.as_slice() {

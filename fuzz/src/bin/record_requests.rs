@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::cursor::{Binding, ListPlace, WindowPlace};
+use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace, ListPlace, WindowPlace};
 use stile_domain::records::grant::Grant;
 use stile_tools::records::endpoints::ENDPOINTS;
 use stile_tools::records::parameters::{Parameters, Shape};
@@ -96,5 +96,11 @@ fn a_place_is_what_was_sealed(input: &[u8]) {
     if let Ok(place) = WindowPlace::decode(&bound, binding, &[0; 32]) {
         assert_eq!(place.encode(binding), bound[..49]);
         assert!(WindowPlace::decode(&bound, other, &[0; 32]).is_err());
+    }
+    let head = FieldNames::default().place().encode(binding);
+    let bound = [&head[..17], input].concat();
+    if let Ok(place) = FieldsPlace::decode(&bound, binding) {
+        assert_eq!(place.encode(binding), bound[..41]);
+        assert!(FieldsPlace::decode(&bound, other).is_err());
     }
 }

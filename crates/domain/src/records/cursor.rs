@@ -7,7 +7,7 @@
 
 use super::order::MAX_ORDER_BYTES;
 use super::problem::BadCursor;
-use crate::hash::ContentHash;
+use crate::hash::{ContentHash, Hasher};
 
 /// How much of a record key is in a cursor; of a longer one the rest is looked up.
 const KEY_BYTES: usize = 96;
@@ -17,6 +17,7 @@ const DIGEST_BYTES: usize = 16;
 const LIST: u8 = 1;
 const WINDOW: u8 = 2;
 const SEARCH: u8 = 5;
+const FIELDS: u8 = 6;
 
 /// What a cursor may be used with: a digest of the kind of read, the caller and every parameter but the size of
 /// a page.
@@ -75,6 +76,57 @@ pub struct WindowPlace {
 pub struct SearchPlace {
     /// Its number.
     pub record: i64,
+}
+
+/// A place between two fields of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldsPlace {
+    /// How many fields are before it.
+    pub before: u64,
+    /// The beginning of the digest of their names.
+    digest: [u8; DIGEST_BYTES],
+}
+
+/// The names of a record's first fields, of which only their number and digest is kept.
+#[derive(Clone, Default)]
+pub struct FieldNames {
+    count: u64,
+    hasher: Hasher,
+}
+
+impl FieldNames {
+    /// Adds the next one.
+    pub fn push(&mut self, name: &str) {
+        self.count += 1;
+        self.hasher.update(&(name.len() as u64).to_be_bytes());
+        self.hasher.update(name.as_bytes());
+    }
+
+    /// The place behind them.
+    pub fn place(&self) -> FieldsPlace {
+        FieldsPlace { before: self.count, digest: first(self.hasher.clone().finish().as_bytes()) }
+    }
+}
+
+impl FieldsPlace {
+    /// The bytes to be sealed.
+    pub fn encode(&self, binding: Binding) -> Vec<u8> {
+        let mut bytes = bind(FIELDS, binding);
+        bytes.extend(self.before.to_be_bytes());
+        bytes.extend(self.digest);
+        bytes
+    }
+
+    /// Reads what was sealed, for the same fields of the same record.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+        let mut rest = bound(bytes, FIELDS, binding)?;
+        let before = u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed)?;
+        let digest = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        Ok(Self { before, digest })
+    }
 }
 
 impl SearchPlace {
@@ -237,15 +289,35 @@ mod tests {
             prop_assert_eq!(SearchPlace::decode(&bytes, binding), Err(BadCursor::Mismatch));
             prop_assert_eq!(ListPlace::decode(&search, binding), Err(BadCursor::Mismatch));
 
+            let mut names = FieldNames::default();
+            names.push(&key);
+            let place = names.place();
+            let fields = place.encode(binding);
+            prop_assert_eq!(fields.len(), 1 + 16 + 8 + 16, "all have one length");
+            prop_assert_eq!(FieldsPlace::decode(&fields, binding), Ok(place));
+            prop_assert_eq!(FieldsPlace::decode(&fields, other), Err(BadCursor::Mismatch));
+            prop_assert_eq!(FieldsPlace::decode(&search, binding), Err(BadCursor::Mismatch));
+
             let mut changed = digest;
             changed[0] ^= 1;
             prop_assert_eq!(WindowPlace::decode(&window, binding, &changed), Err(BadCursor::Stale));
         }
 
         #[test]
+        fn other_names_are_another_place(names in proptest::collection::vec("[ab]{0,3}", 0..4), others in proptest::collection::vec("[ab]{0,3}", 0..4)) {
+            let place = |names: &[String]| {
+                let mut all = FieldNames::default();
+                names.iter().for_each(|name| all.push(name));
+                all.place()
+            };
+            prop_assert_eq!(place(&names) == place(&others), names == others);
+        }
+
+        #[test]
         fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..250)) {
             let binding = Binding::of([""]);
             prop_assert!(ListPlace::decode(&bytes, binding).is_err());
+            prop_assert!(FieldsPlace::decode(&bytes, binding).is_err());
         }
     }
 }

@@ -36,6 +36,9 @@ pub enum Problem {
     /// What is to be gone on with since leads nowhere.
     #[error("{}", .0.sync_message())]
     InvalidChangesSince(BadCursor),
+    /// What is to be gone on with in a record leads nowhere.
+    #[error("{}", .0.fields_message())]
+    InvalidFieldsCursor(BadCursor),
     /// The field is not declared. Said to the owner alone.
     #[error("the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists those that there are")]
     UnknownField {
@@ -223,6 +226,16 @@ impl BadCursor {
         }
     }
 
+    fn fields_message(self) -> &'static str {
+        match self {
+            Self::Malformed => {
+                "`fields_cursor` is not the `next_cursor` of a record's `more_fields`; begin again without it"
+            }
+            Self::Mismatch => "`fields_cursor` belongs to another record or other `fields`; send it where it came from",
+            Self::Stale => "the fields before `fields_cursor` are others by now; begin again without it",
+        }
+    }
+
     fn message(self) -> &'static str {
         match self {
             Self::Malformed => "`cursor` is not one that this server returned; begin again without it",
@@ -244,7 +257,9 @@ impl Problem {
             Self::InvalidRequest { .. } => ("invalid_request", 400),
             Self::InvalidWindow { .. } => ("invalid_window", 400),
             Self::InvalidFieldPath => ("invalid_field_path", 400),
-            Self::InvalidCursor(_) | Self::InvalidChangesSince(_) => ("invalid_cursor", 400),
+            Self::InvalidCursor(_) | Self::InvalidChangesSince(_) | Self::InvalidFieldsCursor(_) => {
+                ("invalid_cursor", 400)
+            }
             Self::UnknownField { .. } => ("unknown_field", 400),
             Self::InvalidDeclaration { .. } => ("invalid_declaration", 400),
             Self::InvalidExpand { .. } => ("invalid_expand", 400),
@@ -299,7 +314,9 @@ impl Problem {
             put("param", param.into());
         }
         match self {
-            Self::InvalidCursor(why) | Self::InvalidChangesSince(why) => drop(put("reason", why.reason().into())),
+            Self::InvalidCursor(why) | Self::InvalidChangesSince(why) | Self::InvalidFieldsCursor(why) => {
+                drop(put("reason", why.reason().into()));
+            }
             Self::Internal { incident } => drop(put("incident", (*incident).into())),
             Self::AmbiguousConnection { connections } | Self::AmbiguousSchema { connections } => {
                 put("available_connections", connections.iter().map(|name| json!({ "connection_id": name })).collect());
@@ -317,6 +334,7 @@ impl Problem {
             Self::UnknownField { param, .. } | Self::FieldNotGranted { param, .. } => Some(param),
             Self::InvalidFieldPath | Self::FieldNotFound { .. } | Self::FieldNotText { .. } => Some("field"),
             Self::InvalidCursor(_) => Some("cursor"),
+            Self::InvalidFieldsCursor(_) => Some("fields_cursor"),
             Self::QueryNotFound | Self::SearchTooBroad => Some("q"),
             Self::ChangesExpired | Self::InvalidChangesSince(_) => Some("changes_since"),
             Self::InvalidExpand { param, .. } => Some(param),

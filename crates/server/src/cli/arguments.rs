@@ -17,6 +17,11 @@ const STDIO_SETTINGS: &[&str] = &[
     "max_read_bytes",
     "read_budget_bytes",
     "tool_names",
+    "record_text_bytes",
+    "record_preview_chars",
+    "record_structure_bytes",
+    "record_document_bytes",
+    "strict_schemas",
     "lock_wait_seconds",
     "log",
 ];
@@ -38,8 +43,19 @@ const UPSTREAM_SETTINGS: &[&str] = &[
 ];
 
 /// What the gateway does not take: it has no files, and trusts no other gateway.
-const SPACE_SETTINGS: &[&str] =
-    &["root", "read_budget_bytes", "max_file_bytes", "max_read_bytes", "lock_wait_seconds", "trust_gateway"];
+const SPACE_SETTINGS: &[&str] = &[
+    "root",
+    "read_budget_bytes",
+    "max_file_bytes",
+    "max_read_bytes",
+    "record_text_bytes",
+    "record_preview_chars",
+    "record_structure_bytes",
+    "record_document_bytes",
+    "strict_schemas",
+    "lock_wait_seconds",
+    "trust_gateway",
+];
 
 const SOURCES: &str = "\
 Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \
@@ -251,6 +267,11 @@ fn settings(names: &'static [&'static str]) -> impl Iterator<Item = Arg> {
 fn setting(setting: &Setting) -> Arg {
     let default = setting.default_shown().map(|default| format!(" [default: {default}]")).unwrap_or_default();
     let arg = Arg::new(setting.name).value_name(setting.value).help(setting.help() + &default);
+    let arg = match setting.value {
+        // The flag alone says yes.
+        "yes|no" => arg.num_args(0..=1).require_equals(true).default_missing_value("yes"),
+        _ => arg,
+    };
     match setting.given {
         Given::Positional => arg,
         Given::Flag | Given::NotInFile => arg.long(setting.flag()),

@@ -45,15 +45,13 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
                 let announce = |address: SocketAddr| {
                     let _ = writeln!(io::stderr(), "listening on http://{address}");
                 };
-                until_stopped(config, options, Offer::of_space(services).with_records(records), verifier, announce)
-                    .await
+                until_stopped(config, options, start::offer(config, services, Some(records)), verifier, announce).await
             }
             None => {
                 let (key, tokens) = (Key::open(&state)?, Arc::new(Tokens::open(&state)?));
                 let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
                 let announce = |address| announce(resolved, environment, &key, &tokens, address);
-                until_stopped(config, options, Offer::of_space(services).with_records(records), verifier, announce)
-                    .await
+                until_stopped(config, options, start::offer(config, services, Some(records)), verifier, announce).await
             }
         };
         space.close().await;

@@ -2,9 +2,8 @@
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use stile_domain::records::instant::Instant;
 use stile_store::journal::Journal;
 use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
@@ -19,7 +18,9 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::Failure;
-use crate::config::{Config, LogLevel, Resolved, Source};
+use crate::clock;
+use crate::config::{Config, LogLevel, Resolved, Source, YesNo};
+use crate::offer::Offer;
 
 /// Opens the state folder, the journal and the space, in this order, so that a space is not touched where
 /// its changes could not be journalled.
@@ -64,10 +65,17 @@ fn open_with(
 
 /// Opens the database of records; makes it on first use.
 pub(super) fn open_records(state: &StateDir, journal: &Arc<Journal>) -> Result<RecordServices, Failure> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = Instant(i64::try_from(now.as_micros()).unwrap_or(i64::MAX));
-    let records = Records::open(state, now).map_err(|error| Failure::Failed(error.to_string()))?;
+    let records = Records::open(state, clock::now()).map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(RecordServices::new(records).journalled(Arc::clone(journal)))
+}
+
+/// What a server of these offers: a space, and records where there are any.
+pub(super) fn offer(config: &Config, services: Services, records: Option<RecordServices>) -> Offer {
+    let offer = Offer::of_space(services);
+    match records {
+        Some(records) => offer.with_records(records, config.budgets(), config.strict_schemas == YesNo::Yes),
+        None => offer,
+    }
 }
 
 /// The one place where the root of a space is named to the store to change it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::ArgMatches;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
+use stile_store::records::Records;
 
 use super::{Failure, local_user, start, token};
 use crate::auth;
@@ -17,14 +18,17 @@ pub(super) fn run(resolved: &Resolved, matches: &ArgMatches, environment: Enviro
     let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
     let principal = auth::local_user(&local_user(environment), scopes, records);
     start::log(resolved.config.log);
-    let (_, services) = start::open(resolved)?;
+    let (state, services) = start::open(resolved)?;
     let journal = Arc::clone(&services.journal);
+    // Where nothing was ever imported there is nothing to offer, and no database is made for that.
+    let records = Records::is_there(&state).then(|| start::open_records(&state, &journal)).transpose()?;
     let runtime = start::runtime()?;
     let space = services.space.clone();
+    let offer = start::offer(&resolved.config, services, records);
     let served = runtime.block_on(async {
         let stop = start::stop()?;
         let served = tokio::select! {
-            served = crate::stdio::serve(services, principal, resolved.config.tool_names) => served,
+            served = crate::stdio::serve(offer, principal, resolved.config.tool_names) => served,
             () = stop => Ok(()),
         };
         space.close().await;

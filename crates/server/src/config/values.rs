@@ -185,6 +185,16 @@ words! {
 }
 
 words! {
+    /// Yes or no.
+    YesNo {
+        /// Yes.
+        Yes = "yes",
+        /// No.
+        No = "no",
+    } "is not yes or no"
+}
+
+words! {
     /// How much is logged.
     LogLevel {
         /// Only what the operator must act on.

@@ -12,7 +12,6 @@ use axum::body::{Body, Bytes};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, request::Parts};
 use serde_json::{Value, json};
-use stile_domain::error::Refusal;
 
 use super::bearer::{self, Unauthorized};
 use super::body::{self, BadBody};
@@ -25,7 +24,7 @@ use crate::gateway::terms::NoVault;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::streamable::Streamable;
-use crate::offer::{Asker, Offer};
+use crate::offer::{Asker, Denied, Offer};
 
 /// The header that names a session.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -274,13 +273,10 @@ fn bad_body(why: BadBody) -> Early {
     Box::new(answers::closing(answers::plain(status, code, message)))
 }
 
-fn forbidden(message: &Envelope, refusal: &Refusal, metadata_url: &str) -> Response<Body> {
-    let scopes: Vec<String> = match refusal {
-        Refusal::InsufficientScope { needed, .. } => needed.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
-    };
-    let data = json!({ "code": refusal.code().0, "requiredScopes": scopes });
-    let body = envelope::error(message.id(), envelope::INSUFFICIENT_SCOPE, &refusal.to_string(), Some(data));
+fn forbidden(message: &Envelope, denied: &Denied, metadata_url: &str) -> Response<Body> {
+    let scopes = denied.scopes();
+    let data = json!({ "code": denied.code(), "requiredScopes": scopes });
+    let body = envelope::error(message.id(), envelope::INSUFFICIENT_SCOPE, &denied.to_string(), Some(data));
     answers::insufficient_scope(metadata_url, &scopes.join(" "), &body)
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use stile_tools::calls::UnknownTool;
 
 use super::envelope::{self, Envelope};
-use super::identity;
+use super::{identity, resources};
 use crate::offer::{Asker, Offer, Structured, Told};
 
 /// The revision of the protocol whose calls are answered here.
@@ -78,7 +78,7 @@ fn agree(headers: &HeaderMap, name: &str) -> bool {
 /// The answer to a call, and its status; `None` where there is no such tool, which the SDK says.
 pub(crate) async fn answer(call: Call<'_>, offer: &Offer, asker: &Asker) -> Option<(StatusCode, String)> {
     let Call { id, name, arguments } = call;
-    let told = if offer.space().is_none() {
+    let told = if offer.is_gateway() {
         // Nothing is changed and nothing written down: a client that hangs up wants no more.
         Ok(offer.call(name, arguments, asker).await)
     } else {
@@ -105,7 +105,12 @@ fn response(id: &Value, told: &Told) -> String {
     out.push_str(&id.to_string());
     out.push_str(",\"result\":{\"resultType\":\"complete\",\"content\":[{\"type\":\"text\",\"text\":");
     push_json(&mut out, &told.text);
-    out.push_str("}],\"structuredContent\":");
+    out.push('}');
+    for link in &told.links {
+        out.push(',');
+        push_json(&mut out, &resources::link(link));
+    }
+    out.push_str("],\"structuredContent\":");
     match &told.structured {
         Structured::SameAsText => out.push_str(&told.text),
         Structured::Tree(value) => push_json(&mut out, value),

@@ -71,7 +71,12 @@ impl Handler {
     }
 
     fn config(&self) -> ServerConfig {
-        if self.shared.offer.space().is_some() { identity::of_space() } else { identity::of_gateway() }
+        let offer = &self.shared.offer;
+        match () {
+            () if offer.is_gateway() => identity::of_gateway(),
+            () if offer.space().is_some() => identity::of_space(),
+            () => identity::of_records(),
+        }
     }
 
     fn spelling(&self, asker: &Asker, context: &Context) -> Spelling {
@@ -117,7 +122,8 @@ fn tool_result(told: Told, meta: Option<MetaObject>) -> CallToolResult {
         // It was made as JSON.
         Structured::SameAsText => serde_json::from_str(&told.text).unwrap_or_default(),
     };
-    let content = vec![ContentBlock::text(told.text)];
+    let mut content = vec![ContentBlock::text(told.text)];
+    content.extend(told.links.iter().map(resources::link));
     let mut result = if told.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = Some(structured);
     result.meta = meta;
@@ -200,7 +206,11 @@ impl ServerHandler for Handler {
             only_page(request.as_ref())?;
             let asker = self.asker(&context)?;
             let found = self.shared.offer.space().map(|_| resources::templates(&asker.principal));
-            Ok(uncached!(ListResourceTemplatesResult, found.unwrap_or_default(), &context))
+            let mut found = found.unwrap_or_default();
+            if self.shared.offer.shows_records(&asker) {
+                found.extend(resources::record_templates());
+            }
+            Ok(uncached!(ListResourceTemplatesResult, found, &context))
         })
         .await
     }
@@ -212,16 +222,12 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         guarded(async {
             let asker = self.asker(&context)?;
-            if self.shared.offer.space().is_none() {
+            if self.shared.offer.is_gateway() {
                 return Err(resources::none());
             }
-            let text = self
-                .shared
-                .offer
-                .read_resource(&request.uri, &asker)
-                .await
-                .map_err(|error| resources::error(&request.uri, error))?;
-            let mut result = resources::contents(&request.uri, text);
+            let read = self.shared.offer.read_resource(&request.uri, &asker).await;
+            let content = read.map_err(|error| resources::error(&request.uri, error))?;
+            let mut result = resources::contents(&request.uri, content);
             result.ttl_ms = Some(0);
             result.cache_scope = Some(CacheScope::Private);
             result.meta = meta(&context);

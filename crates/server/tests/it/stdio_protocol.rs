@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stile_server::config::ToolNames;
+use stile_server::offer::Offer;
 use stile_server::stdio::{self, MAX_LINE_BYTES};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -27,7 +28,13 @@ impl Pipes {
         let ground = Ground::new();
         let services = ground.services.clone();
         let caller = principal("local", None, scopes);
-        let served = tokio::spawn(stdio::serve_on(their_input, their_output, services, caller, ToolNames::Auto));
+        let served = tokio::spawn(stdio::serve_on(
+            their_input,
+            their_output,
+            Offer::of_space(services),
+            caller,
+            ToolNames::Auto,
+        ));
         Self { input: Some(input), output: BufReader::new(output), served, _ground: ground }
     }
 

@@ -101,6 +101,11 @@ impl Records {
         Ok(Self { inner: Arc::new(Inner { engine, parsed: Mutex::default() }) })
     }
 
+    /// Whether there is a database to open, or one would be made.
+    pub fn is_there(state: &StateDir) -> bool {
+        Sqlite::is_there(state)
+    }
+
     /// Reads, in one moment of the database and as one caller may see it. Blocks.
     ///
     /// # Errors

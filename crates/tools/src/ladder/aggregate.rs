@@ -20,10 +20,11 @@ const TEXT_KEY_BYTES: usize = 80;
 const KEY_CHARS: usize = 256;
 const SHORT_KEY_CHARS: usize = 48;
 
-/// Count, sum or compare the records of one stream without reading them.
+/// Count, sum or compare records of one stream, exactly and without reading them. `schema` says of which fields (`a=`).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Aggregate {
+    /// As `schema` names it.
     stream: String,
     metric: Metric,
     /// For every metric but `count`.
@@ -32,6 +33,7 @@ pub struct Aggregate {
     group_by: Option<String>,
     /// Groups by spans of this time field; needs `granularity`.
     group_by_time: Option<String>,
+    /// With `group_by_time`. Weeks begin on Monday.
     granularity: Option<Granularity>,
     /// IANA name; UTC if left out.
     time_zone: Option<String>,
@@ -40,6 +42,7 @@ pub struct Aggregate {
     #[schemars(schema_with = "filter_schema")]
     #[serde(default)]
     filter: Option<Json>,
+    /// Of one connection only.
     connection_id: Option<String>,
 }
 

@@ -27,7 +27,9 @@ pub struct ReadRecordField {
     id: Option<String>,
     /// With `stream` and `record_id`, instead of `id`.
     connection_id: Option<String>,
+    /// With `connection_id` and `record_id`.
     stream: Option<String>,
+    /// The record's own key, not encoded.
     record_id: Option<String>,
     /// A top-level field.
     field_path: String,
@@ -41,6 +43,7 @@ pub struct ReadRecordField {
     q: Option<String>,
     /// 2048 if left out. Only with `q`.
     before_chars: Option<Whole<0, 8192>>,
+    /// 2048 if left out. Only with `q`.
     after_chars: Option<Whole<0, 8192>>,
 }
 

@@ -26,7 +26,9 @@ const AROUND_BYTES: usize = 4 * 1024;
 pub struct Schema {
     /// `full` adds the whole declaration of one `stream`.
     detail: Option<Detail>,
+    /// Of this stream, with its fields.
     stream: Option<String>,
+    /// Of one connection only.
     connection_id: Option<String>,
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,

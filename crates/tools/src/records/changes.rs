@@ -12,6 +12,7 @@ use stile_domain::records::problem::{BadCursor, Problem};
 use stile_store::records::{Change, Source};
 
 use super::Reading;
+use super::bounded::Cut;
 use super::fields;
 use super::list::{Address, limit, of_each, put_cursor, put_envelope_end, put_envelope_start};
 use super::parameters::Parameters;
@@ -37,7 +38,7 @@ pub(super) fn changes(
     reading: Reading<'_>,
     sources: &[Source],
     stream: &str,
-    parameters: &Parameters,
+    (parameters, cut): (&Parameters, &Cut),
     address: &Address,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
@@ -59,7 +60,7 @@ pub(super) fn changes(
         out.put(&format!("\"next_changes_since\":\"{}\",", view.seal(&session.until.encode(bindings.sync))?));
     }
     out.put("\"data\":[");
-    let shown = Shown { fields: wanted.as_ref(), preview: parameters.number("preview_chars") };
+    let shown = Shown { fields: wanted.as_ref(), cut };
     for (at, change) in changes.iter().enumerate() {
         out.put(if at > 0 { "," } else { "" });
         match change {

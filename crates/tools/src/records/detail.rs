@@ -4,6 +4,7 @@ use stile_domain::records::problem::Problem;
 use stile_store::records::{Row, Source};
 
 use super::Reading;
+use super::bounded::Cut;
 use super::parameters::Parameters;
 use super::related;
 use super::render::{connection, connections, meta};
@@ -22,11 +23,11 @@ pub fn detail(
 ) -> Result<(), Problem> {
     let sources = reading.view.sources_of(stream, connection(parameters)?)?;
     related::owner_only(reading, parameters)?;
+    let cut = Cut::new(parameters)?;
     let fields = related::fields_of(reading, &sources, parameters)?;
     let wanted = related::relations(reading, &sources, parameters, fields)?;
     let row = the_one(reading, &sources, key)?;
-    let preview = parameters.number("preview_chars");
-    wanted.put(reading, &sources, &row, preview, (&mut related::Streams::new(), out))?;
+    wanted.put(reading, &sources, &row, &cut, (&mut related::Streams::new(), out))?;
     out.put(&format!(",\"meta\":{}}}", meta(parameters)));
     Ok(())
 }

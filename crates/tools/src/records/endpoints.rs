@@ -55,6 +55,16 @@ const PREVIEW: Parameter = Parameter {
     shape: Shape::Whole { least: 0, most: MAX_CHARS, clamped: false, window: false },
     about: "Cut longer values after so many characters (Unicode scalar values) and say under `previews` what is missing.",
 };
+const PREVIEW_BYTES: Parameter = Parameter {
+    name: "preview_bytes",
+    shape: Shape::Whole { least: 256, most: 65536, clamped: false, window: false },
+    about: "Put fields of each record only while the members of `data` and `previews` together have at most so many bytes of JSON, and one at least; `more_fields` says how to go on. Needs `preview_chars`.",
+};
+const FIELDS_CURSOR: Parameter = Parameter {
+    name: "fields_cursor",
+    shape: Shape::Text { most: MAX_CURSOR },
+    about: "Go on with the fields of a record where `more_fields` had this as its `next_cursor`. Needs `preview_bytes`.",
+};
 const VIEW: Parameter = Parameter {
     name: "view",
     shape: Shape::Text { most: 64 },
@@ -165,9 +175,10 @@ pub const RECORDS: Endpoint = Endpoint {
         Parameter {
             name: "changes_since",
             shape: Shape::Text { most: MAX_CURSOR },
-            about: "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Goes with `limit`, `cursor`, `cursors`, `fields`, `preview_chars` and `connection_id` alone.",
+            about: "Only what changed since an answer whose `next_changes_since` this was, with what is gone; `beginning` for the first time. Goes with `limit`, `cursor`, `cursors`, `fields`, `preview_chars`, `preview_bytes` and `connection_id` alone.",
         },
         PREVIEW,
+        PREVIEW_BYTES,
         CONNECTION,
         CONNECTION_ALIAS,
     ],
@@ -223,7 +234,17 @@ pub const RECORD: Endpoint = Endpoint {
     method: "get",
     path: "/v1/streams/{stream}/records/{id}",
     about: "One record, whole unless `preview_chars` is sent.",
-    parameters: &[FIELDS, VIEW, EXPAND, EXPAND_LIMIT, PREVIEW, CONNECTION, CONNECTION_ALIAS],
+    parameters: &[
+        FIELDS,
+        VIEW,
+        EXPAND,
+        EXPAND_LIMIT,
+        PREVIEW,
+        PREVIEW_BYTES,
+        FIELDS_CURSOR,
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
     owner_only: false,
 };
 

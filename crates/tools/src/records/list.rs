@@ -6,6 +6,7 @@ use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::{BadCursor, Problem};
 use stile_store::records::{ListQuery, Order, Row, Source};
 
+use super::bounded::Cut;
 use super::fields;
 use super::parameters::Parameters;
 use super::related;
@@ -53,8 +54,9 @@ pub fn list(
     let view = reading.view;
     let sources = view.sources_of(stream, connection(parameters)?)?;
     related::owner_only(reading, parameters)?;
+    let cut = Cut::new(parameters)?;
     if changes::is_asked(reading, parameters) {
-        return changes::changes(reading, &sources, stream, parameters, address, out);
+        return changes::changes(reading, &sources, stream, (parameters, &cut), address, out);
     }
     let fields = related::fields_of(reading, &sources, parameters)?;
     let conditions = fields::conditions(reading, &sources, parameters.conditions())?;
@@ -73,14 +75,14 @@ pub fn list(
     };
     let next = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let count = counted(reading, &sources, &conditions, parameters)?;
-    let (preview, mut streams) = (parameters.number("preview_chars"), related::Streams::new());
+    let mut streams = related::Streams::new();
     put_envelope_start(address, next.as_deref(), out);
     out.put("\"data\":[");
     for (at, row) in page.rows.iter().enumerate() {
         if at > 0 {
             out.put(",");
         }
-        wanted.put(reading, &sources, row, preview, (&mut streams, &mut *out))?;
+        wanted.put(reading, &sources, row, &cut, (&mut streams, &mut *out))?;
         if of_each(parameters) {
             put_cursor(&cursor_after(row)?, out);
         }

@@ -7,6 +7,7 @@
 
 pub mod aggregate;
 pub mod blobs;
+mod bounded;
 pub mod calls;
 mod changes;
 pub mod detail;

@@ -15,6 +15,7 @@ use stile_domain::records::problem::Problem;
 use stile_store::records::{ListQuery, Order, Row, Source};
 
 use super::Reading;
+use super::bounded::Cut;
 use super::fields;
 use super::parameters::Parameters;
 use super::render::{Shown, put_record};
@@ -147,15 +148,16 @@ impl Wanted {
         reading: Reading<'_>,
         sources: &[Source],
         row: &Row,
-        preview: Option<u64>,
+        cut: &Cut,
         (streams, out): (&mut Streams, &mut dyn Sink),
     ) -> Result<(), Problem> {
-        put_record(reading, sources, row, Shown { fields: self.fields.as_ref(), preview }, out)?;
+        put_record(reading, sources, row, Shown { fields: self.fields.as_ref(), cut }, out)?;
         if self.relations.is_empty() {
             return Ok(());
         }
         let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-        let shown = Shown { fields: None, preview };
+        let cut = cut.of_related();
+        let shown = Shown { fields: None, cut: &cut };
         for (at, (relation, limit)) in self.relations.iter().enumerate() {
             out.put(if at == 0 { ",\"expanded\":{" } else { "," });
             put_string(out, &relation.name);

@@ -10,6 +10,7 @@ use stile_domain::records::problem::Problem;
 use stile_store::records::{Loaded, Row, Source};
 
 use super::Reading;
+use super::bounded::{self, Cut};
 use super::parameters::Parameters;
 use super::sink::{Sink, escaped, put_string};
 
@@ -18,8 +19,8 @@ use super::sink::{Sink, escaped, put_string};
 pub(super) struct Shown<'a> {
     /// Only these fields.
     pub(super) fields: Option<&'a BTreeSet<String>>,
-    /// Long values only so far, in scalar values.
-    pub(super) preview: Option<u64>,
+    /// Only so far.
+    pub(super) cut: &'a Cut,
 }
 
 /// A value that is not text is shown as this type.
@@ -35,6 +36,12 @@ pub(super) fn put_record(
 ) -> Result<(), Problem> {
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
     let loaded = reading.view.load(sources, row)?;
+    let is_shown = |name: &str| shown.fields.is_none_or(|fields| fields.contains(name));
+    let entries = || {
+        let entries = loaded.body().entries().map(|entry| entry.map_err(|_| Problem::Corrupt));
+        entries.filter(|entry| entry.as_ref().map_or(true, |entry| is_shown(entry.name)))
+    };
+    let page = bounded::page(reading, (source, row, &loaded), shown.cut, entries())?;
     out.put("{\"object\":\"record\",\"id\":");
     put_string(out, &row.key);
     let stream = source.stream();
@@ -43,19 +50,34 @@ pub(super) fn put_record(
         ",\"stream\":\"{stream}\",\"connection_id\":\"{connection}\",\"connector_instance_id\":\"{connection}\",\"emitted_at\":\"{}\",\"data\":{{",
         row.emitted.to_rfc3339()
     ));
+    match page {
+        Some(page) => page.put(out),
+        None => put_fields(reading, &loaded, entries(), shown.cut.chars, out)?,
+    }
+    Ok(())
+}
+
+/// Puts all of these fields, from within `data` on.
+fn put_fields<'b>(
+    reading: Reading<'_>,
+    loaded: &Loaded,
+    entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
+    preview: Option<u64>,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
     let mut previews = serde_json::Map::new();
     let mut first = true;
-    for entry in loaded.body().entries() {
-        let entry = entry.map_err(|_| Problem::Corrupt)?;
-        if shown.fields.is_some_and(|fields| !fields.contains(entry.name)) || out.is_gone() {
-            continue;
+    for entry in entries {
+        let entry = entry?;
+        if out.is_gone() {
+            break;
         }
         if !std::mem::take(&mut first) {
             out.put(",");
         }
         put_string(out, entry.name);
         out.put(":");
-        if let Some(preview) = put_value(reading, &loaded, &entry, shown.preview, out)? {
+        if let Some(preview) = put_value(reading, loaded, &entry, preview, out)? {
             previews.insert(entry.name.to_owned(), preview);
         }
     }
@@ -67,7 +89,7 @@ pub(super) fn put_record(
 }
 
 /// Puts a value, or the beginning of a long one; of that it says what is missing.
-fn put_value(
+pub(super) fn put_value(
     reading: Reading<'_>,
     loaded: &Loaded,
     entry: &Entry<'_>,

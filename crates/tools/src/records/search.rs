@@ -89,8 +89,8 @@ pub fn search(
     for (at, hit) in page.hits.iter().enumerate() {
         out.put(if at > 0 { "," } else { "" });
         let mut shown = shown(reading, &sources, hit)?;
-        if of_each(parameters) {
-            shown["cursor"] = cursor_after(hit)?.into();
+        if let Some(shown) = shown.as_object_mut().filter(|_| of_each(parameters)) {
+            shown.insert("cursor".to_owned(), cursor_after(hit)?.into());
         }
         out.put(&shown.to_string());
     }

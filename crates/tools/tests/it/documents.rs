@@ -9,8 +9,11 @@ use stile_domain::path::{BadPath, SpacePath};
 use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::scope::{Scope, Verb};
 use stile_testkit::documents::assert_document;
+use stile_tools::ladder::Ladder;
+use stile_tools::ladder::resources::TEMPLATES;
+use stile_tools::list;
 use stile_tools::registry::TOOLS;
-use stile_tools::{list, tool::Declared};
+use stile_tools::tool::Card;
 
 const WRITTEN: &str = "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->";
 
@@ -43,24 +46,23 @@ fn table(out: &mut String, schema: &Value) {
     }
 }
 
-fn section(out: &mut String, tool: &Declared) {
+fn section(out: &mut String, card: &Card, needs: &str) {
     let hint = |name: &str, yes: bool| if yes { format!("`{name}`") } else { String::new() };
     let hints: Vec<String> = [
-        hint("readOnlyHint", tool.read_only),
-        hint("destructiveHint", tool.card().destructive),
-        hint("idempotentHint", tool.card().idempotent),
+        hint("readOnlyHint", card.read_only),
+        hint("destructiveHint", card.destructive),
+        hint("idempotentHint", card.idempotent),
     ]
     .into_iter()
     .filter(|hint| !hint.is_empty())
     .collect();
-    let needs = if tool.read_only { "read" } else { "write" };
-    let _ = writeln!(out, "\n## `{}`: {}\n", tool.name, tool.card().title);
-    let _ = writeln!(out, "{}\n", tool.card().description);
+    let _ = writeln!(out, "\n## `{}`: {}\n", card.name, card.title);
+    let _ = writeln!(out, "{}\n", card.description);
     let hints = if hints.is_empty() { "none".to_owned() } else { hints.join(", ") };
-    let _ = writeln!(out, "Needs a `{needs}` scope that covers `path`. Hints that are true: {hints}.\n\nArguments:\n");
-    table(out, &tool.card().input.into());
+    let _ = writeln!(out, "{needs} Hints that are true: {hints}.\n\nArguments:\n");
+    table(out, &card.input.clone().into());
     out.push_str("\nAnswer:\n\n");
-    table(out, &tool.card().output["anyOf"][0]);
+    table(out, &card.output["anyOf"][0]);
 }
 
 #[test]
@@ -69,17 +71,28 @@ fn tools_page_is_what_the_code_says() {
         "{WRITTEN}\n\n# Tools\n\nWhat an agent can call. Every tool refuses unknown arguments, answers within a bound, and \
          fills `structuredContent` beside one text block. Names may also be spelt with `_` for `.`, as in `file_create`. \
          A refused call has `isError: true` and the error object of [errors.md](errors.md), \
-         but for the four tools that tell the structure of a note: theirs is `{{\"error\", \"code\": \"RUNTIME_ERROR\"}}`.\n"
+         but for the four tools that tell the structure of a note: theirs is `{{\"error\", \"code\": \"RUNTIME_ERROR\"}}`. \
+         The six tools about records come last; a caller sees them whose token names a grant or is the owner's.\n"
     );
     let mut tools = TOOLS.to_vec();
     tools.sort_by_key(|tool| tool.name);
-    tools.iter().for_each(|tool| section(&mut out, tool));
+    for tool in &tools {
+        let verb = if tool.read_only { "read" } else { "write" };
+        section(&mut out, &tool.card(), &format!("Needs a `{verb}` scope that covers `path`."));
+    }
     let _ = writeln!(
         out,
         "\n## The resource `{}`\n\n{}\n\nNeeds a `read` scope that covers the directory.",
         list::TEMPLATE,
         list::DESCRIPTION
     );
+    for card in Ladder::cards(false) {
+        section(&mut out, &card, "Needs a token with a grant, or the owner's.");
+    }
+    for template in TEMPLATES {
+        let needs = "Needs a token with a grant, or the owner's.";
+        let _ = writeln!(out, "\n## The resource `{}`\n\n{}\n\n{needs}", template.uri, template.description);
+    }
     assert_document("docs/tools.md", &out);
 }
 
@@ -206,6 +219,9 @@ fn problems() -> Vec<Problem> {
         Problem::InvalidCursor(BadCursor::Stale),
         Problem::InvalidChangesSince(BadCursor::Malformed),
         Problem::InvalidChangesSince(BadCursor::Mismatch),
+        Problem::InvalidFieldsCursor(BadCursor::Malformed),
+        Problem::InvalidFieldsCursor(BadCursor::Mismatch),
+        Problem::InvalidFieldsCursor(BadCursor::Stale),
         Problem::UnknownField { field: field.clone(), param: param.clone() },
         Problem::InvalidDeclaration { message: "`primary_key` must be a list of texts".to_owned() },
         Problem::UnsupportedVersion { supported: "2026-04-06" },
@@ -247,6 +263,7 @@ fn problems() -> Vec<Problem> {
             | Problem::InvalidFieldPath
             | Problem::InvalidCursor(_)
             | Problem::InvalidChangesSince(_)
+            | Problem::InvalidFieldsCursor(_)
             | Problem::UnknownField { .. }
             | Problem::InvalidDeclaration { .. }
             | Problem::UnsupportedVersion { .. }

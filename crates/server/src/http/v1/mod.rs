@@ -10,7 +10,7 @@ mod spool;
 mod target;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -18,7 +18,6 @@ use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_T
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
-use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_tools::records::RecordServices;
 use stile_tools::records::calls::Call;
@@ -28,6 +27,7 @@ use super::bearer::{self, Unauthorized};
 use super::rate::RateLimit;
 use super::{Timeouts, metadata};
 use crate::auth::Verifier;
+use crate::clock::now;
 use crate::mcp::identity;
 
 /// Everything below it is about records.
@@ -154,12 +154,6 @@ fn panicked() -> Problem {
     let incident = stile_store::new_incident();
     tracing::error!(target: "stile::http", incident, "an operation on records panicked");
     Problem::Internal { incident }
-}
-
-/// The time, as grants are judged by it.
-fn now() -> Instant {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Instant(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// A client that asks for another version of the protocol is told so instead of being misunderstood.

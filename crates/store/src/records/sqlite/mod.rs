@@ -77,6 +77,10 @@ struct Readers {
 }
 
 impl Sqlite {
+    pub(super) fn is_there(state: &StateDir) -> bool {
+        state.path().join(NAME).exists()
+    }
+
     pub(super) fn open(state: &StateDir, now: Instant) -> Result<Self, RecordsError> {
         let path = state.path().join(NAME);
         // SQLite gives the files beside it the mode of this one.

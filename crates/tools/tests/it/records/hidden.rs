@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use stile_domain::records::problem::Problem;
 use stile_testkit::chance::{Chance, scaled, seconds, seed};
 
+use super::bounded::fields_cursors;
 use super::json::J;
 use super::model::{
     CONNECTIONS, Decl, FIELDS, FieldDecl, Grant, KEYS, Rec, STREAMS, Share, Source, Stored, World, extra, field_decl,
@@ -98,6 +99,11 @@ impl Pair {
             };
             let next = [one, other].map(|cursors| cursors.get(at).cloned().flatten());
             let [Some(one), Some(other)] = next else { break };
+            if ask.endpoint.id == "getRecord" {
+                let next = |(ask, cursor): (&mut Ask, String)| *ask = ask.with("fields_cursor", cursor);
+                asks.iter_mut().zip([one, other]).for_each(next);
+                continue;
+            }
             let name = if gives_pages(ask.endpoint.id) { "limit" } else { "limit_chars" };
             let limit = if name == "limit" { limit } else { limit * 1000 };
             asks.iter_mut().zip([one, other]).for_each(|(ask, cursor)| {
@@ -117,6 +123,7 @@ fn cursors(body: &str) -> Vec<Option<String>> {
     let body = J::parse(body);
     let window = body.get("window");
     let next = body.get("next_cursor").text().or(window.get("next_cursor").text());
+    let next = next.or(body.get("more_fields").get("next_cursor").text());
     let since = body.get("next_changes_since").text();
     let each = body.get("data").items().iter().map(|one| one.get("cursor").text());
     let all = [next, window.get("previous_cursor").text(), since].into_iter().chain(each);
@@ -129,6 +136,7 @@ fn observable(told: &Result<String, Problem>) -> String {
         Ok(body) => cursors(body)
             .into_iter()
             .flatten()
+            .chain(fields_cursors(&mut J::parse(body)))
             .fold(body.clone(), |body, cursor| body.replace(&cursor, &format!("<{} characters>", cursor.len()))),
         Err(problem) => format!("{:?} {}", problem.code(), Json::Object(problem.to_json())),
     }

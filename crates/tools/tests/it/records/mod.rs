@@ -6,6 +6,7 @@
 //! `STILE_RIG_SECONDS` has `hidden` go on for so long.
 
 mod blobs;
+mod bounded;
 mod changes;
 mod deletes;
 mod hidden;
@@ -257,6 +258,11 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
         let chars = pick(chance, &["0", "1", "3", "100", "1024", "8191", "8193", "16384"]);
         pairs.push(("preview_chars".into(), chars.to_owned()));
     }
+    let previewed = pairs.iter().any(|(name, _)| name == "preview_chars");
+    if has("preview_bytes") && chance.happens(if previewed { 60 } else { 2 }) {
+        let bytes = pick(chance, &["256", "257", "300", "500", "1000", "4000", "65536"]);
+        pairs.push(("preview_bytes".into(), bytes.to_owned()));
+    }
     if has("fields") && chance.happens(35) {
         let names: Vec<String> = (0..1 + chance.below(3)).map(|_| name(chance)).collect();
         match chance.below(3) {
@@ -377,6 +383,9 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             ("filter[n]x", "1"),
             ("filter[][gt]", "1"),
             ("preview_chars", "16385"),
+            ("preview_bytes", "255"),
+            ("preview_bytes", "65537"),
+            ("fields_cursor", "AAAA"),
             ("offset_chars", "-1"),
             ("before_chars", "8193"),
             ("after_chars", "1"),

@@ -832,6 +832,17 @@ impl Stored {
         stored
     }
 
+    /// Stores a record of a source anew.
+    pub(crate) fn put(&self, source: &Source, key: &str, fields: &Fields) {
+        let written = self.services.records.write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
+            let (connection, stream) = (Name::parse(&source.connection).unwrap(), Name::parse(&source.stream).unwrap());
+            let target = batch.target(&connection, &stream)?.unwrap();
+            let key = RecordKey::parse(key).unwrap();
+            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() })
+        });
+        written.unwrap();
+    }
+
     /// Another connection to the database, to store what the program would not.
     pub(crate) fn database(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self._folder.path().join("state").join("records.db")).unwrap()

@@ -2,6 +2,7 @@
 //!
 //! Written from the contract. Slow, without a database, and with nothing shared with the program but plain data.
 
+mod fields;
 mod search;
 
 use std::cmp::Ordering;
@@ -13,6 +14,8 @@ use stile_domain::records::value::Value;
 
 use super::Ask;
 use super::json::J;
+pub(crate) use fields::shown;
+
 use super::model::{EMITTED, FieldDecl, Grant, OPS, Rec, Source, World, time_of_text};
 
 /// A code and a status.
@@ -76,11 +79,12 @@ pub(crate) enum Takes {
 pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
     use Takes::{Conditions, Limits, Names, Text, Whole, Word};
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
-    let preview = || ("preview_chars", Whole(0, 16_384, false, INVALID));
+    let preview =
+        || [("preview_chars", Whole(0, 16_384, false, INVALID)), ("preview_bytes", Whole(256, 65_536, false, INVALID))];
     match endpoint {
         "listStreams" | "getStream" | "getBlob" | "headBlob" | "deleteRecord" | "deleteRecords" => {}
         "getSchema" => all.extend([("view", Word(&["compact"])), ("detail", Word(&["full"])), ("stream", Text(64))]),
-        "listRecords" => all.extend([
+        "listRecords" => all.extend(preview().into_iter().chain([
             ("limit", Whole(1, 100, true, INVALID)),
             ("cursor", Text(4096)),
             ("cursors", Word(&["page", "each"])),
@@ -93,8 +97,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("fields", Names),
             ("filter", Conditions),
             ("changes_since", Text(4096)),
-            preview(),
-        ]),
+        ])),
         "search" => all.extend([
             ("q", Text(4096)),
             ("limit", Whole(1, 100, true, INVALID)),
@@ -105,7 +108,9 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
         ]),
         "aggregateRecords" => all.extend(super::oracle_aggregate::takes()),
         "getRecord" => {
-            all.extend([("fields", Names), ("view", Text(64)), ("expand", Names), ("expand_limit", Limits), preview()])
+            all.extend([("fields", Names), ("view", Text(64)), ("expand", Names), ("expand_limit", Limits)]);
+            all.push(("fields_cursor", Text(4096)));
+            all.extend(preview());
         }
         "getFieldWindow" => all.extend([
             ("field", Text(4096)),
@@ -329,7 +334,7 @@ impl<'a> Oracle<'a> {
             "listRecords" => self.list(ask, &params).map(Answer::List),
             "search" => self.search(&params).map(Answer::List),
             "aggregateRecords" => self.aggregate(ask, &params).map(Answer::Whole),
-            "getRecord" => self.record(ask, &params).map(Answer::Whole),
+            "getRecord" => self.record(ask, &params, 0).map(Answer::Whole),
             "getFieldWindow" => self.window(ask, &params).map(|window| Answer::Window(Box::new(window))),
             "getBlob" | "headBlob" => self.blob(ask, &params).map(Answer::Whole),
             other => panic!("the oracle does not know {other}"),
@@ -596,6 +601,7 @@ impl<'a> Oracle<'a> {
     fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
         self.owner_only(params)?;
+        params.bounded()?;
         let changes = params.text("changes_since");
         if changes.is_some() {
             let listed = ["order", "sort", "count", "view"].iter().any(|name| params.text(name).is_some());
@@ -618,7 +624,7 @@ impl<'a> Oracle<'a> {
         for seen in &sources {
             for (key, record) in seen.records() {
                 if seen.passes(record, params) {
-                    let mut shown = shown(seen, key, record, wanted.as_ref(), params.number("preview_chars"));
+                    let mut shown = shown(seen, key, record, wanted.as_ref(), params.cut(0));
                     self.expand(seen, key, record, &related, params, &mut shown);
                     let place = place(seen, record).filter(|_| changes.is_none());
                     rows.push((place, seen.source.connection.as_str(), key, shown));
@@ -643,13 +649,23 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    fn record(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+    /// A record from so many of its fields on.
+    pub(crate) fn record_after(&self, ask: &Ask, before: usize) -> Result<J, Refusal> {
+        self.record(ask, &Params::parse(ask)?, before)
+    }
+
+    fn record(&self, ask: &Ask, params: &Params, before: usize) -> Result<J, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
         self.owner_only(params)?;
+        params.bounded()?;
         let wanted = self.wanted(&sources, params)?;
         let related = self.related(&sources, params)?;
         let (seen, own) = self.one(&sources, &ask.key)?;
-        let mut record = shown(&seen, &ask.key, own, wanted.as_ref(), params.number("preview_chars"));
+        // No cursor is so short.
+        if params.text("fields_cursor").is_some_and(|cursor| cursor.len() < 40) {
+            return Err(CURSOR);
+        }
+        let mut record = shown(&seen, &ask.key, own, wanted.as_ref(), params.cut(before));
         self.expand(&seen, &ask.key, own, &related, params, &mut record);
         put(&mut record, "meta", params.meta());
         Ok(record)
@@ -780,50 +796,6 @@ pub(crate) fn text_of(value: &Value) -> String {
 pub(crate) fn digest_of(text: &str) -> String {
     let digest = digest::digest(&digest::SHA256, text.as_bytes());
     digest.as_ref().iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
-}
-
-pub(crate) fn shown(
-    seen: &Seen<'_>,
-    key: &str,
-    record: &Rec,
-    wanted: Option<&BTreeSet<String>>,
-    preview: Option<u64>,
-) -> J {
-    let Source { connection, stream, .. } = seen.source;
-    let mut shown = J::of(&json!({
-        "object": "record", "id": key, "stream": stream, "connection_id": connection,
-        "connector_instance_id": connection, "emitted_at": EMITTED[record.emitted].1,
-    }));
-    let (mut data, mut previews) = (BTreeMap::new(), Map::new());
-    for (name, value) in &record.fields {
-        if !seen.field(name) || wanted.is_some_and(|wanted| !wanted.contains(name)) {
-            continue;
-        }
-        let (text, binary) = (text_of(value), is_binary(value));
-        let size = text.chars().count() as u64;
-        let can_be_cut = matches!(value, Value::Text(_) | Value::Json(_));
-        let Some(most) = preview.filter(|most| can_be_cut && (binary || size > *most)) else {
-            data.insert(name.clone(), J::of_value(value));
-            continue;
-        };
-        let is_text = matches!(value, Value::Text(_));
-        let mut told = json!({
-            "shown_chars": if binary { 0 } else { most }, "size_chars": size, "digest": digest_of(&text),
-            "text_like": is_text && !binary,
-            "mime_type": if binary { "application/octet-stream" } else if is_text { "text/plain" } else { "application/json" },
-        });
-        if binary {
-            told["encoding"] = "base64".into();
-        }
-        let beginning = J::Str(text.chars().take(most as usize).collect());
-        data.insert(name.clone(), if binary { J::Null } else { beginning });
-        previews.insert(name.clone(), told);
-    }
-    put(&mut shown, "data", J::Obj(data));
-    if !previews.is_empty() {
-        put(&mut shown, "previews", J::of(&Json::Object(previews)));
-    }
-    shown
 }
 
 fn is_binary(value: &Value) -> bool {

@@ -187,7 +187,7 @@ impl<'a> Oracle<'a> {
                         None => refers(record.field(&relation.key), other_key),
                     };
                     if refers {
-                        let shown = shown(other, other_key, other_record, None, params.number("preview_chars"));
+                        let shown = shown(other, other_key, other_record, None, params.cut(0));
                         rows.push((place(other, other_record), "", other_key, shown));
                     }
                 }

@@ -1,0 +1,114 @@
+//! The fields of a record, the obvious way: all of them are written down, and then there are as many as fit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::value::Value;
+
+use super::{EMITTED, INVALID, J, Params, Rec, Refusal, Seen, Source, digest_of, is_binary, put, text_of};
+
+/// How a record is cut.
+#[derive(Clone, Copy)]
+pub(crate) struct Cut {
+    chars: Option<u64>,
+    bytes: Option<u64>,
+    /// So many fields were told before.
+    before: usize,
+}
+
+impl Params {
+    /// That nothing is sent without what it needs.
+    pub(super) fn bounded(&self) -> Result<(), Refusal> {
+        let [chars, bytes] = ["preview_chars", "preview_bytes"].map(|name| self.number(name).is_some());
+        let cursor = self.text("fields_cursor").is_some();
+        if bytes && !chars || cursor && !bytes { Err(INVALID) } else { Ok(()) }
+    }
+
+    pub(crate) fn cut(&self, before: usize) -> Cut {
+        Cut { chars: self.number("preview_chars"), bytes: self.number("preview_bytes"), before }
+    }
+}
+
+/// A field as it is told.
+struct Told<'a> {
+    name: &'a str,
+    value: J,
+    /// The value as it is written.
+    written: String,
+    preview: Option<Json>,
+}
+
+impl Told<'_> {
+    /// What it has of the members of `data`, and of those of `previews`.
+    fn sizes(&self) -> (usize, usize) {
+        let name = json!(self.name).to_string().len() + ":".len();
+        (name + self.written.len(), self.preview.as_ref().map_or(0, |preview| name + preview.to_string().len()))
+    }
+}
+
+fn told<'a>(name: &'a str, value: &Value, preview: Option<u64>) -> Told<'a> {
+    let (text, binary) = (text_of(value), is_binary(value));
+    let size = text.chars().count() as u64;
+    let is_text = matches!(value, Value::Text(_));
+    let can_be_cut = matches!(value, Value::Text(_) | Value::Json(_));
+    let Some(most) = preview.filter(|most| can_be_cut && (binary || size > *most)) else {
+        let written = if is_text { json!(text).to_string() } else { text };
+        return Told { name, value: J::of_value(value), written, preview: None };
+    };
+    let mut told = json!({
+        "shown_chars": if binary { 0 } else { most }, "size_chars": size, "digest": digest_of(&text),
+        "text_like": is_text && !binary,
+        "mime_type": if binary { "application/octet-stream" } else if is_text { "text/plain" } else { "application/json" },
+    });
+    if binary {
+        told["encoding"] = "base64".into();
+    }
+    let beginning = if binary { Json::Null } else { json!(text.chars().take(most as usize).collect::<String>()) };
+    Told { name, value: J::of(&beginning), written: beginning.to_string(), preview: Some(told) }
+}
+
+pub(crate) fn shown(seen: &Seen<'_>, key: &str, record: &Rec, wanted: Option<&BTreeSet<String>>, cut: Cut) -> J {
+    let Source { connection, stream, .. } = seen.source;
+    let mut shown = J::of(&json!({
+        "object": "record", "id": key, "stream": stream, "connection_id": connection,
+        "connector_instance_id": connection, "emitted_at": EMITTED[record.emitted].1,
+    }));
+    let is_told = |name: &str| seen.field(name) && wanted.is_none_or(|wanted| wanted.contains(name));
+    let all: Vec<Told<'_>> = record
+        .fields
+        .iter()
+        .filter(|(name, _)| is_told(name))
+        .map(|(name, value)| told(name, value, cut.chars))
+        .collect();
+    let left = &all[cut.before..];
+    let fitting = cut.bytes.map_or(left.len(), |most| {
+        let most = most as usize;
+        (1..=left.len()).take_while(|count| *count == 1 || size(&left[..*count]) <= most).last().unwrap_or(0)
+    });
+    let (mut data, mut previews) = (BTreeMap::new(), Map::new());
+    for told in &left[..fitting] {
+        data.insert(told.name.to_owned(), told.value.clone());
+        previews.extend(told.preview.clone().map(|preview| (told.name.to_owned(), preview)));
+    }
+    put(&mut shown, "data", J::Obj(data));
+    if !previews.is_empty() {
+        put(&mut shown, "previews", J::of(&Json::Object(previews)));
+    }
+    if fitting < left.len() {
+        let more = json!({ "shown": cut.before + fitting, "total": all.len() });
+        put(&mut shown, "more_fields", J::of(&more));
+    }
+    shown
+}
+
+/// The bytes of the members of `data` and of `previews`, with the commas between them.
+fn size(fields: &[Told<'_>]) -> usize {
+    let (data, previews): (Vec<usize>, Vec<usize>) = fields.iter().map(Told::sizes).unzip();
+    [data, previews]
+        .into_iter()
+        .map(|sizes| {
+            let sizes: Vec<usize> = sizes.into_iter().filter(|size| *size > 0).collect();
+            sizes.iter().sum::<usize>() + sizes.len().saturating_sub(1)
+        })
+        .sum()
+}
