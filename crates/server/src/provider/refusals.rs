@@ -91,9 +91,11 @@ fn told_of(status: StatusCode) -> (&'static str, String) {
 /// What is said where no answer came.
 pub(super) fn of_failure(failed: Failed) -> Declined {
     match failed {
-        Failed::Timeout => {
-            adapter_error(504, "provider_timeout", "the resource server does not answer in time; try again, or ask for less")
-        }
+        Failed::Timeout => adapter_error(
+            504,
+            "provider_timeout",
+            "the resource server does not answer in time; try again, or ask for less",
+        ),
         Failed::Unavailable => adapter_error(
             502,
             "provider_unreachable",
@@ -176,9 +178,12 @@ mod tests {
     #[test]
     fn what_is_no_error_object_is_told_in_our_words() {
         let oauth = told(401, r#"{"error":"invalid_token","error_description":"it expired"}"#);
-        assert_eq!(Json::Object(oauth.error), json!({
-            "type": "adapter_error", "code": "invalid_token", "message": "it expired"
-        }));
+        assert_eq!(
+            Json::Object(oauth.error),
+            json!({
+                "type": "adapter_error", "code": "invalid_token", "message": "it expired"
+            })
+        );
         for (status, body, code) in [
             (500, "<html>secret</html>", "provider_failed"),
             (500, "", "provider_failed"),
@@ -217,7 +222,8 @@ mod tests {
     #[test]
     fn when_to_ask_again_is_told() {
         let body = r#"{"error":{"code":"rate_limit_exceeded","message":"slower"}}"#;
-        let message = |status, body, when| of_answer(&answered(status, body, when), "the-token").error["message"].clone();
+        let message =
+            |status, body, when| of_answer(&answered(status, body, when), "the-token").error["message"].clone();
         assert_eq!(message(429, body, Some("7")), "slower (Retry-After: 7 s)");
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         assert_eq!(message(429, body, Some(date)), format!("slower (Retry-After: {date})"));
