@@ -1,6 +1,6 @@
 //! `stile mcp` over a server that knows nothing of previews, cursors of windows and digests.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::provider_kit::{Adapter, Desk};
 use super::provider_plain_server::{Plain, TOKEN};
@@ -216,20 +216,49 @@ fn what_the_server_says_against_a_request_arrives_as_it_was_said() {
 }
 
 #[test]
-fn a_record_of_very_many_fields_is_bounded_too() {
-    let fields: serde_json::Map<String, Value> =
-        (0..20_000).map(|number| (format!("field_{number}"), format!("value {number}").into())).collect();
-    let plain = Plain::with(&[("wide", Value::Object(fields)), ("m1", json!({ "body": "x" }))]);
+fn a_record_of_very_many_fields_is_read_in_parts() {
+    let value = |number: usize| {
+        format!("value {number} {}", if number % 1_000 == 7 { "x".repeat(2_000) } else { String::new() })
+    };
+    let fields: Map<String, Value> =
+        (0..5_000).map(|number| (format!("field_{number}"), value(number).into())).collect();
+    let plain = Plain::with(&[("wide", Value::Object(fields.clone())), ("m1", json!({ "body": "x" }))]);
     let desk = Desk::new(TOKEN);
     let mut adapter = desk.adapter(&plain.url(), &[]);
-    let fetched = adapter.call("fetch", json!({ "id": "mail/messages:wide" }));
-    eprintln!(
-        "{} {}",
-        fetched["content"][0]["text"].as_str().unwrap().len(),
-        fetched["structuredContent"].to_string().len()
-    );
+    let (mut seen, mut parts, mut first) = (Map::new(), 0, Value::Null);
+    let mut arguments = json!({ "id": "mail/messages:wide" });
+    loop {
+        let fetched = adapter.call("fetch", arguments);
+        parts += 1;
+        let told = fetched["content"][0]["text"].as_str().unwrap();
+        let structured = &fetched["structuredContent"];
+        assert!(told.len() <= 16 * 1024 && structured.to_string().len() <= 64 * 1024, "{}", told.len());
+        seen.extend(serde_json::from_str::<Map<String, Value>>(structured["text"].as_str().unwrap()).unwrap());
+        let more = &structured["content_ladder"]["more_fields"][0];
+        if parts == 1 {
+            first = more["read"]["args"].clone();
+        }
+        let Some(cursor) = more["read"]["args"]["cursor"].as_str() else { break };
+        assert_eq!((&more["shown_fields"], &more["total_fields"]), (&json!(seen.len()), &json!(5_000)));
+        arguments = json!({ "id": "mail/messages:wide", "cursor": cursor });
+    }
+    let cut = |value: &Value| Value::from(value.as_str().unwrap().chars().take(512).collect::<String>());
+    let expected: Map<String, Value> = fields.iter().map(|(name, value)| (name.clone(), cut(value))).collect();
+    assert_eq!(seen, expected);
+    let asked = plain.asked();
+    assert_eq!(asked.len(), parts + 1, "each part is asked for once: {asked:?}");
+    assert!(asked.iter().all(|target| !target.contains("fields_cursor")));
+    // The cursor is of this record, with these fields, and of this way to ask.
+    let cursor = &first["cursor"];
+    for wrong in [
+        json!({ "id": "mail/messages:m1", "cursor": cursor }),
+        json!({ "id": "mail/messages:wide", "cursor": cursor, "fields": ["field_1"] }),
+    ] {
+        let error = adapter.refused("fetch", wrong.clone());
+        assert_eq!((&error["code"], &error["reason"]), (&json!("invalid_cursor"), &json!("mismatch")), "{wrong}");
+    }
+    // A list leads there too.
     let page = adapter.call("query_records", json!({ "stream": "messages" }));
-    eprintln!("{} {}", page["content"][0]["text"].as_str().unwrap().len(), page["structuredContent"].to_string().len());
-    eprintln!("{}", page["content"][0]["text"]);
-    eprintln!("{:#?}", plain.asked());
+    assert!(page["content"][0]["text"].as_str().unwrap().contains("of 5000 fields shown"));
+    assert_eq!(page["structuredContent"]["content_ladder"]["more_fields"][0]["read"]["tool"], "fetch");
 }

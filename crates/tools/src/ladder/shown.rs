@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::records::record_id::RecordId;
 
-use super::budget::beginning;
+use super::answers::json_len;
+use super::budget::{beginning, escaped_len, fitting};
 use super::trouble::Trouble;
 
 /// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
@@ -154,7 +155,27 @@ impl Record {
     }
 }
 
+impl Record {
+    /// The bytes of its names and of what is shown of its values, as JSON.
+    pub(super) fn len(&self) -> usize {
+        self.fields.iter().map(Field::len).sum()
+    }
+
+    /// How many of its fields, from one on, have at most so many bytes; at least one, where there is one.
+    pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
+        let rest = self.fields.get(from..).unwrap_or_default();
+        fitting(rest.iter().map(Field::len), bytes).max(1).min(rest.len())
+    }
+}
+
 impl Field {
+    /// The bytes of its name and of what is shown of its value, as JSON.
+    fn len(&self) -> usize {
+        /// Two quotes and a colon; the comma is counted with the value.
+        const AROUND: usize = 3;
+        escaped_len(&self.name) + AROUND + json_len(&self.value)
+    }
+
     /// The same, shown only as far as so many scalar values and bytes of JSON.
     pub(super) fn cut_to(&self, chars: usize, escaped_bytes: usize) -> Self {
         let is_binary = self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, Kind::Binary { .. }));
