@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace, ListPlace, WindowPlace};
+use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace, ListPlace, Unit, WindowPlace};
 use stile_domain::records::grant::Grant;
 use stile_tools::records::endpoints::ENDPOINTS;
 use stile_tools::records::parameters::{Parameters, Shape};
@@ -84,7 +84,7 @@ fn a_grant_says_what_it_allows(grant: &Grant) {
 
 fn a_place_is_what_was_sealed(input: &[u8]) {
     let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
-    let head = WindowPlace::new(&[0; 32], 0, 0).encode(binding);
+    let head = WindowPlace::new(Unit::Chars, &[0; 32], 0, 0).encode(binding);
     let bound = [&[1u8][..], &head[1..17], input].concat();
     for bytes in [input, &bound] {
         if let Ok(place) = ListPlace::decode(bytes, binding) {
@@ -93,9 +93,9 @@ fn a_place_is_what_was_sealed(input: &[u8]) {
         }
     }
     let bound = [&head[..17], input].concat();
-    if let Ok(place) = WindowPlace::decode(&bound, binding, &[0; 32]) {
+    if let Ok(place) = WindowPlace::decode(&bound, Unit::Chars, binding, &[0; 32]) {
         assert_eq!(place.encode(binding), bound[..49]);
-        assert!(WindowPlace::decode(&bound, other, &[0; 32]).is_err());
+        assert!(WindowPlace::decode(&bound, Unit::Chars, other, &[0; 32]).is_err());
     }
     let head = FieldNames::default().place().encode(binding);
     let bound = [&head[..17], input].concat();

@@ -18,6 +18,7 @@ const LIST: u8 = 1;
 const WINDOW: u8 = 2;
 const SEARCH: u8 = 5;
 const FIELDS: u8 = 6;
+const BYTES: u8 = 7;
 
 /// What a cursor may be used with: a digest of the kind of read, the caller and every parameter but the size of
 /// a page.
@@ -60,12 +61,37 @@ pub struct ListPlace {
     pub record: i64,
 }
 
+/// What a window is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Unicode scalar values of a text.
+    Chars,
+    /// Bytes of what is binary.
+    Bytes,
+}
+
+impl Unit {
+    /// The one of the windows that what was sealed goes on with, if it does with any.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        [Self::Chars, Self::Bytes].into_iter().find(|unit| bytes.first() == Some(&unit.kind()))
+    }
+
+    fn kind(self) -> u8 {
+        match self {
+            Self::Chars => WINDOW,
+            Self::Bytes => BYTES,
+        }
+    }
+}
+
 /// A place in one version of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowPlace {
+    /// What it is counted in.
+    pub unit: Unit,
     /// The beginning of the field's digest.
     pub digest: [u8; DIGEST_BYTES],
-    /// Where the window begins, in scalar values.
+    /// Where the window begins.
     pub start: u64,
     /// How much it has at most, unless the caller says so anew.
     pub limit: u64,
@@ -192,14 +218,13 @@ impl ListPlace {
 
 impl WindowPlace {
     /// A place in the version of a field that has this digest.
-    pub fn new(digest: &[u8; 32], start: u64, limit: u64) -> Self {
-        Self { digest: first(digest), start, limit }
+    pub fn new(unit: Unit, digest: &[u8; 32], start: u64, limit: u64) -> Self {
+        Self { unit, digest: first(digest), start, limit }
     }
 
     /// The bytes to be sealed.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = vec![WINDOW];
-        bytes.extend(binding.0);
+        let mut bytes = bind(self.unit.kind(), binding);
         bytes.extend(self.digest);
         bytes.extend(self.start.to_be_bytes());
         bytes.extend(self.limit.to_be_bytes());
@@ -210,14 +235,14 @@ impl WindowPlace {
     ///
     /// # Errors
     /// [`BadCursor`].
-    pub fn decode(bytes: &[u8], binding: Binding, digest: &[u8; 32]) -> Result<Self, BadCursor> {
-        let mut rest = bound(bytes, WINDOW, binding)?;
+    pub fn decode(bytes: &[u8], unit: Unit, binding: Binding, digest: &[u8; 32]) -> Result<Self, BadCursor> {
+        let mut rest = bound(bytes, unit.kind(), binding)?;
         let was: [u8; DIGEST_BYTES] = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
         if was != first(digest) {
             return Err(BadCursor::Stale);
         }
         let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
-        Ok(Self { digest: was, start: length()?, limit: length()? })
+        Ok(Self { unit, digest: was, start: length()?, limit: length()? })
     }
 }
 
@@ -276,11 +301,18 @@ mod tests {
             prop_assert_eq!(ListPlace::decode(&bytes, binding), Ok(place));
             prop_assert_eq!(ListPlace::decode(&bytes, other), Err(BadCursor::Mismatch));
 
-            let place = WindowPlace::new(&digest, start, start / 3);
-            let window = place.encode(binding);
-            prop_assert_eq!(WindowPlace::decode(&window, binding, &digest), Ok(place));
-            prop_assert_eq!(WindowPlace::decode(&window, other, &digest), Err(BadCursor::Mismatch));
-            prop_assert_eq!(WindowPlace::decode(&bytes, binding, &digest), Err(BadCursor::Mismatch));
+            let mut changed = digest;
+            changed[0] ^= 1;
+            for (unit, elsewhere) in [(Unit::Chars, Unit::Bytes), (Unit::Bytes, Unit::Chars)] {
+                let place = WindowPlace::new(unit, &digest, start, start / 3);
+                let window = place.encode(binding);
+                prop_assert_eq!(WindowPlace::decode(&window, unit, binding, &digest), Ok(place));
+                prop_assert_eq!(WindowPlace::decode(&window, unit, other, &digest), Err(BadCursor::Mismatch));
+                prop_assert_eq!(WindowPlace::decode(&window, elsewhere, binding, &digest), Err(BadCursor::Mismatch));
+                prop_assert_eq!(WindowPlace::decode(&bytes, unit, binding, &digest), Err(BadCursor::Mismatch));
+                prop_assert_eq!(WindowPlace::decode(&window, unit, binding, &changed), Err(BadCursor::Stale));
+                prop_assert_eq!((Unit::of(&window), Unit::of(&bytes)), (Some(unit), None));
+            }
 
             let place = SearchPlace { record };
             let search = place.encode(binding);
@@ -297,10 +329,6 @@ mod tests {
             prop_assert_eq!(FieldsPlace::decode(&fields, binding), Ok(place));
             prop_assert_eq!(FieldsPlace::decode(&fields, other), Err(BadCursor::Mismatch));
             prop_assert_eq!(FieldsPlace::decode(&search, binding), Err(BadCursor::Mismatch));
-
-            let mut changed = digest;
-            changed[0] ^= 1;
-            prop_assert_eq!(WindowPlace::decode(&window, binding, &changed), Err(BadCursor::Stale));
         }
 
         #[test]

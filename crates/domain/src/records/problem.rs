@@ -144,8 +144,16 @@ pub enum Problem {
         bytes: u64,
     },
     /// The field is binary.
-    #[error("the field `{field}` is binary and has no text to show")]
+    #[error(
+        "the field `{field}` is binary and has no text to show; read its bytes with `offset_bytes` and `limit_bytes`"
+    )]
     FieldNotText {
+        /// As the caller wrote it.
+        field: String,
+    },
+    /// Bytes are asked for of a field that is not binary.
+    #[error("the field `{field}` is not binary; read it by characters, with `offset_chars` and `limit_chars`")]
+    FieldNotBinary {
         /// As the caller wrote it.
         field: String,
     },
@@ -282,6 +290,7 @@ impl Problem {
             Self::BlobTooLarge => ("blob_too_large", 413),
             Self::RangeNotSatisfiable { .. } => ("range_not_satisfiable", 416),
             Self::FieldNotText { .. } => ("field_not_text", 422),
+            Self::FieldNotBinary { .. } => ("field_not_binary", 422),
             Self::TooManyGroups { .. } => ("too_many_groups", 422),
             Self::NumberTooLong => ("number_too_long", 422),
             Self::SearchTooBroad => ("search_too_broad", 422),
@@ -332,7 +341,8 @@ impl Problem {
             Self::InvalidRequest { param, .. } => param.as_deref(),
             Self::InvalidWindow { param, .. } => Some(param),
             Self::UnknownField { param, .. } | Self::FieldNotGranted { param, .. } => Some(param),
-            Self::InvalidFieldPath | Self::FieldNotFound { .. } | Self::FieldNotText { .. } => Some("field"),
+            Self::InvalidFieldPath | Self::FieldNotFound { .. } => Some("field"),
+            Self::FieldNotText { .. } | Self::FieldNotBinary { .. } => Some("field"),
             Self::InvalidCursor(_) => Some("cursor"),
             Self::InvalidFieldsCursor(_) => Some("fields_cursor"),
             Self::QueryNotFound | Self::SearchTooBroad => Some("q"),

@@ -1,6 +1,6 @@
 //! Which window of a field is asked for, and where that lies.
 //!
-//! Everything is counted in Unicode scalar values. A window begins at an offset, goes on from a cursor, or lies
+//! Text is counted in Unicode scalar values, what is binary in bytes. A window begins at an offset, goes on from a cursor, or lies
 //! around the first place where a text occurs; these exclude each other, and what contradicts is refused before
 //! anything is read.
 
@@ -17,7 +17,56 @@ pub const MAX_CONTEXT: u64 = 8192;
 /// The longest text to look for.
 pub const MAX_QUERY_CHARS: usize = 1024;
 
-/// Which window.
+/// The most of a window of bytes, and what it has where the caller does not say.
+pub const MAX_BYTES: u64 = 65536;
+
+/// Which window of bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ByteSelector {
+    /// From an offset.
+    At {
+        /// It.
+        start: u64,
+        /// At most so much.
+        limit: u64,
+    },
+    /// From a cursor.
+    After {
+        /// It.
+        cursor: String,
+        /// At most so much, if not as much as the cursor says.
+        limit: Option<u64>,
+    },
+}
+
+impl ByteSelector {
+    /// Puts a selector together; none where nothing says that it is about bytes. `of_text` is whether something is
+    /// sent that selects characters.
+    ///
+    /// # Errors
+    /// [`Problem::InvalidWindow`], which says what excludes what.
+    pub fn new(
+        cursor: Option<&str>,
+        offset: Option<u64>,
+        limit: Option<u64>,
+        of_text: bool,
+    ) -> Result<Option<Self>, Problem> {
+        let param = if offset.is_some() { "offset_bytes" } else { "limit_bytes" };
+        let refused = |message: &str| Err(Problem::InvalidWindow { param, message: message.to_owned() });
+        match (cursor, offset, limit) {
+            (_, None, None) => Ok(None),
+            _ if of_text => refused(
+                "`offset_bytes` and `limit_bytes` exclude `offset_chars`, `limit_chars`, `before_chars`, \
+                 `after_chars` and `q`: send the former for a binary field, the latter for any other",
+            ),
+            (Some(_), Some(_), _) => refused("`cursor` and `offset_bytes` exclude each other; send one of them"),
+            (Some(cursor), None, limit) => Ok(Some(Self::After { cursor: cursor.to_owned(), limit })),
+            (None, start, limit) => Ok(Some(Self::At { start: start.unwrap_or(0), limit: limit.unwrap_or(MAX_BYTES) })),
+        }
+    }
+}
+
+/// Which window of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
     /// From an offset.
@@ -202,6 +251,16 @@ mod tests {
         ] {
             assert!(matches!(refused, Err(Problem::InvalidWindow { .. })), "{:?}", code(refused));
         }
+        for refused in [
+            ByteSelector::new(None, Some(0), None, true),
+            ByteSelector::new(None, None, Some(1), true),
+            ByteSelector::new(Some("c"), Some(0), None, false),
+        ] {
+            assert!(matches!(refused, Err(Problem::InvalidWindow { .. })), "{refused:?}");
+        }
+        assert_eq!(ByteSelector::new(Some("c"), None, None, true), Ok(None));
+        let at = ByteSelector::At { start: 0, limit: 7 };
+        assert_eq!(ByteSelector::new(None, None, Some(7), false), Ok(Some(at)));
         let plain = Selector::new(None, None, None, None, None, None);
         assert_eq!(code(plain), Ok(Selector::At { start: 0, limit: 4096 }));
         assert!(Selector::new(Some("c"), None, Some(10), None, None, None).is_ok());

@@ -62,7 +62,7 @@ pub fn protected_resource(
             "default_limit": DEFAULT_LIMIT, "max_limit": endpoints::MAX_LIMIT, "cursor_supported": true,
             "score": { "supported": false },
         });
-        let bounded = json!({ "preview_chars": true, "preview_bytes": true, "cursors": "each" });
+        let bounded = json!({ "preview_chars": true, "preview_bytes": true, "cursors": "each", "byte_windows": true });
         let capabilities = json!({ "lexical_retrieval": search, "bounded_reads": bounded });
         members.insert("capabilities".to_owned(), capabilities);
     }

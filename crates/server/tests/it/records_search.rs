@@ -114,4 +114,9 @@ fn anybody_can_find_out_that_there_is_search() {
     assert_eq!((&search["supported"], &search["endpoint"]), (&json!(true), &json!("/v1/search")));
     assert_eq!((&search["default_limit"], &search["max_limit"]), (&json!(25), &json!(100)));
     assert_eq!(search["score"]["supported"], false);
+    let bounded = &metadata["capabilities"]["bounded_reads"];
+    assert_eq!(
+        *bounded,
+        json!({ "preview_chars": true, "preview_bytes": true, "cursors": "each", "byte_windows": true })
+    );
 }

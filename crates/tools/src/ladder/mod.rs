@@ -75,7 +75,11 @@ pub struct LadderAnswer {
 impl LadderAnswer {
     /// The answer that a refusal makes. Whoever has its structure or its text alone has the code.
     fn refused(trouble: Trouble) -> Self {
-        let structured = json!({ "error": trouble.to_json() });
+        let mut error = trouble.to_json();
+        if let Some(tool) = trouble.next() {
+            error.insert("next".to_owned(), json!({ "tool": tool }));
+        }
+        let structured = json!({ "error": error });
         Self { text: structured.to_string(), structured, links: Vec::new(), refusal: Some(trouble) }
     }
 }

@@ -75,6 +75,22 @@ impl Trouble {
         error
     }
 
+    /// The tool that shows what is there instead, where one does.
+    pub fn next(&self) -> Option<&'static str> {
+        match self {
+            Self::Declined(declined) => match declined.code() {
+                "grant_stream_not_allowed" | "field_not_granted" | "unknown_field" | "ambiguous_connection" => {
+                    Some("schema")
+                }
+                "field_not_found" | "query_not_found" => Some("fetch"),
+                "not_found" => Some("search"),
+                _ => None,
+            },
+            Self::Lost(BadCursor::Stale) => Some("fetch"),
+            Self::Call { .. } | Self::Lost(_) => None,
+        }
+    }
+
     /// The status that `/v1` gives it, or would.
     pub fn status(&self) -> u16 {
         match self {

@@ -20,7 +20,7 @@ use super::parameters::Parameters;
 use super::render::connection;
 
 /// What a blob is of where records say nothing, or different things.
-const UNKNOWN_TYPE: &str = "application/octet-stream";
+pub(super) const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// What is said of a blob before its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

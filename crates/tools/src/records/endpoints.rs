@@ -4,7 +4,7 @@ use super::aggregate::DEFAULT_GROUPS;
 use super::list::DEFAULT_LIMIT;
 use super::parameters::{Parameter, Shape};
 use stile_domain::records::names::MAX_FIELD_NAME_BYTES;
-use stile_domain::records::selector::{MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
+use stile_domain::records::selector::{MAX_BYTES, MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
 use stile_domain::records::tokens::MAX_QUERY_SCALARS;
 
 /// One endpoint.
@@ -96,7 +96,7 @@ const LIMIT: Parameter = Parameter {
     shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
     about: "At most so many records; 25 where it is not sent.",
 };
-const fn chars(name: &'static str, least: u64, most: u64, clamped: bool, about: &'static str) -> Parameter {
+const fn part(name: &'static str, least: u64, most: u64, clamped: bool, about: &'static str) -> Parameter {
     Parameter { name, shape: Shape::Whole { least, most, clamped, window: true }, about }
 }
 
@@ -259,15 +259,29 @@ pub const FIELD_WINDOW: Endpoint = Endpoint {
     parameters: &[
         Parameter { name: "field", shape: Shape::Text { most: 4096 }, about: "Which top-level field." },
         CURSOR,
-        chars("offset_chars", 0, i64::MAX as u64, false, "From this character on (Unicode scalar values from 0)."),
-        chars("limit_chars", 1, MAX_CHARS, true, "At most so many characters; 4096 where it is not sent."),
+        part("offset_chars", 0, i64::MAX as u64, false, "From this character on (Unicode scalar values from 0)."),
+        part("limit_chars", 1, MAX_CHARS, true, "At most so many characters; 4096 where it is not sent."),
         Parameter {
             name: "q",
             shape: Shape::Text { most: 4 * MAX_QUERY_CHARS },
             about: "Around the first place where this text occurs, by simple case folding. Excludes `offset_chars`.",
         },
-        chars("before_chars", 0, MAX_CONTEXT, false, "So many characters before it; 2048 where it is not sent."),
-        chars("after_chars", 0, MAX_CONTEXT, false, "So many characters after it; 2048 where it is not sent."),
+        part("before_chars", 0, MAX_CONTEXT, false, "So many characters before it; 2048 where it is not sent."),
+        part("after_chars", 0, MAX_CONTEXT, false, "So many characters after it; 2048 where it is not sent."),
+        part(
+            "offset_bytes",
+            0,
+            i64::MAX as u64,
+            false,
+            "Of a binary field: from this byte on. Excludes `q` and all that counts characters.",
+        ),
+        part(
+            "limit_bytes",
+            1,
+            MAX_BYTES,
+            true,
+            "Of a binary field: at most so many bytes; 65536 where it is not sent.",
+        ),
         CONNECTION,
         CONNECTION_ALIAS,
     ],

@@ -8,6 +8,7 @@
 pub mod aggregate;
 pub mod blobs;
 mod bounded;
+mod bytes;
 pub mod calls;
 mod changes;
 pub mod detail;

@@ -145,7 +145,7 @@ fn responses(endpoint: &Endpoint) -> Json {
     add("403", "The grant does not allow it.", error());
     add("404", "There is no such thing, or the grant hides it.", error());
     add("409", "Several connections have it.", error());
-    add("422", "The field is binary, or has too many or too long values.", error());
+    add("422", "The field is binary, or is not, or has too many or too long values.", error());
     add("429", "Too many requests.", error());
     add("431", "The request is too long.", None);
     add("503", "The store is busy.", error());

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
+use stile_domain::hash::ContentHash;
 use stile_domain::records::body::Held;
 use stile_domain::records::cursor::{Binding, SearchPlace};
 use stile_domain::records::pieces;
@@ -18,7 +19,7 @@ use super::Reading;
 use super::fields;
 use super::list::{Address, DEFAULT_LIMIT, of_each, put_envelope_end, put_envelope_start};
 use super::parameters::Parameters;
-use super::render::{connection, meta};
+use super::render::{connection, digest_text, meta};
 use super::sink::Sink;
 
 /// Characters of an excerpt, at most.
@@ -189,6 +190,12 @@ fn title(reading: Reading<'_>, hit: &Hit) -> Result<Json, Problem> {
     Ok(Json::Null)
 }
 
+/// The digest of a text, or what it is to be made of.
+enum Digest<'a> {
+    Of(&'a str),
+    Known([u8; 32]),
+}
+
 /// The text around the place of a term, and how to read on from there.
 fn excerpt(
     reading: Reading<'_>,
@@ -201,12 +208,22 @@ fn excerpt(
     let entry = hit.loaded.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
     let at = found.place.map_or(0, |place| place.start);
     let start = at.saturating_sub(EXCERPT_BEFORE);
-    let (text, total) = match (entry.held, hit.loaded.long(&entry)) {
-        (Held::Text(text), _) => (pieces::slice(text, start, start + EXCERPT_CHARS).to_owned(), pieces::count(text)),
-        (_, Some(long)) => (reading.view.text(long, start, start + EXCERPT_CHARS)?, long.long.chars),
+    let (text, total, digest) = match (entry.held, hit.loaded.long(&entry)) {
+        (Held::Text(text), _) => {
+            (pieces::slice(text, start, start + EXCERPT_CHARS).to_owned(), pieces::count(text), Digest::Of(text))
+        }
+        (_, Some(long)) => {
+            let shown = reading.view.text(long, start, start + EXCERPT_CHARS)?;
+            (shown, long.long.chars, Digest::Known(long.long.digest))
+        }
         _ => return Err(Problem::Corrupt),
     };
     let end = start + pieces::count(&text);
+    // Whoever has the whole text needs no name for its version.
+    let digest = (end - start < total).then(|| match digest {
+        Digest::Of(text) => digest_text(ContentHash::of(text.as_bytes()).as_bytes()),
+        Digest::Known(digest) => digest_text(&digest),
+    });
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
     let route =
         format!("{record}/field-window?field={}&connection_id={connection}&offset_chars={at}", encode_component(name));
@@ -217,6 +234,7 @@ fn excerpt(
         "start_chars": start,
         "end_chars": end,
         "size_chars": total,
+        "digest": digest,
         "match": found.place.map(|place| json!({ "start_chars": place.start, "end_chars": place.end })),
         "provenance": "lexical_match",
         "truncated": end - start < total,

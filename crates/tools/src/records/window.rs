@@ -3,15 +3,16 @@
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::records::body::{Entry, Held};
-use stile_domain::records::cursor::{Binding, WindowPlace};
+use stile_domain::records::cursor::{Binding, Unit, WindowPlace};
 use stile_domain::records::find::{Finder, Found, Needle};
 use stile_domain::records::names::is_field_name;
 use stile_domain::records::pieces;
-use stile_domain::records::problem::Problem;
-use stile_domain::records::selector::{Selector, Span};
-use stile_store::records::{Loaded, LongRef};
+use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::selector::{ByteSelector, Selector, Span};
+use stile_store::records::{Loaded, LongRef, Source};
 
 use super::Reading;
+use super::bytes;
 use super::detail::the_one;
 use super::fields::may_see;
 use super::parameters::Parameters;
@@ -19,7 +20,7 @@ use super::render::{JSON_TYPE, connection, digest_text, meta};
 use super::sink::Sink;
 
 /// A field's text, wherever it is kept.
-enum Content<'a> {
+pub(super) enum Content<'a> {
     Inline(&'a str),
     Long(LongRef),
 }
@@ -31,6 +32,29 @@ pub struct Field<'a> {
     pub stream: &'a str,
     /// The record's key.
     pub key: &'a str,
+}
+
+/// A field of one record, as its windows are told and their cursors bound.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) source: &'a Source,
+    pub(super) field: &'a str,
+    pub(super) binding: Binding,
+}
+
+impl Place<'_> {
+    /// The cursor of a window that begins there and has so much, in the version that has this digest.
+    pub(super) fn sealed(
+        &self,
+        reading: Reading<'_>,
+        unit: Unit,
+        digest: &[u8; 32],
+        place: Option<(u64, u64)>,
+    ) -> Result<Option<String>, Problem> {
+        let seal =
+            |(start, limit)| reading.view.seal(&WindowPlace::new(unit, digest, start, limit).encode(self.binding));
+        place.map(seal).transpose()
+    }
 }
 
 /// Puts a window.
@@ -45,7 +69,7 @@ pub fn window(
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     let view = reading.view;
-    let selector = selector(parameters)?;
+    let (bytes, selector) = (byte_selector(parameters)?, selector(parameters)?);
     let name = parameters.text("field").unwrap_or_default();
     if !is_field_name(name) {
         return Err(Problem::InvalidFieldPath);
@@ -58,53 +82,69 @@ pub fn window(
     let loaded = view.load(&sources, &row)?;
     let entry = loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
     let entry = entry.ok_or_else(|| Problem::FieldNotFound { field: name.to_owned() })?;
-    if is_binary(&entry) {
-        return Err(Problem::FieldNotText { field: name.to_owned() });
-    }
-    let (content, is_text) = Content::of(&loaded, &entry)?;
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
     let binding = Binding::of(["window", view.caller(), of.stream, source.connection().as_str(), of.key, name]);
-    let (total, digest) = content.measure();
-    let (span, found) = content.span(reading, &selector, binding)?;
-    let sealed = |place: Option<(u64, u64)>| -> Result<Json, Problem> {
-        let Some((start, limit)) = place else { return Ok(Json::Null) };
-        Ok(view.seal(&WindowPlace::new(&digest, start, limit).encode(binding))?.into())
+    let place = Place { source, field: name, binding };
+    let (field, window) = match (is_binary(&entry), bytes) {
+        (false, Some(_)) => return Err(Problem::FieldNotBinary { field: name.to_owned() }),
+        (false, None) => of_text(reading, place, (&loaded, &entry), &selector)?,
+        (true, bytes) => {
+            let bytes = bytes.or_else(|| goes_on_in_bytes(reading, &selector));
+            let bytes = bytes.ok_or_else(|| Problem::FieldNotText { field: name.to_owned() })?;
+            bytes::window(reading, place, (&loaded, &entry), &bytes)?
+        }
     };
-    let (next, previous) = (span.next(), span.previous());
     let answer = json!({
         "object": "field_window",
         "url": path,
         "stream": of.stream,
         "record_id": of.key,
         "connection_id": source.connection().as_str(),
-        "field": {
-            "path": name,
-            "type": type_of(&entry),
-            "text_like": is_text,
-            "mime_type": if is_text { "text/plain" } else { JSON_TYPE },
-            "size_chars": total,
-            "digest": digest_text(&digest),
-        },
-        "window": {
-            "text": content.text(reading, span)?,
-            "total_chars": total,
-            "start_chars": span.start,
-            "end_chars": span.end,
-            "limit_chars": span.limit,
-            "complete": span.is_complete(),
-            "has_more": next.is_some(),
-            "next_offset_chars": next.map(|(start, _)| start),
-            "previous_offset_chars": previous.map(|(start, _)| start),
-            "match_start_chars": found.map(|found| found.start),
-            "match_end_chars": found.map(|found| found.end),
-            "next_cursor": sealed(next)?,
-            "previous_cursor": sealed(previous)?,
-        },
+        "field": field,
+        "window": window,
         "links": {},
         "meta": meta(parameters),
     });
     out.put(&answer.to_string());
     Ok(())
+}
+
+/// The members `field` and `window` of a window of a field that is not binary.
+fn of_text(
+    reading: Reading<'_>,
+    place: Place<'_>,
+    (loaded, entry): (&Loaded, &Entry<'_>),
+    selector: &Selector,
+) -> Result<(Json, Json), Problem> {
+    let (content, is_text) = Content::of(loaded, entry)?;
+    let (total, digest) = content.measure();
+    let (span, found) = content.span(reading, selector, place.binding)?;
+    let (next, previous) = (span.next(), span.previous());
+    let sealed = |next| place.sealed(reading, Unit::Chars, &digest, next);
+    let field = json!({
+        "path": place.field,
+        "type": type_of(entry),
+        "text_like": is_text,
+        "mime_type": if is_text { "text/plain" } else { JSON_TYPE },
+        "size_chars": total,
+        "digest": digest_text(&digest),
+    });
+    let window = json!({
+        "text": content.text(reading, span.start, span.end)?,
+        "total_chars": total,
+        "start_chars": span.start,
+        "end_chars": span.end,
+        "limit_chars": span.limit,
+        "complete": span.is_complete(),
+        "has_more": next.is_some(),
+        "next_offset_chars": next.map(|(start, _)| start),
+        "previous_offset_chars": previous.map(|(start, _)| start),
+        "match_start_chars": found.map(|found| found.start),
+        "match_end_chars": found.map(|found| found.end),
+        "next_cursor": sealed(next)?,
+        "previous_cursor": sealed(previous)?,
+    });
+    Ok((field, window))
 }
 
 /// Which window was asked for.
@@ -119,9 +159,24 @@ fn selector(parameters: &Parameters) -> Result<Selector, Problem> {
     )
 }
 
+/// Which window of bytes was asked for, if one was.
+fn byte_selector(parameters: &Parameters) -> Result<Option<ByteSelector>, Problem> {
+    let chars = ["offset_chars", "limit_chars", "before_chars", "after_chars"];
+    let of_text = parameters.text("q").is_some() || chars.iter().any(|name| parameters.number(name).is_some());
+    let (offset, limit) = (parameters.number("offset_bytes"), parameters.number("limit_bytes"));
+    ByteSelector::new(parameters.text("cursor"), offset, limit, of_text)
+}
+
+/// What goes on in bytes, though nothing but its cursor says so.
+fn goes_on_in_bytes(reading: Reading<'_>, selector: &Selector) -> Option<ByteSelector> {
+    let Selector::After { cursor, limit: None } = selector else { return None };
+    let opened = reading.view.open(cursor).ok()?;
+    (Unit::of(&opened) == Some(Unit::Bytes)).then(|| ByteSelector::After { cursor: cursor.clone(), limit: None })
+}
+
 impl<'a> Content<'a> {
     /// The text of a field, and whether it is one or JSON.
-    fn of(loaded: &Loaded, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
+    pub(super) fn of(loaded: &Loaded, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
         let long = || loaded.long(entry).map(Self::Long).ok_or(Problem::Corrupt);
         Ok(match entry.held {
             Held::Null => (Self::Inline("null"), false),
@@ -146,7 +201,11 @@ impl<'a> Content<'a> {
         match selector {
             Selector::At { start, limit } => Ok((Span::at(*start, *limit, total), None)),
             Selector::After { cursor, limit } => {
-                let place = WindowPlace::decode(&reading.view.open(cursor)?, binding, &digest);
+                let opened = reading.view.open(cursor)?;
+                let unit = Unit::of(&opened).unwrap_or(Unit::Chars);
+                let place = WindowPlace::decode(&opened, unit, binding, &digest);
+                // What was binary when the cursor was made is another value by now, whatever its digest.
+                let place = place.and_then(|place| if unit == Unit::Chars { Ok(place) } else { Err(BadCursor::Stale) });
                 let place = place.map_err(Problem::InvalidCursor)?;
                 Ok((Span::at(place.start, limit.unwrap_or(place.limit), total), None))
             }
@@ -161,7 +220,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn measure(&self) -> (u64, [u8; 32]) {
+    /// How many characters it has, and its digest.
+    pub(super) fn measure(&self) -> (u64, [u8; 32]) {
         match self {
             Self::Inline(text) => (pieces::count(text), *ContentHash::of(text.as_bytes()).as_bytes()),
             Self::Long(long) => (long.long.chars, long.long.digest),
@@ -175,15 +235,17 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn text(&self, reading: Reading<'_>, span: Span) -> Result<String, Problem> {
+    /// The characters from one up to but not including another.
+    pub(super) fn text(&self, reading: Reading<'_>, start: u64, end: u64) -> Result<String, Problem> {
         match self {
-            Self::Inline(text) => Ok(pieces::slice(text, span.start, span.end).to_owned()),
-            Self::Long(long) => reading.view.text(*long, span.start, span.end),
+            Self::Inline(text) => Ok(pieces::slice(text, start, end).to_owned()),
+            Self::Long(long) => reading.view.text(*long, start, end),
         }
     }
 }
 
-fn type_of(entry: &Entry<'_>) -> &'static str {
+/// The type of a field's value.
+pub(super) fn type_of(entry: &Entry<'_>) -> &'static str {
     match entry.held {
         Held::Null => "null",
         Held::Bool(_) => "boolean",

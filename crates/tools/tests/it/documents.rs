@@ -238,7 +238,8 @@ fn problems() -> Vec<Problem> {
         Problem::QueryNotFound,
         Problem::AmbiguousConnection { connections: connections.clone() },
         Problem::AmbiguousSchema { connections },
-        Problem::FieldNotText { field },
+        Problem::FieldNotText { field: field.clone() },
+        Problem::FieldNotBinary { field },
         Problem::BlobNotFound,
         Problem::BlobTooLarge,
         Problem::RangeNotSatisfiable { bytes: 48_213 },
@@ -281,6 +282,7 @@ fn problems() -> Vec<Problem> {
             | Problem::AmbiguousConnection { .. }
             | Problem::AmbiguousSchema { .. }
             | Problem::FieldNotText { .. }
+            | Problem::FieldNotBinary { .. }
             | Problem::BlobNotFound
             | Problem::BlobTooLarge
             | Problem::RangeNotSatisfiable { .. }

@@ -175,10 +175,10 @@ fn a_record_of_a_list_goes_on_by_itself() {
     assert!(tried > 20, "{tried}");
 }
 
-/// A record of twenty fields in a database of its own, of which a client sees all but `secret`.
-struct One {
-    source: Source,
-    stored: Stored,
+/// A record in a database of its own, of which a client sees the fields `f00` to `f20`.
+pub(super) struct One {
+    pub(super) source: Source,
+    pub(super) stored: Stored,
 }
 
 fn named(name: &str, value: &str) -> (String, Value) {
@@ -190,7 +190,7 @@ fn twenty() -> Fields {
 }
 
 impl One {
-    fn new(fields: Fields) -> Self {
+    pub(super) fn new(fields: Fields) -> Self {
         let mut chance = Chance::of(7);
         let mut source = source(&mut chance, "a-mail", "messages");
         source.records = BTreeMap::from([("k".to_owned(), Rec { emitted: 0, fields, born: 1 })]);

@@ -104,11 +104,16 @@ impl Pair {
                 asks.iter_mut().zip([one, other]).for_each(next);
                 continue;
             }
-            let name = if gives_pages(ask.endpoint.id) { "limit" } else { "limit_chars" };
+            let bytes = ask.pairs.iter().any(|(name, _)| name.ends_with("_bytes"));
+            let name = match (gives_pages(ask.endpoint.id), bytes) {
+                (true, _) => "limit",
+                (false, true) => "limit_bytes",
+                (false, false) => "limit_chars",
+            };
             let limit = if name == "limit" { limit } else { limit * 1000 };
             asks.iter_mut().zip([one, other]).for_each(|(ask, cursor)| {
-                if name == "limit_chars" {
-                    let dropped = ["offset_chars", "q", "before_chars", "after_chars"];
+                if name != "limit" {
+                    let dropped = ["offset_chars", "q", "before_chars", "after_chars", "offset_bytes"];
                     ask.pairs.retain(|(name, _)| !dropped.contains(&name.as_str()));
                 }
                 *ask = ask.with("cursor", cursor).with(name, limit);

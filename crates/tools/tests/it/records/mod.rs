@@ -7,6 +7,7 @@
 
 mod blobs;
 mod bounded;
+mod bytes;
 mod changes;
 mod deletes;
 mod hidden;
@@ -312,8 +313,9 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
         pairs.push(("q".into(), words(chance, stored, &searched)));
     }
     if has("field") && has("q") {
-        let field = name(chance);
+        let field = if chance.happens(15) { pick(chance, &["raw", "blob"]).to_owned() } else { name(chance) };
         let value = stored.and_then(|record| record.field(&field));
+        let bytes = chance.happens(if value.is_some_and(oracle::has_bytes) { 70 } else { 4 });
         let text: Vec<char> = match value {
             Some(Value::Text(text) | Value::Json(text)) => text.chars().collect(),
             _ => "null".chars().collect(),
@@ -322,6 +324,7 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             pairs.push(("field".into(), field));
         }
         match chance.below(10) {
+            _ if bytes => bytes::draw(chance, text.len(), &mut pairs),
             0..5 => {
                 // A piece of it with its case turned, or what the model puts into long texts.
                 let start =
@@ -352,7 +355,7 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             }
             _ => {}
         }
-        if chance.happens(60) {
+        if chance.happens(if bytes { 2 } else { 60 }) {
             let limit = pick(chance, &["1", "10", "100", "3000", "4096", "8192", "16384", "16385", "20000"]);
             pairs.push(("limit_chars".into(), limit.to_owned()));
         }
@@ -389,6 +392,9 @@ fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'s
             ("offset_chars", "-1"),
             ("before_chars", "8193"),
             ("after_chars", "1"),
+            ("offset_bytes", "-1"),
+            ("offset_bytes", "0"),
+            ("limit_bytes", "0"),
             ("q", ""),
             ("view", "full"),
             ("detail", "1"),

@@ -203,8 +203,9 @@ fn binary(chance: &mut Chance) -> String {
     let length = some(chance, &[252usize, 255, 256, 260, 1024, 1028, 9000]);
     let letters = pick(chance, &["QUJD+/09", "aaab", "AB-_9z"]);
     let mut text: String = letters.chars().cycle().take(length).collect();
-    if chance.happens(30) {
-        text.replace_range(length - 2.., "==");
+    if chance.happens(50) {
+        let padding = pick(chance, &["=", "=="]);
+        text.replace_range(length - padding.len().., padding);
     }
     text
 }

@@ -2,6 +2,7 @@
 //!
 //! Written from the contract. Slow, without a database, and with nothing shared with the program but plain data.
 
+mod bytes;
 mod fields;
 mod search;
 
@@ -14,6 +15,7 @@ use stile_domain::records::value::Value;
 
 use super::Ask;
 use super::json::J;
+pub(crate) use bytes::ByteWindow;
 pub(crate) use fields::shown;
 
 use super::model::{EMITTED, FieldDecl, Grant, OPS, Rec, Source, World, time_of_text};
@@ -40,6 +42,7 @@ pub(crate) enum Answer {
     Whole(J),
     List(List),
     Window(Box<Window>),
+    Bytes(Box<ByteWindow>),
 }
 
 /// A list to its end.
@@ -120,6 +123,8 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("q", Text(4096)),
             ("before_chars", Whole(0, 8192, false, WINDOW)),
             ("after_chars", Whole(0, 8192, false, WINDOW)),
+            ("offset_bytes", Whole(0, i64::MAX as u64, false, WINDOW)),
+            ("limit_bytes", Whole(1, 65_536, true, WINDOW)),
         ]),
         _ => return None,
     }
@@ -335,7 +340,7 @@ impl<'a> Oracle<'a> {
             "search" => self.search(&params).map(Answer::List),
             "aggregateRecords" => self.aggregate(ask, &params).map(Answer::Whole),
             "getRecord" => self.record(ask, &params, 0).map(Answer::Whole),
-            "getFieldWindow" => self.window(ask, &params).map(|window| Answer::Window(Box::new(window))),
+            "getFieldWindow" => self.any_window(ask, &params),
             "getBlob" | "headBlob" => self.blob(ask, &params).map(Answer::Whole),
             other => panic!("the oracle does not know {other}"),
         }
@@ -671,18 +676,8 @@ impl<'a> Oracle<'a> {
         Ok(record)
     }
 
-    fn window(&self, ask: &Ask, params: &Params) -> Result<Window, Refusal> {
-        let has = |name: &str| params.texts.contains_key(name) || params.numbers.contains_key(name);
-        let contexts = has("before_chars") || has("after_chars");
-        if has("cursor") && (has("offset_chars") || has("q") || contexts)
-            || has("q") && has("offset_chars")
-            || !has("q") && contexts
-        {
-            return Err(WINDOW);
-        }
-        if params.text("q").is_some_and(|q| !(1..=1024).contains(&q.chars().count())) {
-            return Err(WINDOW);
-        }
+    /// The field that a window is of.
+    fn windowed<'p>(&self, ask: &Ask, params: &'p Params) -> Result<(Seen<'a>, &'p str, &'a Value), Refusal> {
         let name = params.text("field").unwrap_or_default();
         if name.is_empty() || name.len() > 512 || name.contains('\0') {
             return Err(("invalid_field_path", 400));
@@ -692,7 +687,18 @@ impl<'a> Oracle<'a> {
             return Err(NOT_GRANTED);
         }
         let (seen, record) = self.one(&sources, &ask.key)?;
-        let Some(value) = record.field(name) else { return Err(("field_not_found", 404)) };
+        let Some(value) = record.field(name).filter(|_| seen.field(name)) else { return Err(("field_not_found", 404)) };
+        Ok((seen, name, value))
+    }
+
+    fn window(
+        &self,
+        ask: &Ask,
+        params: &Params,
+        seen: &Seen<'_>,
+        name: &str,
+        value: &Value,
+    ) -> Result<Window, Refusal> {
         if is_binary(value) || is_blob(value) {
             return Err(("field_not_text", 422));
         }
@@ -736,24 +742,46 @@ impl<'a> Oracle<'a> {
             Value::Json(json) if json.starts_with('[') => "array",
             Value::Json(_) => "object",
         };
-        let mut around = J::of(&json!({
-            "object": "field_window", "url": ask.path(), "stream": ask.stream, "record_id": ask.key,
-            "connection_id": seen.source.connection,
-            "field": {
-                "path": name, "type": kind, "text_like": is_text,
-                "mime_type": if is_text { "text/plain" } else { "application/json" },
-                "size_chars": total, "digest": digest_of(&text),
-            },
-            "links": {},
-        }));
-        put(&mut around, "meta", params.meta());
+        let mut around = around(ask, params, seen);
+        let field = json!({
+            "path": name, "type": kind, "text_like": is_text,
+            "mime_type": if is_text { "text/plain" } else { "application/json" },
+            "size_chars": total, "digest": digest_of(&text),
+        });
+        put(&mut around, "field", J::of(&field));
         // Around a text that was found the usual size goes on, and not the most of a window.
         let step = if found.is_some() { explicit.unwrap_or(4096) } else { limit };
         Ok(Window { chars, start, end, limit, step, found, around })
     }
 }
 
+/// What an answer with a window says beside its field and the window.
+fn around(ask: &Ask, params: &Params, seen: &Seen<'_>) -> J {
+    let mut around = J::of(&json!({
+        "object": "field_window", "url": ask.path(), "stream": ask.stream, "record_id": ask.key,
+        "connection_id": seen.source.connection, "links": {},
+    }));
+    put(&mut around, "meta", params.meta());
+    around
+}
+
 impl Window {
+    /// That nothing is sent that contradicts something else.
+    fn check(params: &Params) -> Result<(), Refusal> {
+        let has = |name: &str| params.texts.contains_key(name) || params.numbers.contains_key(name);
+        let contexts = has("before_chars") || has("after_chars");
+        if has("cursor") && (has("offset_chars") || has("q") || contexts)
+            || has("q") && has("offset_chars")
+            || !has("q") && contexts
+        {
+            return Err(WINDOW);
+        }
+        if params.text("q").is_some_and(|q| !(1..=1024).contains(&q.chars().count())) {
+            return Err(WINDOW);
+        }
+        Ok(())
+    }
+
     /// The answer without its cursors.
     pub(crate) fn shown(&self) -> J {
         let Self { chars, start, end, limit, step, found, around } = self;
@@ -807,6 +835,11 @@ fn is_binary(value: &Value) -> bool {
         && padding <= 2
         && letters.iter().all(|c| c.is_ascii_alphanumeric() || "+/-_".contains(*c))
         && letters.iter().collect::<BTreeSet<_>>().len() >= 4
+}
+
+/// Whether a value is read by bytes.
+pub(crate) fn has_bytes(value: &Value) -> bool {
+    is_binary(value) || is_blob(value)
 }
 
 fn is_blob(value: &Value) -> bool {

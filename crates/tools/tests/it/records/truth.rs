@@ -125,6 +125,7 @@ impl Bench<'_> {
             }
             Answer::List(_) => self.walk(chance, ask.clone(), told),
             Answer::Window(_) => self.wander(chance, ask, &told),
+            Answer::Bytes(window) => self.wander_in_bytes(chance, ask, &told, *window),
         }
         true
     }
@@ -226,12 +227,13 @@ impl Bench<'_> {
     }
 }
 
-fn compare(ask: &Ask, told: &str, expected: &J) -> (Option<String>, Option<String>) {
+pub(super) fn compare(ask: &Ask, told: &str, expected: &J) -> (Option<String>, Option<String>) {
     let mut told = J::parse(told);
     let mut window = told.take("window");
     let [next, previous] = ["next_cursor", "previous_cursor"].map(|name| window.take(name));
-    for (cursor, offset) in [(&next, "next_offset_chars"), (&previous, "previous_offset_chars")] {
-        assert_eq!(*cursor == J::Null, *window.get(offset) == J::Null, "{ask:?}");
+    for (cursor, offset) in [(&next, "next_offset_"), (&previous, "previous_offset_")] {
+        let offset = ["chars", "bytes"].map(|unit| window.get(&format!("{offset}{unit}")) == &J::Null);
+        assert_eq!(*cursor == J::Null, offset == [true; 2], "{ask:?}");
     }
     put(&mut told, "window", window);
     told.assert_is(expected, ask);

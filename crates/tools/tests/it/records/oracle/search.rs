@@ -110,9 +110,10 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
         let from = (start as usize).saturating_sub(80);
         let to = (from + 320).min(chars.len());
         let shown: String = chars[from..to].iter().collect();
+        let digest = (to - from < chars.len()).then(|| super::digest_of(text));
         excerpts.push(json!({
             "object": "evidence_excerpt", "field_path": name, "preview_text": shown, "start_chars": from,
-            "end_chars": to, "size_chars": chars.len(), "match": { "start_chars": start, "end_chars": end },
+            "end_chars": to, "size_chars": chars.len(), "digest": digest, "match": { "start_chars": start, "end_chars": end },
             "provenance": "lexical_match", "truncated": shown.chars().count() < chars.len(),
             "read": {
                 "object": "field_window_read", "method": "GET", "stream": stream, "record_id": key, "field": name,
