@@ -87,6 +87,8 @@ fn errors_are_those_that_the_server_gives_the_same_request() {
     let bare = |mut error: Value| {
         assert!(error["request_id"].is_string(), "{error}");
         error["request_id"] = Value::Null;
+        // What the ladder adds itself: a tool that shows what there is.
+        error.as_object_mut().unwrap().remove("next");
         error
     };
     let direct = |target: &str| bare(kit.get(target, &token).json()["error"].take());

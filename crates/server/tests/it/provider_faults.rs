@@ -127,6 +127,65 @@ fn security_no_answer_makes_it_speak_elsewhere() {
     end(adapter, &desk);
 }
 
+/// A server that says more than it was asked for, wherever something is handed on.
+#[test]
+fn security_no_lie_makes_an_answer_long() {
+    let long = "lie ".repeat(100_000);
+    let hit = json!({ "stream": "messages", "record_key": "m1", "connection_id": "c" });
+    let with = |mut value: Value, name: &str| {
+        value[name] = long.as_str().into();
+        value
+    };
+    let record = json!({ "id": "m1", "stream": "messages", "connection_id": "c", "data": { "body": "good" } });
+    let count = json!({ "object": "aggregation", "stream": "messages", "metric": "count", "value": 1 });
+    let window = json!({ "text": long, "start_chars": 0, "end_chars": 10, "limit_chars": 10, "complete": true });
+    let field = |mime_type: &str| json!({ "path": "body", "mime_type": mime_type });
+    let (fetch, read) = (json!({ "id": ID }), json!({ "id": ID, "field_path": "body", "limit_chars": 10 }));
+    let lists = json!({ "stream": "messages" });
+    let (upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(200, &record)));
+    for (tool, arguments, answer) in [
+        ("search", json!({ "q": "x" }), json!({ "data": [with(hit.clone(), "title")] })),
+        ("search", json!({ "q": "x" }), json!({ "data": [with(hit.clone(), "emitted_at")] })),
+        ("search", json!({ "q": "x" }), json!({ "data": [with(hit.clone(), "record_key")] })),
+        ("search", json!({ "q": "x" }), json!({ "data": [hit.clone()], "meta": { "x": long } })),
+        ("search", json!({ "q": "x" }), json!({ "data": [hit.clone()], "next_cursor": long })),
+        ("search", json!({ "q": "x" }), json!({ "data": vec![hit; 3_000] })),
+        ("fetch", fetch.clone(), with(record.clone(), "emitted_at")),
+        ("fetch", fetch.clone(), with(record.clone(), "id")),
+        ("fetch", fetch.clone(), with(record.clone(), "stream")),
+        ("fetch", fetch, json!({ "id": "m1", "data": { long.as_str(): 1 } })),
+        ("query_records", lists.clone(), json!({ "data": [with(record.clone(), "deleted_at")] })),
+        ("query_records", lists.clone(), json!({ "data": [with(record.clone(), "cursor"), record.clone()] })),
+        ("query_records", lists, json!({ "data": [record], "next_changes_since": long })),
+        ("aggregate", json!({ "stream": "messages", "metric": "count" }), with(count, "more")),
+        ("schema", json!({}), json!({ "bearer": long, "connectors": [] })),
+        ("schema", json!({}), json!({ "connectors": [{ "streams": [{ "name": long }] }] })),
+        ("read_record_field", read.clone(), json!({ "field": field("text/plain"), "window": window })),
+        ("read_record_field", read.clone(), json!({ "field": field(&long), "window": window })),
+        (
+            "read_record_field",
+            read,
+            json!({ "field": field("text/plain"), "window": with(window.clone(), "next_cursor") }),
+        ),
+    ] {
+        upstream.set(Behaviour::always(Reply::json(200, &answer)));
+        let result = adapter.result(tool, arguments);
+        let shown = serde_json::to_string(&answer).unwrap();
+        assert!(result.to_string().len() < 100 * 1024, "{tool} {}", &shown[..80]);
+        let code = result["structuredContent"]["error"]["code"].as_str();
+        assert!(matches!(code, None | Some("answer_too_large")), "{tool} {}: {result}", &shown[..80]);
+    }
+    // A window that is longer than was asked for is cut there, and goes on from there.
+    upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field("text/plain"), "window": window }))));
+    let read = json!({ "id": ID, "field_path": "body", "limit_chars": 10 });
+    let cut = adapter.call("read_record_field", read)["structuredContent"]["window"].take();
+    assert_eq!((&cut["text"], &cut["end_chars"], &cut["complete"]), (&json!("lie lie li"), &json!(10), &json!(false)));
+    upstream.take_requests();
+    adapter.call("read_record_field", json!({ "id": ID, "field_path": "body", "cursor": cut["next_cursor"] }));
+    assert!(upstream.requests()[0].target.contains("offset_chars=10&"));
+    end(adapter, &desk);
+}
+
 #[test]
 fn a_token_that_was_renewed_is_read_once_more_and_handles_stay() {
     let renewed = "token-after-the-first-one-8c1f";

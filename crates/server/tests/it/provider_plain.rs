@@ -201,7 +201,12 @@ fn security_requests_are_sent_byte_for_byte() {
 #[test]
 fn what_the_server_says_against_a_request_arrives_as_it_was_said() {
     let (plain, _desk, mut adapter) = plain();
-    let error = adapter.refused("fetch", json!({ "id": "mail/messages:none" }));
+    let mut error = adapter.refused("fetch", json!({ "id": "mail/messages:none" }));
+    assert_eq!(
+        error.as_object_mut().unwrap().remove("next"),
+        Some(json!({ "tool": "search" })),
+        "what the ladder adds"
+    );
     let said = json!({ "type": "some_error", "code": "not_found", "message": "no such record", "request_id": "r-1", "extra": [1] });
     assert_eq!(error, said);
     // A parameter that the server does not know at all: what it said of ours is not what is told.

@@ -3,6 +3,8 @@
 //! An answer is made of whole items: as many as fit are shown, at least one, and the answer says `shown=k of n` and
 //! how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no count of characters or tokens exceeds.
 
+use serde_json::Value as Json;
+
 /// The most that answers have, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
@@ -26,6 +28,26 @@ impl Default for Budgets {
     fn default() -> Self {
         Self { text: 1800, preview_chars: 512, structured: 64 * 1024, document: 16 * 1024, schema: 8 * 1024 }
     }
+}
+
+/// What no answer exceeds, in bytes, whatever a resource server says: not its text and not its structure. An honest one
+/// stays far below; the longest is a window of 16,384 characters that JSON escapes.
+pub const CEILING: usize = 256 * 1024;
+
+/// Whether a value has more than so many bytes as JSON, about: its texts, and eight for everything else.
+pub(super) fn is_heavier(value: &Json, than: usize) -> bool {
+    fn left(value: &Json, room: usize) -> Option<usize> {
+        let room = room.checked_sub(8)?;
+        match value {
+            Json::String(text) => room.checked_sub(text.len()),
+            Json::Array(items) => items.iter().try_fold(room, |room, item| left(item, room)),
+            Json::Object(members) => {
+                members.iter().try_fold(room, |room, (name, value)| left(value, room.checked_sub(name.len())?))
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) => Some(room),
+        }
+    }
+    left(value, than).is_none()
 }
 
 /// How many items fit: the most whose sizes, each with what separates it, are within `room`, in order.
@@ -82,6 +104,14 @@ mod tests {
             if let Some(next) = text[shown.len()..].chars().next() {
                 prop_assert!(count == chars || escaped_len(shown) + escaped_len(&next.to_string()) > bytes);
             }
+        }
+
+        #[test]
+        fn no_heavy_value_is_taken_for_a_light_one(texts in proptest::collection::vec("[a-z ]{0,40}", 0..9)) {
+            let object: serde_json::Map<String, Json> = texts.iter().map(|text| (text.clone(), text.as_str().into())).collect();
+            let value = serde_json::json!({ "a": texts, "b": object, "c": [null, 1, true, {}] });
+            let len = value.to_string().len();
+            prop_assert!(is_heavier(&value, len / 2) && !is_heavier(&value, len * 2 + 80));
         }
 
         #[test]
