@@ -104,7 +104,7 @@ pub(super) async fn document(
                 record
             }
         };
-        let made = make(climb, shown, cursor.is_some()).await?;
+        let made = make(climb, shown, fields, cursor.is_some()).await?;
         let fits = made.text.len() <= climb.budgets.document && structure_len(&made) <= climb.budgets.structured;
         if fits || bytes <= LEAST_BYTES {
             return Ok(made);
@@ -182,7 +182,7 @@ async fn record(
 }
 
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as JSON.
-async fn make(climb: &Climb<'_>, mut record: Record, goes_on: bool) -> Result<Document, Trouble> {
+async fn make(climb: &Climb<'_>, mut record: Record, fields: &[String], goes_on: bool) -> Result<Document, Trouble> {
     let is_text = |field: &Field| match &field.cut {
         None => field.value.is_string(),
         Some(cut) => cut.kind == Kind::Text,
@@ -194,21 +194,21 @@ async fn make(climb: &Climb<'_>, mut record: Record, goes_on: bool) -> Result<Do
     for field in &record.fields {
         entries.extend(entry::of_field(climb, &record.id, field)?);
     }
-    let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more)).transpose()?;
+    let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, fields)).transpose()?;
     let id = record.id.to_string();
     let mut frame =
         Frame { id, url: record_uri(climb, &record.id)?, title: title(&record), entries, more, metadata: Map::new() };
     frame.metadata.insert("stream".to_owned(), record.id.stream.as_str().into());
     frame.metadata.insert("connection_id".to_owned(), record.id.connection.clone().unwrap_or_default().into());
     frame.metadata.append(&mut record.around);
-    let fields = record.fields.into_iter().map(|field| (field.name, field.value)).collect();
+    let values = record.fields.into_iter().map(|field| (field.name, field.value)).collect();
     match main {
         None => {
-            let text = Json::Object(fields).to_string();
+            let text = Json::Object(values).to_string();
             Ok(frame.document(text))
         }
         Some(main) => {
-            frame.metadata.insert("fields".to_owned(), Json::Object(fields));
+            frame.metadata.insert("fields".to_owned(), Json::Object(values));
             frame.with_text(climb, &record.id, main).await
         }
     }

@@ -118,7 +118,8 @@ impl Rung for QueryRecords {
         let told: Told<'_> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
         let preview = climb.budgets.preview_chars;
         let parse = |raw: &&RawValue| Record::parse(raw.get(), &self.stream, self.connection_id.as_deref(), preview);
-        let items = Records(told.data.iter().map(parse).collect::<Result<_, _>>()?);
+        let records = told.data.iter().map(parse).collect::<Result<_, _>>()?;
+        let items = Records { records, fields: self.fields.as_deref().unwrap_or_default() };
         let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
         let has_more = told.next_cursor.is_some();
         let head = |shown: usize| {
@@ -148,18 +149,21 @@ impl Rung for QueryRecords {
     }
 }
 
-/// The records of a page.
-struct Records(Vec<Record>);
+/// The records of a page, of which these fields were asked for.
+struct Records<'a> {
+    records: Vec<Record>,
+    fields: &'a [String],
+}
 
-impl Records {
+impl Records<'_> {
     fn at(&self, at: usize) -> Result<&Record, Trouble> {
-        self.0.get(at).ok_or_else(Trouble::not_understood)
+        self.records.get(at).ok_or_else(Trouble::not_understood)
     }
 }
 
-impl Items for Records {
+impl Items for Records<'_> {
     fn count(&self) -> usize {
-        self.0.len()
+        self.records.len()
     }
 
     fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble> {
@@ -172,7 +176,7 @@ impl Items for Records {
         for field in &record.fields {
             entries.extend(entry::of_field(climb, &record.id, field)?);
         }
-        let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more)).transpose()?;
+        let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, self.fields)).transpose()?;
         Ok(Row { json: row(record, true), entries, more })
     }
 
@@ -183,7 +187,7 @@ impl Items for Records {
     }
 
     fn cursor(&self, at: usize) -> Option<&str> {
-        self.0.get(at)?.cursor.as_deref()
+        self.records.get(at)?.cursor.as_deref()
     }
 }
 

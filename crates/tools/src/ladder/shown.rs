@@ -2,7 +2,7 @@
 //!
 //! Our own server cuts long values itself and says what is missing; another one may send them whole, and then they
 //! are cut here. Values stay as they were written: a number that this program cannot hold exactly is shown by its
-//! digits, and read on like a long one.
+//! digits, and what is nested so deep that clients refuse to parse it by its JSON text.
 
 use std::fmt;
 
@@ -18,6 +18,9 @@ use super::trouble::Trouble;
 
 /// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
 const BASE64_RUN: usize = 256;
+/// The levels of arrays and objects that a value may have to be shown as one. Parsers stop at 64 or 128 in all, and an
+/// answer has levels of its own.
+const SHOWN_DEPTH: usize = 32;
 /// The different characters that such a text has at least.
 const BASE64_KINDS: usize = 4;
 
@@ -218,7 +221,10 @@ fn field(name: String, raw: &RawValue, previews: &Map<String, Json>, most: usize
             Cut { shown_chars: preview.shown_chars, size_chars: preview.size_chars, digest: preview.digest, kind };
         return Some(without_bytes(Field { name, value, cut: Some(cut) }));
     }
-    let value: Json = serde_json::from_str(raw.get()).ok()?;
+    // JSON that this program has no value for, such as 1e400, stays the text that it is.
+    let Ok(value) = serde_json::from_str::<Json>(raw.get()) else {
+        return Some(without_bytes(digits(name, raw.get(), most)));
+    };
     let whole = Field { name, value, cut: None };
     Some(match &whole.value {
         Json::String(text) if is_base64(text) => {
@@ -236,17 +242,30 @@ fn field(name: String, raw: &RawValue, previews: &Map<String, Json>, most: usize
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
             Field { value: reference(members), cut: Some(cut), ..whole }
         }
-        value if !is_exact(value, raw.get()) => digits(whole.name, raw.get(), most),
+        value if !is_exact(value, raw.get()) || is_deep(value, SHOWN_DEPTH) => {
+            without_bytes(digits(whole.name, raw.get(), most))
+        }
         _ => without_bytes(whole.cut_to(most, usize::MAX)),
     })
 }
 
-/// The JSON text of a value that holds a number which this program would round.
+/// A value by its JSON text, or the beginning of that.
 fn digits(name: String, raw: &str, most: usize) -> Field {
     let (shown, count) = beginning(raw, most, usize::MAX);
     let size = raw.chars().count() as u64;
     let cut = Cut { shown_chars: count as u64, size_chars: Some(size), digest: None, kind: Kind::Json };
-    Field { name, value: shown.into(), cut: Some(cut) }
+    let is_cut = shown.len() < raw.len();
+    Field { name, value: shown.into(), cut: is_cut.then_some(cut) }
+}
+
+/// Whether more than so many arrays and objects stand in each other.
+fn is_deep(value: &Json, levels: usize) -> bool {
+    let Some(left) = levels.checked_sub(1) else { return matches!(value, Json::Array(_) | Json::Object(_)) };
+    match value {
+        Json::Array(items) => items.iter().any(|item| is_deep(item, left)),
+        Json::Object(members) => members.values().any(|member| is_deep(member, left)),
+        _ => false,
+    }
 }
 
 /// Whether a value is what its text says. Only long digits and exponents can be more than a number holds.
