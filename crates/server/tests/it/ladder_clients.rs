@@ -65,6 +65,7 @@ fn long(beginning: &str, letters: usize) -> String {
 
 const MIDDLE: &str = "The eighteenth hangs in Inês's kitchen 🏮, behind the blue door.";
 const FIRST: &str = "Its pointer lies in drawer four, wrapped in 和紙.";
+const GOAT: &str = "It names nine ships and one goat 🐐, all lost.";
 const LAST: &str = "It was three minutes to nine, and nobody wound it again.";
 
 /// What is asked, and the rows that hold the answers, one body of a megabyte for the first four.
@@ -72,6 +73,7 @@ fn cases() -> (Vec<Case>, Vec<Value>, Vec<Value>) {
     let left_out = long("What she left out", 1400).trim_end().to_owned();
     let body = format!(
         "Copper astrolabe arrived broken. {FIRST} {}At dusk the seventeen brass lanterns were counted. {MIDDLE} {}{}{left_out} {}\
+         The osprey ledger of Grimsby was sealed. {GOAT} And so the list ended. \
          At last the amber metronome stopped. {LAST}",
         filler(MEGABYTE / 2, 0),
         filler(MEGABYTE / 4, 3),
@@ -85,6 +87,7 @@ fn cases() -> (Vec<Case>, Vec<Value>, Vec<Value>) {
     let cases = vec![
         case("middle", "\"seventeen brass lanterns\"", "seventeen brass lanterns", MIDDLE, big),
         case("beginning", "\"copper astrolabe arrived\"", "Copper astrolabe arrived", FIRST, big),
+        case("words", "osprey ledger Grimsby", "osprey ledger", GOAT, big),
         case("end", "\"amber metronome stopped\"", "amber metronome stopped", LAST, big),
         case("long", "\"velvet cartographer wrote\"", "velvet cartographer wrote", &left_out, big),
         case("url", "\"quiet zinc umbrella\"", "quiet zinc umbrella", "The URL said so.", url_path),
@@ -115,10 +118,11 @@ fn cases() -> (Vec<Case>, Vec<Value>, Vec<Value>) {
     (cases, mails, threads)
 }
 
-/// Short mails of which each has single words of some question, and one in eight is of many.
+/// Mails of which each has single words of some question; one in eight is long.
 fn decoys() -> Vec<Value> {
     let mails = (0..300).map(|number: usize| {
-        let text = filler(if number % 8 == 0 { 20_000 } else { 200 }, number);
+        let word = ["osprey", "ledger", "Grimsby"][number % 3];
+        let text = format!("About {word}. {}", filler(if number % 8 == 0 { 20_000 } else { 200 }, number));
         json!({ "id": format!("d-{number}"), "subject": format!("Mail {number}"), "body": text })
     });
     mails.collect()
