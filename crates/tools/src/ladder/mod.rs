@@ -41,7 +41,7 @@ use stile_domain::records::problem::Problem;
 
 use self::budget::{Budgets, CEILING, json_len};
 use self::climb::Climb;
-use self::port::{RecordServer, too_large};
+use self::port::{Declined, RecordServer, too_large};
 use self::trouble::Trouble;
 use crate::calls::UnknownTool;
 use crate::tool::{self, Card};
@@ -241,13 +241,23 @@ impl Ladder {
     pub async fn call(&self, name: &str, arguments: &Json, caller: &Principal) -> Result<LadderAnswer, UnknownTool> {
         let rung = RUNGS.iter().find(|rung| rung.name == name).ok_or(UnknownTool)?;
         let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, arguments);
-        let climbed = AssertUnwindSafe((rung.run)(arguments, &climb)).catch_unwind().await;
-        let answer = climbed.unwrap_or_else(|_| Err(panicked(rung.name))).unwrap_or_else(LadderAnswer::refused);
+        let climbed = guarded(rung.name, caller, async { (rung.run)(arguments, &climb).await }).await;
+        let answer = climbed.unwrap_or_else(LadderAnswer::refused);
         let answer = if answer.is_over() { LadderAnswer::refused(too_large().into()) } else { answer };
         let error = answer.refusal.as_ref().map(Trouble::to_json);
         self.inner.server.tell(caller, rung.name, error.as_ref().map_or(Ok(()), Err));
         Ok(answer)
     }
+}
+
+/// Does something for a caller who may ask, so that a panic in it is an answer.
+async fn guarded<T>(
+    what: &'static str,
+    caller: &Principal,
+    climbing: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    Ladder::ask(caller).map_err(Declined::from)?;
+    AssertUnwindSafe(climbing).catch_unwind().await.unwrap_or_else(|_| Err(panicked(what)))
 }
 
 /// The panic hook has logged where it happened; what it said may hold content and is dropped.

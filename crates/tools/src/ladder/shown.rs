@@ -14,7 +14,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::records::body::is_base64;
 use stile_domain::records::record_id::RecordId;
 
-use super::budget::{beginning, escaped_len, fitting};
+use super::budget::{beginning, escaped_len, fitting, json_len};
 use super::trouble::Trouble;
 
 /// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
