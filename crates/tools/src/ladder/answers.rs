@@ -61,13 +61,7 @@ impl Page<'_> {
     /// Cuts the page.
     pub(super) async fn shown(self, climb: &Climb<'_>) -> Result<Shown, Trouble> {
         let Budgets { text: text_budget, structured, .. } = climb.budgets;
-        let tail: usize = self.tail.iter().map(|line| line.len() + 1).sum();
-        // The first line is longer where not all are shown, since it says so.
-        let all = self.items.len();
-        let head = (self.head)(all).len().max((self.head)(all.saturating_sub(1)).len());
-        let reserved = head + self.again_len(climb) + tail;
-        let sizes = self.items.iter().map(|item| item.lines.0.len() + 1);
-        let in_text = fitting(sizes, text_budget.saturating_sub(reserved));
+        let in_text = self.fitting_text(climb, text_budget);
         let sizes = self
             .items
             .iter()
@@ -104,6 +98,21 @@ impl Page<'_> {
             }
         }
         Ok(Shown { text, links, rows, ladder: entry::ladder(entries, more), next_cursor: after_rows, is_whole })
+    }
+
+    /// How many items the text has room for. What is said at the end of a page needs room where that is shown, and the line
+    /// that goes on where it is not, or where more pages come.
+    fn fitting_text(&self, climb: &Climb<'_>, budget: usize) -> usize {
+        let all = self.items.len();
+        // The first line is longer where not all are shown, since it says so.
+        let head = (self.head)(all).len().max((self.head)(all.saturating_sub(1)).len());
+        let (again, tail) = (self.again_len(climb), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
+        let sizes = || self.items.iter().map(|item| item.lines.0.len() + 1);
+        let end = if self.next_cursor.is_some() { again + tail } else { tail };
+        if head + sizes().sum::<usize>() + end <= budget {
+            return all;
+        }
+        fitting(sizes(), budget.saturating_sub(head + again)).min(all.saturating_sub(1))
     }
 
     /// The bytes of the line that goes on, at most.
