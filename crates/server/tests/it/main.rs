@@ -31,6 +31,7 @@ mod http_sessions;
 mod http_stopping;
 mod ladder_clients;
 mod ladder_faults;
+mod ladder_guide;
 mod ladder_http;
 mod notes;
 mod program;
