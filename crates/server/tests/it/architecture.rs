@@ -79,11 +79,13 @@ fn every_test_that_the_threats_page_points_to_exists() {
 }
 
 #[test]
-fn every_test_that_the_hosted_requirement_points_to_exists() {
-    let page = fs::read_to_string(root().join("docs/hosted-requirement.md")).unwrap();
+fn every_test_that_a_requirement_points_to_exists() {
     let sources: String = sources().into_iter().map(|(_, text)| text).collect();
-    let tests: Vec<&str> = names(&page).into_iter().filter(|name| name.matches('_').count() > 3).collect();
-    assert!(tests.len() > 40, "{}", tests.len());
-    let missing: Vec<&&str> = tests.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
-    assert!(missing.is_empty(), "there are no such tests: {missing:?}");
+    for (page, least) in [("hosted-requirement.md", 40), ("ladder-requirement.md", 30)] {
+        let page = fs::read_to_string(root().join("docs").join(page)).unwrap();
+        let tests: Vec<&str> = names(&page).into_iter().filter(|name| name.matches('_').count() > 3).collect();
+        assert!(tests.len() > least, "{}", tests.len());
+        let missing: Vec<&&str> = tests.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+        assert!(missing.is_empty(), "there are no such tests: {missing:?}");
+    }
 }
