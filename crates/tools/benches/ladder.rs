@@ -169,8 +169,8 @@ impl Rig {
             (
                 "fetch, a short record",
                 "fetch",
-                json!({ "id": "mail/messages:m3" }),
-                of(&RECORD, "m3", &[("connection_id", "mail"), ("preview_chars", "512"), ("preview_bytes", "8192")]),
+                json!({ "id": "mail/messages:m6" }),
+                of(&RECORD, "m6", &[("connection_id", "mail"), ("preview_chars", "512"), ("preview_bytes", "8192")]),
             ),
             (
                 "read_record_field, 4096 of 1 MB",

@@ -3,11 +3,9 @@
 //! The two are cut apart, since the text is for a model's context and the structure for a program; each says how to go
 //! on after the last item that it shows itself. An item is made ready only where there may be room for it.
 
-use std::io;
-
 use serde_json::{Map, Value as Json};
 
-use super::budget::Budgets;
+use super::budget::{Budgets, json_len};
 use super::climb::Climb;
 use super::entry::Entry;
 use super::port::Ask;
@@ -25,8 +23,8 @@ pub(super) trait Items {
     /// One of them in the text.
     fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble>;
 
-    /// One of them in the structure.
-    fn row(&self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble>;
+    /// One of them in the structure, asked for once and after its lines.
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble>;
 
     /// The least that can be said of the first one, where it is too long for the text or for the structure.
     fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble>;
@@ -55,7 +53,7 @@ pub(super) struct Least {
 /// A page as the resource server gave it.
 pub(super) struct Page<'a, I> {
     pub(super) tool: &'static str,
-    pub(super) items: &'a I,
+    pub(super) items: &'a mut I,
     pub(super) next_cursor: Option<String>,
     /// The request, without a limit.
     pub(super) ask: Ask,
@@ -80,9 +78,9 @@ pub(super) struct Shown {
 /// What a structure has besides its items, at most.
 const AROUND_BYTES: usize = 4 * 1024;
 
-impl<I: Items + Sync> Page<'_, I> {
+impl<I: Items + Send + Sync> Page<'_, I> {
     /// Cuts the page.
-    pub(super) async fn shown(self, climb: &Climb<'_>) -> Result<Shown, Trouble> {
+    pub(super) async fn shown(mut self, climb: &Climb<'_>) -> Result<Shown, Trouble> {
         let Budgets { text: text_budget, structured, .. } = climb.budgets;
         let count = self.items.count();
         let told = self.told(climb, text_budget)?;
@@ -110,10 +108,13 @@ impl<I: Items + Sync> Page<'_, I> {
     fn told(&self, climb: &Climb<'_>, budget: usize) -> Result<Vec<Lines>, Trouble> {
         let count = self.items.count();
         let tail: usize = self.tail.iter().map(|line| line.len() + 1).sum();
-        let mut left = budget.saturating_sub((self.head)(count).len() + self.again_len(climb) + tail);
+        // The first line is longer where not all are shown, since it says so.
+        let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
+        let mut left = budget.saturating_sub(head + self.again_len(climb) + tail);
         let mut told = Vec::new();
         for at in 0..count {
-            let lines = self.items.lines(climb, at)?;
+            let (lines, links) = self.items.lines(climb, at)?;
+            let lines = (lines::plain(lines), links);
             match left.checked_sub(lines.0.len() + 1) {
                 Some(rest) => left = rest,
                 None if at == 0 => {
@@ -128,7 +129,7 @@ impl<I: Items + Sync> Page<'_, I> {
     }
 
     /// The items of the structure, as many as fit and at least one, and what they shorten.
-    fn rows(&self, climb: &Climb<'_>, room: usize) -> Result<(Vec<Json>, Json), Trouble> {
+    fn rows(&mut self, climb: &Climb<'_>, room: usize) -> Result<(Vec<Json>, Json), Trouble> {
         let mut left = room;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..self.items.count() {
@@ -181,23 +182,4 @@ impl Shown {
     pub(super) fn answer(self, structured: Map<String, Json>) -> LadderAnswer {
         LadderAnswer { text: self.text, structured: Json::Object(structured), links: self.links, refusal: None }
     }
-}
-
-/// The bytes of a value as JSON, with the comma after it.
-pub(super) fn json_len<T: serde::Serialize + ?Sized>(value: &T) -> usize {
-    struct Counted(usize);
-    impl io::Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counted = Counted(1);
-    // Nothing that is counted here can fail to be written.
-    let _ = serde_json::to_writer(&mut counted, value);
-    counted.0
 }

@@ -3,7 +3,9 @@
 //! An answer is made of whole items: as many as fit are shown, at least one, and the answer says `shown=k of n` and
 //! how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no count of characters or tokens exceeds.
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
+
+use super::lines;
 
 /// The most that answers have, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,22 +36,6 @@ impl Default for Budgets {
 /// stays far below; the longest is a window of 16,384 characters that JSON escapes.
 pub const CEILING: usize = 256 * 1024;
 
-/// Whether a value has more than so many bytes as JSON, about: its texts, and eight for everything else.
-pub(super) fn is_heavier(value: &Json, than: usize) -> bool {
-    fn left(value: &Json, room: usize) -> Option<usize> {
-        let room = room.checked_sub(8)?;
-        match value {
-            Json::String(text) => room.checked_sub(text.len()),
-            Json::Array(items) => items.iter().try_fold(room, |room, item| left(item, room)),
-            Json::Object(members) => {
-                members.iter().try_fold(room, |room, (name, value)| left(value, room.checked_sub(name.len())?))
-            }
-            Json::Null | Json::Bool(_) | Json::Number(_) => Some(room),
-        }
-    }
-    left(value, than).is_none()
-}
-
 /// How many items fit: the most whose sizes, each with what separates it, are within `room`, in order.
 pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
@@ -63,16 +49,42 @@ pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> us
     sizes.into_iter().take_while(fits).count()
 }
 
-/// The bytes that a text has inside of a JSON string.
+/// The bytes of a value as JSON with the comma after it, as texts have it; in a structure it may have some less.
+pub(super) fn json_len(value: &Json) -> usize {
+    let own = match value {
+        Json::Null | Json::Bool(true) => 4,
+        Json::Bool(false) => 5,
+        Json::Number(number) => number.to_string().len(),
+        Json::String(text) => escaped_len(text) + 2,
+        Json::Array(items) => 2 + items.iter().map(json_len).sum::<usize>() - usize::from(!items.is_empty()),
+        Json::Object(members) => 2 + members_len(members) - usize::from(!members.is_empty()),
+    };
+    own + 1
+}
+
+/// The bytes of the members of an object, each with the comma after it.
+pub(super) fn members_len(members: &Map<String, Json>) -> usize {
+    members.iter().map(|(name, value)| escaped_len(name) + 3 + json_len(value)).sum()
+}
+
+/// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
 pub(super) fn escaped_len(text: &str) -> usize {
-    text.chars().map(escaped_char_len).sum()
+    if text.is_ascii() { text.bytes().map(escaped_byte_len).sum() } else { text.chars().map(escaped_char_len).sum() }
+}
+
+fn escaped_byte_len(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..0x20 => 6,
+        _ => 1,
+    }
 }
 
 fn escaped_char_len(c: char) -> usize {
-    match c {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        c if u32::from(c) < 0x20 => 6,
-        c => c.len_utf8(),
+    match u8::try_from(c) {
+        Ok(byte) if c.is_ascii() => escaped_byte_len(byte),
+        _ if lines::is_break(c) => 6,
+        _ => c.len_utf8(),
     }
 }
 
@@ -107,16 +119,31 @@ mod tests {
         }
 
         #[test]
-        fn no_heavy_value_is_taken_for_a_light_one(texts in proptest::collection::vec("[a-z ]{0,40}", 0..9)) {
-            let object: serde_json::Map<String, Json> = texts.iter().map(|text| (text.clone(), text.as_str().into())).collect();
-            let value = serde_json::json!({ "a": texts, "b": object, "c": [null, 1, true, {}] });
-            let len = value.to_string().len();
-            prop_assert!(is_heavier(&value, len / 2) && !is_heavier(&value, len * 2 + 80));
-        }
-
-        #[test]
         fn lengths_are_those_of_json(text in "(?s).{0,60}") {
-            prop_assert_eq!(escaped_len(&text) + 2, serde_json::Value::from(text).to_string().len());
+            prop_assert_eq!(escaped_len(&text) + 2, lines::plain(serde_json::Value::from(text).to_string()).len());
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            any::<i64>().prop_map(Json::from),
+            any::<f64>().prop_map(Json::from),
+            "(?s).{0,9}".prop_map(Json::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+                proptest::collection::hash_map("(?s).{0,5}", inner, 0..4).prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_as_long_as_they_are_written(value in any_json()) {
+            prop_assert_eq!(json_len(&value), lines::plain(value.to_string()).len() + 1);
         }
     }
 

@@ -8,17 +8,16 @@ use stile_domain::records::handle::ListedPlace;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
-use super::answers::json_len;
-use super::budget::{beginning, escaped_len};
+use super::budget::{beginning, escaped_len, json_len, members_len};
 use super::climb::Climb;
 use super::entry::{self, Entry};
 use super::identity::Named;
 use super::port::Ask;
 use super::query_records::record_uri;
 use super::read_record_field::{self, Which};
-use super::shown::{Cut, Field, Kind, MoreFields, Record};
+use super::shown::{Cut, Field, Kind, MoreFields, Record, without_bytes};
 use super::trouble::Trouble;
-use super::{LadderAnswer, Link, Rung};
+use super::{LadderAnswer, Link, Rung, lines};
 use crate::records::endpoints::RECORD;
 
 /// The bytes of names and previews that are asked for at first, and the least that can be asked for.
@@ -159,7 +158,7 @@ impl Whole {
 }
 
 fn structure_len(made: &Document) -> usize {
-    made.structured.values().map(json_len).sum()
+    members_len(&made.structured)
 }
 
 async fn record(
@@ -178,7 +177,8 @@ async fn record(
         ask = ask.with("fields", field);
     }
     let text = climb.ask(ask).await?;
-    Record::parse(&text, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)
+    let told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)
 }
 
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as JSON.
@@ -245,7 +245,7 @@ impl Frame {
 
     /// With as much of the text as there is room for.
     async fn with_text(mut self, climb: &Climb<'_>, id: &RecordId, main: Field) -> Result<Document, Trouble> {
-        let around = json_len(&self.told(""));
+        let around = serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
         // What says of the text how it goes on must have room beside the text.
         let onward = entry::of_field(climb, id, &probe(&main))?.map_or(0, |entry| json_len(&step(&entry)));
         let all = climb.budgets.document.saturating_sub(around);
@@ -267,7 +267,7 @@ impl Frame {
     /// With this text.
     fn document(self, text: String) -> Document {
         // A frame and a text are always JSON.
-        let told = serde_json::to_string(&self.told(&text)).unwrap_or_default();
+        let told = lines::plain(serde_json::to_string(&self.told(&text)).unwrap_or_default());
         let Self { id, url, title, metadata, entries, more } = self;
         let next_uri = more.as_ref().map(|more| more.link.uri.clone());
         let mut links = Vec::new();
@@ -300,15 +300,17 @@ async fn longer(climb: &Climb<'_>, id: &RecordId, main: Field, room: usize) -> R
     let which = Which::At { start: 0, limit };
     let window = read_record_field::window(climb, id, &main.name, &which).await?;
     let cut = Cut { shown_chars: window.end, size_chars: window.size_chars, digest: window.digest, kind: Kind::Text };
-    let cut = (!window.complete).then_some(cut);
-    Ok(Field { value: window.text.into(), cut, ..main })
+    let all = window.text.len();
+    let shown = without_bytes(Field { value: window.text.into(), cut: Some(cut), ..main });
+    let is_whole = window.complete && shown.value.as_str().is_some_and(|text| text.len() == all);
+    Ok(Field { cut: shown.cut.filter(|_| !is_whole), ..shown })
 }
 
 /// A field as if it were cut, to know how much is said of one.
 fn probe(field: &Field) -> Field {
     let shown = u64::MAX / 4;
     let cut = Cut { shown_chars: shown, size_chars: Some(shown), digest: None, kind: Kind::Text };
-    Field { cut: Some(cut), value: Json::Null, name: field.name.clone() }
+    Field { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
 }
 
 /// What the text says of a cut field: how much of it is shown, and the call that reads on. What stands in the document

@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::Part;
 
@@ -11,7 +10,7 @@ use super::arguments::{Whole, filter_pairs, filter_schema};
 use super::climb::Climb;
 use super::entry;
 use super::port::Ask;
-use super::shown::{Field, MoreFields, Record};
+use super::shown::{self, Field, MoreFields, Record};
 use super::trouble::Trouble;
 use super::{LadderAnswer, Rung};
 use crate::records::endpoints::RECORDS;
@@ -59,7 +58,7 @@ pub enum Order {
 #[derive(Deserialize)]
 struct Told<'a> {
     #[serde(borrow)]
-    data: Vec<&'a RawValue>,
+    data: Vec<shown::Told<'a>>,
     next_cursor: Option<String>,
     next_changes_since: Option<String>,
     meta: Option<Json>,
@@ -117,9 +116,9 @@ impl Rung for QueryRecords {
         let text = climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let told: Told<'_> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
         let preview = climb.budgets.preview_chars;
-        let parse = |raw: &&RawValue| Record::parse(raw.get(), &self.stream, self.connection_id.as_deref(), preview);
-        let records = told.data.iter().map(parse).collect::<Result<_, _>>()?;
-        let items = Records { records, fields: self.fields.as_deref().unwrap_or_default() };
+        let record = |record| Record::of(record, &self.stream, self.connection_id.as_deref(), preview);
+        let records = told.data.into_iter().map(record).collect::<Result<_, _>>()?;
+        let mut items = Records { records, fields: self.fields.as_deref().unwrap_or_default() };
         let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
         let has_more = told.next_cursor.is_some();
         let head = |shown: usize| {
@@ -128,7 +127,7 @@ impl Rung for QueryRecords {
         };
         let mut tail: Vec<String> = Vec::new();
         tail.extend(told.next_changes_since.as_ref().map(|since| format!("next_changes_since={since}")));
-        let page = Page { tool: Self::NAME, items: &items, next_cursor: told.next_cursor, ask, head: &head, tail };
+        let page = Page { tool: Self::NAME, items: &mut items, next_cursor: told.next_cursor, ask, head: &head, tail };
         let mut shown = page.shown(climb).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
@@ -170,20 +169,21 @@ impl Items for Records<'_> {
         lines(climb, at + 1, self.at(at)?)
     }
 
-    fn row(&self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
-        let record = self.at(at)?;
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
+        let record = self.records.get_mut(at).ok_or_else(Trouble::not_understood)?;
         let mut entries = Vec::new();
         for field in &record.fields {
             entries.extend(entry::of_field(climb, &record.id, field)?);
         }
         let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, self.fields)).transpose()?;
-        Ok(Row { json: row(record, true), entries, more })
+        let values = std::mem::take(&mut record.fields).into_iter().map(|field| (field.name, field.value)).collect();
+        Ok(Row { json: row(record, Some(values)), entries, more })
     }
 
     fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble> {
         let record = self.at(0)?;
         let text = format!("1. id={}\nnext: fetch with this id", record.id);
-        Ok(Least { text, json: row(record, false), whole: entry::of_record(climb, &record.id)? })
+        Ok(Least { text, json: row(record, None), whole: entry::of_record(climb, &record.id)? })
     }
 
     fn cursor(&self, at: usize) -> Option<&str> {
@@ -192,20 +192,19 @@ impl Items for Records<'_> {
 }
 
 /// A record as a member of a list.
-fn row(record: &Record, with_fields: bool) -> Json {
-    let mut row = Map::new();
-    row.insert("object".to_owned(), "record".into());
-    row.insert("id".to_owned(), record.id.to_string().into());
-    row.insert("record_id".to_owned(), record.id.key.as_str().into());
-    row.insert("stream".to_owned(), record.id.stream.as_str().into());
-    row.insert("connection_id".to_owned(), record.id.connection.clone().unwrap_or_default().into());
+fn row(record: &Record, values: Option<Map<String, Json>>) -> Json {
+    let told = [
+        ("object", "record".into()),
+        ("id", record.id.to_string().into()),
+        ("record_id", record.id.key.as_str().into()),
+        ("stream", record.id.stream.as_str().into()),
+        ("connection_id", record.id.connection.clone().unwrap_or_default().into()),
+    ];
+    let mut row: Map<String, Json> = told.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     row.extend(record.around.clone());
-    if record.around.contains_key("deleted") {
-        return Json::Object(row);
+    if !record.around.contains_key("deleted") {
+        row.insert("data".to_owned(), Json::Object(values.unwrap_or_default()));
     }
-    let fields = record.fields.iter().filter(|_| with_fields);
-    let data: Map<String, Json> = fields.map(|field| (field.name.clone(), field.value.clone())).collect();
-    row.insert("data".to_owned(), Json::Object(data));
     Json::Object(row)
 }
 

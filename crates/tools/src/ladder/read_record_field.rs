@@ -439,15 +439,15 @@ impl Window {
         handle.check(climb.handle_binding(), digest).map_err(|why: BadCursor| Trouble::Lost(why))
     }
 
-    /// What is said of the window in one line of JSON.
+    /// What is said of the window in one line of JSON; also in which line its text begins, which no line of the text can say.
     fn header(&self) -> String {
         let cursor = |beside: &Option<Beside>| beside.as_ref().map(|beside| beside.cursor.clone());
-        json!({
+        let header = json!({
             "id": self.id.to_string(), "field_path": self.field, "start_chars": self.start, "end_chars": self.end,
             "size_chars": self.size_chars, "complete": self.complete, "next_cursor": cursor(&self.next),
-            "previous_cursor": cursor(&self.previous),
-        })
-        .to_string()
+            "previous_cursor": cursor(&self.previous), "text_from_line": if self.next.is_some() { 3 } else { 2 },
+        });
+        lines::plain(header.to_string())
     }
 }
 
@@ -457,7 +457,7 @@ fn answer(climb: &Climb<'_>, window: &Window, q: Option<&str>) -> Result<LadderA
     let mut links = Vec::new();
     if let Some(next) = &window.next {
         let arguments = json!({ "id": window.id.to_string(), "field_path": window.field, "cursor": next.cursor });
-        text += &(lines::next("read_record_field", &arguments, "") + "\n");
+        text += &lines::plain(lines::next("read_record_field", &arguments, "") + "\n");
     }
     if !window.complete {
         let uri = window.own_uri(climb)?;

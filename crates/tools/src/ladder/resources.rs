@@ -18,7 +18,7 @@ use super::identity::opened;
 use super::port::{Ask, too_large};
 use super::read_record_field::{Which, window};
 use super::trouble::Trouble;
-use super::{Ladder, Link, fetch};
+use super::{Ladder, Link, fetch, guarded};
 use crate::records::endpoints::FIELD_WINDOW;
 
 /// A kind of resource, as it is listed among the templates.
@@ -128,11 +128,14 @@ impl Ladder {
     /// of what is there now.
     pub async fn read_resource(&self, uri: &str, caller: &Principal) -> Result<Content, Trouble> {
         let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, &Json::Null);
-        let read = match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
-            (Some(handle), _) => record(&climb, handle).await,
-            (_, Some(handle)) => part(&climb, handle).await,
-            _ => Err(Trouble::Lost(BadCursor::Malformed)),
+        let reading = async {
+            match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
+                (Some(handle), _) => record(&climb, handle).await,
+                (_, Some(handle)) => part(&climb, handle).await,
+                _ => Err(Trouble::Lost(BadCursor::Malformed)),
+            }
         };
+        let read = guarded("resource", caller, reading).await;
         let read = read.and_then(|content| if content.is_over() { Err(too_large().into()) } else { Ok(content) });
         let error = read.as_ref().err().map(Trouble::to_json);
         self.inner.server.tell(caller, "resource", error.as_ref().map_or(Ok(()), Err));

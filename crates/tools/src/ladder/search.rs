@@ -12,6 +12,7 @@ use super::climb::Climb;
 use super::entry::{self, Entry, Onward};
 use super::port::Ask;
 use super::query_records::record_uri;
+use super::shown::before_bytes;
 use super::trouble::Trouble;
 use super::{LadderAnswer, Rung, lines};
 use crate::records::endpoints::SEARCH;
@@ -145,8 +146,9 @@ impl Rung for Search {
     async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
         let ask = self.ask()?;
         let text = climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
-        let hits = Hits { hits: told.data, connection: self.connection_id };
+        let mut told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        told.data.iter_mut().for_each(Hit::cut_bytes);
+        let mut hits = Hits { hits: told.data, connection: self.connection_id };
         let count = hits.count();
         let first = hits.at(0).ok().map(|hit| hit.id(hits.connection.as_deref()).to_string());
         let has_more = told.next_cursor.is_some();
@@ -156,7 +158,7 @@ impl Rung for Search {
             format!("search: {count} hit(s). shown={shown} of {count}.{more}{first}")
         };
         let tail = told.meta.as_ref().map(warnings).unwrap_or_default();
-        let page = Page { tool: Self::NAME, items: &hits, next_cursor: told.next_cursor, ask, head: &head, tail };
+        let page = Page { tool: Self::NAME, items: &mut hits, next_cursor: told.next_cursor, ask, head: &head, tail };
         let mut shown = page.shown(climb).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
@@ -198,6 +200,20 @@ impl Hit {
             connection: self.connection_id.clone().or_else(|| connection.map(str::to_owned)),
             stream: self.stream.clone(),
             key: self.record_key.clone(),
+        }
+    }
+
+    /// Leaves out bytes in base64 that stand in excerpts.
+    fn cut_bytes(&mut self) {
+        for excerpt in &mut self.evidence_excerpts {
+            let shown = before_bytes(&excerpt.preview_text).to_owned();
+            if shown.len() < excerpt.preview_text.len() {
+                excerpt.end_chars = excerpt.start_chars.map(|start| start + shown.chars().count() as u64);
+                (excerpt.preview_text, excerpt.truncated) = (shown, Some(true));
+            }
+        }
+        if let Some(snippet) = &mut self.snippet {
+            snippet.text = before_bytes(&snippet.text).to_owned();
         }
     }
 
@@ -313,7 +329,7 @@ impl Items for Hits {
         hit.lines(climb, at + 1, &self.id(hit))
     }
 
-    fn row(&self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
         let hit = self.at(at)?;
         hit.row(climb, &self.id(hit))
     }

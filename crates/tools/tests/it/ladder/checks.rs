@@ -1,5 +1,8 @@
 //! What holds of every answer.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use serde_json::Value as Json;
 use stile_domain::records::record_id::RecordId;
 use stile_tools::ladder::budget::OVERLONG;
@@ -13,11 +16,14 @@ const PREVIEW_CHARS: usize = 512;
 /// The bytes from which on an identifier may make a text longer.
 const OVERLONG_ID: usize = 1000;
 
+/// The advertised schemas of answers, by tool.
+static SCHEMAS: LazyLock<BTreeMap<&'static str, Json>> =
+    LazyLock::new(|| Ladder::cards(false).into_iter().map(|card| (card.name, card.output.into())).collect());
+
 /// Checks the answer of a tool.
 pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
     let LadderAnswer { text, structured, refusal, .. } = answer;
-    let card = Ladder::cards(false).into_iter().find(|card| card.name == tool).unwrap();
-    let fits = stile_testkit::schema::check(&card.output.into(), structured);
+    let fits = stile_testkit::schema::check(&SCHEMAS[tool], structured);
     assert_eq!(fits, Ok(()), "{tool} {arguments}: {structured}");
     let size = structured.to_string().len();
     assert!(size <= STRUCTURED, "{tool} {arguments}: {size} bytes of structure");

@@ -69,6 +69,7 @@ pub(super) struct WindowText<'a> {
 pub(super) fn window(text: &str) -> WindowText<'_> {
     let (header, rest) = text.split_once('\n').unwrap();
     let header: Json = serde_json::from_str(header).unwrap();
+    assert_eq!(header["text_from_line"], if header["next_cursor"].is_null() { 2 } else { 3 });
     if header["next_cursor"].is_null() {
         return WindowText { header, next: None, text: rest };
     }

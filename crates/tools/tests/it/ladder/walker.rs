@@ -496,11 +496,10 @@ fn item_said(tool: &str, rest: &str, first: Option<&str>) -> Leaf {
         assert_eq!(rest, "");
         leaf.fields = fields.as_object().unwrap().clone();
     } else if let (Some(rest), true) = (rest.strip_suffix(" complete"), tool == "search") {
-        let at = rest.find(" field=").map(|at| at + 7);
         // A title may say ` field=` too; it is JSON and comes first.
         let rest = match rest.strip_prefix("title=").and_then(lines::json_at_start) {
             Some((_, rest)) => rest.strip_prefix(" field=").unwrap(),
-            None => &rest[at.unwrap_or(0).min(6)..],
+            None => rest.strip_prefix("field=").unwrap(),
         };
         let (field, rest) = lines::json_at_start(rest).unwrap();
         let (text, rest) = lines::json_at_start(rest.trim_start()).unwrap();

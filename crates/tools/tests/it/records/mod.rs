@@ -61,7 +61,7 @@ impl fmt::Debug for Ask {
 }
 
 /// The endpoints that read.
-fn reading() -> Vec<&'static Endpoint> {
+pub(crate) fn reading() -> Vec<&'static Endpoint> {
     ENDPOINTS.iter().filter(|endpoint| !endpoint.owner_only).collect()
 }
 
@@ -191,7 +191,7 @@ pub(crate) fn words(chance: &mut Chance, stored: Option<&Rec>, searched: &dyn Fn
 }
 
 /// Draws a request about a world, most of them such as succeed.
-fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'static Endpoint) -> Ask {
+pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'static Endpoint) -> Ask {
     // Mostly about what may be seen.
     let mut sources: Vec<&Source> = world.sources.iter().collect();
     if let Some(grant) = grant.filter(|_| chance.happens(85)) {
