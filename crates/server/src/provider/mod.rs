@@ -20,7 +20,7 @@ use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_store::sealer::{CannotSeal, Sealer};
-use stile_tools::ladder::port::{Ask, Declined, RecordServer};
+use stile_tools::ladder::port::{Ask, Declined, RecordServer, too_large};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -32,6 +32,9 @@ const MOST_ASKS: usize = 8;
 /// What shortens an answer and what only this program's own servers are sure to know. An answer without them is longer
 /// and says the same.
 const OPTIONAL: [&str; 3] = ["preview_chars", "preview_bytes", "cursors"];
+/// The most values of an answer, nested ones included. Each takes up to a kilobyte while an answer is made of it, so
+/// that 16 MiB of small ones would take gigabytes. A record of a hundred thousand fields still fits.
+const MAX_VALUES: usize = 150_000;
 /// What the key is for, and of which generation: handles of another one do not open.
 const PURPOSE: &str = "stile mcp handles 1";
 
@@ -118,6 +121,9 @@ impl Provider {
         if answered.status != StatusCode::OK {
             return Err(refusals::of_answer(&answered, &shown));
         }
+        if values(&answered.body) > MAX_VALUES {
+            return Err(too_large());
+        }
         let text = String::from_utf8(answered.body).map_err(|_| refusals::not_json())?;
         serde_json::from_str::<IgnoredAny>(&text).map_err(|_| refusals::not_json())?;
         Ok(text)
@@ -159,6 +165,21 @@ impl Provider {
     }
 }
 
+/// How many values a JSON text has at most, nested ones included, without reading them.
+fn values(json: &[u8]) -> usize {
+    let (mut count, mut is_in_text, mut is_escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_in_text,
+            b'"' => is_in_text = !is_in_text,
+            b',' | b'[' | b'{' if !is_in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 /// All headers but `Host`.
 fn headers(token: &str) -> Result<HeaderMap, Declined> {
     let mut authorization =
@@ -187,5 +208,40 @@ impl RecordServer for Provider {
     /// There is no journal here: the resource server has its own. What it says is not logged.
     fn tell(&self, _: &Principal, tool: &'static str, outcome: Result<(), &Map<String, Json>>) {
         tracing::debug!(tool, is_ok = outcome.is_ok(), "a call was made");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![any::<u8>().prop_map(Json::from), "[a,\\[{}\"\\\\]{0,9}".prop_map(Json::from)];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Json::from),
+                proptest::collection::btree_map("[a-c,\"\\\\]{0,4}", inner, 0..6)
+                    .prop_map(|members| Json::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// All values, counted one by one.
+    fn counted(value: &Json) -> usize {
+        1 + match value {
+            Json::Array(items) => items.iter().map(counted).sum(),
+            Json::Object(members) => members.values().map(counted).sum(),
+            _ => 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn security_values_are_counted_whatever_texts_hold(value in json()) {
+            let (guess, exact) = (values(value.to_string().as_bytes()), counted(&value));
+            // An empty array or object is taken for one that has a value.
+            prop_assert!(exact <= guess && guess <= 2 * exact, "{exact} {guess}");
+        }
     }
 }

@@ -219,6 +219,17 @@ mod tests {
         }
     }
 
+    /// Whoever sees a code finds it in the documentation, with what to do.
+    #[test]
+    fn every_code_is_documented() {
+        let page = include_str!("../../../../docs/mcp-provider.md");
+        let statuses = (100..600).map(|number| of_status(StatusCode::from_u16(number).unwrap()));
+        let failures = [Failed::Timeout, Failed::Unavailable, Failed::TooLarge, Failed::Encoded].map(of_failure);
+        for declined in statuses.chain(failures).chain([not_json(), too_long()]) {
+            assert!(page.contains(&format!("| `{}` |", declined.code())), "{}", declined.code());
+        }
+    }
+
     #[test]
     fn when_to_ask_again_is_told() {
         let body = r#"{"error":{"code":"rate_limit_exceeded","message":"slower"}}"#;

@@ -43,6 +43,7 @@ fn end(adapter: Adapter, desk: &Desk) {
 fn each_fault_has_a_code_and_is_over_when_the_server_is_well() {
     let html = || Reply::bytes(500, "text/html", format!("<html>{CANARY}</html>"));
     let huge = format!("{{\"id\":\"m1\",\"data\":{{\"body\":\"{}\"}}}}", "x".repeat(64 << 20));
+    let many = format!("{{\"id\":\"m1\",\"data\":{{\"body\":[{}0]}}}}", "0,".repeat(4 << 20));
     let cases = [
         (Behaviour::always(html()), "provider_failed"),
         (Behaviour::always(Reply::bytes(403, "text/plain", CANARY)), "provider_forbids"),
@@ -54,6 +55,8 @@ fn each_fault_has_a_code_and_is_over_when_the_server_is_well() {
         (Behaviour::always(Reply::bytes(200, "application/json", r#"{"id":"m1","data":{"#)), "answer_not_json"),
         (Behaviour::always(Reply::json(200, &json!([CANARY]))), "provider_error"),
         (Behaviour::always(Reply::bytes(200, "application/json", huge)), "answer_too_large"),
+        // Far fewer bytes than are taken, but so many values that they would take a gigabyte.
+        (Behaviour::always(Reply::bytes(200, "application/json", many)), "answer_too_large"),
         (Behaviour::endless_chunks(), "answer_too_large"),
         (Behaviour::declares(1 << 40), "answer_too_large"),
         (Behaviour::bomb("gzip"), "answer_encoded"),

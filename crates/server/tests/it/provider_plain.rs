@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use stile_testkit::upstream::{Behaviour, Reply, Upstream};
+
 use super::provider_kit::{Adapter, Desk};
 use super::provider_plain_server::{Plain, TOKEN};
 
@@ -266,4 +268,34 @@ fn a_record_of_very_many_fields_is_read_in_parts() {
     let page = adapter.call("query_records", json!({ "stream": "messages" }));
     assert!(page["content"][0]["text"].as_str().unwrap().contains("of 5000 fields shown"));
     assert_eq!(page["structuredContent"]["content_ladder"]["more_fields"][0]["read"]["tool"], "fetch");
+}
+
+/// Of two refusals the client is told the one that is about what it asked for.
+#[test]
+fn a_client_hears_nothing_of_parameters_that_it_did_not_send() {
+    let answer = |status: u16, message: &str, param: Option<&str>| {
+        let mut error = json!({ "type": "t", "code": "invalid_request", "message": message });
+        error.as_object_mut().unwrap().extend(param.map(|param| ("param".to_owned(), param.into())));
+        Reply::json(status, &json!({ "error": error }))
+    };
+    let upstream = Upstream::start(Behaviour::Silence);
+    let desk = Desk::new(TOKEN);
+    let mut adapter = desk.adapter(&upstream.url(), &[]);
+    let cases = [
+        // The first one is about a parameter of ours, by its message or by its member; the second is about the filter.
+        (answer(400, "unknown: preview_bytes", None), answer(400, "bad filter", None), "bad filter"),
+        (answer(400, "unknown parameter", Some("cursors")), answer(400, "bad filter", None), "bad filter"),
+        // Both are about the filter.
+        (answer(400, "bad filter", None), answer(400, "bad filter, again", None), "bad filter"),
+        // Without ours there is another reason.
+        (answer(400, "unknown parameter", None), answer(404, "no such stream", None), "no such stream"),
+    ];
+    for (first, second, told) in cases {
+        upstream.set(Behaviour::notes(move |received| {
+            if received.target.contains("preview_bytes") { first.clone() } else { second.clone() }
+        }));
+        upstream.take_requests();
+        let error = adapter.refused("query_records", json!({ "stream": "messages", "filter": { "a": "x" } }));
+        assert_eq!((&error["message"], upstream.requests().len()), (&json!(told), 2));
+    }
 }
