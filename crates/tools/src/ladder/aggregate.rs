@@ -4,20 +4,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::answers::json_len;
 use super::arguments::{Whole, filter_pairs, filter_schema};
-use super::budget::beginning;
+use super::budget::{beginning, json_len};
 use super::climb::Climb;
 use super::port::Ask;
 use super::trouble::Trouble;
-use super::{LadderAnswer, Rung};
+use super::{LadderAnswer, Rung, lines};
 use crate::records::endpoints::AGGREGATE;
 
 /// The groups that a text shows, and the bytes of its keys.
 const TEXT_GROUPS: usize = 10;
 const TEXT_KEY_BYTES: usize = 80;
 /// The characters of a group's key, at most, and where the answer would be too long otherwise.
-const KEY_CHARS: usize = 256;
+const KEY_CHARS: usize = 240;
 const SHORT_KEY_CHARS: usize = 48;
 
 /// Count, sum or compare records of one stream, exactly and without reading them. `schema` says of which fields (`a=`).
@@ -130,7 +129,7 @@ impl Rung for Aggregate {
         let structured = bounded(&told, KEY_CHARS);
         let fits = json_len(&structured) <= climb.budgets.structured;
         let structured = if fits { structured } else { bounded(&told, SHORT_KEY_CHARS) };
-        Ok(LadderAnswer { text: self.line(&told), structured, links: Vec::new(), refusal: None })
+        Ok(LadderAnswer { text: lines::plain(self.line(&told)), structured, links: Vec::new(), refusal: None })
     }
 }
 

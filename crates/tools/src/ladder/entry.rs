@@ -119,10 +119,26 @@ pub(super) fn bytes_uri(climb: &Climb<'_>, id: &RecordId, field: &str) -> Result
     climb.uri(id, Part::Bytes(extent))
 }
 
-/// That a record has more fields than are shown, and the call that shows them.
-pub(super) fn of_more(climb: &Climb<'_>, id: &RecordId, more: &MoreFields) -> Result<Entry, Trouble> {
-    let args = json!({ "id": id.to_string(), "cursor": more.next_cursor });
-    let uri = climb.uri(id, Part::Fields { cursor: Some(more.next_cursor.clone()) })?;
+/// The most bytes of field names that a call repeats.
+const NAMES_BYTES: usize = 2048;
+
+/// That a record has more fields than are shown, and the call that shows them. A cursor goes on with the `fields` that were
+/// asked for and no others, so that they are said again; where they are too many, and in an address, which has no room for
+/// them, the record is gone through from its beginning.
+pub(super) fn of_more(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    more: &MoreFields,
+    fields: &[String],
+) -> Result<Entry, Trouble> {
+    let (args, cursor) = match (fields, json!(fields)) {
+        ([], _) => (json!({ "id": id.to_string(), "cursor": more.next_cursor }), Some(more.next_cursor.clone())),
+        (_, names) if names.to_string().len() <= NAMES_BYTES => {
+            (json!({ "id": id.to_string(), "fields": names, "cursor": more.next_cursor }), None)
+        }
+        _ => (json!({ "id": id.to_string() }), None),
+    };
+    let uri = climb.uri(id, Part::Fields { cursor })?;
     let note = format!("{} of {} fields shown", more.shown, more.total);
     let line = lines::next("fetch", &args, &note);
     let json = json!({

@@ -14,7 +14,7 @@ pub(super) fn next(tool: &str, arguments: &Json, note: &str) -> String {
 
 /// The line that goes on with this call's list after a cursor.
 pub(super) fn again(climb: &Climb<'_>, tool: &str, cursor: &str, note: &str) -> String {
-    let literal = next(tool, &climb.arguments_with(cursor), note);
+    let literal = plain(next(tool, &climb.arguments_with(cursor), note));
     if literal.len() <= LITERAL_BYTES.max(cursor.len() + 120) {
         return literal;
     }
@@ -27,4 +27,25 @@ pub(super) fn shown_of(shown: u64, size: Option<u64>) -> String {
         Some(size) => format!("{shown} of {size} chars shown"),
         None => format!("{shown} chars shown, there is more"),
     }
+}
+
+/// JSON, in which what JSON leaves as it is and some clients take for the end of a line is escaped too.
+pub(super) fn plain(json: String) -> String {
+    if !json.contains(is_break) {
+        return json;
+    }
+    let mut plain = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_break(c) {
+            plain += &format!("\\u{:04x}", u32::from(c));
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+/// Next line, line separator and paragraph separator (Unicode Standard Annex 14, classes NL and BK).
+pub(super) fn is_break(c: char) -> bool {
+    matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}')
 }

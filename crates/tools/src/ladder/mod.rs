@@ -80,7 +80,7 @@ impl LadderAnswer {
             error.insert("next".to_owned(), json!({ "tool": tool }));
         }
         let structured = json!({ "error": error });
-        Self { text: structured.to_string(), structured, links: Vec::new(), refusal: Some(trouble) }
+        Self { text: lines::plain(structured.to_string()), structured, links: Vec::new(), refusal: Some(trouble) }
     }
 }
 

@@ -10,6 +10,7 @@ use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
 
 use super::arguments::Whole;
+use super::budget::{beginning, escaped_len};
 use super::climb::Climb;
 use super::identity::Named;
 use super::port::Ask;
@@ -46,6 +47,9 @@ pub struct ReadRecordField {
     /// 2048 if left out. Only with `q`.
     after_chars: Option<Whole<0, 8192>>,
 }
+
+/// The bytes of the longest character inside of a JSON string.
+const LONGEST_ESCAPE: usize = 6;
 
 /// A window as the resource server tells it.
 #[derive(Deserialize)]
@@ -113,6 +117,18 @@ pub(super) enum Which<'a> {
     After { cursor: &'a str, limit: Option<u64> },
     /// Around a text.
     Around { q: &'a str, before: u64, after: u64, limit: Option<u64> },
+}
+
+impl Which<'_> {
+    /// The same with at most so many characters.
+    fn at_most(&self, most: u64) -> Self {
+        let limit = Some(most);
+        match *self {
+            Self::At { start, .. } => Self::At { start, limit: most },
+            Self::After { cursor, .. } => Self::After { cursor, limit },
+            Self::Around { q, before, after, .. } => Self::Around { q, before, after, limit },
+        }
+    }
 }
 
 impl ReadRecordField {
@@ -251,13 +267,25 @@ impl Rung for ReadRecordField {
     }
 }
 
-/// Reads a window through the resource server's own path for windows.
+/// Reads a window, one that is shorter than what was asked for where that would be longer as JSON than an answer may be.
+/// A shorter one goes on where it ends, like any other.
 pub(super) async fn window(
     climb: &Climb<'_>,
     id: &RecordId,
     field: &str,
     which: &Which<'_>,
 ) -> Result<Window, Trouble> {
+    let window = any_window(climb, id, field, which).await?;
+    let Some(most) = window.fitting(climb, which) else { return Ok(window) };
+    // Around what was found, a shorter window is of another part, which may be longer as JSON.
+    let window = any_window(climb, id, field, &which.at_most(most)).await?;
+    let Some(most) = window.fitting(climb, which) else { return Ok(window) };
+    let surely = climb.budgets.structured.saturating_sub(window.around_len(which)) / LONGEST_ESCAPE;
+    any_window(climb, id, field, &which.at_most(most.min(surely as u64))).await
+}
+
+/// Reads a window through the resource server's own path for windows.
+async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<Window, Trouble> {
     let binding = offset_binding(climb, id, field);
     let base = || {
         let ask = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) };
@@ -341,6 +369,27 @@ impl Told {
 }
 
 impl Window {
+    /// The characters of it that fit into an answer, if not all do.
+    fn fitting(&self, climb: &Climb<'_>, which: &Which<'_>) -> Option<u64> {
+        let room = climb.budgets.structured.saturating_sub(self.around_len(which));
+        let (shown, count) = beginning(&self.text, usize::MAX, room);
+        (shown.len() < self.text.len()).then_some((count as u64).max(1))
+    }
+
+    /// The bytes that its structure has besides the text, at most: names, cursors, three addresses, what was looked for.
+    fn around_len(&self, which: &Which<'_>) -> usize {
+        /// Names of members, numbers, digest and media type.
+        const FIXED: usize = 1024;
+        /// What is sealed into an address besides names, and what stands before it.
+        const SEALED: usize = 256;
+        let q = if let Which::Around { q, .. } = which { escaped_len(q) } else { 0 };
+        let RecordId { connection, stream, key } = &self.id;
+        let names = connection.as_ref().map_or(0, String::len) + stream.len() + key.len() + self.field.len();
+        let cursors: usize = [&self.next, &self.previous].into_iter().flatten().map(|beside| beside.cursor.len()).sum();
+        let named = self.id.to_string().len() + names + escaped_len(key) + escaped_len(&self.field);
+        FIXED + q + cursors + named + 3 * ((names + SEALED) * 4 / 3)
+    }
+
     /// The address of a part of the field as it is now.
     fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
         let digest = self.digest.as_deref().and_then(digest_of);
@@ -371,15 +420,15 @@ impl Window {
         handle.check(climb.handle_binding(), digest).map_err(|why: BadCursor| Trouble::Lost(why))
     }
 
-    /// What is said of the window in one line of JSON.
+    /// What is said of the window in one line of JSON; also in which line its text begins, which no line of the text can say.
     fn header(&self) -> String {
         let cursor = |beside: &Option<Beside>| beside.as_ref().map(|beside| beside.cursor.clone());
-        json!({
+        let header = json!({
             "id": self.id.to_string(), "field_path": self.field, "start_chars": self.start, "end_chars": self.end,
             "size_chars": self.size_chars, "complete": self.complete, "next_cursor": cursor(&self.next),
-            "previous_cursor": cursor(&self.previous),
-        })
-        .to_string()
+            "previous_cursor": cursor(&self.previous), "text_from_line": if self.next.is_some() { 3 } else { 2 },
+        });
+        lines::plain(header.to_string())
     }
 }
 
@@ -389,7 +438,7 @@ fn answer(climb: &Climb<'_>, window: &Window, q: Option<&str>) -> Result<LadderA
     let mut links = Vec::new();
     if let Some(next) = &window.next {
         let arguments = json!({ "id": window.id.to_string(), "field_path": window.field, "cursor": next.cursor });
-        text += &(lines::next("read_record_field", &arguments, "") + "\n");
+        text += &lines::plain(lines::next("read_record_field", &arguments, "") + "\n");
     }
     if !window.complete {
         let uri = window.own_uri(climb)?;

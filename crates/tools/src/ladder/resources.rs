@@ -17,7 +17,7 @@ use super::identity::opened;
 use super::port::Ask;
 use super::read_record_field::{Which, window};
 use super::trouble::Trouble;
-use super::{Ladder, fetch, guarded};
+use super::{Ladder, Link, fetch, guarded};
 use crate::records::endpoints::FIELD_WINDOW;
 
 /// A kind of resource, as it is listed among the templates.
@@ -58,6 +58,8 @@ pub const TEMPLATES: [Template; 2] = [
 pub const NEXT_URI: &str = "pdpp/next_uri";
 /// The one before.
 pub const PREVIOUS_URI: &str = "pdpp/previous_uri";
+/// Of a record, the addresses of the fields that it shortens: `uri`, `name`, `description` and `mimeType` of each.
+pub const LINKS: &str = "pdpp/links";
 /// Which part this is, of what.
 pub const RANGE: &str = "pdpp/range";
 
@@ -142,7 +144,20 @@ async fn record(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
     handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
     let mut meta = Map::new();
     meta.extend(document.next_uri.map(|uri| (NEXT_URI.to_owned(), uri.into())));
+    let links: Vec<Json> = document.links.iter().filter(|link| is_part(link)).map(told).collect();
+    if !links.is_empty() {
+        meta.insert(LINKS.to_owned(), links.into());
+    }
     Ok(Content { body: Body::Text(document.text), mime_type: "application/json".to_owned(), meta })
+}
+
+/// Whether a link leads to a part of a field; where the other fields are is told by itself.
+fn is_part(link: &Link) -> bool {
+    link.uri.starts_with(WINDOW_URI)
+}
+
+fn told(link: &Link) -> Json {
+    json!({ "uri": link.uri, "name": link.name, "description": link.description, "mimeType": link.mime_type })
 }
 
 async fn part(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {

@@ -6,8 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::ListedPlace;
 
-use super::answers::json_len;
-use super::budget::fitting;
+use super::budget::{fitting, json_len};
 use super::climb::Climb;
 use super::port::Ask;
 use super::trouble::Trouble;
@@ -115,7 +114,11 @@ impl Schema {
             [(connections, stream)] if self.stream.is_some() => {
                 let items = fields(stream).map(|(name, flags)| Item {
                     json: json!({ name: flags }),
-                    line: format!("  {}: {}", Json::from(name.as_str()), flags.as_str().unwrap_or_default()),
+                    line: lines::plain(format!(
+                        "  {}: {}",
+                        Json::from(name.as_str()),
+                        flags.as_str().unwrap_or_default()
+                    )),
                 });
                 (items.collect(), vec![described(connections, stream, false)])
             }
@@ -244,12 +247,12 @@ fn described_line(stream: &Json) -> String {
     let connections: Vec<&str> =
         connections.filter_map(|connection| connection.get("connection_id")?.as_str()).collect();
     let member = |name: &str| stream.get(name).filter(|value| !value.is_null()).map(|value| format!(" {name}={value}"));
-    format!(
+    lines::plain(format!(
         "stream={} connection_id={}{}{}{}",
         stream.get("name").unwrap_or(&Json::Null),
         connections.join("|"),
         member("primary_key").unwrap_or_default(),
         member("cursor_field").unwrap_or_default(),
         member("field_count").unwrap_or_default(),
-    )
+    ))
 }

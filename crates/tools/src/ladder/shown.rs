@@ -2,7 +2,7 @@
 //!
 //! Our own server cuts long values itself and says what is missing; another one may send them whole, and then they
 //! are cut here. Values stay as they were written: a number that this program cannot hold exactly is shown by its
-//! digits, and read on like a long one.
+//! digits, and what is nested so deep that clients refuse to parse it by its JSON text.
 
 use std::fmt;
 
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
+use stile_domain::hash::ContentHash;
 use stile_domain::records::record_id::RecordId;
 
 use super::budget::beginning;
@@ -17,6 +18,9 @@ use super::trouble::Trouble;
 
 /// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
 const BASE64_RUN: usize = 256;
+/// The levels of arrays and objects that a value may have to be shown as one. Parsers stop at 64 or 128 in all, and an
+/// answer has levels of its own.
+const SHOWN_DEPTH: usize = 32;
 /// The different characters that such a text has at least.
 const BASE64_KINDS: usize = 4;
 
@@ -40,6 +44,8 @@ pub(super) struct Field {
     /// The value, or of a long one the beginning of its text. Null for bytes.
     pub(super) value: Json,
     pub(super) cut: Option<Cut>,
+    /// An array or an object as it is written, which is what windows of it have.
+    pub(super) written: Option<String>,
 }
 
 /// What is missing of a field.
@@ -72,7 +78,7 @@ pub(super) struct MoreFields {
 
 /// A record on the wire.
 #[derive(Deserialize)]
-struct Told<'a> {
+pub(super) struct Told<'a> {
     id: String,
     stream: Option<String>,
     connection_id: Option<String>,
@@ -125,12 +131,12 @@ struct Preview {
 }
 
 impl Record {
-    /// Reads a record of an answer, which was asked for as one of `stream`.
+    /// Reads a record of an answer, which was asked for as one of `stream`. Of a field that is sent whole at most so many
+    /// characters are kept.
     ///
     /// # Errors
     /// Where it is none.
-    pub(super) fn parse(json: &str, stream: &str, connection: Option<&str>, most: usize) -> Result<Self, Trouble> {
-        let told: Told<'_> = serde_json::from_str(json).map_err(|_| Trouble::not_understood())?;
+    pub(super) fn of(told: Told<'_>, stream: &str, connection: Option<&str>, most: usize) -> Result<Self, Trouble> {
         let mut around = Map::new();
         let mut put = |name: &str, value: Option<Json>| {
             if let Some(value) = value {
@@ -161,13 +167,13 @@ impl Field {
         if is_binary {
             return self.clone();
         }
-        let (text, kind) = match (&self.value, &self.cut) {
-            (Json::String(text), Some(cut)) => (text.clone(), cut.kind.clone()),
-            (Json::String(text), None) => (text.clone(), Kind::Text),
-            (value @ (Json::Array(_) | Json::Object(_)), _) => (value.to_string(), Kind::Json),
-            _ => return self.clone(),
+        let Some(text) = self.text() else { return self.clone() };
+        let kind = match (&self.value, &self.cut) {
+            (_, Some(cut)) => cut.kind.clone(),
+            (Json::String(_), None) => Kind::Text,
+            _ => Kind::Json,
         };
-        let (shown, count) = beginning(&text, chars, escaped_bytes);
+        let (shown, count) = beginning(text, chars, escaped_bytes);
         if shown.len() == text.len() {
             return self.clone();
         }
@@ -175,9 +181,18 @@ impl Field {
             Some(cut) => cut.size_chars,
             None => Some(text.chars().count() as u64),
         };
-        let digest = self.cut.as_ref().and_then(|cut| cut.digest.clone());
+        let digest = match &self.cut {
+            Some(cut) => cut.digest.clone(),
+            // All of it is here, so that an address of the rest can name the version that it is of.
+            None => Some(format!("sha256:{}", ContentHash::of(text.as_bytes()))),
+        };
         let cut = Cut { shown_chars: count as u64, size_chars: size, digest, kind };
-        Self { name: self.name.clone(), value: shown.into(), cut: Some(cut) }
+        Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None }
+    }
+
+    /// What of its text is here.
+    fn text(&self) -> Option<&str> {
+        self.value.as_str().or(self.written.as_deref())
     }
 }
 
@@ -195,10 +210,14 @@ fn field(name: String, raw: &RawValue, previews: &Map<String, Json>, most: usize
         let value = serde_json::from_str(raw.get()).ok()?;
         let cut =
             Cut { shown_chars: preview.shown_chars, size_chars: preview.size_chars, digest: preview.digest, kind };
-        return Some(without_bytes(Field { name, value, cut: Some(cut) }));
+        return Some(without_bytes(Field { name, value, cut: Some(cut), written: None }));
     }
-    let value: Json = serde_json::from_str(raw.get()).ok()?;
-    let whole = Field { name, value, cut: None };
+    // JSON that this program has no value for, such as 1e400, stays the text that it is.
+    let Ok(value) = serde_json::from_str::<Json>(raw.get()) else {
+        return Some(without_bytes(digits(name, raw.get(), most)));
+    };
+    let written = (value.is_array() || value.is_object()).then(|| raw.get().to_owned());
+    let whole = Field { name, value, cut: None, written };
     Some(match &whole.value {
         Json::String(text) if is_base64(text) => {
             let size = text.len() as u64;
@@ -215,17 +234,30 @@ fn field(name: String, raw: &RawValue, previews: &Map<String, Json>, most: usize
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
             Field { value: reference(members), cut: Some(cut), ..whole }
         }
-        value if !is_exact(value, raw.get()) => digits(whole.name, raw.get(), most),
+        value if !is_exact(value, raw.get()) || is_deep(value, SHOWN_DEPTH) => {
+            without_bytes(digits(whole.name, raw.get(), most))
+        }
         _ => without_bytes(whole.cut_to(most, usize::MAX)),
     })
 }
 
-/// The JSON text of a value that holds a number which this program would round.
+/// A value by its JSON text, or the beginning of that.
 fn digits(name: String, raw: &str, most: usize) -> Field {
     let (shown, count) = beginning(raw, most, usize::MAX);
     let size = raw.chars().count() as u64;
     let cut = Cut { shown_chars: count as u64, size_chars: Some(size), digest: None, kind: Kind::Json };
-    Field { name, value: shown.into(), cut: Some(cut) }
+    let is_cut = shown.len() < raw.len();
+    Field { name, value: shown.into(), cut: is_cut.then_some(cut), written: None }
+}
+
+/// Whether more than so many arrays and objects stand in each other.
+fn is_deep(value: &Json, levels: usize) -> bool {
+    let Some(left) = levels.checked_sub(1) else { return matches!(value, Json::Array(_) | Json::Object(_)) };
+    match value {
+        Json::Array(items) => items.iter().any(|item| is_deep(item, left)),
+        Json::Object(members) => members.values().any(|member| is_deep(member, left)),
+        _ => false,
+    }
 }
 
 /// Whether a value is what its text says. Only long digits and exponents can be more than a number holds.
@@ -248,16 +280,17 @@ fn has_number(value: &Json) -> bool {
 }
 
 /// The same without bytes that stand somewhere inside: it is cut before them.
-fn without_bytes(field: Field) -> Field {
-    let text = match &field.value {
-        Json::String(text) => text.clone(),
-        value @ (Json::Array(_) | Json::Object(_)) => value.to_string(),
-        _ => return field,
-    };
-    match bytes_at(&text) {
-        Some(at) => field.cut_to(text.get(..at).unwrap_or_default().chars().count(), usize::MAX),
+pub(super) fn without_bytes(field: Field) -> Field {
+    let at = field.text().and_then(|text| bytes_at(text).and_then(|at| text.get(..at)));
+    match at {
+        Some(before) => field.cut_to(before.chars().count(), usize::MAX),
         None => field,
     }
+}
+
+/// A text as far as no bytes stand in it.
+pub(super) fn before_bytes(text: &str) -> &str {
+    bytes_at(text).and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
 /// Where a long run of the alphabet of base64 begins.

@@ -10,6 +10,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod documents;
+mod ladder;
 mod notes_answers;
 mod notes_bounds;
 mod notes_secrets;

@@ -52,15 +52,15 @@ fn security_what_a_grant_hides_cannot_be_observed() {
 }
 
 /// The same for a client of one grant.
-struct Pair {
-    world: World,
-    twin: World,
+pub(crate) struct Pair {
+    pub(crate) world: World,
+    pub(crate) twin: World,
     grant: Grant,
-    stored: [Stored; 2],
+    pub(crate) stored: [Stored; 2],
 }
 
 impl Pair {
-    fn new(chance: &mut Chance, world: &World, grant: &Grant) -> Self {
+    pub(crate) fn new(chance: &mut Chance, world: &World, grant: &Grant) -> Self {
         let twin = twin(chance, world, grant);
         let stored = [world, &twin].map(|world| {
             let mut grants: Vec<Grant> =

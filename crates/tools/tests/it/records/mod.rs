@@ -5,16 +5,16 @@
 //! parameters. `STILE_RIG_SEED` repeats the choices of a run, `STILE_RIG_SCALE` makes more of them, and
 //! `STILE_RIG_SECONDS` has `hidden` go on for so long.
 
-mod blobs;
+pub(crate) mod blobs;
 mod bounded;
 mod bytes;
 mod changes;
 mod deletes;
-mod hidden;
+pub(crate) mod hidden;
 mod hostile;
-mod json;
-mod model;
-mod oracle;
+pub(crate) mod json;
+pub(crate) mod model;
+pub(crate) mod oracle;
 mod oracle_aggregate;
 mod oracle_related;
 mod states;
@@ -41,17 +41,17 @@ pub(crate) fn owner() -> Principal {
     Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::Owner)
 }
 
-fn client(grant: &str, token: &str) -> Principal {
+pub(crate) fn client(grant: &str, token: &str) -> Principal {
     Principal::assert_verified("ann", Some(token), None, Scopes::none(), RecordsClaim::Grant(grant.into()))
 }
 
 /// A request, before it is sent.
 #[derive(Clone)]
-struct Ask {
-    endpoint: &'static Endpoint,
-    stream: String,
-    key: String,
-    pairs: Vec<(String, String)>,
+pub(crate) struct Ask {
+    pub(crate) endpoint: &'static Endpoint,
+    pub(crate) stream: String,
+    pub(crate) key: String,
+    pub(crate) pairs: Vec<(String, String)>,
 }
 
 impl fmt::Debug for Ask {
@@ -61,7 +61,7 @@ impl fmt::Debug for Ask {
 }
 
 /// The endpoints that read.
-fn reading() -> Vec<&'static Endpoint> {
+pub(crate) fn reading() -> Vec<&'static Endpoint> {
     ENDPOINTS.iter().filter(|endpoint| !endpoint.owner_only).collect()
 }
 
@@ -88,7 +88,7 @@ impl Ask {
     }
 
     /// The same with another value of a parameter.
-    fn with(&self, name: &str, value: impl ToString) -> Self {
+    pub(crate) fn with(&self, name: &str, value: impl ToString) -> Self {
         let mut ask = self.clone();
         ask.pairs.retain(|(own, _)| own != name);
         ask.pairs.push((name.to_owned(), value.to_string()));
@@ -105,11 +105,16 @@ impl Ask {
         }
     }
 
-    fn send(&self, services: &RecordServices, caller: &Principal) -> Result<String, Problem> {
+    pub(crate) fn send(&self, services: &RecordServices, caller: &Principal) -> Result<String, Problem> {
         self.send_at(services, caller, Instant(model::NOW))
     }
 
-    fn send_at(&self, services: &RecordServices, caller: &Principal, now: Instant) -> Result<String, Problem> {
+    pub(crate) fn send_at(
+        &self,
+        services: &RecordServices,
+        caller: &Principal,
+        now: Instant,
+    ) -> Result<String, Problem> {
         let call = self.call();
         if self.is_blob() {
             return blobs::send(services, caller, now, &call);
@@ -132,7 +137,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// Something to search for, most of it such as some records have.
-fn words(chance: &mut Chance, stored: Option<&Rec>, searched: &dyn Fn(&str) -> bool) -> String {
+pub(crate) fn words(chance: &mut Chance, stored: Option<&Rec>, searched: &dyn Fn(&str) -> bool) -> String {
     let fixed = [
         "a",
         "A",
@@ -186,7 +191,7 @@ fn words(chance: &mut Chance, stored: Option<&Rec>, searched: &dyn Fn(&str) -> b
 }
 
 /// Draws a request about a world, most of them such as succeed.
-fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'static Endpoint) -> Ask {
+pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'static Endpoint) -> Ask {
     // Mostly about what may be seen.
     let mut sources: Vec<&Source> = world.sources.iter().collect();
     if let Some(grant) = grant.filter(|_| chance.happens(85)) {

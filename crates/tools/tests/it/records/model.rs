@@ -844,6 +844,12 @@ impl Stored {
         written.unwrap();
     }
 
+    /// The same database, opened anew.
+    pub(crate) fn reopened(&self) -> RecordServices {
+        let state = StateDir::open(&self._folder.path().join("state")).unwrap();
+        RecordServices::new(Records::open(&state, Instant(NOW)).unwrap())
+    }
+
     /// Another connection to the database, to store what the program would not.
     pub(crate) fn database(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self._folder.path().join("state").join("records.db")).unwrap()

@@ -826,7 +826,7 @@ pub(crate) fn digest_of(text: &str) -> String {
     digest.as_ref().iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
-fn is_binary(value: &Value) -> bool {
+pub(crate) fn is_binary(value: &Value) -> bool {
     let Value::Text(text) = value else { return false };
     let padding = text.chars().rev().take_while(|c| *c == '=').count();
     let letters: Vec<char> = text.chars().take(text.chars().count() - padding).collect();
@@ -842,7 +842,7 @@ pub(crate) fn has_bytes(value: &Value) -> bool {
     is_binary(value) || is_blob(value)
 }
 
-fn is_blob(value: &Value) -> bool {
+pub(crate) fn is_blob(value: &Value) -> bool {
     let Value::Json(json) = value else { return false };
     let json = J::parse(json);
     json.get("blob_id").text().is_some() && json.get("mime_type").text().is_some()
