@@ -64,6 +64,8 @@ fn shown(caller: &mut dyn Caller) -> Shown {
         assert!(names.is_sorted() || method != "tools/list", "{names:?}");
         names.into_iter().collect()
     };
+    let listing: BTreeSet<String> = listed("resources/list", "/result/resources", "uri");
+    assert!(listing.iter().all(|uri| uri == "list:///"), "no address of a record is listed: {listing:?}");
     Shown {
         tools: listed("tools/list", "/result/tools", "name"),
         templates: listed("resources/templates/list", "/result/resourceTemplates", "uriTemplate"),
@@ -180,15 +182,22 @@ fn a_provider_s_token_is_shown_what_it_is_for() {
     }
 }
 
+/// How many files of a state folder are of a database.
+fn databases(rig: &Rig) -> usize {
+    let names = std::fs::read_dir(&rig.state).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().contains("records")).count()
+}
+
 #[test]
 fn the_local_user_is_shown_records_where_there_are_any() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
     let files = || expected(&[&READERS, &WRITERS], &[&[LISTING]]);
     assert_eq!(shown(&mut rig.stdio(&[])), files(), "nothing was ever imported");
-    assert!(!rig.state.join("records").exists() && !rig.state.join("records.sqlite").exists());
+    assert_eq!(databases(&rig), 0, "and no database is made for that");
 
     let kit = kit();
+    assert_ne!(databases(&kit.rig), 0);
     let (grant, rig) = (kit.client(GRANT).0, beside(&kit));
     let all = || expected(&[&LADDER, &READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]);
     assert_eq!(shown(&mut rig.stdio(&[])), all());

@@ -15,9 +15,7 @@ use super::{Client, of_field};
 const ID: &str = "a-mail/notes:k";
 
 fn world() -> (World, Stored) {
-    let blob = |at: usize| {
-        json!({ "blob_id": BLOBS[at].0, "mime_type": "image/png", "size_bytes": BLOBS[at].1.len(), "name": "x".repeat(300) })
-    };
+    let blob = |at: usize| json!({ "blob_id": BLOBS[at].0, "mime_type": "image/png", "size_bytes": BLOBS[at].1.len(), "name": "x".repeat(300) });
     let fields = vec![
         ("photo".to_owned(), text(worlds::base64_of(200_000))),
         ("small".to_owned(), text(worlds::base64_of(192))),

@@ -60,7 +60,8 @@ fn one_field_of_eight_megabytes() {
         let client = Client::new(&stored.services, owner());
         ask(&client, ["a-mail/notes:k".to_owned()].into_iter(), "word");
         for start in [0, chars / 2, chars - 1, chars] {
-            let args = with(&of_field("a-mail/notes:k", "text"), json!({ "offset_chars": start, "limit_chars": 16_384 }));
+            let args =
+                with(&of_field("a-mail/notes:k", "text"), json!({ "offset_chars": start, "limit_chars": 16_384 }));
             client.good("read_record_field", &args);
         }
     }
@@ -149,14 +150,19 @@ fn a_hundred_groups_of_long_texts() {
 
 #[test]
 fn streams_and_keys_without_end() {
-    let mut sources: Vec<_> = (0..500).map(|at| worlds::stream("a-mail", &format!("{at:03}{}", "s".repeat(61)), Vec::new())).collect();
+    let mut sources: Vec<_> =
+        (0..500).map(|at| worlds::stream("a-mail", &format!("{at:03}{}", "s".repeat(61)), Vec::new())).collect();
     let names: Vec<String> = (0..30).map(long_name).collect();
     sources[0].decl.fields = names.iter().map(|name| worlds::text_field(name)).collect();
     sources[0].decl.key = names.clone();
     let world = World { sources };
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     let client = Client::new(&stored.services, owner());
-    for args in [json!({}), json!({ "stream": world.sources[0].stream }), json!({ "stream": world.sources[0].stream, "detail": "full" })] {
+    for args in [
+        json!({}),
+        json!({ "stream": world.sources[0].stream }),
+        json!({ "stream": world.sources[0].stream, "detail": "full" }),
+    ] {
         let mut next = Some(args);
         while let Some(args) = next {
             let told = client.good("schema", &args).structured;

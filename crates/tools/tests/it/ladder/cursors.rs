@@ -77,7 +77,8 @@ impl Sealed {
                 client.raw("read_record_field", &of_field(ID, "text")).map(drop)
             }
             "bytes" | "more bytes" => {
-                let pairs = [("field", "photo"), ("connection_id", "a-mail"), ("offset_bytes", "0"), ("limit_bytes", "10")];
+                let pairs =
+                    [("field", "photo"), ("connection_id", "a-mail"), ("offset_bytes", "0"), ("limit_bytes", "10")];
                 let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
                 let ask = Ask { endpoint: &FIELD_WINDOW, stream: "notes".into(), key: "k1".into(), pairs };
                 ask.send(&stored.services, caller).map(drop).map_err(|problem| Json::Object(problem.to_json()))
@@ -111,7 +112,11 @@ fn all(client: &Client) -> Vec<Sealed> {
         ("bytes", bytes, Use::Address(window)),
         ("more bytes", bare(&next), Use::Address(window)),
         ("id", bare(&fetched["url"]), Use::Argument("fetch", json!({}), "id")),
-        ("id of a field", bare(&fetched["url"]), Use::Argument("read_record_field", json!({ "field_path": "text" }), "id")),
+        (
+            "id of a field",
+            bare(&fetched["url"]),
+            Use::Argument("read_record_field", json!({ "field_path": "text" }), "id"),
+        ),
         ("fields cursor", text(&more["read"]["args"]["cursor"]), Use::Argument("fetch", json!({ "id": ID }), "cursor")),
     ];
     for (what, tool, args, place) in [
@@ -133,7 +138,11 @@ fn stored(grants: &[Grant]) -> Stored {
 
 fn lost(reason: &str, told: &Result<(), Json>, place: &str) {
     let Err(error) = told else { panic!("{place}: answered") };
-    assert_eq!((error["code"].as_str(), error["reason"].as_str()), (Some("invalid_cursor"), Some(reason)), "{place}: {error}");
+    assert_eq!(
+        (error["code"].as_str(), error["reason"].as_str()),
+        (Some("invalid_cursor"), Some(reason)),
+        "{place}: {error}"
+    );
 }
 
 #[test]
@@ -163,7 +172,8 @@ fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
     let is_window = |sealed: &Sealed| matches!(sealed.what, "window" | "bytes" | "more bytes");
     for one in &all {
         for other in &all {
-            let same = one.what == other.what || is_record(one) && is_record(other) || is_window(one) && is_window(other);
+            let same =
+                one.what == other.what || is_record(one) && is_record(other) || is_window(one) && is_window(other);
             let told = other.send(&client, &one.text);
             match same {
                 true => assert_eq!(told, Ok(()), "a {} as a {}", one.what, other.what),
@@ -210,7 +220,8 @@ fn what_a_changed_field_was_is_not_gone_on_with() {
     let client = Client::new(&stored.services, owner());
     let mut addresses = Vec::new();
     let mut keep = |from: &'static str, uri: &Json| addresses.push((from, uri.as_str().unwrap().to_owned()));
-    let window = client.good("read_record_field", &with(&of_field(ID, "text"), json!({ "offset_chars": 5000 }))).structured;
+    let window =
+        client.good("read_record_field", &with(&of_field(ID, "text"), json!({ "offset_chars": 5000 }))).structured;
     for name in ["uri", "next_uri", "previous_uri"] {
         keep("a window", &window["resource"][name]);
     }
@@ -289,7 +300,15 @@ fn security_another_grants_handle_is_no_more_than_asking_for_the_same() {
     for giver in [owner(), of("grt_all")] {
         let sealed = all(&Client::new(&stored.services, giver.clone()));
         assert_eq!(sealed.len(), 12);
-        let takers = [owner(), of("grt_all"), of("grt_copy"), of("grt_fewer"), of("grt_mail"), of("grt_hidden"), of("grt_nobody")];
+        let takers = [
+            owner(),
+            of("grt_all"),
+            of("grt_copy"),
+            of("grt_fewer"),
+            of("grt_mail"),
+            of("grt_hidden"),
+            of("grt_nobody"),
+        ];
         for taker in takers {
             let client = Client::new(&stored.services, taker.clone());
             for one in &sealed {

@@ -70,7 +70,8 @@ fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)
         let (word, after) = word.split_at(end);
         plain += before;
         if word.len() > 40 && pair.stored[at].services.records.unseal(word).is_some() {
-            let address = ["pdpp://record/", "pdpp://field-window/"].into_iter().find(|scheme| before.ends_with(scheme));
+            let address =
+                ["pdpp://record/", "pdpp://field-window/"].into_iter().find(|scheme| before.ends_with(scheme));
             sealed.push((address.is_some(), format!("{}{word}", address.unwrap_or_default())));
             plain += &format!("<{} characters>", word.len());
         } else {

@@ -61,9 +61,10 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         (json!({ "cursor": "x", "q": "a" }), &["`cursor`", "`q`", "exclusive"]),
         (json!({ "cursor": "x", "before_chars": 0 }), &["`cursor`", "`before_chars`", "exclusive"]),
         (json!({ "cursor": "x", "after_chars": 1 }), &["`cursor`", "`after_chars`", "exclusive"]),
-        (json!({ "cursor": "x", "q": "a", "offset_chars": 1, "before_chars": 1, "after_chars": 1 }), &[
-            "`cursor`", "`q`", "`offset_chars`", "`before_chars`", "`after_chars`",
-        ]),
+        (
+            json!({ "cursor": "x", "q": "a", "offset_chars": 1, "before_chars": 1, "after_chars": 1 }),
+            &["`cursor`", "`q`", "`offset_chars`", "`before_chars`", "`after_chars`"],
+        ),
         (json!({ "q": "a", "offset_chars": 1 }), &["`q`", "`offset_chars`", "excludes"]),
         (json!({ "q": "a", "offset_chars": 1, "before_chars": 1 }), &["`q`", "`offset_chars`"]),
         (json!({ "before_chars": 1 }), &["`before_chars`", "`q`"]),
@@ -72,7 +73,10 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         (json!({ "q": "" }), &["`q`", "empty"]),
         (json!({ "stream": "notes" }), &["`id`", "`stream`"]),
         (json!({ "record_id": "k" }), &["`id`", "`record_id`"]),
-        (json!({ "stream": "notes", "record_id": "k", "connection_id": "a-mail" }), &["`id`", "`stream`", "`record_id`"]),
+        (
+            json!({ "stream": "notes", "record_id": "k", "connection_id": "a-mail" }),
+            &["`id`", "`stream`", "`record_id`"],
+        ),
         (json!({ "connection_id": "Zeta" }), &["`id`", "`connection_id`"]),
         (json!({ "limit_chars": 0 }), &["`limit_chars`", "1", "16384"]),
         (json!({ "limit_chars": 16_385 }), &["`limit_chars`", "1", "16384"]),
@@ -100,7 +104,17 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
     let empty = json!({ "field_path": "text", "stream": "", "record_id": "k", "connection_id": "a-mail" });
     wrong.push((field, empty, &["empty"]));
     wrong.push((field, json!({ "id": "a-mail/notes:k" }), &["`field_path`", "missing"]));
-    for id in ["", "k", "a-mail/notes", "a-mail/notes:", "/notes:k", "a-mail/notes:a b", "a-mail/notes:%zz", "a-mail/notes:é", "a/b/c:d"] {
+    for id in [
+        "",
+        "k",
+        "a-mail/notes",
+        "a-mail/notes:",
+        "/notes:k",
+        "a-mail/notes:a b",
+        "a-mail/notes:%zz",
+        "a-mail/notes:é",
+        "a/b/c:d",
+    ] {
         for (tool, args) in [(field, json!({ "id": id, "field_path": "text" })), ("fetch", json!({ "id": id }))] {
             wrong.push((tool, args, &["`id`", "{connection_id}/{stream}:{record_id}"]));
         }
@@ -130,15 +144,26 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("query_records", json!({ "stream": "notes", "limit": 101 }), &["`limit`", "100"]),
         ("aggregate", json!({ "stream": "notes" }), &["`metric`", "missing"]),
         ("aggregate", json!({ "stream": "notes", "metric": "mean" }), &["`metric`", "`count`"]),
-        ("aggregate", json!({ "stream": "notes", "metric": "count", "granularity": "eon" }), &["`granularity`", "`day`"]),
+        (
+            "aggregate",
+            json!({ "stream": "notes", "metric": "count", "granularity": "eon" }),
+            &["`granularity`", "`day`"],
+        ),
         ("schema", json!({ "detail": "all" }), &["`detail`", "`full`"]),
         ("schema", json!({ "view": "compact" }), &["unknown", "`detail`"]),
     ] {
         wrong.push((tool, args, says));
     }
     for filter in [
-        json!("a=b"), json!({}), json!({ "a[gte]": 1 }), json!({ "a": { "ne": 1 } }), json!({ "a": {} }), json!({ "a": null }),
-        json!([]), json!({ "": 1 }), json!({ "a": ["x"] }),
+        json!("a=b"),
+        json!({}),
+        json!({ "a[gte]": 1 }),
+        json!({ "a": { "ne": 1 } }),
+        json!({ "a": {} }),
+        json!({ "a": null }),
+        json!([]),
+        json!({ "": 1 }),
+        json!({ "a": ["x"] }),
     ] {
         let args = json!({ "stream": "notes", "filter": filter });
         wrong.push(("query_records", args.clone(), &["`filter`", "{\"author\":\"ann\"}", "gte"]));
@@ -157,7 +182,15 @@ fn what_is_wrong_with_a_call_is_refused_before_anything_is_read() {
         let message = error["message"].as_str().unwrap();
         says.iter().for_each(|word| assert!(message.contains(word), "{tool} {args}: {message} does not say {word}"));
     }
-    for uri in ["pdpp://record/", "pdpp://record/x", "pdpp://field-window/", "pdpp://field-window/../x", "pdpp://other/x", "", "file:///x"] {
+    for uri in [
+        "pdpp://record/",
+        "pdpp://record/x",
+        "pdpp://field-window/",
+        "pdpp://field-window/../x",
+        "pdpp://other/x",
+        "",
+        "file:///x",
+    ] {
         assert_eq!(client.unread(uri)["code"], "invalid_cursor", "{uri}");
     }
     for id in ["pdpp://record/", "pdpp://record/x"] {
@@ -174,8 +207,13 @@ fn refusals_of_the_ladder_say_what_to_send_instead() {
     let mut told = std::collections::BTreeMap::new();
     for (tool, args, _) in wrong() {
         let error = client.refused(tool, &args);
-        told.entry(format!("{} {} {}", error["code"].as_str().unwrap(), error["type"].as_str().unwrap(), error["message"].as_str().unwrap()))
-            .or_insert_with(|| format!("{tool} {args}"));
+        told.entry(format!(
+            "{} {} {}",
+            error["code"].as_str().unwrap(),
+            error["type"].as_str().unwrap(),
+            error["message"].as_str().unwrap()
+        ))
+        .or_insert_with(|| format!("{tool} {args}"));
     }
     let told: Vec<String> = told.into_iter().map(|(error, call)| format!("{error}\n    {call}")).collect();
     insta::assert_snapshot!(told.join("\n"));

@@ -76,7 +76,8 @@ fn a_window_is_the_same_three_ways() {
         ("number", json!({})),
         ("number", json!({ "offset_chars": 2 })),
     ] {
-        let told: Json = serde_json::from_str(&ask(ID, field, &args).send(&stored.services, &owner()).unwrap()).unwrap();
+        let told: Json =
+            serde_json::from_str(&ask(ID, field, &args).send(&stored.services, &owner()).unwrap()).unwrap();
         let tool = client.good("read_record_field", &with(&of_field(ID, field), args.clone())).structured;
         for name in ["text", "start_chars", "end_chars", "limit_chars", "complete"] {
             assert_eq!(told["window"][name], tool["window"][name], "{field} {args}: {name}");
@@ -127,7 +128,8 @@ fn a_refusal_is_the_same_three_ways() {
     let owners = Client::new(&stored.services, owner());
     // Addresses of windows that the owner was given.
     let address = |id: &str, field: &str| {
-        let told = owners.call("read_record_field", &with(&of_field(id, field), json!({ "limit_chars": 2 }))).structured;
+        let told =
+            owners.call("read_record_field", &with(&of_field(id, field), json!({ "limit_chars": 2 }))).structured;
         let uri = told.pointer("/resource/uri").or(told.pointer("/error/resource/uri"));
         uri.map(|uri| uri.as_str().unwrap().to_owned())
     };
@@ -150,8 +152,24 @@ fn a_refusal_is_the_same_three_ways() {
         (owner(), NOW, "a-mail/notes:absent", "long", json!({}), None, "not_found"),
         (owner(), NOW, "a-mail/notes:gone", "long", json!({}), Some(gone.clone()), "not_found"),
         (narrow.clone(), NOW, "a-mail/notes:gone", "long", json!({}), Some(gone), "not_found"),
-        (narrow.clone(), NOW, "a-mail/notes:hidden", "long", json!({}), address("a-mail/notes:hidden", "long"), "not_found"),
-        (narrow.clone(), NOW, "a-mail/other:k", "long", json!({}), address("a-mail/other:k", "long"), "grant_stream_not_allowed"),
+        (
+            narrow.clone(),
+            NOW,
+            "a-mail/notes:hidden",
+            "long",
+            json!({}),
+            address("a-mail/notes:hidden", "long"),
+            "not_found",
+        ),
+        (
+            narrow.clone(),
+            NOW,
+            "a-mail/other:k",
+            "long",
+            json!({}),
+            address("a-mail/other:k", "long"),
+            "grant_stream_not_allowed",
+        ),
         (narrow.clone(), NOW, "Zeta/notes:k", "long", json!({}), None, ""),
         (owner(), NOW, "Zeta/notes:k", "long", json!({}), None, ""),
         (owner(), NOW, ID, "long", json!({ "q": "zebra" }), None, "query_not_found"),
@@ -190,7 +208,11 @@ fn a_record_and_its_resource_are_one() {
     let shown = |text: &str| {
         let mut document: Json = serde_json::from_str(text).unwrap();
         document.as_object_mut().unwrap().remove("url");
-        document["next"].as_array_mut().unwrap().iter_mut().for_each(|step| drop(step.as_object_mut().unwrap().remove("resource")));
+        document["next"]
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .for_each(|step| drop(step.as_object_mut().unwrap().remove("resource")));
         document
     };
     assert_eq!(shown(&text), shown(&fetched.text));
