@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::budget::{Budgets, OVERLONG, json_len};
+use super::budget::{Budgets, json_len};
 use super::climb::Climb;
 use super::entry::Entry;
 use super::port::Ask;
@@ -101,7 +101,6 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         if let Some(cursor) = &after_text {
             text = format!("{text}\n{}", lines::again(climb, self.tool, cursor, ""));
         }
-        debug_assert!(text.len() <= text_budget + OVERLONG, "{} bytes", text.len());
         Ok(Shown { text, links, rows, ladder, next_cursor: after_rows, is_whole: listed == count })
     }
 

@@ -32,6 +32,10 @@ impl Default for Budgets {
     }
 }
 
+/// What no answer exceeds, in bytes, whatever a resource server says: not its text and not its structure. An honest one
+/// stays far below; the longest is a window of 16,384 characters that JSON escapes.
+pub const CEILING: usize = 256 * 1024;
+
 /// How many items fit: the most whose sizes, each with what separates it, are within `room`, in order.
 pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
     let mut left = room;

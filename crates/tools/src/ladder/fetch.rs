@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::handle::ListedPlace;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
@@ -13,7 +15,7 @@ use super::identity::Named;
 use super::port::Ask;
 use super::query_records::record_uri;
 use super::read_record_field::{self, Which};
-use super::shown::{Cut, Field, Kind, Record, without_bytes};
+use super::shown::{Cut, Field, Kind, MoreFields, Record, without_bytes};
 use super::trouble::Trouble;
 use super::{LadderAnswer, Link, Rung, lines};
 use crate::records::endpoints::RECORD;
@@ -85,15 +87,73 @@ pub(super) async fn document(
     fields: &[String],
     cursor: Option<&str>,
 ) -> Result<Document, Trouble> {
+    let here = cursor.and_then(|cursor| climb.unseal(cursor)).filter(|plain| ListedPlace::is_one(plain));
+    let theirs = if here.is_some() { None } else { cursor };
     let mut bytes = FIRST_BYTES;
+    let mut whole: Option<Whole> = None;
     loop {
-        let record = record(climb, id, fields, cursor, bytes).await?;
-        let made = make(climb, record, fields, cursor.is_some()).await?;
+        let shown = match &whole {
+            Some(whole) => whole.part(climb, bytes)?,
+            None => {
+                let record = record(climb, id, fields, theirs, bytes).await?;
+                if here.is_some() || is_uncut(&record, bytes) {
+                    whole = Some(Whole::new(climb, record, fields, here.as_deref())?);
+                    continue;
+                }
+                record
+            }
+        };
+        let made = make(climb, shown, fields, cursor.is_some()).await?;
         let fits = made.text.len() <= climb.budgets.document && structure_len(&made) <= climb.budgets.structured;
         if fits || bytes <= LEAST_BYTES {
             return Ok(made);
         }
         bytes = (bytes / 2).max(LEAST_BYTES);
+    }
+}
+
+/// Whether a server sent a record without the bound that it was asked for. Twice as much leaves room for another way
+/// to count; a single field cannot be left out.
+fn is_uncut(record: &Record, bytes: usize) -> bool {
+    record.more.is_none() && record.fields.len() > 1 && record.len() > 2 * bytes
+}
+
+/// A record with all its fields, of a server that does not bound it: it is shown in parts here.
+struct Whole {
+    record: Record,
+    /// The fields before the first that is shown.
+    told: usize,
+    binding: Binding,
+}
+
+impl Whole {
+    /// From the place on that a cursor of this ladder leads to, or from the beginning.
+    ///
+    /// # Errors
+    /// [`BadCursor::Mismatch`](stile_domain::records::problem::BadCursor) where the cursor is of another record, or
+    /// this one has other fields now.
+    fn new(climb: &Climb<'_>, record: Record, fields: &[String], here: Option<&[u8]>) -> Result<Self, Trouble> {
+        let asked = format!("{fields:?}");
+        let id = record.id.to_string();
+        let names = record.fields.iter().map(|field| field.name.as_str());
+        let binding = climb.binding(["fields", &id, &asked].into_iter().chain(names));
+        let place = here.map(|plain| ListedPlace::decode(plain, binding)).transpose().map_err(Trouble::Lost)?;
+        let told = place.map_or(0, |place| usize::try_from(place.told).unwrap_or(usize::MAX));
+        Ok(Self { record, told, binding })
+    }
+
+    /// The fields of one part, and where the next one begins.
+    fn part(&self, climb: &Climb<'_>, bytes: usize) -> Result<Record, Trouble> {
+        let Record { id, around, fields, cursor, .. } = &self.record;
+        let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
+        let more = if shown < total {
+            let next_cursor = climb.seal(&ListedPlace { told: shown as u64 }.encode(self.binding))?;
+            Some(MoreFields { shown: shown as u64, total: total as u64, next_cursor })
+        } else {
+            None
+        };
+        let fields = fields.get(self.told..shown).unwrap_or_default().to_vec();
+        Ok(Record { id: id.clone(), around: around.clone(), fields, more, cursor: cursor.clone() })
     }
 }
 

@@ -11,10 +11,11 @@ use stile_domain::records::problem::BadCursor;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
+use super::budget::CEILING;
 use super::climb::{Climb, RECORD_URI, WINDOW_URI};
 use super::entry::BYTES_PIECE;
 use super::identity::opened;
-use super::port::Ask;
+use super::port::{Ask, too_large};
 use super::read_record_field::{Which, window};
 use super::trouble::Trouble;
 use super::{Ladder, Link, fetch, guarded};
@@ -74,6 +75,14 @@ pub struct Content {
     pub meta: Map<String, Json>,
 }
 
+impl Content {
+    /// Whether it is longer than any should be, since the resource server says what no honest one does.
+    fn is_over(&self) -> bool {
+        let (Body::Text(body) | Body::Blob(body)) = &self.body;
+        body.len() + self.mime_type.len() > CEILING
+    }
+}
+
 /// A text, or bytes in base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -127,6 +136,7 @@ impl Ladder {
             }
         };
         let read = guarded("resource", caller, reading).await;
+        let read = read.and_then(|content| if content.is_over() { Err(too_large().into()) } else { Ok(content) });
         let error = read.as_ref().err().map(Trouble::to_json);
         self.inner.server.tell(caller, "resource", error.as_ref().map_or(Ok(()), Err));
         read
