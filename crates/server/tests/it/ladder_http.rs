@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stile_testkit::client::{Caller, Reply};
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, Peer};
 use stile_testkit::issuer::Alg;
-use stile_testkit::process::Rig;
+use stile_testkit::process::{Piped, Rig};
 use stile_testkit::schema;
 
 use crate::gateway_kit::metrics;
@@ -268,6 +268,30 @@ fn tools_of_both_kinds_work_beside_each_other() {
     work(&mut beside(&kit).stdio(&["--grant", &grant]), "over-stdio");
 }
 
+/// `stile mcp` for the kit's server, with this token.
+fn adapter(kit: &Kit, token: &str) -> Piped {
+    let file = kit.folder.path().join("adapter-token");
+    std::fs::write(&file, format!("{token}\n")).unwrap();
+    let provider = format!("http://{}", kit.server.address);
+    let mut command = kit.rig.command(&["mcp", "--provider", &provider, "--token-file"]);
+    command.arg(&file);
+    Piped::start(command)
+}
+
+#[test]
+fn an_adapter_has_the_ladder_and_nothing_else() {
+    let kit = kit();
+    let (_, token) = kit.client(GRANT);
+    let piped = adapter(&kit, &token);
+    let mut lane = piped.client();
+    assert_eq!(shown(&mut lane), expected(&[&LADDER], &[&TEMPLATES]));
+    let files = lane.request("resources/read", json!({ "uri": "list:///" })).unwrap();
+    assert!(files["error"]["code"].is_i64(), "{files}");
+    let error = call(&mut lane, "text.read", json!({ "path": "/x.md" }));
+    assert_eq!(error["error"]["code"], -32602, "{error}");
+    assert!(piped.stop().0.success());
+}
+
 #[test]
 fn security_a_revocation_holds_from_the_next_call_on() {
     for lifecycle in LIFECYCLES {
@@ -275,10 +299,12 @@ fn security_a_revocation_holds_from_the_next_call_on() {
         let (grant, token) = kit.client(GRANT);
         let mut peer = Peer::open(&kit.server, &token, lifecycle);
         let mut stdio = beside(&kit).stdio(&["--grant", &grant]);
-        let callers: [&mut dyn Caller; 2] = [&mut peer, &mut stdio];
+        let piped = adapter(&kit, &token);
+        let mut lane = piped.client();
+        let callers: [&mut dyn Caller; 3] = [&mut peer, &mut stdio, &mut lane];
         let uris: Vec<String> = callers.into_iter().map(window_uri).collect();
         kit.said(&["grant", "revoke", &grant]);
-        let callers: [&mut dyn Caller; 2] = [&mut peer, &mut stdio];
+        let callers: [&mut dyn Caller; 3] = [&mut peer, &mut stdio, &mut lane];
         for (caller, uri) in callers.into_iter().zip(uris) {
             for (tool, arguments) in [
                 ("schema", json!({})),
