@@ -122,7 +122,7 @@ fn cases() -> (Vec<Case>, Vec<Value>, Vec<Value>) {
 fn decoys() -> Vec<Value> {
     let mails = (0..300).map(|number: usize| {
         let word = ["osprey", "ledger", "Grimsby"][number % 3];
-        let text = format!("About {word}. {}", filler(if number % 8 == 0 { 20_000 } else { 200 }, number));
+        let text = format!("About {word}. {}", filler(if number.is_multiple_of(8) { 20_000 } else { 200 }, number));
         json!({ "id": format!("d-{number}"), "subject": format!("Mail {number}"), "body": text })
     });
     mails.collect()
