@@ -42,7 +42,12 @@ pub enum Part {
     /// Some characters of a field.
     Window(Extent),
     /// Some bytes of a binary field.
-    Bytes(Extent),
+    Bytes {
+        /// Which.
+        extent: Extent,
+        /// The resource server's cursor to them, which is bound to the bytes as they were; the first bytes have none.
+        cursor: Option<String>,
+    },
 }
 
 /// A part of a field.
@@ -74,7 +79,7 @@ impl Handle {
         let kind = match &self.part {
             Part::Fields { .. } => RECORD,
             Part::Window(_) => WINDOW,
-            Part::Bytes(_) => BYTES,
+            Part::Bytes { .. } => BYTES,
         };
         let mut bytes = bind(kind, self.caller);
         for part in [&self.connection, &self.stream, &self.key] {
@@ -85,13 +90,17 @@ impl Handle {
                 bytes.push(u8::from(cursor.is_some()));
                 put_text(&mut bytes, cursor.as_deref().unwrap_or_default());
             }
-            Part::Window(extent) | Part::Bytes(extent) => {
+            Part::Window(extent) | Part::Bytes { extent, .. } => {
                 put_text(&mut bytes, &extent.field);
                 bytes.push(u8::from(extent.digest.is_some()));
                 bytes.extend(extent.digest.unwrap_or_default());
                 bytes.extend(extent.start.to_be_bytes());
                 bytes.extend(extent.limit.to_be_bytes());
             }
+        }
+        if let Part::Bytes { cursor, .. } = &self.part {
+            bytes.push(u8::from(cursor.is_some()));
+            put_text(&mut bytes, cursor.as_deref().unwrap_or_default());
         }
         bytes.resize(bytes.len().next_multiple_of(GRADE), 0);
         bytes
@@ -119,7 +128,13 @@ impl Handle {
             let digest = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
             let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
             let extent = Extent { field, digest: has_digest.then_some(digest), start: length()?, limit: length()? };
-            if kind == WINDOW { Part::Window(extent) } else { Part::Bytes(extent) }
+            if kind == WINDOW {
+                Part::Window(extent)
+            } else {
+                let has_cursor = take(&mut rest, 1)? == [1];
+                let cursor = take_text(&mut rest)?;
+                Part::Bytes { extent, cursor: has_cursor.then_some(cursor) }
+            }
         };
         Ok(Self { caller, connection, stream, key, part })
     }
@@ -133,7 +148,8 @@ impl Handle {
             return Err(BadCursor::Mismatch);
         }
         match &self.part {
-            Part::Window(Extent { digest: Some(was), .. }) | Part::Bytes(Extent { digest: Some(was), .. })
+            Part::Window(Extent { digest: Some(was), .. })
+            | Part::Bytes { extent: Extent { digest: Some(was), .. }, .. }
                 if digest.is_some_and(|now| now != *was) =>
             {
                 Err(BadCursor::Stale)
@@ -237,7 +253,7 @@ mod tests {
         prop_oneof![
             proptest::option::of("[a-z]{0,50}").prop_map(|cursor| Part::Fields { cursor }),
             extent().prop_map(Part::Window),
-            extent().prop_map(Part::Bytes),
+            (extent(), proptest::option::of("[a-z]{0,50}")).prop_map(|(extent, cursor)| Part::Bytes { extent, cursor }),
         ]
     }
 
@@ -255,7 +271,7 @@ mod tests {
             prop_assert_eq!(Handle::decode(&bytes, !is_record), Err(BadCursor::Mismatch));
             prop_assert_eq!(handle.check(nobody, None), Err(BadCursor::Mismatch));
             prop_assert_eq!(handle.check(caller, None), Ok(()));
-            if let Part::Window(Extent { digest: Some(digest), .. }) | Part::Bytes(Extent { digest: Some(digest), .. }) = handle.part {
+            if let Part::Window(extent) | Part::Bytes { extent, .. } = &handle.part && let Some(digest) = extent.digest {
                 prop_assert_eq!(handle.check(caller, Some(digest)), Ok(()));
                 prop_assert_eq!(handle.check(caller, Some(other)), Err(BadCursor::Stale));
             }

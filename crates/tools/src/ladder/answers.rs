@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::budget::{Budgets, json_len};
+use super::budget::{Budgets, fitting, json_len};
 use super::climb::Climb;
 use super::entry::Entry;
 use super::port::Ask;
@@ -104,26 +104,33 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         Ok(Shown { text, links, rows, ladder, next_cursor: after_rows, is_whole: listed == count })
     }
 
-    /// The items of the text: as many as fit, and at least one.
+    /// The items of the text: as many as fit, and at least one. What is said at the end of a page needs room where that is
+    /// shown, and the line that goes on where it is not, or where more pages come.
     fn told(&self, climb: &Climb<'_>, budget: usize) -> Result<Vec<Lines>, Trouble> {
         let count = self.items.count();
-        let tail: usize = self.tail.iter().map(|line| line.len() + 1).sum();
         // The first line is longer where not all are shown, since it says so.
         let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
-        let mut left = budget.saturating_sub(head + self.again_len(climb) + tail);
-        let mut told = Vec::new();
+        let (again, tail) = (self.again_len(climb), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
+        let end = if self.next_cursor.is_some() { again + tail } else { tail };
+        let room = budget.saturating_sub(head);
+        let (mut told, mut used) = (Vec::new(), 0);
         for at in 0..count {
             let (lines, links) = self.items.lines(climb, at)?;
-            let lines = (lines::plain(lines), links);
-            match left.checked_sub(lines.0.len() + 1) {
-                Some(rest) => left = rest,
-                None if at == 0 => {
-                    let least = self.items.least(climb)?;
-                    return Ok(vec![(least.text, vec![least.whole.link])]);
-                }
-                None => break,
+            let lines = lines::plain(lines);
+            used += lines.len() + 1;
+            told.push((lines, links));
+            if used > room {
+                break;
             }
-            told.push(lines);
+        }
+        if told.len() == count && used + end <= room {
+            return Ok(told);
+        }
+        let fits = fitting(told.iter().map(|(lines, _)| lines.len() + 1), room.saturating_sub(again));
+        told.truncate(fits.min(count.saturating_sub(1)));
+        if told.is_empty() && count > 0 {
+            let least = self.items.least(climb)?;
+            told.push((least.text, vec![least.whole.link]));
         }
         Ok(told)
     }

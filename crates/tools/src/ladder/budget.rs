@@ -10,8 +10,9 @@ use super::lines;
 /// The most that answers have, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// The text of a `search` or `query_records` answer. An identifier is never cut, so an answer whose first record
-    /// has one of more than 1,000 bytes may have up to [`OVERLONG`] bytes more.
+    /// The text of a `search` or `query_records` answer. An identifier is never cut, and a cursor in a list of changes has
+    /// over 800 bytes, so an answer whose first record has an identifier of more than 1,000 bytes, or of more than 500 in
+    /// such a list, may have up to [`OVERLONG`] bytes more.
     pub text: usize,
     /// A preview of one field, in scalar values.
     pub preview_chars: usize,
@@ -24,7 +25,7 @@ pub struct Budgets {
 }
 
 /// What an overlong identifier may add to [`Budgets::text`].
-pub const OVERLONG: usize = 600;
+pub const OVERLONG: usize = 1000;
 
 impl Default for Budgets {
     fn default() -> Self {

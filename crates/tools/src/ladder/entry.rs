@@ -116,7 +116,7 @@ fn of_bytes(
 /// The address of the first bytes of a binary field.
 pub(super) fn bytes_uri(climb: &Climb<'_>, id: &RecordId, field: &str) -> Result<String, Trouble> {
     let extent = Extent { field: field.to_owned(), digest: None, start: 0, limit: BYTES_PIECE };
-    climb.uri(id, Part::Bytes(extent))
+    climb.uri(id, Part::Bytes { extent, cursor: None })
 }
 
 /// The most bytes of field names that a call repeats.

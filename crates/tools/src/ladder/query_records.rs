@@ -83,7 +83,7 @@ impl QueryRecords {
         }
         let ask = ask.with("preview_chars", climb.budgets.preview_chars.to_string());
         let ask = ask.with("preview_bytes", RECORD_BYTES.to_string());
-        Ok(if self.changes_since.is_some() { ask } else { ask.with("cursors", "each") })
+        Ok(ask.with("cursors", "each"))
     }
 }
 

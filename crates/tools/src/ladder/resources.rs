@@ -113,6 +113,8 @@ struct ToldWindow {
     end_bytes: u64,
     next_offset_bytes: Option<u64>,
     previous_offset_bytes: Option<u64>,
+    next_cursor: Option<String>,
+    previous_cursor: Option<String>,
 }
 
 /// Whether an address is one of these.
@@ -148,7 +150,7 @@ async fn record(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
     let id = id_of(&handle);
     let cursor = match &handle.part {
         Part::Fields { cursor } => cursor.as_deref(),
-        Part::Window(_) | Part::Bytes(_) => None,
+        Part::Window(_) | Part::Bytes { .. } => None,
     };
     let document = fetch::document(climb, &id, &[], cursor).await?;
     handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
@@ -173,7 +175,7 @@ fn told(link: &Link) -> Json {
 async fn part(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
     let handle = opened(climb, handle, false)?;
     match handle.part.clone() {
-        Part::Bytes(extent) => bytes(climb, &handle, extent).await,
+        Part::Bytes { extent, cursor } => bytes(climb, &handle, extent, cursor.as_deref()).await,
         Part::Window(extent) => text(climb, &handle, extent).await,
         Part::Fields { .. } => Err(Trouble::Lost(BadCursor::Mismatch)),
     }
@@ -192,25 +194,29 @@ async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Cont
     Ok(Content { body: Body::Text(window.text), mime_type, meta })
 }
 
-async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Content, Trouble> {
+async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Option<&str>) -> Result<Content, Trouble> {
     let id = id_of(handle);
+    let limit = extent.limit.clamp(1, BYTES_PIECE);
     let ask = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
         .with("field", &extent.field)
         .with_some("connection_id", id.connection.as_deref())
-        .with("offset_bytes", extent.start.to_string())
-        .with("limit_bytes", extent.limit.clamp(1, BYTES_PIECE).to_string());
+        .with_some("cursor", cursor)
+        .with_some("offset_bytes", cursor.is_none().then_some(extent.start))
+        .with("limit_bytes", limit.to_string());
     let answer = climb.ask(ask).await?;
     let told: ToldBytes = serde_json::from_str(&answer).map_err(|_| Trouble::not_understood())?;
     let digest = told.field.digest.as_deref().and_then(digest_of);
     handle.check(climb.handle_binding(), digest).map_err(Trouble::Lost)?;
-    let uri = |start: u64, limit: u64| climb.uri(&id, Part::Bytes(Extent { start, limit, digest, ..extent.clone() }));
+    let uri = |start: u64, limit: u64, cursor: Option<String>| {
+        climb.uri(&id, Part::Bytes { extent: Extent { start, limit, digest, ..extent.clone() }, cursor })
+    };
     let mut meta = Map::new();
     if let Some(next) = told.window.next_offset_bytes {
-        meta.insert(NEXT_URI.to_owned(), uri(next, extent.limit)?.into());
+        meta.insert(NEXT_URI.to_owned(), uri(next, limit, told.window.next_cursor)?.into());
     }
     if let Some(before) = told.window.previous_offset_bytes {
         let limit = told.window.start_bytes.saturating_sub(before);
-        meta.insert(PREVIOUS_URI.to_owned(), uri(before, limit)?.into());
+        meta.insert(PREVIOUS_URI.to_owned(), uri(before, limit, told.window.previous_cursor)?.into());
     }
     let range = json!({
         "start_bytes": told.window.start_bytes, "end_bytes": told.window.end_bytes, "size_bytes": told.window.total_bytes,

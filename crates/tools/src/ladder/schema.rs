@@ -15,6 +15,8 @@ use crate::records::endpoints::SCHEMA;
 
 /// The bytes of a stream's fields that stand beside its name where all streams are asked for.
 const FIELDS_BYTES: usize = 4 * 1024;
+/// The bytes of a primary key that are told.
+const KEY_BYTES: usize = 1024;
 /// What a structure has besides its list.
 const AROUND_BYTES: usize = 4 * 1024;
 
@@ -215,8 +217,14 @@ fn described(connections: &[String], stream: &Map<String, Json>, with_fields: bo
     let mut told = Map::new();
     told.insert("name".to_owned(), name(stream).into());
     told.insert("connections".to_owned(), connections.iter().map(|id| json!({ "connection_id": id })).collect());
-    for member in ["primary_key", "cursor_field"] {
-        told.extend(stream.get(member).map(|value| (member.to_owned(), value.clone())));
+    told.extend(stream.get("cursor_field").map(|value| ("cursor_field".to_owned(), value.clone())));
+    if let Some(key) = stream.get("primary_key") {
+        // Of a key that is longer than some streams together it is said how many fields it has.
+        let (name, value) = match json_len(key) <= KEY_BYTES {
+            true => ("primary_key", key.clone()),
+            false => ("primary_key_count", key.as_array().map_or(1, Vec::len).into()),
+        };
+        told.insert(name.to_owned(), value);
     }
     told.insert("field_count".to_owned(), fields(stream).count().into());
     let capabilities: Map<String, Json> = fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
@@ -248,10 +256,11 @@ fn described_line(stream: &Json) -> String {
         connections.filter_map(|connection| connection.get("connection_id")?.as_str()).collect();
     let member = |name: &str| stream.get(name).filter(|value| !value.is_null()).map(|value| format!(" {name}={value}"));
     lines::plain(format!(
-        "stream={} connection_id={}{}{}{}",
+        "stream={} connection_id={}{}{}{}{}",
         stream.get("name").unwrap_or(&Json::Null),
         connections.join("|"),
         member("primary_key").unwrap_or_default(),
+        member("primary_key_count").unwrap_or_default(),
         member("cursor_field").unwrap_or_default(),
         member("field_count").unwrap_or_default(),
     ))

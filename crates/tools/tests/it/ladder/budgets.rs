@@ -120,17 +120,15 @@ fn arrays_as_deep_as_they_are_taken() {
 #[test]
 fn a_hundred_hits_with_three_excerpts_each_of_control_characters() {
     let long = || text(format!("{} needle {}", "\u{1}".repeat(200), "\u{2}".repeat(2000)));
-    let records = (0..100).map(|at| {
+    let records = (0..110).map(|at| {
         let fields = ["title", "body", "third", "fourth"].map(|name| (name.to_owned(), long()));
         (format!("{at:03}{}", "\u{1}".repeat(300)), fields.to_vec())
     });
     let (world, stored) = world(records.collect());
     let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
     ask(&client, shelf.ids().map(str::to_owned), "needle");
-    for class in CLASSES {
-        let walker = Walker { client: &client, shelf: &shelf, class };
-        assert_eq!(walker.list("search", &json!({ "q": "needle", "limit": 100 })).len(), 100);
-    }
+    let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
+    assert_eq!(walker.list("search", &json!({ "q": "needle", "limit": 5 })).len(), 110);
 }
 
 #[test]

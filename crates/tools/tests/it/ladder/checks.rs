@@ -33,7 +33,7 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
         assert_eq!(serde_json::from_str::<Json>(text).unwrap(), *structured);
         return;
     }
-    match text_budget(tool, text) {
+    match text_budget(tool, arguments, text) {
         Some(most) => assert!(text.len() <= most, "{tool} {arguments}: {} bytes of text: {text}", text.len()),
         None => assert_eq!(tool, "read_record_field"),
     }
@@ -92,11 +92,12 @@ fn document(text: &str) {
 }
 
 /// The most bytes that a text may have; none where its window has them.
-fn text_budget(tool: &str, text: &str) -> Option<usize> {
+fn text_budget(tool: &str, arguments: &Json, text: &str) -> Option<usize> {
     match tool {
         "search" | "query_records" => {
             let shown = text.lines().find_map(|line| line.split(' ').find_map(|word| word.split_once("id=")));
-            let overlong = shown.is_some_and(|(_, id)| id.len() > OVERLONG_ID);
+            let least = if arguments["changes_since"].is_string() { 500 } else { OVERLONG_ID };
+            let overlong = shown.is_some_and(|(_, id)| id.len() > least);
             Some(1800 + if overlong { OVERLONG } else { 0 })
         }
         "fetch" => Some(16_384),

@@ -13,6 +13,7 @@ use stile_tools::records::endpoints::FIELD_WINDOW;
 
 use super::super::records::model::{Grant, NOW, Source, Stored, World};
 use super::super::records::{Ask, client, owner};
+use super::lines::{self, Next};
 use super::worlds::{self, text};
 use super::{Client, of_field, with};
 
@@ -123,11 +124,15 @@ fn all(client: &Client) -> Vec<Sealed> {
         ("window cursor", "read_record_field", field, "/window/next_cursor"),
         ("list cursor", "query_records", json!({ "stream": "notes", "limit": 1 }), "/data/next_cursor"),
         ("search cursor", "search", json!({ "q": "needle", "limit": 1, "streams": ["notes"] }), "/data/next_cursor"),
-        ("schema cursor", "schema", json!({}), "/next_cursor"),
+        ("schema cursor", "schema", json!({}), ""),
     ] {
-        let told = client.good(tool, &args).structured;
-        let Some(cursor) = told.pointer(place) else { continue };
-        sealed.push((what, text(cursor), Use::Argument(tool, args, "cursor")));
+        let answer = client.good(tool, &args);
+        // Of the schema the text is shown in pages first.
+        let cursor = match (tool, lines::of(&answer.text).last().and_then(Next::parse)) {
+            ("schema", Some(Next::Call { args, .. })) => args["cursor"].clone(),
+            _ => answer.structured.pointer(place).unwrap().clone(),
+        };
+        sealed.push((what, text(&cursor), Use::Argument(tool, args, "cursor")));
     }
     sealed.into_iter().map(|(what, text, used)| Sealed { what, text, used }).collect()
 }

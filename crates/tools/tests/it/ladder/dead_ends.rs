@@ -49,6 +49,9 @@ fn walk(chance: &mut Chance, services: &RecordServices, world: &World, grant: Op
             }
             let ids: BTreeSet<String> = walker.list("query_records", &args).into_iter().collect();
             assert_eq!(ids, shelf.of_stream(stream), "{class:?}");
+            let args = json!({ "stream": stream, "changes_since": "beginning", "limit": some(chance, &[1, 25, 100]) });
+            let ids: BTreeSet<String> = walker.list("query_records", &args).into_iter().collect();
+            assert_eq!(ids, shelf.of_stream(stream), "{class:?}, as changes");
         }
         let args = json!({ "q": q, "limit": some(chance, &[1, 3, 25, 100]) });
         let ids: BTreeSet<String> = walker.list("search", &args).into_iter().collect();
