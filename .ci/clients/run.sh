@@ -58,11 +58,14 @@ grant=$("$stile" grant create --client check --stream mail --state "$tmp/state")
 mkdir "$tmp/records-space"
 http=(--http "$origin/mcp" --token "$tmp/records" --other-token "$tmp/token")
 stdio=(--stdio "$stile" stdio "$tmp/records-space" --state "$tmp/state" --grant "$grant")
+mcp=(--stdio "$stile" mcp --provider "$origin" --token-file "$tmp/records")
 
 run "python records http" "$python" "$source_folder/records_client.py" "${http[@]}"
 run "python records stdio" "$python" "$source_folder/records_client.py" "${stdio[@]}"
+run "python records mcp" "$python" "$source_folder/records_client.py" "${mcp[@]}"
 run "typescript records http" "$node" "$folder/records_client.mjs" "${http[@]}"
 run "typescript records stdio" "$node" "$folder/records_client.mjs" "${stdio[@]}"
+run "typescript records mcp" "$node" "$folder/records_client.mjs" "${mcp[@]}"
 stop_server
 mkdir "$tmp/gateway"
 run "python gateway" "$python" "$source_folder/gateway_client.py" "$stile" "$tmp/gateway"

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use stile_testkit::client::Caller;
 use stile_testkit::hosted::{LIFECYCLES, Lifecycle, Peer};
-use stile_testkit::process::Rig;
+use stile_testkit::process::{Piped, Rig};
 use stile_testkit::readers::{CLASSES, Question, Reader, Spent};
 
 use crate::records_kit::Kit;
@@ -122,7 +122,7 @@ fn cases() -> (Vec<Case>, Vec<Value>, Vec<Value>) {
 fn decoys() -> Vec<Value> {
     let mails = (0..300).map(|number: usize| {
         let word = ["osprey", "ledger", "Grimsby"][number % 3];
-        let text = format!("About {word}. {}", filler(if number % 8 == 0 { 20_000 } else { 200 }, number));
+        let text = format!("About {word}. {}", filler(if number.is_multiple_of(8) { 20_000 } else { 200 }, number));
         json!({ "id": format!("d-{number}"), "subject": format!("Mail {number}"), "body": text })
     });
     mails.collect()
@@ -212,5 +212,23 @@ fn three_classes_of_clients_quote_from_a_megabyte_over_stdio() {
     drop(stdio);
     let mut owner = elsewhere.stdio(&[]);
     library.quoted("stdio, owner", &mut owner, &mut table);
+    println!("{table}");
+}
+
+#[test]
+fn three_classes_of_clients_quote_from_a_megabyte_through_an_adapter() {
+    let library = Library::new();
+    let mut table = String::new();
+    let token = library.kit.folder.path().join("token");
+    for (name, bearer) in [("grant", &library.token), ("owner", &library.kit.owner)] {
+        std::fs::write(&token, format!("{bearer}\n")).unwrap();
+        let provider = format!("http://{}", library.kit.server.address);
+        let mut command = library.kit.rig.command(&["mcp", "--provider", &provider, "--token-file"]);
+        command.arg(&token);
+        let piped = Piped::start(command);
+        library.quoted(&format!("stile mcp, {name}"), &mut piped.client(), &mut table);
+        let (status, _) = piped.stop();
+        assert!(status.success(), "{status}");
+    }
     println!("{table}");
 }

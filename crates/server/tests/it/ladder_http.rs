@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use stile_testkit::client::{Caller, Reply};
 use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, Peer};
 use stile_testkit::issuer::Alg;
-use stile_testkit::process::Rig;
+use stile_testkit::process::{Piped, Rig};
 use stile_testkit::schema;
 
 use crate::gateway_kit::metrics;
@@ -64,6 +64,8 @@ fn shown(caller: &mut dyn Caller) -> Shown {
         assert!(names.is_sorted() || method != "tools/list", "{names:?}");
         names.into_iter().collect()
     };
+    let listing: BTreeSet<String> = listed("resources/list", "/result/resources", "uri");
+    assert!(listing.iter().all(|uri| uri == "list:///"), "no address of a record is listed: {listing:?}");
     Shown {
         tools: listed("tools/list", "/result/tools", "name"),
         templates: listed("resources/templates/list", "/result/resourceTemplates", "uriTemplate"),
@@ -180,15 +182,22 @@ fn a_provider_s_token_is_shown_what_it_is_for() {
     }
 }
 
+/// How many files of a state folder are of a database.
+fn databases(rig: &Rig) -> usize {
+    let names = std::fs::read_dir(&rig.state).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().contains("records")).count()
+}
+
 #[test]
 fn the_local_user_is_shown_records_where_there_are_any() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
     let files = || expected(&[&READERS, &WRITERS], &[&[LISTING]]);
     assert_eq!(shown(&mut rig.stdio(&[])), files(), "nothing was ever imported");
-    assert!(!rig.state.join("records").exists() && !rig.state.join("records.sqlite").exists());
+    assert_eq!(databases(&rig), 0, "and no database is made for that");
 
     let kit = kit();
+    assert_ne!(databases(&kit.rig), 0);
     let (grant, rig) = (kit.client(GRANT).0, beside(&kit));
     let all = || expected(&[&LADDER, &READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]);
     assert_eq!(shown(&mut rig.stdio(&[])), all());
@@ -259,6 +268,30 @@ fn tools_of_both_kinds_work_beside_each_other() {
     work(&mut beside(&kit).stdio(&["--grant", &grant]), "over-stdio");
 }
 
+/// `stile mcp` for the kit's server, with this token.
+fn adapter(kit: &Kit, token: &str) -> Piped {
+    let file = kit.folder.path().join("adapter-token");
+    std::fs::write(&file, format!("{token}\n")).unwrap();
+    let provider = format!("http://{}", kit.server.address);
+    let mut command = kit.rig.command(&["mcp", "--provider", &provider, "--token-file"]);
+    command.arg(&file);
+    Piped::start(command)
+}
+
+#[test]
+fn an_adapter_has_the_ladder_and_nothing_else() {
+    let kit = kit();
+    let (_, token) = kit.client(GRANT);
+    let piped = adapter(&kit, &token);
+    let mut lane = piped.client();
+    assert_eq!(shown(&mut lane), expected(&[&LADDER], &[&TEMPLATES]));
+    let files = lane.request("resources/read", json!({ "uri": "list:///" })).unwrap();
+    assert!(files["error"]["code"].is_i64(), "{files}");
+    let error = call(&mut lane, "text.read", json!({ "path": "/x.md" }));
+    assert_eq!(error["error"]["code"], -32602, "{error}");
+    assert!(piped.stop().0.success());
+}
+
 #[test]
 fn security_a_revocation_holds_from_the_next_call_on() {
     for lifecycle in LIFECYCLES {
@@ -266,10 +299,12 @@ fn security_a_revocation_holds_from_the_next_call_on() {
         let (grant, token) = kit.client(GRANT);
         let mut peer = Peer::open(&kit.server, &token, lifecycle);
         let mut stdio = beside(&kit).stdio(&["--grant", &grant]);
-        let callers: [&mut dyn Caller; 2] = [&mut peer, &mut stdio];
+        let piped = adapter(&kit, &token);
+        let mut lane = piped.client();
+        let callers: [&mut dyn Caller; 3] = [&mut peer, &mut stdio, &mut lane];
         let uris: Vec<String> = callers.into_iter().map(window_uri).collect();
         kit.said(&["grant", "revoke", &grant]);
-        let callers: [&mut dyn Caller; 2] = [&mut peer, &mut stdio];
+        let callers: [&mut dyn Caller; 3] = [&mut peer, &mut stdio, &mut lane];
         for (caller, uri) in callers.into_iter().zip(uris) {
             for (tool, arguments) in [
                 ("schema", json!({})),
