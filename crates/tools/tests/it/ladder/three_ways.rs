@@ -145,7 +145,9 @@ fn a_refusal_is_the_same_three_ways() {
         .unwrap();
     let (narrow, brief) = (client("grt_narrow", "t1"), client("grt_brief", "t1"));
     let later = NOW + 1;
-    let cases: Vec<(Principal, i64, &str, &str, Json, Option<String>, &str)> = vec![
+    /// Who, when, which record and field, what else, the address of the same, and the code that is due.
+    type Case<'c> = (Principal, i64, &'c str, &'c str, Json, Option<String>, &'c str);
+    let cases: Vec<Case<'_>> = vec![
         (owner(), NOW, ID, "nope", json!({}), None, "field_not_found"),
         (narrow.clone(), NOW, ID, "nope", json!({}), None, "field_not_granted"),
         (narrow.clone(), NOW, ID, "secret", json!({}), address(ID, "secret"), "field_not_granted"),
