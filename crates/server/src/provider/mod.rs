@@ -1,7 +1,7 @@
 //! A resource server that is elsewhere, asked over HTTP with a token from a file.
 //!
 //! Requests go to the one address that is configured, byte for byte as the ladder made them. What comes back is handed
-//! on as it is; what is no answer becomes an error that says so ([`refusals`]). Servers differ: one that does not know
+//! on as it is; what is no answer becomes an error that says so (`refusals`). Servers differ: one that does not know
 //! the parameters which shorten an answer is asked without them, and that is remembered while this process lives.
 //!
 //! Nothing is written down. What the ladder seals is sealed with a key that is made of the token.
