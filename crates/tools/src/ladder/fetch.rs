@@ -255,7 +255,7 @@ fn lean(mut json: Json) -> Json {
     if let Some(members) = json.as_object_mut() {
         let has_read = members.contains_key("read");
         let spoken = ["id", "connection_id", "stream", "record_id", "digest"];
-        members.retain(|name, _| !spoken.contains(&name.as_str()) && !(has_read && name == "resource"));
+        members.retain(|name, _| !(spoken.contains(&name.as_str()) || has_read && name == "resource"));
         if has_read {
             members.remove("field_path");
         }
