@@ -29,7 +29,7 @@ python_installed=$!
 install_modules "$source_folder" "$folder"
 wait "$python_installed" || exit 1
 # An ES module is resolved from where it lies, so it goes beside its node_modules.
-cp "$source_folder/typescript_client.mjs" "$folder/"
+cp "$source_folder/typescript_client.mjs" "$source_folder/records_client.mjs" "$folder/"
 # Beside the sources nothing is made.
 export PYTHONDONTWRITEBYTECODE=1
 export MODULES=$folder/node_modules NODE=$node
@@ -49,6 +49,20 @@ run "typescript http" "$node" "$folder/typescript_client.mjs" "${http[@]}"
 run "typescript stdio" "$node" "$folder/typescript_client.mjs" "${stdio[@]}"
 run "inspector http" "$source_folder/inspector.sh" "${http[@]}" --narrow-token "$tmp/narrow"
 run "inspector stdio" "$source_folder/inspector.sh" "${stdio[@]}"
+
+"$python" "$source_folder/records_client.py" --rows "$tmp/mail.jsonl"
+"$stile" import "$tmp/mail.jsonl" --connection own --stream mail --key id --state "$tmp/state" >"$tmp/import.log" 2>&1 ||
+  { cat "$tmp/import.log" >&2; fail "the rows were not imported"; }
+grant=$("$stile" grant create --client check --stream mail --state "$tmp/state")
+(umask 077; "$stile" token --state "$tmp/state" --grant "$grant" >"$tmp/records")
+mkdir "$tmp/records-space"
+http=(--http "$origin/mcp" --token "$tmp/records" --other-token "$tmp/token")
+stdio=(--stdio "$stile" stdio "$tmp/records-space" --state "$tmp/state" --grant "$grant")
+
+run "python records http" "$python" "$source_folder/records_client.py" "${http[@]}"
+run "python records stdio" "$python" "$source_folder/records_client.py" "${stdio[@]}"
+run "typescript records http" "$node" "$folder/records_client.mjs" "${http[@]}"
+run "typescript records stdio" "$node" "$folder/records_client.mjs" "${stdio[@]}"
 stop_server
 mkdir "$tmp/gateway"
 run "python gateway" "$python" "$source_folder/gateway_client.py" "$stile" "$tmp/gateway"

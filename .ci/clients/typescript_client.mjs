@@ -8,6 +8,7 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import Ajv from 'ajv/dist/2020.js';
 import * as v1 from '@modelcontextprotocol/sdk/client/index.js';
@@ -20,11 +21,11 @@ const NOTE_TOOLS = ['get_document_tree', 'get_metadata_facets', 'get_note_outlin
 const TOOLS = ['file.create', 'file.remove', ...NOTE_TOOLS, 'text.append', 'text.insert', 'text.read', 'text.replace'];
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'];
 const [LEGACY, MODERN] = ['2025-11-25', '2026-07-28'];
-const ANSWER_MS = 20_000;
+export const ANSWER_MS = 20_000;
 const STORY_MS = 60_000;
 const PLAN = '# Plan\n\nfirst\nsecond\n';
 
-const SDKS = [
+export const SDKS = [
   {
     name: 'SDK 1, legacy',
     revision: LEGACY,
@@ -44,21 +45,21 @@ const SDKS = [
 ];
 
 /** What a server did, where the contract says something else. */
-class Failed extends Error {}
+export class Failed extends Error {}
 
-function expect(condition, said) {
+export function expect(condition, said) {
   if (!condition) throw new Failed(said);
 }
 
-function equal(what, got, wanted) {
+export function equal(what, got, wanted) {
   expect(isDeepStrictEqual(got, wanted), `${what} is ${JSON.stringify(got)}, expected ${JSON.stringify(wanted)}`);
 }
 
 const sha256 = (data) => createHash('sha256').update(data).digest('hex');
 const dotted = (name) => (NOTE_TOOLS.includes(name) ? name : name.replace('_', '.'));
-const settled = (promise) => promise.then((value) => ({ value }), (error) => ({ error }));
+export const settled = (promise) => promise.then((value) => ({ value }), (error) => ({ error }));
 
-async function step(label, name, run) {
+export async function step(label, name, run) {
   let result;
   try {
     result = await run();
@@ -244,7 +245,7 @@ function noting(answers) {
   };
 }
 
-async function connected(sdk, place, reader, use) {
+export async function connected(sdk, place, reader, use) {
   const client = sdk.client();
   const answers = place.url && [];
   const scope = reader ? ['--scope', 'read:/'] : [];
@@ -288,18 +289,22 @@ function placeFrom(args) {
   return { url, token: read(token), readerToken: read(readerToken) };
 }
 
-const place = placeFrom(process.argv.slice(2));
-try {
-  for (const sdk of SDKS) {
-    let timer;
-    const late = new Promise((_, reject) => {
-      timer = setTimeout(() => reject(new Failed(`typescript: ${sdk.name}: not done after ${STORY_MS} ms`)), STORY_MS);
-    });
-    await Promise.race([story(sdk, place), late]);
-    clearTimeout(timer);
+/** Tells the story to each SDK, and ends the process. */
+export async function tell(story, place) {
+  try {
+    for (const sdk of SDKS) {
+      let timer;
+      const late = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(new Failed(`typescript: ${sdk.name}: not done after ${STORY_MS} ms`)), STORY_MS);
+      });
+      await Promise.race([story(sdk, place), late]);
+      clearTimeout(timer);
+    }
+    process.exit(0);
+  } catch (error) {
+    console.error(`FAILED ${error instanceof Failed ? error.message : error.stack}`);
+    process.exit(1);
   }
-  process.exit(0);
-} catch (error) {
-  console.error(`FAILED ${error instanceof Failed ? error.message : error.stack}`);
-  process.exit(1);
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await tell(story, placeFrom(process.argv.slice(2)));

@@ -131,6 +131,12 @@ settings! {
     upstream_timeout_seconds: u64 = Flag "SECONDS", Fallback::Text("30"), count;
     /// Read at most so much of an answer.
     upstream_max_bytes: usize = Flag "BYTES", Fallback::Text("4MiB"), bytes;
+    /// Read records from the server at this address, which answers at `/v1` below it.
+    provider: Option<String> = Flag "URL", Fallback::Text(""), url;
+    /// The token for that server is in this file. It is read again when the server refuses it.
+    token_file: Option<PathBuf> = Flag "FILE", Fallback::Text(""), optional_path;
+    /// Wait so long for an answer about records, connecting included.
+    provider_timeout_seconds: u64 = Flag "SECONDS", Fallback::Text("30"), count;
     /// Tell how many calls there were at `/metrics` on this address of this machine; left out, nowhere.
     metrics_listen: Option<SocketAddr> = Flag "ADDR:PORT", Fallback::Text(""), loopback;
     /// Write this much to the log on standard error: error, warn, info, debug or trace.

@@ -13,4 +13,5 @@ pub mod mcp;
 pub mod metrics;
 pub mod offer;
 pub mod outbound;
+pub mod provider;
 pub mod stdio;

@@ -345,7 +345,10 @@ impl Offer {
     /// [`NotRead`].
     pub async fn read_resource(&self, uri: &str, asker: &Asker) -> Result<Content, NotRead> {
         if let Some(ladder) = self.ladder.as_ref().filter(|_| ladder::resources::is_one(uri)) {
-            return ladder.read_resource(uri, &asker.principal).await.map_err(NotRead::Record);
+            let began = Instant::now();
+            let read = ladder.read_resource(uri, &asker.principal).await;
+            self.count("resource", outcome_of(read.as_ref().err()), "none", began.elapsed());
+            return read.map_err(NotRead::Record);
         }
         let Some(services) = self.space() else { return Err(NotRead::Listing(ListError::NoSuchResource)) };
         let text = services.read_resource(uri, &asker.principal).await.map_err(NotRead::Listing)?;

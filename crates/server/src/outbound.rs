@@ -34,6 +34,8 @@ const DRAINED_BYTES: usize = 16 * 1024;
 const DRAINING: Duration = Duration::from_millis(100);
 /// The longest head of an answer.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// The longest body of an answer that is no success.
+pub const MAX_REFUSAL_BYTES: usize = 16 * 1024;
 /// Room made before anything has arrived, whatever length was announced.
 const FIRST_ROOM: usize = 64 * 1024;
 /// How long a fetch of keys may take. Whoever waits for it has a limit of its own.
@@ -52,6 +54,18 @@ pub struct Bounds {
     pub total: Duration,
     /// The longest body.
     pub body_bytes: usize,
+}
+
+/// An answer, whatever its status.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body. Of a status other than 200 it is empty where it cannot be read, is encoded or is longer than
+    /// [`MAX_REFUSAL_BYTES`].
+    pub body: Vec<u8>,
 }
 
 /// Why there is no answer.
@@ -134,6 +148,28 @@ impl Outbound {
         timeout(bounds.total, self.answer(request, bounds.body_bytes)).await.unwrap_or(Err(Failed::Timeout))
     }
 
+    /// The answer to one `GET` with exactly these headers and `Host`, whatever its status. No redirect is followed.
+    ///
+    /// # Errors
+    /// [`Failed`], but [`Failed::Status`].
+    pub async fn exchange(&self, uri: Uri, headers: HeaderMap, bounds: Bounds) -> Result<Answered, Failed> {
+        let mut request = Request::new(Empty::new());
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        let answered = async {
+            let response = self.client.request(request).await.map_err(|error| unreachable(&error))?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = match (status, is_encoded(&headers)) {
+                (StatusCode::OK, true) => return Err(Failed::Encoded),
+                (StatusCode::OK, false) => body(response, bounds.body_bytes).await?,
+                (_, true) => Vec::new(),
+                (_, false) => body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default(),
+            };
+            Ok(Answered { status, headers, body })
+        };
+        timeout(bounds.total, answered).await.unwrap_or(Err(Failed::Timeout))
+    }
+
     async fn answer(&self, request: Request<Empty<Bytes>>, most: usize) -> Result<Vec<u8>, Failed> {
         let response = self.client.request(request).await.map_err(|error| unreachable(&error))?;
         let status = response.status();
@@ -141,11 +177,15 @@ impl Outbound {
             let _ = timeout(DRAINING, body(response, DRAINED_BYTES)).await;
             return Err(Failed::Status(status));
         }
-        if response.headers().get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity") {
+        if is_encoded(response.headers()) {
             return Err(Failed::Encoded);
         }
         body(response, most).await
     }
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity")
 }
 
 /// Connecting has a limit of its own, which the library tells as an error of input and output.

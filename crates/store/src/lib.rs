@@ -7,6 +7,7 @@ pub mod archive;
 pub mod files;
 pub mod journal;
 pub mod records;
+pub mod sealer;
 pub mod space;
 pub mod state;
 

@@ -47,6 +47,16 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     began.elapsed()
 }
 
+/// Runs a closure once and says how much CPU time all threads of the process used meanwhile.
+pub fn cpu<T>(work: impl FnOnce() -> T) -> Duration {
+    let now = || rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let began = now();
+    std::hint::black_box(work());
+    let ended = now();
+    let nanos = (ended.tv_sec - began.tv_sec) * 1_000_000_000 + (ended.tv_nsec - began.tv_nsec);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}
+
 /// Runs a closure once and says how much more memory the process had meanwhile, in KiB, than before. Zero where the
 /// system does not say.
 pub fn peak<T>(work: impl FnOnce() -> T) -> u64 {

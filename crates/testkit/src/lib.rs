@@ -9,6 +9,7 @@ pub mod hosted;
 pub mod issuer;
 pub mod leaks;
 pub mod process;
+pub mod readers;
 pub mod schema;
 pub mod swapper;
 pub mod upstream;

@@ -33,7 +33,7 @@ pub struct Server {
     log: Log,
 }
 
-/// A running `stile stdio` that several threads call at once.
+/// A running `stile stdio` or `stile mcp` that several threads call at once.
 #[derive(Debug)]
 pub struct Piped {
     child: Child,
@@ -183,16 +183,10 @@ impl Rig {
     ///
     /// # Panics
     /// Where it does not start.
-    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn piped(&self, more: &[&str]) -> Piped {
         let mut command = self.command(&["stdio"]);
         command.arg(&self.root).arg("--state").arg(&self.state).args(more);
-        let child = command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped()).spawn();
-        let mut child = child.expect("the program starts");
-        let input = child.stdin.take().expect("standard input is piped");
-        let output = child.stdout.take().expect("standard output is piped");
-        let errors = BufReader::new(child.stderr.take().expect("standard error is piped"));
-        Piped { child, lane: Lane::new(input, output), log: Log::collect(errors, Vec::new()) }
+        Piped::start(command)
     }
 }
 
@@ -285,6 +279,20 @@ impl Drop for Server {
 }
 
 impl Piped {
+    /// Starts a command that speaks the protocol over its standard input and output, and collects its log.
+    ///
+    /// # Panics
+    /// Where it does not start.
+    #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
+    pub fn start(mut command: Command) -> Self {
+        let child = command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped()).spawn();
+        let mut child = child.expect("the program starts");
+        let input = child.stdin.take().expect("standard input is piped");
+        let output = child.stdout.take().expect("standard output is piped");
+        let errors = BufReader::new(child.stderr.take().expect("standard error is piped"));
+        Self { child, lane: Lane::new(input, output), log: Log::collect(errors, Vec::new()) }
+    }
+
     /// A client.
     pub fn client(&self) -> Lane {
         self.lane.clone()

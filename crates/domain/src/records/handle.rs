@@ -206,6 +206,11 @@ impl ListedPlace {
         bytes
     }
 
+    /// Whether this is a place in such a list, of whichever, and no cursor of another kind.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&LISTED)
+    }
+
     /// Reads what was sealed, for the same list.
     ///
     /// # Errors
@@ -289,6 +294,7 @@ mod tests {
             prop_assert_eq!(ListedPlace::decode(&listed, own), Ok(ListedPlace { told: start }));
             prop_assert_eq!(ListedPlace::decode(&bytes, own), Err(BadCursor::Mismatch));
             prop_assert_eq!(OffsetPlace::decode(&listed, own), Ok(None));
+            prop_assert!(ListedPlace::is_one(&listed) && !ListedPlace::is_one(&bytes));
         }
     }
 

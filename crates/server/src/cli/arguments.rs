@@ -42,6 +42,21 @@ const UPSTREAM_SETTINGS: &[&str] = &[
     "upstream_max_bytes",
 ];
 
+/// What only `stile mcp` takes.
+const PROVIDER_SETTINGS: &[&str] = &["provider", "token_file", "provider_timeout_seconds"];
+
+/// What else it takes; it keeps nothing, and so has no state folder.
+const MCP_SETTINGS: &[&str] = &[
+    "config",
+    "record_text_bytes",
+    "record_preview_chars",
+    "record_structure_bytes",
+    "record_document_bytes",
+    "strict_schemas",
+    "ca_file",
+    "log",
+];
+
 /// What the gateway does not take: it has no files, and trusts no other gateway.
 const SPACE_SETTINGS: &[&str] = &[
     "root",
@@ -74,6 +89,8 @@ Examples:
   stile serve notes                 serve the folder notes
   stile stdio notes                 what an MCP client starts by itself
   stile gateway --upstream URL      tell what is in notes that another server has
+  stile mcp --provider URL --token-file FILE
+                                    read records that another server has
   stile note outline inbox/one.md   print the headings of a note
   stile token --scope read:/        print a token that may read everything
   stile token list                  show all tokens
@@ -94,6 +111,7 @@ Exit codes:
         .subcommand(serve())
         .subcommand(stdio())
         .subcommand(gateway())
+        .subcommand(mcp())
         .subcommand(note())
         .subcommand(token())
         .subcommands(records::commands())
@@ -103,7 +121,7 @@ Exit codes:
 fn serve() -> Command {
     Command::new("serve")
         .about("Serves a folder to agents over HTTP, until it is interrupted.")
-        .args(SETTINGS.iter().filter(|setting| !UPSTREAM_SETTINGS.contains(&setting.name)).map(setting))
+        .args(all_but(&[UPSTREAM_SETTINGS, PROVIDER_SETTINGS]))
         .after_help(format!(
             "\
 Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it prints one \
@@ -139,7 +157,7 @@ Example, as most clients are configured:
 fn gateway() -> Command {
     Command::new("gateway")
         .about("Tells agents over HTTP what is in notes that another server has, and never what they say.")
-        .args(SETTINGS.iter().filter(|setting| !SPACE_SETTINGS.contains(&setting.name)).map(setting))
+        .args(all_but(&[SPACE_SETTINGS, PROVIDER_SETTINGS]))
         .after_help(format!(
             "\
 It offers the four note tools and nothing else, reads one note per call from the upstream, and keeps nothing. \
@@ -152,6 +170,25 @@ Examples:
   stile gateway --upstream http://127.0.0.1:9999 --listen 127.0.0.1:9998
   stile gateway --upstream https://notes.example.org --jwks https://id.example.org/keys \\
       --issuer https://id.example.org --audience https://gateway.example.org/mcp"
+        ))
+}
+
+fn mcp() -> Command {
+    Command::new("mcp")
+        .about("Lets the one MCP client that starts this command read records that a server elsewhere has.")
+        .args(settings(PROVIDER_SETTINGS))
+        .args(settings(MCP_SETTINGS))
+        .after_help(format!(
+            "\
+It offers the tools about records and nothing else, over standard input and output, for any server that answers at \
+/v1 as `stile serve` does. What the client may see is what the token allows there. It asks nothing before the \
+client does, and writes no file. docs/mcp-provider.md says what it asks, and of which servers.
+
+{SOURCES}
+
+Example, as most clients are configured:
+  {{\"mcpServers\": {{\"records\": {{\"command\": \"stile\", \"args\": [\"mcp\",
+    \"--provider\", \"https://records.example.org\", \"--token-file\", \"/home/ann/.records-token\"]}}}}}}"
         ))
 }
 
@@ -264,6 +301,11 @@ fn settings(names: &'static [&'static str]) -> impl Iterator<Item = Arg> {
     SETTINGS.iter().filter(|setting| names.contains(&setting.name)).map(setting)
 }
 
+/// All settings but those of these lists.
+fn all_but(lists: &[&[&str]]) -> impl Iterator<Item = Arg> {
+    SETTINGS.iter().filter(|setting| !lists.iter().any(|names| names.contains(&setting.name))).map(setting)
+}
+
 fn setting(setting: &Setting) -> Arg {
     let default = setting.default_shown().map(|default| format!(" [default: {default}]")).unwrap_or_default();
     let arg = Arg::new(setting.name).value_name(setting.value).help(setting.help() + &default);
@@ -297,7 +339,15 @@ mod tests {
 
     #[test]
     fn settings_named_here_are_declared() {
-        let lists = [STDIO_SETTINGS, NOTE_SETTINGS, STATE_SETTINGS, UPSTREAM_SETTINGS, SPACE_SETTINGS];
+        let lists = [
+            STDIO_SETTINGS,
+            NOTE_SETTINGS,
+            STATE_SETTINGS,
+            UPSTREAM_SETTINGS,
+            SPACE_SETTINGS,
+            PROVIDER_SETTINGS,
+            MCP_SETTINGS,
+        ];
         for name in lists.into_iter().flatten() {
             assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
         }

@@ -14,6 +14,7 @@ mod gateway;
 mod grant;
 mod hosted;
 mod import;
+mod mcp;
 mod note;
 mod owner;
 mod records;
@@ -109,6 +110,7 @@ fn run(
         Some(("serve", matches)) => serve::run(&settings(matches, environment)?, environment),
         Some(("stdio", matches)) => stdio::run(&settings(matches, environment)?, matches, environment),
         Some(("gateway", matches)) => gateway::run(&settings(matches, environment)?),
+        Some(("mcp", matches)) => mcp::run(&settings(matches, environment)?, environment),
         Some(("note", matches)) => note::run(matches, environment, output),
         Some(("token", matches)) => token::run(matches, environment, output),
         Some(("import", matches)) => import::run(matches, environment, output),
@@ -173,6 +175,7 @@ mod tests {
         insta::assert_snapshot!("help_serve", help("serve"));
         insta::assert_snapshot!("help_stdio", help("stdio"));
         insta::assert_snapshot!("help_gateway", help("gateway"));
+        insta::assert_snapshot!("help_mcp", help("mcp"));
         insta::assert_snapshot!("help_note", help("note"));
         insta::assert_snapshot!("help_note_outline", help("note outline"));
         insta::assert_snapshot!("help_token", help("token"));
@@ -196,6 +199,8 @@ mod tests {
     fn wrong_usage_says_what_to_do_and_exits_with_2() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().to_str().unwrap();
+        std::fs::write(state.path().join("empty"), " \n").unwrap();
+        std::fs::write(state.path().join("two-lines"), "one\ntwo\n").unwrap();
         let mut said = String::new();
         for line in [
             "",
@@ -234,6 +239,21 @@ mod tests {
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --trust-gateway g",
             "serve <state>/space --state <state>/state --jwks http://127.0.0.1:1/keys",
             "serve --upstream http://127.0.0.1:1",
+            "serve --provider http://127.0.0.1:1",
+            "mcp",
+            "mcp --provider http://127.0.0.1:1",
+            "mcp --token-file <state>/empty",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/none",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/empty",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/two-lines",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/two-lines --ca-file <state>/empty",
+            "mcp --provider ftp://127.0.0.1 --token-file <state>/empty",
+            "mcp --provider http://u:p@127.0.0.1:1 --token-file <state>/empty",
+            "mcp --provider http://127.0.0.1:1/?token=x --token-file <state>/empty",
+            "mcp --provider http://127.0.0.1:1/#x --token-file <state>/empty",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/empty --provider-timeout-seconds 0",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/empty --strict-schemas maybe",
+            "mcp --provider http://127.0.0.1:1 --token t",
             "import --state <state>",
             "import a.jsonl --state <state>",
             "import a.jsonl --format csv --stream s --state <state>",

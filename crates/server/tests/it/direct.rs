@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 
+use crate::records_kit::Kit;
 use crate::support::{Client, READ, Server, WRITE, meta};
 
 const PLAIN: &str = "application/json, text/event-stream";
@@ -86,6 +87,64 @@ async fn a_plain_call_is_answered_in_the_words_of_the_sdk() {
             assert_eq!(without_numbers(&direct), without_numbers(&sdk), "{name} {arguments}");
         }
     }
+}
+
+/// Sealed state is another each time, of the same length.
+fn without_seals(text: &str) -> String {
+    let is_sealed = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+    let parts = text.split_inclusive(|character| !is_sealed(character));
+    let parts = parts.map(|part| {
+        let word = part.trim_end_matches(|character| !is_sealed(character));
+        // A digest is hexadecimal, and the same each time.
+        let is_seal = word.len() > 60 && word.contains(|character: char| character.is_ascii_uppercase());
+        if is_seal { format!("[{}]{}", word.len(), &part[word.len()..]) } else { part.to_owned() }
+    });
+    parts.collect()
+}
+
+#[tokio::test]
+async fn a_call_about_records_is_answered_in_the_words_of_the_sdk() {
+    let kit = Kit::new();
+    let long = "Nothing of note. \u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028} ".repeat(400) + "The heron was here. ";
+    kit.ingest(
+        "mail",
+        "own",
+        &[json!({ "data": { "id": "a", "body": long } }), json!({ "data": { "id": "b", "body": "heron" } })],
+    );
+    let (_, token) = kit.client(&["--stream", "mail"]);
+    let (revoked, gone) = kit.client(&["--stream", "mail"]);
+    kit.said(&["grant", "revoke", &revoked]);
+    let both = kit.rig.token(&["read:/"], &["--owner"]);
+    let files = kit.rig.token(&["read:/"], &[]);
+    let mut client = Client::new(tokio::net::TcpStream::connect(kit.server.address).await.unwrap());
+    let (mut links, mut errors) = (0, 0);
+    for (token, name, arguments) in [
+        (&token, "schema", json!({})),
+        (&token, "schema", json!({ "stream": "mail" })),
+        (&token, "search", json!({ "q": "heron" })),
+        (&both, "search", json!({ "q": "heron", "limit": 1 })),
+        (&token, "query_records", json!({ "stream": "mail", "limit": 1 })),
+        (&token, "aggregate", json!({ "stream": "mail", "metric": "count" })),
+        (&token, "fetch", json!({ "id": "own/mail:a" })),
+        (&token, "read_record_field", json!({ "id": "own/mail:a", "field_path": "body", "offset_chars": 7 })),
+        (&token, "read_record_field", json!({ "id": "own/mail:a", "field_path": "none" })),
+        (&token, "fetch", json!({ "id": "own/mail:none" })),
+        (&token, "fetch", json!({ "id": "" })),
+        (&token, "search", json!({ "q": 7, "x": 1 })),
+        (&token, "query_records", json!({})),
+        (&gone, "fetch", json!({ "id": "own/mail:a" })),
+        (&files, "fetch", json!({ "id": "own/mail:a" })),
+        (&both, "text.read", json!({ "path": "/none.md" })),
+    ] {
+        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", name)];
+        let body = call(json!(1), name, arguments.clone());
+        let direct = told(&mut client, &bytes(token, PLAIN, &headers, &body)).await;
+        let sdk = told(&mut client, &bytes(token, TURNED, &headers, &body)).await;
+        links += direct.matches("\"resource_link\"").count();
+        errors += direct.matches("\"isError\":true").count();
+        assert_eq!(without_seals(&direct), without_seals(&sdk), "{name} {arguments}");
+    }
+    assert!(links >= 3 && errors >= 6, "{links} links, {errors} errors");
 }
 
 /// What contradicts itself, or asks for more, is the SDK's to answer or refuse.

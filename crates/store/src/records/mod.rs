@@ -8,7 +8,7 @@
 //! What a grant means is decided in `view` once for all engines; an engine answers plain questions.
 
 mod grants;
-mod seal;
+pub(crate) mod seal;
 mod search;
 mod spool;
 mod sqlite;

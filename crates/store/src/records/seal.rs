@@ -1,4 +1,4 @@
-//! Cursors that only this store can make or read.
+//! Cursors that only this store can make or read; [`crate::sealer`] makes the same with a key that is kept nowhere.
 //!
 //! *Shape*: base64url of the key's identifier (4 bytes), a nonce (12 random bytes, never used twice) and what was
 //! sealed under AES-256-GCM (NIST SP 800-38D). The keys lie in the database, so that a restart, a restored
@@ -7,6 +7,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// Bytes of a key's identifier.
@@ -31,6 +32,31 @@ impl SealKey {
         let random = SystemRandom::new();
         random.fill(&mut key.id).and_then(|()| random.fill(&mut key.secret)).map_err(|_| SealError)?;
         Ok(key)
+    }
+
+    /// The key that a secret gives: always the same for the same secret and salt.
+    ///
+    /// HKDF (RFC 5869) with SHA-256. The identifier is part of what is derived, so that it says no more of the
+    /// secret than the key does.
+    pub(crate) fn derive(secret: &[u8], salt: &[u8], purpose: &[u8]) -> Result<Self, SealError> {
+        let mut key = Self { id: [0; ID_BYTES], secret: [0; 32] };
+        let extracted = Salt::new(HKDF_SHA256, salt).extract(secret);
+        let fill = |part: &[u8], into: &mut [u8]| {
+            let info = [purpose, part];
+            extracted.expand(&info, Length(into.len())).and_then(|expanded| expanded.fill(into)).map_err(|_| SealError)
+        };
+        fill(b" key", &mut key.secret)?;
+        fill(b" id", &mut key.id)?;
+        Ok(key)
+    }
+}
+
+/// How much is derived.
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
     }
 }
 

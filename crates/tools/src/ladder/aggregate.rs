@@ -4,9 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::answers::json_len;
 use super::arguments::{Whole, filter_pairs, filter_schema};
-use super::budget::beginning;
+use super::budget::{beginning, json_len};
 use super::climb::Climb;
 use super::port::Ask;
 use super::trouble::Trouble;

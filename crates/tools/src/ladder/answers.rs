@@ -1,38 +1,59 @@
 //! A page of items, cut to its budgets: as many whole items as fit into the text, and into the structure.
 //!
 //! The two are cut apart, since the text is for a model's context and the structure for a program; each says how to go
-//! on after the last item that it shows itself.
+//! on after the last item that it shows itself. An item is made ready only where there may be room for it.
 
 use serde_json::{Map, Value as Json};
 
-use super::budget::{Budgets, OVERLONG, fitting};
+use super::budget::{Budgets, fitting, json_len};
 use super::climb::Climb;
+use super::entry::Entry;
 use super::port::Ask;
 use super::trouble::Trouble;
 use super::{LadderAnswer, Link, entry, lines};
 
-/// One item of a page, in every form in which it may be shown.
-pub(super) struct Item {
-    /// Its lines, and its ways to resources.
-    pub(super) lines: (String, Vec<Link>),
-    /// The least that can be said of it.
-    pub(super) least_lines: (String, Vec<Link>),
-    /// Its member of the structured list.
-    pub(super) row: Json,
+/// The lines of an item, and its ways to resources.
+pub(super) type Lines = (String, Vec<Link>);
+
+/// What a page is made of.
+pub(super) trait Items {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// One of them in the text.
+    fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble>;
+
+    /// One of them in the structure, asked for once and after its lines.
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble>;
+
+    /// The least that can be said of the first one, where it is too long for the text or for the structure.
+    fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble>;
+
+    /// Where the list goes on after one of them.
+    fn cursor(&self, at: usize) -> Option<&str>;
+}
+
+/// An item of the structure.
+pub(super) struct Row {
+    /// Its member of the list.
+    pub(super) json: Json,
     /// What it shortens.
-    pub(super) entries: Vec<Json>,
-    pub(super) more: Vec<Json>,
-    /// The least of both that can be said of it.
-    pub(super) least_row: Json,
-    pub(super) least_more: Json,
-    /// Where the list goes on after it.
-    pub(super) cursor: Option<String>,
+    pub(super) entries: Vec<Entry>,
+    /// That it has more fields.
+    pub(super) more: Option<Entry>,
+}
+
+/// An item of which nothing is shown but how to get it.
+pub(super) struct Least {
+    pub(super) text: String,
+    pub(super) json: Json,
+    pub(super) whole: Entry,
 }
 
 /// A page as the resource server gave it.
-pub(super) struct Page<'a> {
+pub(super) struct Page<'a, I> {
     pub(super) tool: &'static str,
-    pub(super) items: Vec<Item>,
+    pub(super) items: &'a mut I,
     pub(super) next_cursor: Option<String>,
     /// The request, without a limit.
     pub(super) ask: Ask,
@@ -57,86 +78,104 @@ pub(super) struct Shown {
 /// What a structure has besides its items, at most.
 const AROUND_BYTES: usize = 4 * 1024;
 
-impl Page<'_> {
+impl<I: Items + Send + Sync> Page<'_, I> {
     /// Cuts the page.
-    pub(super) async fn shown(self, climb: &Climb<'_>) -> Result<Shown, Trouble> {
+    pub(super) async fn shown(mut self, climb: &Climb<'_>) -> Result<Shown, Trouble> {
         let Budgets { text: text_budget, structured, .. } = climb.budgets;
-        let in_text = self.fitting_text(climb, text_budget);
-        let sizes = self
-            .items
-            .iter()
-            .map(|item| json_len(&item.row) + item.entries.iter().chain(&item.more).map(json_len).sum::<usize>());
-        let in_rows = fitting(sizes, structured.saturating_sub(AROUND_BYTES));
-        let (told, listed) = (in_text.max(1).min(self.items.len()), in_rows.max(1).min(self.items.len()));
-        let after_text = self.cursor_after(climb, told).await?;
-        let after_rows = if listed == told { after_text.clone() } else { self.cursor_after(climb, listed).await? };
-        let mut text = (self.head)(told);
+        let count = self.items.count();
+        let told = self.told(climb, text_budget)?;
+        let (rows, ladder) = self.rows(climb, structured.saturating_sub(AROUND_BYTES))?;
+        let (shown, listed) = (told.len(), rows.len());
+        let after_text = self.cursor_after(climb, shown).await?;
+        let after_rows = if listed == shown { after_text.clone() } else { self.cursor_after(climb, listed).await? };
+        let mut text = (self.head)(shown);
         let mut links = Vec::new();
-        for item in self.items.iter().take(told) {
-            let (lines, own) = if in_text == 0 { &item.least_lines } else { &item.lines };
+        for (lines, own) in told {
             text.push('\n');
-            text += lines;
-            links.extend(own.iter().cloned());
+            text += &lines;
+            links.extend(own);
         }
-        if told == self.items.len() {
+        if shown == count {
             self.tail.iter().for_each(|line| text = format!("{text}\n{line}"));
         }
         if let Some(cursor) = &after_text {
             text = format!("{text}\n{}", lines::again(climb, self.tool, cursor, ""));
         }
-        debug_assert!(text.len() <= text_budget + OVERLONG, "{} bytes", text.len());
-        let is_whole = listed == self.items.len();
-        let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
-        for item in self.items.into_iter().take(listed) {
-            if in_rows == 0 {
-                rows.push(item.least_row);
-                more.push(item.least_more);
-            } else {
-                rows.push(item.row);
-                entries.extend(item.entries);
-                more.extend(item.more);
-            }
-        }
-        Ok(Shown { text, links, rows, ladder: entry::ladder(entries, more), next_cursor: after_rows, is_whole })
+        Ok(Shown { text, links, rows, ladder, next_cursor: after_rows, is_whole: listed == count })
     }
 
-    /// How many items the text has room for. What is said at the end of a page needs room where that is shown, and the line
-    /// that goes on where it is not, or where more pages come.
-    fn fitting_text(&self, climb: &Climb<'_>, budget: usize) -> usize {
-        let all = self.items.len();
+    /// The items of the text: as many as fit, and at least one. What is said at the end of a page needs room where that is
+    /// shown, and the line that goes on where it is not, or where more pages come.
+    fn told(&self, climb: &Climb<'_>, budget: usize) -> Result<Vec<Lines>, Trouble> {
+        let count = self.items.count();
         // The first line is longer where not all are shown, since it says so.
-        let head = (self.head)(all).len().max((self.head)(all.saturating_sub(1)).len());
+        let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
         let (again, tail) = (self.again_len(climb), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
-        let sizes = || self.items.iter().map(|item| item.lines.0.len() + 1);
         let end = if self.next_cursor.is_some() { again + tail } else { tail };
-        if head + sizes().sum::<usize>() + end <= budget {
-            return all;
+        let room = budget.saturating_sub(head);
+        let (mut told, mut used) = (Vec::new(), 0);
+        for at in 0..count {
+            let (lines, links) = self.items.lines(climb, at)?;
+            let lines = lines::plain(lines);
+            used += lines.len() + 1;
+            told.push((lines, links));
+            if used > room {
+                break;
+            }
         }
-        fitting(sizes(), budget.saturating_sub(head + again)).min(all.saturating_sub(1))
+        if told.len() == count && used + end <= room {
+            return Ok(told);
+        }
+        let fits = fitting(told.iter().map(|(lines, _)| lines.len() + 1), room.saturating_sub(again));
+        told.truncate(fits.min(count.saturating_sub(1)));
+        if told.is_empty() && count > 0 {
+            let least = self.items.least(climb)?;
+            told.push((least.text, vec![least.whole.link]));
+        }
+        Ok(told)
+    }
+
+    /// The items of the structure, as many as fit and at least one, and what they shorten.
+    fn rows(&mut self, climb: &Climb<'_>, room: usize) -> Result<(Vec<Json>, Json), Trouble> {
+        let mut left = room;
+        let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
+        for at in 0..self.items.count() {
+            let row = self.items.row(climb, at)?;
+            let parts = row.entries.iter().chain(&row.more).map(|entry| json_len(&entry.json));
+            match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
+                Some(rest) => left = rest,
+                None if at == 0 => {
+                    let least = self.items.least(climb)?;
+                    return Ok((vec![least.json], entry::ladder(Vec::new(), vec![least.whole.json])));
+                }
+                None => break,
+            }
+            rows.push(row.json);
+            entries.extend(row.entries.into_iter().map(|entry| entry.json));
+            more.extend(row.more.map(|entry| entry.json));
+        }
+        Ok((rows, entry::ladder(entries, more)))
     }
 
     /// The bytes of the line that goes on, at most.
     fn again_len(&self, climb: &Climb<'_>) -> usize {
         /// Of a cursor of another server, say.
         const USUAL: usize = 340;
-        let cursors = self.items.first().and_then(|item| item.cursor.as_deref()).into_iter();
-        let longest = cursors.chain(self.next_cursor.as_deref()).map(str::len).max();
-        let is_asked_again = self.items.len() > 1 || self.next_cursor.is_some();
-        if !is_asked_again {
+        if self.items.count() < 2 && self.next_cursor.is_none() {
             return 0;
         }
+        let longest = self.items.cursor(0).into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
         let cursor = "x".repeat(longest.unwrap_or(USUAL));
         lines::again(climb, self.tool, &cursor, "").len() + 1
     }
 
     /// Where to go on after so many items; none where nothing comes after.
     async fn cursor_after(&self, climb: &Climb<'_>, shown: usize) -> Result<Option<String>, Trouble> {
-        if shown >= self.items.len() {
+        if shown >= self.items.count() {
             return Ok(self.next_cursor.clone());
         }
-        let own = shown.checked_sub(1).and_then(|last| self.items.get(last)).and_then(|item| item.cursor.clone());
-        if own.is_some() {
-            return Ok(own);
+        if let Some(own) = shown.checked_sub(1).and_then(|last| self.items.cursor(last)) {
+            return Ok(Some(own.to_owned()));
         }
         // A server that says only at the end of a page how to go on is asked for a page that ends here.
         let page = climb.ask(self.ask.clone().with("limit", shown.max(1).to_string())).await?;
@@ -150,9 +189,4 @@ impl Shown {
     pub(super) fn answer(self, structured: Map<String, Json>) -> LadderAnswer {
         LadderAnswer { text: self.text, structured: Json::Object(structured), links: self.links, refusal: None }
     }
-}
-
-/// The bytes of a value as JSON, with the comma after it.
-pub(super) fn json_len(value: &Json) -> usize {
-    value.to_string().len() + 1
 }

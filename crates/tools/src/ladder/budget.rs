@@ -3,6 +3,8 @@
 //! An answer is made of whole items: as many as fit are shown, at least one, and the answer says `shown=k of n` and
 //! how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no count of characters or tokens exceeds.
 
+use serde_json::{Map, Value as Json};
+
 use super::lines;
 
 /// The most that answers have, in bytes unless said otherwise.
@@ -31,6 +33,10 @@ impl Default for Budgets {
     }
 }
 
+/// What no answer exceeds, in bytes, whatever a resource server says: not its text and not its structure. An honest one
+/// stays far below; the longest is a window of 16,384 characters that JSON escapes.
+pub const CEILING: usize = 256 * 1024;
+
 /// How many items fit: the most whose sizes, each with what separates it, are within `room`, in order.
 pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
@@ -44,16 +50,42 @@ pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> us
     sizes.into_iter().take_while(fits).count()
 }
 
+/// The bytes of a value as JSON with the comma after it, as texts have it; in a structure it may have some less.
+pub(super) fn json_len(value: &Json) -> usize {
+    let own = match value {
+        Json::Null | Json::Bool(true) => 4,
+        Json::Bool(false) => 5,
+        Json::Number(number) => number.to_string().len(),
+        Json::String(text) => escaped_len(text) + 2,
+        Json::Array(items) => 2 + items.iter().map(json_len).sum::<usize>() - usize::from(!items.is_empty()),
+        Json::Object(members) => 2 + members_len(members) - usize::from(!members.is_empty()),
+    };
+    own + 1
+}
+
+/// The bytes of the members of an object, each with the comma after it.
+pub(super) fn members_len(members: &Map<String, Json>) -> usize {
+    members.iter().map(|(name, value)| escaped_len(name) + 3 + json_len(value)).sum()
+}
+
 /// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
 pub(super) fn escaped_len(text: &str) -> usize {
-    text.chars().map(escaped_char_len).sum()
+    if text.is_ascii() { text.bytes().map(escaped_byte_len).sum() } else { text.chars().map(escaped_char_len).sum() }
+}
+
+fn escaped_byte_len(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..0x20 => 6,
+        _ => 1,
+    }
 }
 
 fn escaped_char_len(c: char) -> usize {
-    match c {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        c if u32::from(c) < 0x20 || lines::is_break(c) => 6,
-        c => c.len_utf8(),
+    match u8::try_from(c) {
+        Ok(byte) if c.is_ascii() => escaped_byte_len(byte),
+        _ if lines::is_break(c) => 6,
+        _ => c.len_utf8(),
     }
 }
 
@@ -90,6 +122,29 @@ mod tests {
         #[test]
         fn lengths_are_those_of_json(text in "(?s).{0,60}") {
             prop_assert_eq!(escaped_len(&text) + 2, lines::plain(serde_json::Value::from(text).to_string()).len());
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            any::<i64>().prop_map(Json::from),
+            any::<f64>().prop_map(Json::from),
+            "(?s).{0,9}".prop_map(Json::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+                proptest::collection::hash_map("(?s).{0,5}", inner, 0..4).prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_as_long_as_they_are_written(value in any_json()) {
+            prop_assert_eq!(json_len(&value), lines::plain(value.to_string()).len() + 1);
         }
     }
 

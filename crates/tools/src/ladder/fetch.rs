@@ -1,20 +1,21 @@
 //! `fetch`: one record as a document, as much of it as fits, and the way to the rest.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::handle::ListedPlace;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
-use super::answers::json_len;
-use super::budget::{beginning, escaped_len};
+use super::budget::{beginning, escaped_len, json_len, members_len};
 use super::climb::Climb;
 use super::entry::{self, Entry};
 use super::identity::Named;
 use super::port::Ask;
 use super::query_records::record_uri;
 use super::read_record_field::{self, Which};
-use super::shown::{Cut, Field, Kind, Record, without_bytes};
+use super::shown::{Cut, Field, Kind, MoreFields, Record, without_bytes};
 use super::trouble::Trouble;
 use super::{LadderAnswer, Link, Rung, lines};
 use crate::records::endpoints::RECORD;
@@ -86,10 +87,23 @@ pub(super) async fn document(
     fields: &[String],
     cursor: Option<&str>,
 ) -> Result<Document, Trouble> {
+    let here = cursor.and_then(|cursor| climb.unseal(cursor)).filter(|plain| ListedPlace::is_one(plain));
+    let theirs = if here.is_some() { None } else { cursor };
     let mut bytes = FIRST_BYTES;
+    let mut whole: Option<Whole> = None;
     loop {
-        let record = record(climb, id, fields, cursor, bytes).await?;
-        let made = make(climb, record, fields, cursor.is_some()).await?;
+        let shown = match &whole {
+            Some(whole) => whole.part(climb, bytes)?,
+            None => {
+                let record = record(climb, id, fields, theirs, bytes).await?;
+                if here.is_some() || is_uncut(&record, bytes) {
+                    whole = Some(Whole::new(climb, record, fields, here.as_deref())?);
+                    continue;
+                }
+                record
+            }
+        };
+        let made = make(climb, shown, fields, cursor.is_some()).await?;
         let fits = made.text.len() <= climb.budgets.document && structure_len(&made) <= climb.budgets.structured;
         if fits || bytes <= LEAST_BYTES {
             return Ok(made);
@@ -98,8 +112,53 @@ pub(super) async fn document(
     }
 }
 
+/// Whether a server sent a record without the bound that it was asked for. Twice as much leaves room for another way
+/// to count; a single field cannot be left out.
+fn is_uncut(record: &Record, bytes: usize) -> bool {
+    record.more.is_none() && record.fields.len() > 1 && record.len() > 2 * bytes
+}
+
+/// A record with all its fields, of a server that does not bound it: it is shown in parts here.
+struct Whole {
+    record: Record,
+    /// The fields before the first that is shown.
+    told: usize,
+    binding: Binding,
+}
+
+impl Whole {
+    /// From the place on that a cursor of this ladder leads to, or from the beginning.
+    ///
+    /// # Errors
+    /// [`BadCursor::Mismatch`](stile_domain::records::problem::BadCursor) where the cursor is of another record, or
+    /// this one has other fields now.
+    fn new(climb: &Climb<'_>, record: Record, fields: &[String], here: Option<&[u8]>) -> Result<Self, Trouble> {
+        let asked = format!("{fields:?}");
+        let id = record.id.to_string();
+        let names = record.fields.iter().map(|field| field.name.as_str());
+        let binding = climb.binding(["fields", &id, &asked].into_iter().chain(names));
+        let place = here.map(|plain| ListedPlace::decode(plain, binding)).transpose().map_err(Trouble::Lost)?;
+        let told = place.map_or(0, |place| usize::try_from(place.told).unwrap_or(usize::MAX));
+        Ok(Self { record, told, binding })
+    }
+
+    /// The fields of one part, and where the next one begins.
+    fn part(&self, climb: &Climb<'_>, bytes: usize) -> Result<Record, Trouble> {
+        let Record { id, around, fields, cursor, .. } = &self.record;
+        let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
+        let more = if shown < total {
+            let next_cursor = climb.seal(&ListedPlace { told: shown as u64 }.encode(self.binding))?;
+            Some(MoreFields { shown: shown as u64, total: total as u64, next_cursor })
+        } else {
+            None
+        };
+        let fields = fields.get(self.told..shown).unwrap_or_default().to_vec();
+        Ok(Record { id: id.clone(), around: around.clone(), fields, more, cursor: cursor.clone() })
+    }
+}
+
 fn structure_len(made: &Document) -> usize {
-    made.structured.values().map(json_len).sum()
+    members_len(&made.structured)
 }
 
 async fn record(
@@ -118,7 +177,8 @@ async fn record(
         ask = ask.with("fields", field);
     }
     let text = climb.ask(ask).await?;
-    Record::parse(&text, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)
+    let told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)
 }
 
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as JSON.
@@ -127,140 +187,144 @@ async fn make(climb: &Climb<'_>, mut record: Record, fields: &[String], goes_on:
         None => field.value.is_string(),
         Some(cut) => cut.kind == Kind::Text,
     };
-    let main = TEXT_FIELDS
-        .iter()
-        .filter(|_| !goes_on)
-        .find_map(|name| record.fields.iter().position(|field| field.name == **name && is_text(field)));
+    let named = |name: &&str| record.fields.iter().position(|field| field.name == **name && is_text(field));
+    let main = TEXT_FIELDS.iter().filter(|_| !goes_on).find_map(named);
     let main = main.map(|at| record.fields.remove(at));
-    let url = record_uri(climb, &record.id)?;
-    let mut frame = Frame { url, title: title(&record), record, entries: Vec::new(), more: None };
-    for field in &frame.record.fields {
-        frame.entries.extend(entry::of_field(climb, &frame.record.id, field)?);
+    let mut entries = Vec::new();
+    for field in &record.fields {
+        entries.extend(entry::of_field(climb, &record.id, field)?);
     }
-    if let Some(more) = &frame.record.more {
-        frame.more = Some(entry::of_more(climb, &frame.record.id, more, fields)?);
-    }
+    let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, fields)).transpose()?;
+    let id = record.id.to_string();
+    let mut frame =
+        Frame { id, url: record_uri(climb, &record.id)?, title: title(&record), entries, more, metadata: Map::new() };
+    frame.metadata.insert("stream".to_owned(), record.id.stream.as_str().into());
+    frame.metadata.insert("connection_id".to_owned(), record.id.connection.clone().unwrap_or_default().into());
+    frame.metadata.append(&mut record.around);
+    let values = record.fields.into_iter().map(|field| (field.name, field.value)).collect();
     match main {
-        None => Ok(frame.document(None, None)),
-        Some(main) => frame.with_text(climb, main).await,
+        None => {
+            let text = Json::Object(values).to_string();
+            Ok(frame.document(text))
+        }
+        Some(main) => {
+            frame.metadata.insert("fields".to_owned(), Json::Object(values));
+            frame.with_text(climb, &record.id, main).await
+        }
     }
 }
 
 /// A document without its text.
 struct Frame {
+    id: String,
     url: String,
     title: String,
-    record: Record,
+    metadata: Map<String, Json>,
     entries: Vec<Entry>,
     more: Option<Entry>,
 }
 
+/// What a text is made of.
+#[derive(Serialize)]
+struct Told<'a> {
+    id: &'a str,
+    title: &'a str,
+    text: &'a str,
+    url: &'a str,
+    metadata: &'a Map<String, Json>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<Json>,
+}
+
 impl Frame {
+    fn told<'a>(&'a self, text: &'a str) -> Told<'a> {
+        let Self { id, url, title, metadata, .. } = self;
+        let next = self.entries.iter().chain(&self.more).map(step).collect();
+        Told { id, title, text, url, metadata, next }
+    }
+
     /// With as much of the text as there is room for.
-    async fn with_text(self, climb: &Climb<'_>, main: Field) -> Result<Document, Trouble> {
-        let around = self.document(Some(""), None).text.len();
-        // What says of the text how it goes on, which it must have room for beside the text.
-        let onward = entry::of_field(climb, &self.record.id, &probe(&main))?.map_or(0, |entry| json_len(&entry.json));
-        let room = climb.budgets.document.saturating_sub(around + onward + 64);
-        let main = self.longer(climb, main, room).await?;
-        let whole = main.value.as_str().unwrap_or_default();
-        let complete = main.cut.is_none() && escaped_len(whole) <= room + onward;
-        let main = if complete { main } else { main.cut_to(usize::MAX, room) };
-        let entry = entry::of_field(climb, &self.record.id, &main)?;
-        Ok(self.document(main.value.as_str(), entry.map(|entry| (main.name.clone(), entry))))
+    async fn with_text(mut self, climb: &Climb<'_>, id: &RecordId, main: Field) -> Result<Document, Trouble> {
+        let around = serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
+        // What says of the text how it goes on must have room beside the text.
+        let onward = entry::of_field(climb, id, &probe(&main))?.map_or(0, |entry| json_len(&step(&entry)));
+        let all = climb.budgets.document.saturating_sub(around);
+        let room = all.saturating_sub(onward + 64);
+        let main = longer(climb, id, main, room).await?;
+        let fits = main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all);
+        let main = if fits { main } else { main.cut_to(usize::MAX, room) };
+        if let Some(entry) = entry::of_field(climb, id, &main)? {
+            self.metadata.insert("text_truncated".to_owned(), true.into());
+            self.entries.insert(0, entry);
+        }
+        let text = match main.value {
+            Json::String(text) => text,
+            _ => String::new(),
+        };
+        Ok(self.document(text))
     }
 
-    /// More of a text of which only the beginning was told, if there is room for it.
-    async fn longer(&self, climb: &Climb<'_>, main: Field, room: usize) -> Result<Field, Trouble> {
-        let Some(cut) = &main.cut else { return Ok(main) };
-        let limit = u64::try_from(room).unwrap_or(MAX_CHARS).min(MAX_CHARS);
-        if limit <= cut.shown_chars {
-            return Ok(main);
-        }
-        let which = Which::At { start: 0, limit };
-        let window = read_record_field::window(climb, &self.record.id, &main.name, &which).await?;
-        let size = window.size_chars;
-        let cut = Cut { shown_chars: window.end, size_chars: size, digest: window.digest.clone(), kind: Kind::Text };
-        let shown = without_bytes(Field { value: window.text.as_str().into(), cut: Some(cut), ..main });
-        let is_whole = window.complete && shown.value == window.text;
-        Ok(Field { cut: shown.cut.filter(|_| !is_whole), ..shown })
+    /// With this text.
+    fn document(self, text: String) -> Document {
+        // A frame and a text are always JSON.
+        let told = lines::plain(serde_json::to_string(&self.told(&text)).unwrap_or_default());
+        let Self { id, url, title, metadata, entries, more } = self;
+        let next_uri = more.as_ref().map(|more| more.link.uri.clone());
+        let mut links = Vec::new();
+        let mut parts = |entry: Entry| {
+            links.push(entry.link);
+            entry.json
+        };
+        let entries = entries.into_iter().map(&mut parts).collect();
+        let more = more.into_iter().map(&mut parts).collect();
+        let pairs = [
+            ("id", id.into()),
+            ("title", title.into()),
+            ("text", text.into()),
+            ("url", url.into()),
+            ("metadata", Json::Object(metadata)),
+            ("content_ladder", entry::ladder(entries, more)),
+        ];
+        let structured = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Document { text: told, structured, links, next_uri }
     }
+}
 
-    /// With this text, of which an entry says how it goes on.
-    fn document(&self, text: Option<&str>, main: Option<(String, Entry)>) -> Document {
-        let id = &self.record.id;
-        let fields: Map<String, Json> =
-            self.record.fields.iter().map(|field| (field.name.clone(), field.value.clone())).collect();
-        let mut metadata = Map::new();
-        metadata.insert("stream".to_owned(), id.stream.as_str().into());
-        metadata.insert("connection_id".to_owned(), id.connection.clone().unwrap_or_default().into());
-        metadata.extend(self.record.around.clone());
-        let text = match text {
-            Some(text) => {
-                metadata.insert("fields".to_owned(), Json::Object(fields));
-                text.to_owned()
-            }
-            None => Json::Object(fields).to_string(),
-        };
-        if main.is_some() {
-            metadata.insert("text_truncated".to_owned(), true.into());
-        }
-        let entries = || main.iter().map(|(_, entry)| entry).chain(&self.entries);
-        let next: Vec<Json> =
-            entries().map(step).chain(self.more.as_ref().map(|more| more.json.clone()).map(lean)).collect();
-        let pairs = |metadata: Map<String, Json>| {
-            let pairs = [
-                ("id", Json::from(id.to_string())),
-                ("title", self.title.as_str().into()),
-                ("text", text.as_str().into()),
-                ("url", self.url.as_str().into()),
-                ("metadata", Json::Object(metadata)),
-            ];
-            pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<String, Json>>()
-        };
-        let mut told = pairs(metadata.clone());
-        if !next.is_empty() {
-            told.insert("next".to_owned(), Json::Array(next));
-        }
-        let mut structured = pairs(metadata);
-        let ladder = entry::ladder(
-            entries().map(|entry| entry.json.clone()).collect(),
-            self.more.iter().map(|more| more.json.clone()).collect(),
-        );
-        structured.insert("content_ladder".to_owned(), ladder);
-        Document {
-            text: lines::plain(Json::Object(told).to_string()),
-            structured,
-            links: entries().chain(&self.more).map(|entry| entry.link.clone()).collect(),
-            next_uri: self.more.as_ref().map(|more| more.link.uri.clone()),
-        }
+/// More of a text of which only the beginning was told, if there is room for it.
+async fn longer(climb: &Climb<'_>, id: &RecordId, main: Field, room: usize) -> Result<Field, Trouble> {
+    let Some(cut) = &main.cut else { return Ok(main) };
+    let limit = u64::try_from(room).unwrap_or(MAX_CHARS).min(MAX_CHARS);
+    if limit <= cut.shown_chars {
+        return Ok(main);
     }
+    let which = Which::At { start: 0, limit };
+    let window = read_record_field::window(climb, id, &main.name, &which).await?;
+    let cut = Cut { shown_chars: window.end, size_chars: window.size_chars, digest: window.digest, kind: Kind::Text };
+    let all = window.text.len();
+    let shown = without_bytes(Field { value: window.text.into(), cut: Some(cut), ..main });
+    let is_whole = window.complete && shown.value.as_str().is_some_and(|text| text.len() == all);
+    Ok(Field { cut: shown.cut.filter(|_| !is_whole), ..shown })
 }
 
 /// A field as if it were cut, to know how much is said of one.
 fn probe(field: &Field) -> Field {
     let shown = u64::MAX / 4;
-    let digest = Some(format!("sha256:{}", "0".repeat(64)));
-    let cut = Cut { shown_chars: shown, size_chars: Some(shown), digest, kind: Kind::Text };
+    let cut = Cut { shown_chars: shown, size_chars: Some(shown), digest: None, kind: Kind::Text };
     Field { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
 }
 
-/// What the text says of a cut field: which, how much of it is shown, and the call that reads on.
+/// What the text says of a cut field: how much of it is shown, and the call that reads on. What stands in the document
+/// already, or is for programs, is left out.
 fn step(entry: &Entry) -> Json {
-    lean(entry.json.clone())
-}
-
-/// The same without what stands in the document already or is for programs.
-fn lean(mut json: Json) -> Json {
-    if let Some(members) = json.as_object_mut() {
-        let has_read = members.contains_key("read");
-        let spoken = ["id", "connection_id", "stream", "record_id", "digest"];
-        members.retain(|name, _| !(spoken.contains(&name.as_str()) || has_read && name == "resource"));
-        if has_read {
-            members.remove("field_path");
-        }
-    }
-    json
+    let Some(members) = entry.json.as_object() else { return Json::Null };
+    let has_read = members.contains_key("read");
+    let is_spoken = |name: &str| match name {
+        "id" | "connection_id" | "stream" | "record_id" => true,
+        "field_path" | "resource" | "digest" => has_read,
+        _ => false,
+    };
+    let kept = members.iter().filter(|(name, _)| !is_spoken(name));
+    Json::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 fn title(record: &Record) -> String {

@@ -2,7 +2,6 @@
 
 use serde_json::{Value as Json, json};
 
-use super::Link;
 use super::climb::Climb;
 
 /// The longest literal call that goes on with a page. Longer ones are told by what differs.
@@ -49,9 +48,4 @@ pub(super) fn plain(json: String) -> String {
 /// Next line, line separator and paragraph separator (Unicode Standard Annex 14, classes NL and BK).
 pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-/// The lines of an item, see [`plain`].
-pub(super) fn plainly((text, links): (String, Vec<Link>)) -> (String, Vec<Link>) {
-    (plain(text), links)
 }

@@ -39,9 +39,9 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::problem::Problem;
 
-use self::budget::Budgets;
+use self::budget::{Budgets, CEILING, json_len};
 use self::climb::Climb;
-use self::port::RecordServer;
+use self::port::{Declined, RecordServer, too_large};
 use self::trouble::Trouble;
 use crate::calls::UnknownTool;
 use crate::tool::{self, Card};
@@ -57,6 +57,13 @@ pub struct Link {
     pub description: String,
     /// Its media type.
     pub mime_type: String,
+}
+
+impl Link {
+    /// The bytes of all that it says.
+    fn len(&self) -> usize {
+        [&self.uri, &self.name, &self.description, &self.mime_type].into_iter().map(String::len).sum()
+    }
 }
 
 /// A finished call.
@@ -81,6 +88,12 @@ impl LadderAnswer {
         }
         let structured = json!({ "error": error });
         Self { text: lines::plain(structured.to_string()), structured, links: Vec::new(), refusal: Some(trouble) }
+    }
+
+    /// Whether it is longer than any should be, since the resource server says what no honest one does.
+    fn is_over(&self) -> bool {
+        let links: usize = self.links.iter().map(Link::len).sum();
+        self.text.len() > CEILING || links > CEILING || json_len(&self.structured) > CEILING
     }
 }
 
@@ -228,12 +241,23 @@ impl Ladder {
     pub async fn call(&self, name: &str, arguments: &Json, caller: &Principal) -> Result<LadderAnswer, UnknownTool> {
         let rung = RUNGS.iter().find(|rung| rung.name == name).ok_or(UnknownTool)?;
         let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, arguments);
-        let climbed = AssertUnwindSafe((rung.run)(arguments, &climb)).catch_unwind().await;
-        let answer = climbed.unwrap_or_else(|_| Err(panicked(rung.name))).unwrap_or_else(LadderAnswer::refused);
+        let climbed = guarded(rung.name, caller, async { (rung.run)(arguments, &climb).await }).await;
+        let answer = climbed.unwrap_or_else(LadderAnswer::refused);
+        let answer = if answer.is_over() { LadderAnswer::refused(too_large().into()) } else { answer };
         let error = answer.refusal.as_ref().map(Trouble::to_json);
         self.inner.server.tell(caller, rung.name, error.as_ref().map_or(Ok(()), Err));
         Ok(answer)
     }
+}
+
+/// Does something for a caller who may ask, so that a panic in it is an answer.
+async fn guarded<T>(
+    what: &'static str,
+    caller: &Principal,
+    climbing: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    Ladder::ask(caller).map_err(Declined::from)?;
+    AssertUnwindSafe(climbing).catch_unwind().await.unwrap_or_else(|_| Err(panicked(what)))
 }
 
 /// The panic hook has logged where it happened; what it said may hold content and is dropped.

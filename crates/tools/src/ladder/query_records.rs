@@ -2,18 +2,17 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::Part;
 
-use super::answers::{Item, Page};
+use super::answers::{Items, Least, Lines, Page, Row};
 use super::arguments::{Whole, filter_pairs, filter_schema};
 use super::climb::Climb;
-use super::entry::{self, Entry};
+use super::entry;
 use super::port::Ask;
-use super::shown::{Field, MoreFields, Record};
+use super::shown::{self, Field, MoreFields, Record};
 use super::trouble::Trouble;
-use super::{LadderAnswer, Link, Rung, lines};
+use super::{LadderAnswer, Rung};
 use crate::records::endpoints::RECORDS;
 
 /// The characters of a field that a text shows, and the bytes that one record's lines have, where several fit.
@@ -59,7 +58,7 @@ pub enum Order {
 #[derive(Deserialize)]
 struct Told<'a> {
     #[serde(borrow)]
-    data: Vec<&'a RawValue>,
+    data: Vec<shown::Told<'a>>,
     next_cursor: Option<String>,
     next_changes_since: Option<String>,
     meta: Option<Json>,
@@ -117,12 +116,10 @@ impl Rung for QueryRecords {
         let text = climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let told: Told<'_> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
         let preview = climb.budgets.preview_chars;
-        let mut items = Vec::with_capacity(told.data.len());
-        for (at, raw) in told.data.iter().enumerate() {
-            let record = Record::parse(raw.get(), &self.stream, self.connection_id.as_deref(), preview)?;
-            items.push(item(climb, at + 1, &record, self.fields.as_deref().unwrap_or_default())?);
-        }
-        let (count, stream) = (items.len(), Json::from(self.stream.as_str()));
+        let record = |record| Record::of(record, &self.stream, self.connection_id.as_deref(), preview);
+        let records = told.data.into_iter().map(record).collect::<Result<_, _>>()?;
+        let mut items = Records { records, fields: self.fields.as_deref().unwrap_or_default() };
+        let (count, stream) = (items.count(), Json::from(self.stream.as_str()));
         let has_more = told.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
@@ -130,7 +127,7 @@ impl Rung for QueryRecords {
         };
         let mut tail: Vec<String> = Vec::new();
         tail.extend(told.next_changes_since.as_ref().map(|since| format!("next_changes_since={since}")));
-        let page = Page { tool: Self::NAME, items, next_cursor: told.next_cursor, ask, head: &head, tail };
+        let page = Page { tool: Self::NAME, items: &mut items, next_cursor: told.next_cursor, ask, head: &head, tail };
         let mut shown = page.shown(climb).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
@@ -151,49 +148,68 @@ impl Rung for QueryRecords {
     }
 }
 
-/// A record in all the forms in which it may be shown.
-fn item(climb: &Climb<'_>, number: usize, record: &Record, fields: &[String]) -> Result<Item, Trouble> {
-    let (mut entries, mut more) = (Vec::new(), Vec::new());
-    for field in &record.fields {
-        entries.extend(entry::of_field(climb, &record.id, field)?.map(|entry| entry.json));
+/// The records of a page, of which these fields were asked for.
+struct Records<'a> {
+    records: Vec<Record>,
+    fields: &'a [String],
+}
+
+impl Records<'_> {
+    fn at(&self, at: usize) -> Result<&Record, Trouble> {
+        self.records.get(at).ok_or_else(Trouble::not_understood)
     }
-    if let Some(left) = &record.more {
-        more.push(entry::of_more(climb, &record.id, left, fields)?.json);
+}
+
+impl Items for Records<'_> {
+    fn count(&self) -> usize {
+        self.records.len()
     }
-    let whole = entry::of_record(climb, &record.id)?;
-    let least = format!("{number}. id={}\nnext: fetch with this id", record.id);
-    Ok(Item {
-        lines: lines::plainly(lines(climb, number, record, &whole)?),
-        least_lines: (least, vec![whole.link]),
-        row: row(record, true),
-        entries,
-        more,
-        least_row: row(record, false),
-        least_more: whole.json,
-        cursor: record.cursor.clone(),
-    })
+
+    fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble> {
+        lines(climb, at + 1, self.at(at)?)
+    }
+
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
+        let record = self.records.get_mut(at).ok_or_else(Trouble::not_understood)?;
+        let mut entries = Vec::new();
+        for field in &record.fields {
+            entries.extend(entry::of_field(climb, &record.id, field)?);
+        }
+        let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, self.fields)).transpose()?;
+        let values = std::mem::take(&mut record.fields).into_iter().map(|field| (field.name, field.value)).collect();
+        Ok(Row { json: row(record, Some(values)), entries, more })
+    }
+
+    fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble> {
+        let record = self.at(0)?;
+        let text = format!("1. id={}\nnext: fetch with this id", record.id);
+        Ok(Least { text, json: row(record, None), whole: entry::of_record(climb, &record.id)? })
+    }
+
+    fn cursor(&self, at: usize) -> Option<&str> {
+        self.records.get(at)?.cursor.as_deref()
+    }
 }
 
 /// A record as a member of a list.
-pub(super) fn row(record: &Record, with_fields: bool) -> Json {
-    let mut row = Map::new();
-    row.insert("object".to_owned(), "record".into());
-    row.insert("id".to_owned(), record.id.to_string().into());
-    row.insert("record_id".to_owned(), record.id.key.as_str().into());
-    row.insert("stream".to_owned(), record.id.stream.as_str().into());
-    row.insert("connection_id".to_owned(), record.id.connection.clone().unwrap_or_default().into());
+fn row(record: &Record, values: Option<Map<String, Json>>) -> Json {
+    let told = [
+        ("object", "record".into()),
+        ("id", record.id.to_string().into()),
+        ("record_id", record.id.key.as_str().into()),
+        ("stream", record.id.stream.as_str().into()),
+        ("connection_id", record.id.connection.clone().unwrap_or_default().into()),
+    ];
+    let mut row: Map<String, Json> = told.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     row.extend(record.around.clone());
-    if record.around.contains_key("deleted") {
-        return Json::Object(row);
+    if !record.around.contains_key("deleted") {
+        row.insert("data".to_owned(), Json::Object(values.unwrap_or_default()));
     }
-    let fields = record.fields.iter().filter(|_| with_fields);
-    let data: Map<String, Json> = fields.map(|field| (field.name.clone(), field.value.clone())).collect();
-    row.insert("data".to_owned(), Json::Object(data));
     Json::Object(row)
 }
 
 /// The lines of a record: as many fields as fit, each cut one with the call that reads on.
-fn lines(climb: &Climb<'_>, number: usize, record: &Record, whole: &Entry) -> Result<(String, Vec<Link>), Trouble> {
+fn lines(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, Trouble> {
     let mut head = format!("{number}. id={}", record.id);
     if let Some(at) = record.around.get("deleted_at") {
         head += &format!(" deleted_at={at}");
@@ -219,8 +235,9 @@ fn lines(climb: &Climb<'_>, number: usize, record: &Record, whole: &Entry) -> Re
     }
     let total = record.more.as_ref().map_or(record.fields.len() as u64, |MoreFields { total, .. }| *total);
     if (shown as u64) < total {
+        let whole = entry::of_record(climb, &record.id)?;
         below += &format!("\n{} ({shown} of {total} fields shown)", whole.line);
-        links.push(whole.link.clone());
+        links.push(whole.link);
     }
     Ok((format!("{head} {{{fields}}}{below}"), links))
 }

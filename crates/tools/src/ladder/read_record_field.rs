@@ -316,7 +316,11 @@ async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which
         }
     };
     let text = climb.ask(ask).await?;
-    let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    let mut told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    told.window.cut_to(match *which {
+        Which::At { limit, .. } => limit,
+        Which::After { limit, .. } | Which::Around { limit, .. } => limit.unwrap_or(MAX_CHARS),
+    });
     let step = match which {
         Which::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
         _ => told.window.limit_chars,
@@ -327,6 +331,21 @@ async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which
 /// What a cursor is bound to that is made here, for a server that has none.
 fn offset_binding(climb: &Climb<'_>, id: &RecordId, field: &str) -> Binding {
     climb.binding(["offset", id.connection.as_deref().unwrap_or_default(), &id.stream, &id.key, field])
+}
+
+impl ToldWindow {
+    /// Takes no more of a window than was asked for, whatever the server sent. What is left is read on from there.
+    fn cut_to(&mut self, most: u64) {
+        let most = usize::try_from(most.min(MAX_CHARS)).unwrap_or(usize::MAX);
+        let (shown, count) = beginning(&self.text, most, usize::MAX);
+        if shown.len() < self.text.len() {
+            self.end_chars = self.start_chars.saturating_add(count as u64);
+            self.next_offset_chars = Some(self.end_chars);
+            self.next_cursor = None;
+            self.complete = false;
+            self.text.truncate(shown.len());
+        }
+    }
 }
 
 impl Told {

@@ -11,13 +11,14 @@ use stile_domain::records::problem::BadCursor;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
+use super::budget::CEILING;
 use super::climb::{Climb, RECORD_URI, WINDOW_URI};
 use super::entry::BYTES_PIECE;
 use super::identity::opened;
-use super::port::Ask;
+use super::port::{Ask, too_large};
 use super::read_record_field::{Which, window};
 use super::trouble::Trouble;
-use super::{Ladder, Link, fetch};
+use super::{Ladder, Link, fetch, guarded};
 use crate::records::endpoints::FIELD_WINDOW;
 
 /// A kind of resource, as it is listed among the templates.
@@ -74,6 +75,14 @@ pub struct Content {
     pub meta: Map<String, Json>,
 }
 
+impl Content {
+    /// Whether it is longer than any should be, since the resource server says what no honest one does.
+    fn is_over(&self) -> bool {
+        let (Body::Text(body) | Body::Blob(body)) = &self.body;
+        body.len() + self.mime_type.len() > CEILING
+    }
+}
+
 /// A text, or bytes in base64.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -121,11 +130,15 @@ impl Ladder {
     /// of what is there now.
     pub async fn read_resource(&self, uri: &str, caller: &Principal) -> Result<Content, Trouble> {
         let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, &Json::Null);
-        let read = match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
-            (Some(handle), _) => record(&climb, handle).await,
-            (_, Some(handle)) => part(&climb, handle).await,
-            _ => Err(Trouble::Lost(BadCursor::Malformed)),
+        let reading = async {
+            match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
+                (Some(handle), _) => record(&climb, handle).await,
+                (_, Some(handle)) => part(&climb, handle).await,
+                _ => Err(Trouble::Lost(BadCursor::Malformed)),
+            }
         };
+        let read = guarded("resource", caller, reading).await;
+        let read = read.and_then(|content| if content.is_over() { Err(too_large().into()) } else { Ok(content) });
         let error = read.as_ref().err().map(Trouble::to_json);
         self.inner.server.tell(caller, "resource", error.as_ref().map_or(Ok(()), Err));
         read

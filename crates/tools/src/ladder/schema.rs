@@ -6,8 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::ListedPlace;
 
-use super::answers::json_len;
-use super::budget::fitting;
+use super::budget::{fitting, json_len};
 use super::climb::Climb;
 use super::port::Ask;
 use super::trouble::Trouble;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::record_id::RecordId;
 
-use super::answers::{Item, Page};
+use super::answers::{Items, Least, Lines, Page, Row};
 use super::arguments::{Whole, filter_pairs, filter_schema};
 use super::budget::beginning;
 use super::climb::Climb;
@@ -148,12 +148,9 @@ impl Rung for Search {
         let text = climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
         let mut told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
         told.data.iter_mut().for_each(Hit::cut_bytes);
-        let mut items = Vec::with_capacity(told.data.len());
-        for (at, hit) in told.data.iter().enumerate() {
-            items.push(hit.item(climb, at + 1, self.connection_id.as_deref())?);
-        }
-        let count = items.len();
-        let first = told.data.first().map(|hit| hit.id(self.connection_id.as_deref()).to_string());
+        let mut hits = Hits { hits: told.data, connection: self.connection_id };
+        let count = hits.count();
+        let first = hits.at(0).ok().map(|hit| hit.id(hits.connection.as_deref()).to_string());
         let has_more = told.next_cursor.is_some();
         let head = |shown: usize| {
             let more = if has_more || shown < count { " has_more=true." } else { "" };
@@ -161,7 +158,7 @@ impl Rung for Search {
             format!("search: {count} hit(s). shown={shown} of {count}.{more}{first}")
         };
         let tail = told.meta.as_ref().map(warnings).unwrap_or_default();
-        let page = Page { tool: Self::NAME, items, next_cursor: told.next_cursor, ask, head: &head, tail };
+        let page = Page { tool: Self::NAME, items: &mut hits, next_cursor: told.next_cursor, ask, head: &head, tail };
         let mut shown = page.shown(climb).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
@@ -231,41 +228,121 @@ impl Hit {
         }
     }
 
-    fn item(&self, climb: &Climb<'_>, number: usize, connection: Option<&str>) -> Result<Item, Trouble> {
-        let id = self.id(connection);
-        let title = self.title();
-        let whole = entry::of_record(climb, &id)?;
-        let url = record_uri(climb, &id)?;
-        let mut entries: Vec<(&Excerpt, Option<Entry>)> = Vec::new();
+    /// The hit as a member of the results.
+    fn row(&self, climb: &Climb<'_>, id: &RecordId) -> Result<Row, Trouble> {
+        let mut entries = Vec::new();
+        let mut windows = Vec::new();
         for excerpt in &self.evidence_excerpts {
-            entries.push((excerpt, excerpt.entry(climb, &id)?));
+            let entry = excerpt.entry(climb, id)?;
+            windows.push(excerpt.window(entry.as_ref()));
+            entries.extend(entry);
         }
-        let windows: Vec<Json> = entries.iter().map(|(excerpt, entry)| excerpt.window(entry.as_ref())).collect();
-        let snippet = self.snippet.as_ref().map(|snippet| snippet.text.as_str());
-        let snippet = snippet.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()));
-        let mut row = json!({
-            "id": id.to_string(), "title": title, "url": url, "stream": id.stream,
-            "connection_id": id.connection.clone().unwrap_or_default(), "record_id": id.key,
-        });
-        let least_row = row.clone();
-        if let Some(row) = row.as_object_mut() {
-            let told = [
-                ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
-                ("snippet", snippet.map(|snippet| beginning(snippet, 512, usize::MAX).0.into())),
-                ("match_windows", Some(Json::Array(windows))),
-            ];
-            row.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        let mut json = self.head(climb, id)?;
+        let told = [
+            ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
+            ("snippet", self.snippet().map(|snippet| beginning(snippet, 512, usize::MAX).0.into())),
+            ("match_windows", Some(Json::Array(windows))),
+        ];
+        json.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        Ok(Row { json: Json::Object(json), entries, more: None })
+    }
+
+    /// What is said of every hit.
+    fn head(&self, climb: &Climb<'_>, id: &RecordId) -> Result<Map<String, Json>, Trouble> {
+        let told = [
+            ("id", id.to_string()),
+            ("title", self.title()),
+            ("url", record_uri(climb, id)?),
+            ("stream", id.stream.clone()),
+            ("connection_id", id.connection.clone().unwrap_or_default()),
+            ("record_id", id.key.clone()),
+        ];
+        Ok(told.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+    }
+
+    fn snippet(&self) -> Option<&str> {
+        let own = self.snippet.as_ref().map(|snippet| snippet.text.as_str());
+        own.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()))
+    }
+
+    /// The lines of a hit: which record, and of its first matching field the text and the call that reads on.
+    fn lines(&self, climb: &Climb<'_>, number: usize, id: &RecordId) -> Result<Lines, Trouble> {
+        let mut text = format!("{number}. id={id}");
+        if let Some(Title::Field { text: title } | Title::Text(title)) = &self.title {
+            text += &format!(" title={}", Json::from(beginning(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0));
         }
-        Ok(Item {
-            lines: lines::plainly(lines_of(number, &id, &self.title, &entries, snippet, &whole)),
-            least_lines: ("1. next: fetch with first_fetch_id as its id".to_owned(), vec![whole.link]),
-            row,
-            entries: entries.into_iter().filter_map(|(_, entry)| Some(entry?.json)).collect(),
-            more: Vec::new(),
-            least_row,
-            least_more: whole.json,
-            cursor: self.cursor.clone(),
-        })
+        let whole = |text: String| {
+            let whole = entry::of_record(climb, id)?;
+            Ok((format!("{text}\n{}", whole.line), vec![whole.link]))
+        };
+        let Some(excerpt) = self.evidence_excerpts.first() else {
+            if let Some(snippet) = self.snippet() {
+                let shown = beginning(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
+                text += &format!(" snippet={}", Json::from(shown));
+            }
+            return whole(text);
+        };
+        let (shown, start) = excerpt.in_text();
+        let is_whole = shown.len() == excerpt.preview_text.len() && excerpt.is_complete();
+        text += &format!(" field={}", Json::from(excerpt.field_path.as_str()));
+        if let (false, Some(start)) = (is_whole, start) {
+            let end = start + shown.chars().count() as u64;
+            let of = excerpt.size_chars.map(|size| format!(" of {size}")).unwrap_or_default();
+            text += &format!(" chars={start}..{end}{of}");
+        }
+        text += &format!(" {}", Json::from(shown));
+        match excerpt.entry(climb, id)? {
+            Some(entry) => {
+                let read = entry.json.get("read").and_then(|read| read.get("args")).cloned().unwrap_or_default();
+                let next = lines::next("read_record_field", &read, "");
+                Ok((format!("{text} incomplete\n{next}"), vec![entry.link]))
+            }
+            None if is_whole => Ok((format!("{text} complete"), Vec::new())),
+            None => whole(text),
+        }
+    }
+}
+
+/// The hits of a page.
+struct Hits {
+    hits: Vec<Hit>,
+    connection: Option<String>,
+}
+
+impl Hits {
+    fn at(&self, at: usize) -> Result<&Hit, Trouble> {
+        self.hits.get(at).ok_or_else(Trouble::not_understood)
+    }
+
+    fn id(&self, hit: &Hit) -> RecordId {
+        hit.id(self.connection.as_deref())
+    }
+}
+
+impl Items for Hits {
+    fn count(&self) -> usize {
+        self.hits.len()
+    }
+
+    fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble> {
+        let hit = self.at(at)?;
+        hit.lines(climb, at + 1, &self.id(hit))
+    }
+
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
+        let hit = self.at(at)?;
+        hit.row(climb, &self.id(hit))
+    }
+
+    fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble> {
+        let hit = self.at(0)?;
+        let id = self.id(hit);
+        let text = "1. next: fetch with first_fetch_id as its id".to_owned();
+        Ok(Least { text, json: Json::Object(hit.head(climb, &id)?), whole: entry::of_record(climb, &id)? })
+    }
+
+    fn cursor(&self, at: usize) -> Option<&str> {
+        self.hits.get(at)?.cursor.as_deref()
     }
 }
 
@@ -320,45 +397,5 @@ impl Excerpt {
         let rest: String = self.preview_text.chars().skip(usize::try_from(before).unwrap_or(0)).collect();
         let shown = beginning(&rest, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0.to_owned();
         (shown, self.start_chars.map(|start| start + before))
-    }
-}
-
-/// The lines of a hit: which record, and of its first matching field the text and the call that reads on.
-fn lines_of(
-    number: usize,
-    id: &RecordId,
-    title: &Option<Title>,
-    entries: &[(&Excerpt, Option<Entry>)],
-    snippet: Option<&str>,
-    whole: &Entry,
-) -> (String, Vec<super::Link>) {
-    let mut text = format!("{number}. id={id}");
-    if let Some(Title::Field { text: title } | Title::Text(title)) = title {
-        text += &format!(" title={}", Json::from(beginning(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0));
-    }
-    let Some((excerpt, entry)) = entries.first() else {
-        if let Some(snippet) = snippet {
-            text +=
-                &format!(" snippet={}", Json::from(beginning(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0));
-        }
-        return (format!("{text}\n{}", whole.line), vec![whole.link.clone()]);
-    };
-    let (shown, start) = excerpt.in_text();
-    let is_whole = shown.len() == excerpt.preview_text.len() && excerpt.is_complete();
-    text += &format!(" field={}", Json::from(excerpt.field_path.as_str()));
-    if let (false, Some(start)) = (is_whole, start) {
-        let end = start + shown.chars().count() as u64;
-        let of = excerpt.size_chars.map(|size| format!(" of {size}")).unwrap_or_default();
-        text += &format!(" chars={start}..{end}{of}");
-    }
-    text += &format!(" {}", Json::from(shown));
-    match entry {
-        Some(entry) => {
-            let read = entry.json.get("read").and_then(|read| read.get("args")).cloned().unwrap_or_default();
-            let next = lines::next("read_record_field", &read, "");
-            (format!("{text} incomplete\n{next}"), vec![entry.link.clone()])
-        }
-        None if is_whole => (format!("{text} complete"), Vec::new()),
-        None => (format!("{text}\n{}", whole.line), vec![whole.link.clone()]),
     }
 }

@@ -11,9 +11,10 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::hash::ContentHash;
+use stile_domain::records::body::is_base64;
 use stile_domain::records::record_id::RecordId;
 
-use super::budget::beginning;
+use super::budget::{beginning, escaped_len, fitting, json_len};
 use super::trouble::Trouble;
 
 /// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
@@ -78,7 +79,7 @@ pub(super) struct MoreFields {
 
 /// A record on the wire.
 #[derive(Deserialize)]
-struct Told<'a> {
+pub(super) struct Told<'a> {
     id: String,
     stream: Option<String>,
     connection_id: Option<String>,
@@ -131,12 +132,12 @@ struct Preview {
 }
 
 impl Record {
-    /// Reads a record of an answer, which was asked for as one of `stream`.
+    /// Reads a record of an answer, which was asked for as one of `stream`. Of a field that is sent whole at most so many
+    /// characters are kept.
     ///
     /// # Errors
     /// Where it is none.
-    pub(super) fn parse(json: &str, stream: &str, connection: Option<&str>, most: usize) -> Result<Self, Trouble> {
-        let told: Told<'_> = serde_json::from_str(json).map_err(|_| Trouble::not_understood())?;
+    pub(super) fn of(told: Told<'_>, stream: &str, connection: Option<&str>, most: usize) -> Result<Self, Trouble> {
         let mut around = Map::new();
         let mut put = |name: &str, value: Option<Json>| {
             if let Some(value) = value {
@@ -160,7 +161,27 @@ impl Record {
     }
 }
 
+impl Record {
+    /// The bytes of its names and of what is shown of its values, as JSON.
+    pub(super) fn len(&self) -> usize {
+        self.fields.iter().map(Field::len).sum()
+    }
+
+    /// How many of its fields, from one on, have at most so many bytes; at least one, where there is one.
+    pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
+        let rest = self.fields.get(from..).unwrap_or_default();
+        fitting(rest.iter().map(Field::len), bytes).max(1).min(rest.len())
+    }
+}
+
 impl Field {
+    /// The bytes of its name and of what is shown of its value, as JSON.
+    fn len(&self) -> usize {
+        /// Two quotes and a colon; the comma is counted with the value.
+        const AROUND: usize = 3;
+        escaped_len(&self.name) + AROUND + json_len(&self.value)
+    }
+
     /// The same, shown only as far as so many scalar values and bytes of JSON.
     pub(super) fn cut_to(&self, chars: usize, escaped_bytes: usize) -> Self {
         let is_binary = self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, Kind::Binary { .. }));
@@ -311,15 +332,7 @@ fn bytes_at(text: &str) -> Option<usize> {
 }
 
 fn is_of_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
-}
-
-/// Whether a text is nothing but bytes in base64 (RFC 4648, section 4).
-fn is_base64(text: &str) -> bool {
-    text.len() >= BASE64_RUN
-        && text.len().is_multiple_of(4)
-        && text.bytes().all(is_of_base64)
-        && kinds(text) >= BASE64_KINDS
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
 }
 
 fn kinds(run: &str) -> usize {

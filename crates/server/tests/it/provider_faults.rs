@@ -1,0 +1,301 @@
+//! `stile mcp` over servers that misbehave: what is said of it, and that nothing is given away or goes elsewhere.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stile_testkit::leaks::Canaries;
+use stile_testkit::upstream::faults::{CANARY, all_faults, redirects};
+use stile_testkit::upstream::tls::{Certificate, Protocol};
+use stile_testkit::upstream::{Behaviour, Reply, Upstream};
+
+use super::provider_kit::{Adapter, Desk};
+
+const TOKEN: &str = "token-9d21-that-nobody-may-see";
+const ID: &str = "c/messages:m1";
+
+fn record() -> Reply {
+    Reply::json(200, &json!({ "id": "m1", "stream": "messages", "connection_id": "c", "data": { "body": "good" } }))
+}
+
+fn start(behaviour: Behaviour) -> (Upstream, Desk, Adapter) {
+    let upstream = Upstream::start(behaviour);
+    let desk = Desk::new(TOKEN);
+    let adapter = desk.adapter(&upstream.url(), &["--provider-timeout-seconds", "1"]);
+    (upstream, desk, adapter)
+}
+
+fn fetch(adapter: &mut Adapter) -> Value {
+    adapter.refused("fetch", json!({ "id": ID }))
+}
+
+/// Ends it, and looks for secrets in all that it ever said.
+fn end(adapter: Adapter, desk: &Desk) {
+    let (status, said, log) = adapter.end();
+    assert!(status.success());
+    let canaries = Canaries::new().plant("token", TOKEN).plant("folder", desk.path().to_str().unwrap());
+    canaries.assert_absent("an answer", &said);
+    canaries.assert_absent("the log", &log);
+    Canaries::new().plant("what the server said", CANARY).assert_absent("the log", &log);
+}
+
+#[test]
+fn each_fault_has_a_code_and_is_over_when_the_server_is_well() {
+    let html = || Reply::bytes(500, "text/html", format!("<html>{CANARY}</html>"));
+    let huge = format!("{{\"id\":\"m1\",\"data\":{{\"body\":\"{}\"}}}}", "x".repeat(64 << 20));
+    let cases = [
+        (Behaviour::always(html()), "provider_failed"),
+        (Behaviour::always(Reply::bytes(403, "text/plain", CANARY)), "provider_forbids"),
+        (Behaviour::always(Reply::bytes(404, "text/plain", CANARY)), "provider_has_no_such_path"),
+        (Behaviour::always(Reply::bytes(401, "text/plain", CANARY)), "token_refused"),
+        (Behaviour::always(Reply::bytes(200, "text/html", format!("<html>{CANARY}"))), "answer_not_json"),
+        (Behaviour::always(Reply::bytes(200, "application/json", "")), "answer_not_json"),
+        (Behaviour::always(Reply::bytes(200, "application/json", [0xff, 0xfe])), "answer_not_json"),
+        (Behaviour::always(Reply::bytes(200, "application/json", r#"{"id":"m1","data":{"#)), "answer_not_json"),
+        (Behaviour::always(Reply::json(200, &json!([CANARY]))), "provider_error"),
+        (Behaviour::always(Reply::bytes(200, "application/json", huge)), "answer_too_large"),
+        (Behaviour::endless_chunks(), "answer_too_large"),
+        (Behaviour::declares(1 << 40), "answer_too_large"),
+        (Behaviour::bomb("gzip"), "answer_encoded"),
+        (Behaviour::Silence, "provider_timeout"),
+        (Behaviour::slow_body(Duration::from_millis(20)), "provider_timeout"),
+        (Behaviour::CloseAtOnce, "provider_unreachable"),
+        (Behaviour::cut_in_body(), "provider_unreachable"),
+        (Behaviour::cut_after_a_whole_note(), "provider_unreachable"),
+        (Behaviour::Refuse, "provider_unreachable"),
+    ];
+    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    for (behaviour, code) in cases {
+        upstream.set(behaviour);
+        let began = Instant::now();
+        let error = fetch(&mut adapter);
+        assert_eq!((&error["type"], &error["code"]), (&json!("adapter_error"), &json!(code)), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{code}");
+        let text = error.to_string();
+        let says = [CANARY, "127.0.0.1", "http:"].iter().find(|secret| text.contains(**secret));
+        assert_eq!(says, None, "{text}");
+    }
+    upstream.set(Behaviour::always(record()));
+    assert_eq!(adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["text"], "good");
+    end(adapter, &desk);
+}
+
+/// Some of these are answers that may pass for a record of nothing; none of them breaks anything.
+#[test]
+fn security_no_fault_breaks_it_or_makes_it_tell_the_token() {
+    let faults = Mutex::new(all_faults().into_iter());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+                loop {
+                    let next = faults.lock().unwrap().next();
+                    let Some((name, behaviour)) = next else { break };
+                    upstream.set(behaviour);
+                    let began = Instant::now();
+                    let result = adapter.result("fetch", json!({ "id": ID }));
+                    assert_eq!(result["isError"], true, "{name}: {result}");
+                    assert!(result.to_string().len() < 40 * 1024, "{name}");
+                    assert!(began.elapsed() < Duration::from_secs(20), "{name}");
+                }
+                upstream.set(Behaviour::always(record()));
+                assert_eq!(adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["text"], "good");
+                end(adapter, &desk);
+            });
+        }
+    });
+}
+
+#[test]
+fn security_no_answer_makes_it_speak_elsewhere() {
+    let elsewhere = Upstream::start(Behaviour::always(record()));
+    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    for (name, behaviour) in redirects(&elsewhere.url()) {
+        upstream.set(behaviour);
+        let error = fetch(&mut adapter);
+        assert_eq!(error["type"], "adapter_error", "{name}: {error}");
+        assert!(!error.to_string().contains(&elsewhere.url()), "{name}");
+    }
+    // Neither by a link in an answer that is good.
+    let lure = json!({
+        "id": "m1", "stream": "messages", "connection_id": "c", "data": { "body": "x".repeat(100_000) },
+        "url": elsewhere.url(), "links": { "self": elsewhere.url(), "next": elsewhere.url() },
+    });
+    upstream.set(Behaviour::always(Reply::json(200, &lure)));
+    adapter.result("fetch", json!({ "id": ID }));
+    assert_eq!(elsewhere.connections(), 0);
+    end(adapter, &desk);
+}
+
+/// A server that says more than it was asked for, wherever something is handed on.
+#[test]
+fn security_no_lie_makes_an_answer_long() {
+    let long = "lie ".repeat(100_000);
+    let hit = json!({ "stream": "messages", "record_key": "m1", "connection_id": "c" });
+    let with = |mut value: Value, name: &str| {
+        value[name] = long.as_str().into();
+        value
+    };
+    let record = json!({ "id": "m1", "stream": "messages", "connection_id": "c", "data": { "body": "good" } });
+    let count = json!({ "object": "aggregation", "stream": "messages", "metric": "count", "value": 1 });
+    let window = json!({ "text": long, "start_chars": 0, "end_chars": 10, "limit_chars": 10, "complete": true });
+    let field = |mime_type: &str| json!({ "path": "body", "mime_type": mime_type });
+    let (fetch, read) = (json!({ "id": ID }), json!({ "id": ID, "field_path": "body", "limit_chars": 10 }));
+    let lists = json!({ "stream": "messages" });
+    let (upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(200, &record)));
+    for (tool, arguments, answer) in [
+        ("search", json!({ "q": "x" }), json!({ "data": [with(hit.clone(), "title")] })),
+        ("search", json!({ "q": "x" }), json!({ "data": [with(hit.clone(), "emitted_at")] })),
+        ("search", json!({ "q": "x" }), json!({ "data": [with(hit.clone(), "record_key")] })),
+        ("search", json!({ "q": "x" }), json!({ "data": [hit.clone()], "meta": { "x": long } })),
+        ("search", json!({ "q": "x" }), json!({ "data": [hit.clone()], "next_cursor": long })),
+        ("search", json!({ "q": "x" }), json!({ "data": vec![hit; 3_000] })),
+        ("fetch", fetch.clone(), with(record.clone(), "emitted_at")),
+        ("fetch", fetch.clone(), with(record.clone(), "id")),
+        ("fetch", fetch.clone(), with(record.clone(), "stream")),
+        ("fetch", fetch, json!({ "id": "m1", "data": { long.as_str(): 1 } })),
+        ("query_records", lists.clone(), json!({ "data": [with(record.clone(), "deleted_at")] })),
+        ("query_records", lists.clone(), json!({ "data": [with(record.clone(), "cursor"), record.clone()] })),
+        ("query_records", lists, json!({ "data": [record], "next_changes_since": long })),
+        ("aggregate", json!({ "stream": "messages", "metric": "count" }), with(count, "more")),
+        ("schema", json!({}), json!({ "bearer": long, "connectors": [] })),
+        ("schema", json!({}), json!({ "connectors": [{ "streams": [{ "name": long }] }] })),
+        ("read_record_field", read.clone(), json!({ "field": field("text/plain"), "window": window })),
+        ("read_record_field", read.clone(), json!({ "field": field(&long), "window": window })),
+        (
+            "read_record_field",
+            read,
+            json!({ "field": field("text/plain"), "window": with(window.clone(), "next_cursor") }),
+        ),
+    ] {
+        upstream.set(Behaviour::always(Reply::json(200, &answer)));
+        let result = adapter.result(tool, arguments);
+        let shown = serde_json::to_string(&answer).unwrap();
+        assert!(result.to_string().len() < 100 * 1024, "{tool} {}", &shown[..80]);
+        let code = result["structuredContent"]["error"]["code"].as_str();
+        assert!(matches!(code, None | Some("answer_too_large")), "{tool} {}: {result}", &shown[..80]);
+    }
+    // A window that is longer than was asked for is cut there, and goes on from there.
+    upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field("text/plain"), "window": window }))));
+    let read = json!({ "id": ID, "field_path": "body", "limit_chars": 10 });
+    let cut = adapter.call("read_record_field", read)["structuredContent"]["window"].take();
+    assert_eq!((&cut["text"], &cut["end_chars"], &cut["complete"]), (&json!("lie lie li"), &json!(10), &json!(false)));
+    upstream.take_requests();
+    adapter.call("read_record_field", json!({ "id": ID, "field_path": "body", "cursor": cut["next_cursor"] }));
+    assert!(upstream.requests()[0].target.contains("offset_chars=10&"));
+    end(adapter, &desk);
+}
+
+#[test]
+fn a_token_that_was_renewed_is_read_once_more_and_handles_stay() {
+    let renewed = "token-after-the-first-one-8c1f";
+    let body = "x".repeat(100_000);
+    let answer = move |want: &'static str| {
+        let body = body.clone();
+        Behaviour::notes(move |received| {
+            if received.header("authorization") != Some(&format!("Bearer {want}")) {
+                let error = json!({ "type": "authentication_error", "code": "authentication_error", "message": "no" });
+                return Reply::json(401, &json!({ "error": error }));
+            }
+            if received.target.contains("field-window") {
+                let window =
+                    json!({ "text": "x", "start_chars": 0, "end_chars": 1, "limit_chars": 1, "complete": false });
+                return Reply::json(200, &json!({ "field": { "path": "body" }, "window": window }));
+            }
+            Reply::json(
+                200,
+                &json!({ "id": "m1", "stream": "messages", "connection_id": "c", "data": { "body": body } }),
+            )
+        })
+    };
+    let (upstream, desk, mut adapter) = start(answer(TOKEN));
+    let first = adapter.call("fetch", json!({ "id": ID }));
+    let url = first["structuredContent"]["url"].clone();
+    // It is refused, and the file holds nothing new: asked once, and told as the server said it.
+    upstream.set(answer(renewed));
+    upstream.take_requests();
+    assert_eq!(fetch(&mut adapter)["code"], "authentication_error");
+    assert_eq!(upstream.take_requests().len(), 1);
+    // A file that is being written does no harm.
+    desk.write_token("");
+    assert_eq!(fetch(&mut adapter)["code"], "authentication_error");
+    desk.write_token(renewed);
+    upstream.take_requests();
+    let read = adapter.request("resources/read", json!({ "uri": url }));
+    assert!(read["result"]["contents"][0]["text"].is_string(), "{read}");
+    let asked = upstream.take_requests();
+    let shown: Vec<&str> = asked.iter().filter_map(|request| request.header("authorization")).collect();
+    assert_eq!(shown[..2], [format!("Bearer {TOKEN}"), format!("Bearer {renewed}")]);
+    assert!(shown[1..].iter().all(|header| header.ends_with(renewed)), "the first token is not shown again");
+    // Refused again: one more try with the token of the file, and no third.
+    upstream.set(answer("yet another one"));
+    desk.write_token(TOKEN);
+    assert_eq!(fetch(&mut adapter)["code"], "authentication_error");
+    assert_eq!(upstream.take_requests().len(), 2);
+    let (_, said, log) = adapter.end();
+    let canaries = Canaries::new().plant("token", TOKEN).plant("renewed token", renewed);
+    canaries.assert_absent("an answer", &said);
+    canaries.assert_absent("the log", &log);
+}
+
+#[test]
+fn it_is_told_when_to_ask_again() {
+    let error = json!({ "error": { "type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "slower" } });
+    let (upstream, desk, mut adapter) =
+        start(Behaviour::always(Reply::json(429, &error).with_header("Retry-After", "7")));
+    let told = fetch(&mut adapter);
+    let expected =
+        json!({ "type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "slower (Retry-After: 7 s)" });
+    assert_eq!(told, expected);
+    assert_eq!(upstream.requests().len(), 1, "and nothing is tried again by itself");
+    end(adapter, &desk);
+}
+
+#[test]
+fn security_a_server_that_quotes_the_token_is_not_quoted() {
+    let quote = json!({ "error": { "type": "t", "code": "authentication_error", "message": format!("no such token: {TOKEN}") } });
+    let (_upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(401, &quote)));
+    assert_eq!(fetch(&mut adapter)["code"], "token_refused");
+    end(adapter, &desk);
+}
+
+#[test]
+fn over_tls_only_a_server_that_proves_who_it_is_is_asked() {
+    let upstream = Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::always(record()));
+    let desk = Desk::new(TOKEN);
+    let mut stranger = desk.adapter(&upstream.url(), &[]);
+    assert_eq!(fetch(&mut stranger)["code"], "provider_unreachable");
+    assert!(upstream.requests().is_empty(), "the token was not sent");
+    let authority = desk.path().join("authority.pem");
+    std::fs::write(&authority, upstream.authority()).unwrap();
+    let mut adapter = desk.adapter(&upstream.url(), &["--ca-file", authority.to_str().unwrap()]);
+    assert_eq!(adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["text"], "good");
+    end(adapter, &desk);
+}
+
+#[test]
+fn plain_text_over_a_network_is_warned_of() {
+    let desk = Desk::new(TOKEN);
+    let warned = |url: &str| {
+        let (_, _, log) = desk.adapter(url, &[]).end();
+        String::from_utf8(log).unwrap().contains("warning: the token and records pass")
+    };
+    assert!(warned("http://records.example.org"));
+    assert!(!warned("https://records.example.org"));
+    assert!(!warned("http://127.0.0.1:1/v"));
+    assert!(!warned("http://[::1]:1"));
+}
+
+#[test]
+fn nothing_is_written_to_disk() {
+    let (_upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    adapter.call("fetch", json!({ "id": ID }));
+    end(adapter, &desk);
+    let mut names: Vec<String> = std::fs::read_dir(desk.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["space", "token"], "the rig made the space itself");
+    assert_eq!(std::fs::read_dir(desk.path().join("space")).unwrap().count(), 0);
+}

@@ -1,0 +1,158 @@
+//! A resource server of another make: it knows what the reference adapter asks for and nothing else, refuses every
+//! parameter beyond that, sends records whole, and has no digests and no cursors for windows.
+
+use serde_json::{Map, Value, json};
+use stile_domain::scope::percent_decode;
+use stile_testkit::upstream::{Behaviour, Received, Reply, Upstream};
+
+/// Where its interface begins, below its origin.
+pub const PREFIX: &str = "/pre/fix";
+/// The token that it takes.
+pub const TOKEN: &str = "token-of-the-plain-server-4711";
+
+/// The server.
+pub struct Plain {
+    pub upstream: Upstream,
+}
+
+impl Plain {
+    /// With these records, by key.
+    pub fn with(records: &[(&str, Value)]) -> Self {
+        let records: Vec<_> =
+            records.iter().map(|(key, data)| ((*key).to_owned(), data.as_object().unwrap().clone())).collect();
+        let upstream = Upstream::start(Behaviour::notes(move |received| answer(received, &records)));
+        Self { upstream }
+    }
+
+    pub fn url(&self) -> String {
+        self.upstream.url() + PREFIX
+    }
+
+    /// What was asked for since this was called before, without the prefix.
+    pub fn asked(&self) -> Vec<String> {
+        let requests = self.upstream.take_requests().into_iter();
+        requests.map(|request| request.target.strip_prefix(PREFIX).unwrap().to_owned()).collect()
+    }
+}
+
+fn refusal(status: u16, code: &str, message: &str) -> Reply {
+    let error = json!({ "type": "some_error", "code": code, "message": message, "request_id": "r-1", "extra": [1] });
+    Reply::json(status, &json!({ "error": error }))
+}
+
+fn answer(received: &Received, records: &[(String, Map<String, Value>)]) -> Reply {
+    if received.header("authorization") != Some(&format!("Bearer {TOKEN}")) {
+        return refusal(401, "authentication_error", "who are you");
+    }
+    let target = received.target.strip_prefix(PREFIX).unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let pairs: Vec<(String, String)> = query.split('&').filter(|pair| !pair.is_empty()).map(decoded).collect();
+    let get = |name: &str| pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+    let parts: Vec<String> = path.split('/').skip(1).map(|part| percent_decode(part).unwrap()).collect();
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let known: &[&str] = match parts.as_slice() {
+        ["v1", "schema"] => &["view", "detail", "stream", "connection_id"],
+        ["v1", "search"] => &["q", "limit", "cursor", "streams", "connection_id"],
+        ["v1", "streams", "messages", "records"] => &["limit", "cursor", "order", "fields", "connection_id"],
+        ["v1", "streams", "messages", "aggregate"] => &["metric", "field", "connection_id"],
+        ["v1", "streams", "messages", "records", _] => &["fields", "connection_id"],
+        ["v1", "streams", "messages", "records", _, "field-window"] => {
+            &["field", "connection_id", "offset_chars", "limit_chars", "q", "before_chars", "after_chars"]
+        }
+        _ => return refusal(404, "not_found", "no such stream"),
+    };
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return refusal(400, "invalid_request", &format!("there is no parameter {name}"));
+    }
+    let record = |key: &str| records.iter().find(|(found, _)| found == key);
+    match parts.as_slice() {
+        ["v1", "schema"] => Reply::json(200, &schema()),
+        ["v1", "search"] => Reply::json(200, &search(records, get("q").unwrap_or_default())),
+        ["v1", "streams", _, "aggregate"] => Reply::json(
+            200,
+            &json!({ "object": "aggregation", "stream": "messages", "metric": "count", "value": records.len() }),
+        ),
+        ["v1", "streams", _, "records"] => {
+            let first = get("cursor").map_or(0, |cursor| cursor.trim_start_matches("page-").parse().unwrap());
+            list(records, first, get("limit").map_or(25, |limit| limit.parse().unwrap()))
+        }
+        ["v1", "streams", _, "records", key] => match record(key) {
+            Some((key, data)) => Reply::json(200, &told(key, data)),
+            None => refusal(404, "not_found", "no such record"),
+        },
+        ["v1", "streams", _, "records", key, _] => {
+            let text = record(key).and_then(|(_, data)| data.get(get("field")?)?.as_str());
+            match text {
+                Some(text) => window(text, key, &get),
+                None => refusal(404, "field_not_found", "no such field"),
+            }
+        }
+        _ => refusal(404, "not_found", "nothing"),
+    }
+}
+
+fn decoded(pair: &str) -> (String, String) {
+    let (name, value) = pair.split_once('=').unwrap();
+    (percent_decode(name).unwrap(), percent_decode(value).unwrap())
+}
+
+fn schema() -> Value {
+    json!({ "object": "schema", "connectors": [{ "connector_id": "mail", "granted_connections": [{ "connection_id": "mail" }],
+        "streams": [{ "name": "messages", "primary_key": ["id"], "field_capabilities": { "id": "t=string", "body": "t=string,lex" } }] }] })
+}
+
+fn told(key: &str, data: &Map<String, Value>) -> Value {
+    json!({ "object": "record", "id": key, "stream": "messages", "connection_id": "mail", "data": data,
+        "emitted_at": "2026-01-01T00:00:00Z", "links": {} })
+}
+
+fn list(records: &[(String, Map<String, Value>)], first: usize, limit: usize) -> Reply {
+    let rows: Vec<Value> = records.iter().skip(first).take(limit).map(|(key, data)| told(key, data)).collect();
+    let mut page = json!({ "object": "list", "data": rows, "has_more": first + limit < records.len(), "links": {} });
+    if first + limit < records.len() {
+        page["next_cursor"] = format!("page-{}", first + limit).into();
+    }
+    Reply::json(200, &page)
+}
+
+fn search(records: &[(String, Map<String, Value>)], q: &str) -> Value {
+    let hits = records.iter().filter_map(|(key, data)| {
+        let text = data.get("body")?.as_str()?;
+        let at = text.find(q)?;
+        let preview: String = text[at..].chars().take(60).collect();
+        Some(json!({ "object": "search_result", "stream": "messages", "record_key": key, "connection_id": "mail",
+            "emitted_at": "2026-01-01T00:00:00Z", "snippet": { "field": "body", "text": preview },
+            "evidence_excerpts": [{ "object": "evidence_excerpt", "field_path": "body", "preview_text": preview,
+                "provenance": "lexical_match", "truncated": true }] }))
+    });
+    json!({ "object": "list", "data": hits.collect::<Vec<_>>(), "has_more": false })
+}
+
+fn window<'a>(text: &str, key: &str, get: &impl Fn(&str) -> Option<&'a str>) -> Reply {
+    let whole: Vec<char> = text.chars().collect();
+    let number = |name: &str, default: usize| get(name).map_or(default, |value| value.parse().unwrap());
+    let limit = number("limit_chars", 4096).min(16_384);
+    let found = match get("q") {
+        None => None,
+        Some(q) => match text.find(q) {
+            Some(at) => Some((text[..at].chars().count(), q.chars().count())),
+            None => return refusal(404, "query_not_found", "it does not occur"),
+        },
+    };
+    let start = match found {
+        Some((at, _)) => at.saturating_sub(number("before_chars", 0)),
+        None => number("offset_chars", 0).min(whole.len()),
+    };
+    let end = (start + limit).min(whole.len());
+    let shown: String = whole[start..end].iter().collect();
+    Reply::json(
+        200,
+        &json!({ "object": "field_window", "stream": "messages", "record_id": key,
+            "field": { "path": get("field"), "type": "string" },
+            "window": { "text": shown, "total_chars": whole.len(), "start_chars": start, "end_chars": end,
+                "limit_chars": limit, "complete": start == 0 && end == whole.len(), "has_more": end < whole.len(),
+                "next_offset_chars": (end < whole.len()).then_some(end),
+                "previous_offset_chars": (start > 0).then(|| start.saturating_sub(limit)),
+                "match_start_chars": found.map(|(at, _)| at), "match_end_chars": found.map(|(at, len)| at + len) } }),
+    )
+}
