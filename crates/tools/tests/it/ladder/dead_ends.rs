@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::{Fields, Value};
-use stile_testkit::chance::Chance;
+use stile_testkit::chance::{Chance, scaled};
 use stile_tools::records::RecordServices;
 use stile_tools::records::endpoints::SEARCH;
 
@@ -65,7 +65,7 @@ fn walk(chance: &mut Chance, services: &RecordServices, world: &World, grant: Op
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: u32::try_from(scaled(4, 2000)).unwrap(), max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_kind_of_client_reads_all_that_it_may_see(seed in any::<u64>()) {
