@@ -288,7 +288,8 @@ fn is_exact(value: &Json, raw: &str) -> bool {
         run = if byte.is_ascii_digit() { run + 1 } else { 0 };
         run > 15
     }) || raw.contains(['e', 'E']);
-    !suspicious || !has_number(value) || value.to_string() == raw
+    let written = || value.to_string();
+    !suspicious || !has_number(value) || written() == raw
 }
 
 fn has_number(value: &Json) -> bool {
