@@ -288,11 +288,8 @@ fn is_exact(value: &Json, raw: &str) -> bool {
         run = if byte.is_ascii_digit() { run + 1 } else { 0 };
         run > 15
     }) || raw.contains(['e', 'E']);
-    if !suspicious || !has_number(value) {
-        return true;
-    }
-    let written = value.to_string();
-    written == raw
+    let written = || value.to_string();
+    !suspicious || !has_number(value) || written() == raw
 }
 
 fn has_number(value: &Json) -> bool {

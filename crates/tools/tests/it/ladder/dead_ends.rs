@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::{Fields, Value};
-use stile_testkit::chance::Chance;
+use stile_testkit::chance::{Chance, scaled};
 use stile_tools::records::RecordServices;
 use stile_tools::records::endpoints::SEARCH;
 
@@ -65,7 +65,7 @@ fn walk(chance: &mut Chance, services: &RecordServices, world: &World, grant: Op
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: u32::try_from(scaled(4, 2000)).unwrap(), max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_kind_of_client_reads_all_that_it_may_see(seed in any::<u64>()) {
@@ -166,6 +166,32 @@ fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
             args = json!({ "id": "a-mail/notes:long", "field_path": "text", "cursor": cursor, "limit_chars": 16_384 });
         }
         assert!(shelf.field("a-mail/notes:long", "text").text() == Some(&read));
+    }
+}
+
+#[test]
+fn a_search_reads_on_from_what_it_found() {
+    for before in [0, 30, 80, 81, 5000] {
+        let value = format!("{}needle {}", "中 ".repeat(before / 2), "after ".repeat(1000));
+        let fields = vec![("text".to_owned(), text(value.clone())), ("title".to_owned(), text(value.clone()))];
+        let (world, stored) = one("k", fields);
+        let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+        let args = json!({ "q": "NEEDLE" });
+        let answer = client.good("search", &args);
+        let windows = answer.structured["results"][0]["match_windows"].as_array().unwrap().clone();
+        assert_eq!(windows.len(), 2);
+        for window in windows {
+            let start = usize::try_from(window["start_chars"].as_u64().unwrap()).unwrap();
+            let preview = window["preview_text"].as_str().unwrap();
+            assert!(value.chars().skip(start).collect::<String>().starts_with(preview));
+            assert_eq!(window["end_chars"], start + preview.chars().count());
+            let read = client.good("read_record_field", &window["read"]["args"]).structured;
+            assert!(read["window"]["text"].as_str().unwrap().starts_with("needle after"), "{before}: {window}");
+        }
+        for class in CLASSES {
+            Walker { client: &client, shelf: &shelf, class }.windows_of("search", &args);
+        }
+        answer.links.iter().for_each(|link| Walker { client: &client, shelf: &shelf, class: CLASSES[2] }.follow(link));
     }
 }
 

@@ -32,6 +32,9 @@ fn world() -> World {
     World { sources: vec![worlds::stream("a-mail", "notes", keys.to_vec()), worlds::stream("a-mail", "other", other)] }
 }
 
+/// Who asks when for which field of which record with what more; an address of the same; the code that is told.
+type Case = (Principal, i64, &'static str, &'static str, Json, Option<String>, &'static str);
+
 /// The arguments of a tool as parameters.
 fn ask(id: &str, field: &str, args: &Json) -> Ask {
     let id = stile_domain::records::record_id::RecordId::parse(id).unwrap();
@@ -145,9 +148,7 @@ fn a_refusal_is_the_same_three_ways() {
         .unwrap();
     let (narrow, brief) = (client("grt_narrow", "t1"), client("grt_brief", "t1"));
     let later = NOW + 1;
-    /// Who, when, which record and field, what else, the address of the same, and the code that is due.
-    type Case<'c> = (Principal, i64, &'c str, &'c str, Json, Option<String>, &'c str);
-    let cases: Vec<Case<'_>> = vec![
+    let cases: Vec<Case> = vec![
         (owner(), NOW, ID, "nope", json!({}), None, "field_not_found"),
         (narrow.clone(), NOW, ID, "nope", json!({}), None, "field_not_granted"),
         (narrow.clone(), NOW, ID, "secret", json!({}), address(ID, "secret"), "field_not_granted"),

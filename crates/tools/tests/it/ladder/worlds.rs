@@ -64,8 +64,9 @@ impl Held {
 fn is_same(text: &str, value: &Json) -> bool {
     let Ok(own) = serde_json::from_str::<Json>(text) else { return false };
     let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     let written = value.to_string();
-    own == *value && (digits <= 15 || !text.starts_with(|c: char| c.is_ascii_digit() || c == '-') || written == text)
+    own == *value && (digits <= 15 || !is_number || written == text)
 }
 
 /// The bytes of a text in either alphabet of base64.
