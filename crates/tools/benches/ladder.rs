@@ -215,7 +215,7 @@ impl Rig {
     /// What a model is shown until it has the sentence after the match.
     fn savings(&self) {
         let search = self.call("search", &json!({ "q": "zanzibar crate" }));
-        let read = search.structured["content_ladder"]["entries"][0]["read"]["args"].clone();
+        let read = search.structured.pointer("/content_ladder/entries/0/read/args").cloned().unwrap_or_default();
         let window = self.call("read_record_field", &read);
         assert!(window.text.contains("It holds seven lamps."));
         let text = search.text.len() + window.text.len();

@@ -64,6 +64,25 @@ pub struct Reference {
     pub media_type: Option<String>,
 }
 
+/// The longest object that is taken for a reference, and its longest text, in bytes.
+const MAX_REFERENCE_BYTES: usize = 512;
+const MAX_REFERENCE_TEXT: usize = 255;
+
+/// Whether a value, which is compact JSON, is a reference to a blob: a short object of short members that names one and its
+/// media type. It is shown whole, so nothing of it has to be read on in; what says more is read as text.
+pub fn is_reference(json: &str) -> bool {
+    if !json.starts_with('{') || json.len() > MAX_REFERENCE_BYTES {
+        return false;
+    }
+    let Ok(members) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(json) else { return false };
+    let is_text = |name: &str| members.get(name).is_some_and(serde_json::Value::is_string);
+    let is_short = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.len() <= MAX_REFERENCE_TEXT,
+        value => !value.is_array() && !value.is_object(),
+    };
+    is_text(ID) && is_text("mime_type") && members.values().all(is_short)
+}
+
 /// The blobs that a value exposes, which is compact JSON.
 pub fn references(json: &str) -> Vec<Reference> {
     let reference = |members: Fields| {

@@ -402,6 +402,7 @@ fn security_no_command_but_note_tells_sections_or_headings() {
             "serve",
             "stdio",
             "gateway",
+            "mcp",
             "note",
             "token",
             "import",

@@ -2,12 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 
-use super::arguments::{Whole, filter_pairs, filter_schema};
+use super::arguments::{Whole, filter_pairs, filter_schema, not_empty};
 use super::budget::{beginning, json_len};
 use super::climb::Climb;
 use super::port::Ask;
+use super::shown::as_written;
 use super::trouble::Trouble;
 use super::{LadderAnswer, Rung, lines};
 use crate::records::endpoints::AGGREGATE;
@@ -15,6 +17,8 @@ use crate::records::endpoints::AGGREGATE;
 /// The groups that a text shows, and the bytes of its keys.
 const TEXT_GROUPS: usize = 10;
 const TEXT_KEY_BYTES: usize = 80;
+/// The groups that any server may tell.
+const MOST_GROUPS: usize = 100;
 /// The characters of a group's key, at most, and where the answer would be too long otherwise.
 const KEY_CHARS: usize = 240;
 const SHORT_KEY_CHARS: usize = 48;
@@ -97,6 +101,65 @@ impl Granularity {
     }
 }
 
+/// An aggregation as the resource server tells it. Numbers stay as they were written.
+#[derive(Deserialize)]
+struct Told<'a> {
+    object: String,
+    stream: String,
+    metric: String,
+    field: Option<String>,
+    #[serde(borrow)]
+    value: Option<&'a RawValue>,
+    filtered_record_count: Option<u64>,
+    approximate: Option<bool>,
+    group_by: Option<String>,
+    group_by_time: Option<String>,
+    granularity: Option<String>,
+    time_zone: Option<String>,
+    #[serde(borrow)]
+    groups: Option<Vec<ToldGroup<'a>>>,
+    limit: Option<u64>,
+    other_count: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct ToldGroup<'a> {
+    #[serde(borrow)]
+    key: &'a RawValue,
+    key_preview: Option<Json>,
+    count: u64,
+}
+
+impl Told<'_> {
+    fn members(self) -> Map<String, Json> {
+        let group = |group: ToldGroup<'_>| {
+            let mut told = json!({ "key": as_written(group.key), "count": group.count });
+            if let (Some(told), Some(preview)) = (told.as_object_mut(), group.key_preview) {
+                told.insert("key_preview".to_owned(), preview);
+            }
+            told
+        };
+        let text = |text: Option<String>| text.map(Json::from);
+        let told = [
+            ("object", Some(self.object.into())),
+            ("stream", Some(self.stream.into())),
+            ("metric", Some(self.metric.into())),
+            ("field", text(self.field)),
+            ("value", self.groups.is_none().then(|| self.value.map_or(Json::Null, as_written))),
+            ("filtered_record_count", self.filtered_record_count.map(Json::from)),
+            ("approximate", self.approximate.map(Json::from)),
+            ("group_by", text(self.group_by)),
+            ("group_by_time", text(self.group_by_time)),
+            ("granularity", text(self.granularity)),
+            ("time_zone", text(self.time_zone)),
+            ("groups", self.groups.map(|groups| groups.into_iter().take(MOST_GROUPS).map(group).collect())),
+            ("limit", self.limit.map(Json::from)),
+            ("other_count", self.other_count.map(Json::from)),
+        ];
+        told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
 impl Rung for Aggregate {
     const NAME: &'static str = "aggregate";
     const TITLE: &'static str = "Count and compare records";
@@ -114,6 +177,7 @@ impl Rung for Aggregate {
     }
 
     async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        not_empty("stream", &self.stream)?;
         let mut ask = Ask { stream: self.stream.clone(), ..Ask::of(&AGGREGATE) }
             .with("metric", self.metric.name())
             .with_some("field", self.field.as_deref())
@@ -125,7 +189,8 @@ impl Rung for Aggregate {
             .with_some("connection_id", self.connection_id.as_deref());
         ask.pairs.extend(filter_pairs(self.filter.as_ref())?);
         let text = climb.ask(ask).await?;
-        let told: Map<String, Json> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let told: Told<'_> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let told = told.members();
         let structured = bounded(&told, KEY_CHARS);
         let fits = json_len(&structured) <= climb.budgets.structured;
         let structured = if fits { structured } else { bounded(&told, SHORT_KEY_CHARS) };
@@ -148,14 +213,18 @@ impl Aggregate {
         let shown: Vec<String> = groups.iter().take(TEXT_GROUPS).map(group).collect();
         let by = self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default();
         let others = told.get("other_count").and_then(Json::as_u64).unwrap_or(0);
-        let rest = groups.iter().skip(TEXT_GROUPS).filter_map(|group| group.get("count")?.as_u64()).sum::<u64>();
+        let rest = groups
+            .iter()
+            .skip(TEXT_GROUPS)
+            .filter_map(|group| group.get("count")?.as_u64())
+            .fold(0, u64::saturating_add);
         format!(
             "{head} by {}{count}: {} group(s), shown={}: {}. other_count={}.",
             Json::from(by),
             groups.len(),
             shown.len(),
             shown.join(", "),
-            others + rest
+            others.saturating_add(rest)
         )
     }
 }

@@ -184,6 +184,17 @@ impl<I: Items + Send + Sync> Page<'_, I> {
     }
 }
 
+/// What an answer repeats of what a resource server says besides its data: what it warns of, and how complete it is, as far
+/// as that is short.
+pub(super) fn bounded_meta(meta: &Json) -> Json {
+    /// The bytes of one member, at most.
+    const MOST: usize = 2048;
+    let known = ["warnings", "count", "count_accuracy", "recall"];
+    let kept = known.into_iter().filter_map(|name| Some((name, meta.get(name)?)));
+    let short = kept.filter(|(_, value)| json_len(value) <= MOST);
+    Json::Object(short.map(|(name, value)| (name.to_owned(), value.clone())).collect())
+}
+
 impl Shown {
     /// The answer with this structure.
     pub(super) fn answer(self, structured: Map<String, Json>) -> LadderAnswer {

@@ -2,11 +2,21 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Number, Value as Json, json};
 use std::borrow::Cow;
 
 use super::trouble::Trouble;
 use crate::tool;
+
+/// The whole number that a number is, also where it is written `2.0`, as clients do that have no other numbers.
+fn whole(number: &Number) -> Option<u64> {
+    /// From here on not every whole number is one of a client's.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    number.as_u64().or_else(|| {
+        let float = number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..EXACT).contains(float))?;
+        format!("{float:.0}").parse().ok()
+    })
+}
 
 /// A whole number from `LEAST` to `MOST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +24,9 @@ pub struct Whole<const LEAST: u64, const MOST: u64>(pub u64);
 
 impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Whole<LEAST, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = u64::deserialize(deserializer)?;
-        if (LEAST..=MOST).contains(&number) { Ok(Self(number)) } else { Err(D::Error::custom("out of range")) }
+        let number = Number::deserialize(deserializer)?;
+        let number = whole(&number).filter(|number| (LEAST..=MOST).contains(number));
+        number.map(Self).ok_or_else(|| D::Error::custom("out of range"))
     }
 }
 
@@ -83,7 +94,8 @@ fn mismatch(property: &Json, value: &Json) -> Option<String> {
         Some("string") => (!value.is_string()).then(|| "a string".to_owned()),
         Some("integer") => {
             let (least, most) = (bound("minimum").unwrap_or(0), bound("maximum"));
-            let fits = value.as_u64().is_some_and(|number| number >= least && most.is_none_or(|most| number <= most));
+            let number = value.as_number().and_then(whole);
+            let fits = number.is_some_and(|number| number >= least && most.is_none_or(|most| number <= most));
             (!fits).then(|| match most {
                 Some(most) => format!("a whole number from {least} to {most}"),
                 None => format!("a whole number from {least} on"),
@@ -110,6 +122,16 @@ pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(schema).unwrap_or_default()
 }
 
+/// Refuses a name that is none: in a path it would be another path.
+pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), Trouble> {
+    match name {
+        "" => {
+            Err(Trouble::call("invalid_arguments", param, format!("`{param}` is empty; `schema` shows what there is")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A filter as the parameters that it is at `/v1`.
 ///
 /// # Errors
@@ -117,7 +139,8 @@ pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
 pub(super) fn filter_pairs(filter: Option<&Json>) -> Result<Vec<(String, String)>, Trouble> {
     let wrong = || {
         let form = "`filter` is an object: {\"author\":\"ann\"} or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, \
-                    with plain field names and text, numbers or booleans";
+                    with plain field names and text, numbers or booleans; \
+                    numbers of more than 15 digits as text";
         Trouble::call("invalid_filter", "filter", form)
     };
     let Some(filter) = filter else { return Ok(Vec::new()) };
@@ -144,7 +167,13 @@ pub(super) fn filter_pairs(filter: Option<&Json>) -> Result<Vec<(String, String)
 fn scalar(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
-        Json::Number(_) | Json::Bool(_) => Some(value.to_string()),
+        Json::Bool(_) => Some(value.to_string()),
+        // A number that was rounded on its way here would look for another one.
+        Json::Number(number) => {
+            let digits = number.to_string();
+            let is_exact = !number.is_f64() || digits.bytes().filter(u8::is_ascii_digit).count() <= 15;
+            is_exact.then_some(digits)
+        }
         _ => None,
     }
 }
@@ -179,6 +208,7 @@ mod tests {
             json!({ "a": { "ne": 1 } }),
             json!({ "a": { "gte": {} } }),
             json!({ "a": null }),
+            json!({ "a": 12_345_678_901.123_456_789 }),
             json!({ "a": ["x"] }),
         ] {
             let trouble = pairs(bad.clone()).unwrap_err().to_json();

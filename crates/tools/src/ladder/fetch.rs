@@ -174,7 +174,7 @@ async fn record(
         .with("preview_chars", climb.budgets.preview_chars.to_string())
         .with("preview_bytes", bytes.to_string());
     for field in fields {
-        ask = ask.with("fields", field);
+        ask = ask.with_name("fields", field);
     }
     let text = climb.ask(ask).await?;
     let told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;

@@ -21,6 +21,12 @@ pub(super) fn again(climb: &Climb<'_>, tool: &str, cursor: &str, note: &str) -> 
     next(&format!("{tool} with the same arguments and"), &json!({ "cursor": cursor }), note)
 }
 
+/// A text of a resource server in a line: as it is where it is one plain word, as JSON otherwise.
+pub(super) fn word(text: &str) -> String {
+    let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
+    if is_word { text.to_owned() } else { plain(Json::from(text).to_string()) }
+}
+
 /// How much of a field is shown.
 pub(super) fn shown_of(shown: u64, size: Option<u64>) -> String {
     match size {

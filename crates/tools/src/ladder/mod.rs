@@ -83,7 +83,7 @@ impl LadderAnswer {
     /// The answer that a refusal makes. Whoever has its structure or its text alone has the code.
     fn refused(trouble: Trouble) -> Self {
         let mut error = trouble.to_json();
-        if let Some(tool) = trouble.next() {
+        if let Some(tool) = trouble.next().filter(|_| !error.contains_key("next")) {
             error.insert("next".to_owned(), json!({ "tool": tool }));
         }
         let structured = json!({ "error": error });

@@ -60,6 +60,13 @@ impl Ask {
         }
     }
 
+    /// The same with one name more in a list. Without the brackets a comma would be two names.
+    #[must_use]
+    pub fn with_name(self, list: &str, name: &str) -> Self {
+        let list = if name.contains(',') { format!("{list}[]") } else { list.to_owned() };
+        self.with(list, name)
+    }
+
     /// The path, byte for byte as it is to be sent: nothing in it is a step to another place.
     pub fn path(&self) -> String {
         self.endpoint.path.replace("{stream}", &encode_key(&self.stream)).replace("{id}", &encode_key(&self.key))

@@ -5,14 +5,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::Part;
 
-use super::answers::{Items, Least, Lines, Page, Row};
-use super::arguments::{Whole, filter_pairs, filter_schema};
+use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
+use super::arguments::{Whole, filter_pairs, filter_schema, not_empty};
 use super::climb::Climb;
 use super::entry;
 use super::port::Ask;
 use super::shown::{self, Field, MoreFields, Record};
 use super::trouble::Trouble;
-use super::{LadderAnswer, Rung};
+use super::{LadderAnswer, Rung, lines};
 use crate::records::endpoints::RECORDS;
 
 /// The characters of a field that a text shows, and the bytes that one record's lines have, where several fit.
@@ -66,6 +66,7 @@ struct Told<'a> {
 
 impl QueryRecords {
     fn ask(&self, climb: &Climb<'_>) -> Result<Ask, Trouble> {
+        not_empty("stream", &self.stream)?;
         let mut ask = Ask { stream: self.stream.clone(), ..Ask::of(&RECORDS) }
             .with_some("cursor", self.cursor.as_deref())
             .with_some("changes_since", self.changes_since.as_deref())
@@ -79,7 +80,7 @@ impl QueryRecords {
             );
         ask.pairs.extend(filter_pairs(self.filter.as_ref())?);
         for field in self.fields.iter().flatten() {
-            ask = ask.with("fields", field);
+            ask = ask.with_name("fields", field);
         }
         let ask = ask.with("preview_chars", climb.budgets.preview_chars.to_string());
         let ask = ask.with("preview_bytes", RECORD_BYTES.to_string());
@@ -126,7 +127,7 @@ impl Rung for QueryRecords {
             format!("query_records: {count} record(s) of {stream}. shown={shown} of {count}.{more}")
         };
         let mut tail: Vec<String> = Vec::new();
-        tail.extend(told.next_changes_since.as_ref().map(|since| format!("next_changes_since={since}")));
+        tail.extend(told.next_changes_since.as_ref().map(|since| format!("next_changes_since={}", lines::word(since))));
         let page = Page { tool: Self::NAME, items: &mut items, next_cursor: told.next_cursor, ask, head: &head, tail };
         let mut shown = page.shown(climb).await?;
         let mut data = Map::new();
@@ -141,7 +142,7 @@ impl Rung for QueryRecords {
         }
         data.insert("data".to_owned(), Json::Array(std::mem::take(&mut shown.rows)));
         if let Some(meta) = told.meta {
-            data.insert("meta".to_owned(), meta);
+            data.insert("meta".to_owned(), bounded_meta(&meta));
         }
         let structured = [("data", Json::Object(data)), ("content_ladder", std::mem::take(&mut shown.ladder))];
         Ok(shown.answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
@@ -166,7 +167,7 @@ impl Items for Records<'_> {
     }
 
     fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble> {
-        lines(climb, at + 1, self.at(at)?)
+        lines_of(climb, at + 1, self.at(at)?)
     }
 
     fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
@@ -209,7 +210,7 @@ fn row(record: &Record, values: Option<Map<String, Json>>) -> Json {
 }
 
 /// The lines of a record: as many fields as fit, each cut one with the call that reads on.
-fn lines(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, Trouble> {
+fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, Trouble> {
     let mut head = format!("{number}. id={}", record.id);
     if let Some(at) = record.around.get("deleted_at") {
         head += &format!(" deleted_at={at}");

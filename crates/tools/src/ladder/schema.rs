@@ -17,6 +17,8 @@ use crate::records::endpoints::SCHEMA;
 const FIELDS_BYTES: usize = 4 * 1024;
 /// The bytes of a primary key that are told.
 const KEY_BYTES: usize = 1024;
+/// What a text has besides its list: its first lines, and the one that goes on.
+const TEXT_AROUND_BYTES: usize = 600;
 /// What a structure has besides its list.
 const AROUND_BYTES: usize = 4 * 1024;
 
@@ -125,9 +127,18 @@ impl Schema {
                 (items.collect(), vec![described(connections, stream, false)])
             }
             _ => {
+                // Of several connections each is one call away; of all streams that would be too many lines.
+                let is_one_stream = self.stream.is_some();
                 let items = all.iter().map(|(connections, stream)| Item {
                     json: described(connections, stream, true),
-                    line: line(connections, stream),
+                    line: match is_one_stream {
+                        true => format!(
+                            "{}\n{}",
+                            line(connections, stream),
+                            lines::next("schema", &scoped(connections, stream), "")
+                        ),
+                        false => line(connections, stream),
+                    },
                 });
                 (items.collect(), Vec::new())
             }
@@ -153,13 +164,19 @@ impl Schema {
             }
         };
         let rest = items.get(skipped..).unwrap_or_default();
-        let full = full.and_then(|full| serde_json::from_str::<Json>(&full).ok());
+        let full = full.and_then(|full| serde_json::from_str::<Map<String, Json>>(&full).ok()).map(Json::Object);
         let full_len = full.as_ref().map_or(0, json_len);
-        // A declaration that does not fit is left out; its fields are listed all the same.
+        // A declaration that does not fit is left out, and said to be; its fields are listed all the same.
         let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
         let (full, room) = if full_len * 2 <= room { (full, room - full_len) } else { (None, room) };
+        let text_room = climb.budgets.schema.saturating_sub(TEXT_AROUND_BYTES);
+        let full_line = match &full {
+            Some(full) if full_len * 2 <= text_room => Some(lines::plain(format!("full: {full}"))),
+            _ => (full_len > 0).then(|| format!("full: left out, {full_len} bytes")),
+        };
+        let text_room = text_room.saturating_sub(full_line.as_ref().map_or(0, String::len));
         let in_rows = fitting(rest.iter().map(|item| json_len(&item.json)), room).max(1).min(rest.len());
-        let in_text = fitting(rest.iter().map(|item| item.line.len() + 1), climb.budgets.schema.saturating_sub(600));
+        let in_text = fitting(rest.iter().map(|item| item.line.len() + 1), text_room);
         let in_text = in_text.max(1).min(rest.len());
         let cursor = |shown: usize| match shown < rest.len() {
             false => Ok(None),
@@ -168,7 +185,8 @@ impl Schema {
         let is_of_fields = !streams.is_empty();
         let mut structured = Map::new();
         structured.insert("object".to_owned(), "schema".into());
-        structured.extend(bearer.map(|bearer| ("bearer".to_owned(), bearer)));
+        structured
+            .extend(bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES).map(|bearer| ("bearer".to_owned(), bearer)));
         let listed: Vec<Json> = rest.iter().take(in_rows).map(|item| item.json.clone()).collect();
         structured.insert(
             "streams".to_owned(),
@@ -177,6 +195,9 @@ impl Schema {
         structured.insert("shown".to_owned(), in_rows.into());
         structured.insert("total".to_owned(), items.len().into());
         structured.extend(cursor(in_rows)?.map(|cursor| ("next_cursor".to_owned(), cursor.into())));
+        if full_len > 0 && full.is_none() {
+            structured.insert("full_left_out_bytes".to_owned(), full_len.into());
+        }
         structured.extend(full.map(|full| ("full".to_owned(), full)));
         let what = if is_of_fields { "field(s)" } else { "stream(s)" };
         let mut text = format!("schema: {} {what}. shown={in_text} of {}.", items.len(), rest.len());
@@ -184,6 +205,7 @@ impl Schema {
             text = format!("{text}\n{}", described_line(stream));
         }
         rest.iter().take(in_text).for_each(|item| text = format!("{text}\n{}", item.line));
+        full_line.iter().for_each(|line| text = format!("{text}\n{line}"));
         if let Some(cursor) = cursor(in_text)? {
             text = format!("{text}\n{}", lines::again(climb, Self::NAME, &cursor, ""));
         }
@@ -231,8 +253,15 @@ fn described(connections: &[String], stream: &Map<String, Json>, with_fields: bo
     let capabilities = Json::Object(capabilities);
     if with_fields && json_len(&capabilities) <= FIELDS_BYTES {
         told.insert("fields".to_owned(), capabilities);
+    } else if with_fields {
+        told.insert("read".to_owned(), json!({ "tool": "schema", "args": scoped(connections, stream) }));
     }
     Json::Object(told)
+}
+
+/// The arguments that show one stream of one connection with its fields.
+fn scoped(connections: &[String], stream: &Map<String, Json>) -> Json {
+    json!({ "stream": name(stream), "connection_id": connections.first() })
 }
 
 /// The one stream with the fields of this page.
@@ -252,8 +281,8 @@ fn line(connections: &[String], stream: &Map<String, Json>) -> String {
 
 fn described_line(stream: &Json) -> String {
     let connections = stream.get("connections").and_then(Json::as_array).into_iter().flatten();
-    let connections: Vec<&str> =
-        connections.filter_map(|connection| connection.get("connection_id")?.as_str()).collect();
+    let connections: Vec<String> =
+        connections.filter_map(|connection| connection.get("connection_id")?.as_str()).map(lines::word).collect();
     let member = |name: &str| stream.get(name).filter(|value| !value.is_null()).map(|value| format!(" {name}={value}"));
     lines::plain(format!(
         "stream={} connection_id={}{}{}{}{}",

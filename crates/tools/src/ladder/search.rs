@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::record_id::RecordId;
 
-use super::answers::{Items, Least, Lines, Page, Row};
+use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
 use super::arguments::{Whole, filter_pairs, filter_schema};
 use super::budget::beginning;
 use super::climb::Climb;
@@ -20,6 +20,8 @@ use crate::records::endpoints::SEARCH;
 /// The characters of an excerpt and of a title that a text shows.
 const TEXT_EXCERPT_CHARS: usize = 200;
 const TEXT_TITLE_CHARS: usize = 80;
+/// The characters of a title.
+const TITLE_CHARS: usize = 120;
 /// The characters of an excerpt before the match that a text shows.
 const TEXT_BEFORE_CHARS: u64 = 40;
 
@@ -105,7 +107,7 @@ impl Search {
             .with_some("cursor", self.cursor.as_deref())
             .with_some("connection_id", self.connection_id.as_deref());
         for stream in self.streams.iter().flatten() {
-            ask = ask.with("streams", stream);
+            ask = ask.with_name("streams", stream);
         }
         ask.pairs.extend(filter_pairs(self.filter.as_ref())?);
         Ok(ask.with("cursors", "each"))
@@ -168,7 +170,7 @@ impl Rung for Search {
         }
         data.insert("result_count".to_owned(), shown.rows.len().into());
         if let Some(meta) = told.meta {
-            data.insert("meta".to_owned(), meta);
+            data.insert("meta".to_owned(), bounded_meta(&meta));
         }
         let structured = [
             ("results", Json::Array(std::mem::take(&mut shown.rows))),
@@ -208,7 +210,7 @@ impl Hit {
         for excerpt in &mut self.evidence_excerpts {
             let shown = before_bytes(&excerpt.preview_text).to_owned();
             if shown.len() < excerpt.preview_text.len() {
-                excerpt.end_chars = excerpt.start_chars.map(|start| start + shown.chars().count() as u64);
+                excerpt.end_chars = excerpt.start_chars.map(|start| start.saturating_add(shown.chars().count() as u64));
                 (excerpt.preview_text, excerpt.truncated) = (shown, Some(true));
             }
         }
@@ -220,7 +222,9 @@ impl Hit {
     /// What a person would call it.
     fn title(&self) -> String {
         match &self.title {
-            Some(Title::Field { text } | Title::Text(text)) if !text.is_empty() => text.clone(),
+            Some(Title::Field { text } | Title::Text(text)) if !text.is_empty() => {
+                beginning(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned()
+            }
             _ => match &self.emitted_at {
                 Some(at) => format!("{} / {at}", self.stream),
                 None => self.stream.clone(),
@@ -286,11 +290,11 @@ impl Hit {
         let is_whole = shown.len() == excerpt.preview_text.len() && excerpt.is_complete();
         text += &format!(" field={}", Json::from(excerpt.field_path.as_str()));
         if let (false, Some(start)) = (is_whole, start) {
-            let end = start + shown.chars().count() as u64;
+            let end = start.saturating_add(shown.chars().count() as u64);
             let of = excerpt.size_chars.map(|size| format!(" of {size}")).unwrap_or_default();
             text += &format!(" chars={start}..{end}{of}");
         }
-        text += &format!(" {}", Json::from(shown));
+        text += &format!(" {}", Json::from(shown.as_str()));
         match excerpt.entry(climb, id)? {
             Some(entry) => {
                 let read = entry.json.get("read").and_then(|read| read.get("args")).cloned().unwrap_or_default();
@@ -298,7 +302,12 @@ impl Hit {
                 Ok((format!("{text} incomplete\n{next}"), vec![entry.link]))
             }
             None if is_whole => Ok((format!("{text} complete"), Vec::new())),
-            None => whole(text),
+            None => {
+                // The excerpt is the whole field, and only the text has less of it.
+                let onward = start.unwrap_or(0).saturating_add(shown.chars().count() as u64);
+                let entry = excerpt.onward(id, onward).entry(climb)?;
+                Ok((format!("{text} incomplete\n{}", entry.line), vec![entry.link]))
+            }
         }
     }
 }
@@ -352,24 +361,28 @@ impl Excerpt {
     }
 
     /// Where a window begins that has the match and what comes after it.
-    fn onward(&self) -> u64 {
+    fn place(&self) -> u64 {
         self.found.as_ref().map(|found| found.start_chars).or(self.start_chars).unwrap_or(0)
     }
 
-    fn entry(&self, climb: &Climb<'_>, id: &RecordId) -> Result<Option<Entry>, Trouble> {
-        if self.is_complete() {
-            return Ok(None);
-        }
-        let onward = Onward {
+    /// The window of the field that begins there.
+    fn onward<'a>(&'a self, id: &'a RecordId, start: u64) -> Onward<'a> {
+        Onward {
             id,
             field: &self.field_path,
             status: "snippet-only",
             shown: self.preview_text.chars().count() as u64,
             size: self.size_chars,
             digest: self.digest.as_deref(),
-            start: self.onward(),
-        };
-        onward.entry(climb).map(Some)
+            start,
+        }
+    }
+
+    fn entry(&self, climb: &Climb<'_>, id: &RecordId) -> Result<Option<Entry>, Trouble> {
+        if self.is_complete() {
+            return Ok(None);
+        }
+        self.onward(id, self.place()).entry(climb).map(Some)
     }
 
     fn window(&self, entry: Option<&Entry>) -> Json {
@@ -396,6 +409,6 @@ impl Excerpt {
         };
         let rest: String = self.preview_text.chars().skip(usize::try_from(before).unwrap_or(0)).collect();
         let shown = beginning(&rest, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0.to_owned();
-        (shown, self.start_chars.map(|start| start + before))
+        (shown, self.start_chars.map(|start| start.saturating_add(before)))
     }
 }

@@ -11,6 +11,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::hash::ContentHash;
+use stile_domain::records::blob::is_reference;
 use stile_domain::records::body::is_base64;
 use stile_domain::records::record_id::RecordId;
 
@@ -246,14 +247,14 @@ fn field(name: String, raw: &RawValue, previews: &Map<String, Json>, most: usize
             let cut = Cut { shown_chars: 0, size_chars: Some(size), digest: None, kind };
             Field { value: Json::Null, cut: Some(cut), ..whole }
         }
-        Json::Object(members) if is_blob(members) => {
+        Json::Object(members) if is_reference(raw.get()) => {
             let kind = Kind::Binary {
                 mime_type: members.get("mime_type").and_then(Json::as_str).map(str::to_owned),
                 size_bytes: members.get("size_bytes").and_then(Json::as_u64),
             };
             let digest = members.get("sha256").and_then(Json::as_str).map(|hex| format!("sha256:{hex}"));
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
-            Field { value: reference(members), cut: Some(cut), ..whole }
+            Field { cut: Some(cut), ..whole }
         }
         value if !is_exact(value, raw.get()) || is_deep(value, SHOWN_DEPTH) => {
             without_bytes(digits(whole.name, raw.get(), most))
@@ -281,11 +282,19 @@ fn is_deep(value: &Json, levels: usize) -> bool {
     }
 }
 
+/// A value as this program has it, or where it would round or cannot hold it, its text.
+pub(super) fn as_written(raw: &RawValue) -> Json {
+    match serde_json::from_str::<Json>(raw.get()) {
+        Ok(value) if is_exact(&value, raw.get()) => value,
+        _ => raw.get().into(),
+    }
+}
+
 /// Whether a value is what its text says. Only long digits and exponents can be more than a number holds.
 fn is_exact(value: &Json, raw: &str) -> bool {
     let mut run = 0;
     let suspicious = raw.bytes().any(|byte| {
-        run = if byte.is_ascii_digit() { run + 1 } else { 0 };
+        run = if byte.is_ascii_digit() || byte == b'.' { run + 1 } else { 0 };
         run > 15
     }) || raw.contains(['e', 'E']);
     let written = || value.to_string();
@@ -315,7 +324,8 @@ pub(super) fn before_bytes(text: &str) -> &str {
     bytes_at(text).and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
-/// Where a long run of the alphabet of base64 begins.
+/// Where bytes in base64 begin: a long run of its alphabet, or lines of one length that are nothing else, as mail wraps
+/// them.
 fn bytes_at(text: &str) -> Option<usize> {
     let mut start = 0;
     for (at, byte) in text.bytes().chain(std::iter::once(b' ')).enumerate() {
@@ -327,6 +337,28 @@ fn bytes_at(text: &str) -> Option<usize> {
             return Some(start);
         }
         start = at + 1;
+    }
+    wrapped_at(text)
+}
+
+/// Where lines begin that are wrapped base64: of one length, at least so many characters, and a long run together.
+fn wrapped_at(text: &str) -> Option<usize> {
+    /// The shortest line that is taken for one; usual are 64 and 76.
+    const LINE: usize = 60;
+    /// The different characters that such a line has at least.
+    const KINDS: usize = 16;
+    let (mut start, mut at, mut width, mut count) = (0, 0, 0, 0);
+    for line in text.split_inclusive('\n') {
+        let own = line.trim_end_matches(['\n', '\r']);
+        let is_wrapped = own.len() >= LINE && own.bytes().all(is_of_base64) && kinds(own) >= KINDS;
+        if !is_wrapped || own.len() != width {
+            (start, width, count) = (at, own.len(), 0);
+        }
+        count += if is_wrapped { own.len() } else { 0 };
+        if count >= BASE64_RUN {
+            return Some(start);
+        }
+        at += line.len();
     }
     None
 }
@@ -345,18 +377,33 @@ fn kinds(run: &str) -> usize {
     seen.into_iter().filter(|seen| *seen).count()
 }
 
-/// Whether an object refers to a blob.
-fn is_blob(members: &Map<String, Json>) -> bool {
-    ["blob_id", "mime_type"].iter().all(|name| members.get(*name).is_some_and(Json::is_string))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// What is shown of a reference to a blob: its own members, each if it is short.
-fn reference(members: &Map<String, Json>) -> Json {
-    /// The longest text of them that is shown.
-    const MOST: usize = 200;
-    let known = ["blob_id", "mime_type", "size_bytes", "sha256"];
-    let shown = members.iter().filter(|(name, value)| {
-        known.contains(&name.as_str()) && value.as_str().map_or(value.is_u64(), |text| text.len() <= MOST)
-    });
-    Json::Object(shown.map(|(name, value)| (name.clone(), value.clone())).collect())
+    fn written(text: &str) -> Json {
+        as_written(&RawValue::from_string(text.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn a_number_is_itself_or_its_digits_and_never_another_one() {
+        for same in ["0", "1.5", "123456789012345", "0.1", "-7", "9007199254740993", "true", "null", "\"1e400\""] {
+            assert_eq!(written(same).to_string(), same);
+        }
+        let rounded = ["9007199254740993000001", "1e400", "12345678901.123456789", "0.12345678901234567890", "[1e400]"];
+        for digits in rounded.into_iter().chain(["{\"a\":123456789012345.678}"]) {
+            assert_eq!(written(digits), digits, "shown as its text");
+        }
+    }
+
+    #[test]
+    fn bytes_are_found_however_they_are_wrapped() {
+        let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
+        let wrapped = format!("see below\n{}\nend", [line; 5].join("\r\n"));
+        assert_eq!(before_bytes(&wrapped), "see below\n");
+        assert_eq!(before_bytes(&format!("see {} end", line.repeat(4))), "see ");
+        for text in ["a\n".repeat(400), "one two three four five six seven\n".repeat(40), format!("{line}\n{line}")] {
+            assert_eq!(before_bytes(&text), text);
+        }
+    }
 }

@@ -39,7 +39,7 @@ pub enum Shape {
         /// Whether it is about a window, whose errors have a code of their own.
         window: bool,
     },
-    /// Field names: repeated, with `[]` behind the name, or separated by commas.
+    /// Field names: repeated, or separated by commas; with `[]` behind the parameter's name, one name each.
     Names,
     /// `name[relation]=number`, from 1 on.
     Limits,
@@ -91,8 +91,10 @@ impl Parameters {
             match parameter.shape {
                 Shape::Conditions => this.condition(parameter.name, key, value)?,
                 Shape::Limits => this.limit(parameter.name, key, value)?,
-                Shape::Names if key == parameter.name || key[base.len()..] == *"[]" => {
-                    this.name_list(parameter.name, value)?;
+                Shape::Names if key == parameter.name => this.name_list(parameter.name, value.split(','))?,
+                // With brackets a name may have a comma.
+                Shape::Names if key[base.len()..] == *"[]" => {
+                    this.name_list(parameter.name, std::iter::once(value.as_str()))?
                 }
                 _ if key != parameter.name => return Err(unknown(key, declared)),
                 Shape::Text { most } => {
@@ -176,12 +178,12 @@ impl Parameters {
         Ok(())
     }
 
-    fn name_list(&mut self, name: &'static str, value: &str) -> Result<(), Problem> {
+    fn name_list<'v>(&mut self, name: &'static str, value: impl Iterator<Item = &'v str>) -> Result<(), Problem> {
         if !self.names.iter().any(|(given, _)| *given == name) {
             self.names.push((name, Vec::new()));
         }
         let Some((_, names)) = self.names.iter_mut().find(|(given, _)| *given == name) else { return Ok(()) };
-        for part in value.split(',') {
+        for part in value {
             if part.is_empty() || names.len() >= MAX_NAMES {
                 let message = format!("`{name}` takes 1 to {MAX_NAMES} names, separated by commas or repeated");
                 return Err(Problem::invalid(name, message));

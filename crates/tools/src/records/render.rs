@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
+use stile_domain::records::blob::is_reference;
 use stile_domain::records::body::{Entry, Held};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
@@ -107,7 +108,11 @@ pub(super) fn put_value(
         Held::LongJson(_) => (None, loaded.long(entry), false),
     };
     let size = inline.map_or_else(|| long.map_or(0, |long| long.long.chars), pieces::count);
-    let can_be_cut = is_text || matches!(entry.held, Held::Json(_) | Held::LongJson(_));
+    let can_be_cut = match entry.held {
+        // Nothing reads on in one.
+        Held::Json(json) => !is_reference(json),
+        _ => is_text || matches!(entry.held, Held::LongJson(_)),
+    };
     if let Some(most) = preview
         && can_be_cut
         && (size > most || entry.binary)

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
+use stile_domain::records::blob::{is_reference, references};
 use stile_domain::records::body::{Entry, Held};
 use stile_domain::records::cursor::{Binding, Unit, WindowPlace};
 use stile_domain::records::find::{Finder, Found, Needle};
@@ -85,14 +86,16 @@ pub fn window(
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
     let binding = Binding::of(["window", view.caller(), of.stream, source.connection().as_str(), of.key, name]);
     let place = Place { source, field: name, binding };
-    let (field, window) = match (is_binary(&entry), bytes) {
-        (false, Some(_)) => return Err(Problem::FieldNotBinary { field: name.to_owned() }),
-        (false, None) => of_text(reading, place, (&loaded, &entry), &selector)?,
-        (true, bytes) => {
-            let bytes = bytes.or_else(|| goes_on_in_bytes(reading, &selector));
-            let bytes = bytes.ok_or_else(|| Problem::FieldNotText { field: name.to_owned() })?;
-            bytes::window(reading, place, (&loaded, &entry), &bytes)?
-        }
+    let holds = Holds::of(&entry);
+    let bytes = match holds {
+        Holds::Text => bytes,
+        Holds::Bytes | Holds::Both => bytes.or_else(|| goes_on_in_bytes(reading, &selector)),
+    };
+    let (field, window) = match (holds, bytes) {
+        (Holds::Text, Some(_)) => return Err(Problem::FieldNotBinary { field: name.to_owned() }),
+        (Holds::Bytes, None) => return Err(Problem::FieldNotText { field: name.to_owned() }),
+        (_, None) => of_text(reading, place, (&loaded, &entry), &selector)?,
+        (_, Some(bytes)) => bytes::window(reading, place, (&loaded, &entry), &bytes)?,
     };
     let answer = json!({
         "object": "field_window",
@@ -258,12 +261,24 @@ pub(super) fn type_of(entry: &Entry<'_>) -> &'static str {
     }
 }
 
-/// Whether a field holds bytes: base64, or a reference to a blob.
-fn is_binary(entry: &Entry<'_>) -> bool {
-    let Held::Json(json) = entry.held else { return entry.binary };
-    json.starts_with('{')
-        && serde_json::from_str::<Json>(json).is_ok_and(|json| {
-            let text = |name: &str| json.get(name).is_some_and(Json::is_string);
-            text("blob_id") && text("mime_type")
-        })
+/// What can be read of a field.
+#[derive(Clone, Copy)]
+enum Holds {
+    /// Characters.
+    Text,
+    /// Bytes: base64, or a reference to a blob and nothing else.
+    Bytes,
+    /// Both: an object that refers to a blob and says more.
+    Both,
+}
+
+impl Holds {
+    fn of(entry: &Entry<'_>) -> Self {
+        match entry.held {
+            Held::Json(json) if is_reference(json) => Self::Bytes,
+            Held::Json(json) if json.starts_with('{') && !references(json).is_empty() => Self::Both,
+            _ if entry.binary => Self::Bytes,
+            _ => Self::Text,
+        }
+    }
 }

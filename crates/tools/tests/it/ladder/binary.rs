@@ -15,7 +15,7 @@ use super::{Client, of_field};
 const ID: &str = "a-mail/notes:k";
 
 fn world() -> (World, Stored) {
-    let blob = |at: usize| json!({ "blob_id": BLOBS[at].0, "mime_type": "image/png", "size_bytes": BLOBS[at].1.len(), "name": "x".repeat(300) });
+    let blob = |at: usize| json!({ "blob_id": BLOBS[at].0, "mime_type": "image/png", "size_bytes": BLOBS[at].1.len(), "name": "x".repeat(200), "caption": "y z".repeat(20) });
     let fields = vec![
         ("photo".to_owned(), text(worlds::base64_of(200_000))),
         ("small".to_owned(), text(worlds::base64_of(192))),
@@ -23,6 +23,12 @@ fn world() -> (World, Stored) {
         ("blob".to_owned(), Value::Json(blob(3).to_string())),
         ("empty".to_owned(), Value::Json(blob(0).to_string())),
         ("lost".to_owned(), Value::Json("{\"blob_id\":\"b1\",\"mime_type\":\"image/png\"}".to_owned())),
+        (
+            "told".to_owned(),
+            Value::Json(
+                json!({ "blob_id": BLOBS[3].0, "mime_type": "image/png", "caption": "y z".repeat(400) }).to_string(),
+            ),
+        ),
         ("letter".to_owned(), text(format!("see {} there", worlds::base64_of(3000)))),
     ];
     let world = World { sources: vec![worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)])] };
@@ -73,6 +79,9 @@ fn a_window_of_bytes_is_refused_with_the_address_that_has_them() {
     let (world, stored) = world();
     let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
     let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
+    // What says more than a reference is read as the text that it is.
+    let told = client.good("read_record_field", &of_field(ID, "told")).structured;
+    assert_eq!(told["window"]["text"].as_str(), shelf.field(ID, "told").text());
     for name in ["photo", "small", "url safe", "blob", "empty"] {
         let answer = client.call("read_record_field", &of_field(ID, name));
         let error = &answer.structured["error"];

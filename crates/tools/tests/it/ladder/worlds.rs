@@ -11,7 +11,7 @@ use stile_testkit::chance::Chance;
 
 use super::super::records::blobs::BLOBS;
 use super::super::records::model::{Decl, FieldDecl, Grant, Rec, Share, Source, World, pick, some};
-use super::super::records::oracle::{is_binary, is_blob};
+use super::super::records::oracle::{is_binary, is_only_a_blob};
 
 /// What a field holds, as a client is to read it.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ impl Held {
             Value::Number(digits) => Self::Json(digits.to_string()),
             Value::Text(text) if is_binary(value) => Self::Bytes(Some(decoded(text))),
             Value::Text(text) => Self::Text(text.clone()),
-            Value::Json(json) if is_blob(value) => {
+            Value::Json(json) if is_only_a_blob(value) => {
                 let named: Json = serde_json::from_str(json).unwrap();
                 let stored = BLOBS.iter().find(|(name, _)| named["blob_id"] == **name);
                 Self::Bytes(stored.map(|(_, bytes)| bytes.clone()))

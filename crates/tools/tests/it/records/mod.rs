@@ -274,7 +274,11 @@ pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, en
         match chance.below(3) {
             0 => pairs.push(("fields".into(), names.join(","))),
             1 => pairs.extend(names.into_iter().map(|name| ("fields".to_owned(), name))),
-            _ => pairs.extend(names.into_iter().map(|name| ("fields[]".to_owned(), name))),
+            // One name each, whatever is in it.
+            _ => pairs.extend(names.into_iter().map(|name| {
+                let name = if chance.happens(10) { format!("{name},{name}") } else { name };
+                ("fields[]".to_owned(), name)
+            })),
         }
     }
     let filters = if endpoint.id == "search" { 25 } else { 40 };

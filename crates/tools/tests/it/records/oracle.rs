@@ -178,7 +178,8 @@ impl Params {
                 }
                 Takes::Names if plain || *key == format!("{base}[]") => {
                     let names = this.names.entry(base.to_owned()).or_default();
-                    for name in value.split(',') {
+                    let parts: Vec<&str> = if plain { value.split(',').collect() } else { vec![value] };
+                    for name in parts {
                         if name.is_empty() {
                             return Err(INVALID);
                         }
@@ -699,7 +700,7 @@ impl<'a> Oracle<'a> {
         name: &str,
         value: &Value,
     ) -> Result<Window, Refusal> {
-        if is_binary(value) || is_blob(value) {
+        if is_binary(value) || is_only_a_blob(value) {
             return Err(("field_not_text", 422));
         }
         let text = text_of(value);
@@ -840,6 +841,18 @@ pub(crate) fn is_binary(value: &Value) -> bool {
 /// Whether a value is read by bytes.
 pub(crate) fn has_bytes(value: &Value) -> bool {
     is_binary(value) || is_blob(value)
+}
+
+/// Whether a value names a blob and says little else.
+pub(crate) fn is_only_a_blob(value: &Value) -> bool {
+    let Value::Json(json) = value else { return false };
+    let members: Option<serde_json::Map<String, Json>> = serde_json::from_str(json).ok();
+    let is_short = |value: &Json| match value {
+        Json::String(text) => text.len() < 256,
+        Json::Array(_) | Json::Object(_) => false,
+        _ => true,
+    };
+    is_blob(value) && json.len() <= 512 && members.is_some_and(|all| all.values().all(is_short))
 }
 
 pub(crate) fn is_blob(value: &Value) -> bool {

@@ -50,7 +50,7 @@ fn told<'a>(name: &'a str, value: &Value, preview: Option<u64>) -> Told<'a> {
     let (text, binary) = (text_of(value), is_binary(value));
     let size = text.chars().count() as u64;
     let is_text = matches!(value, Value::Text(_));
-    let can_be_cut = matches!(value, Value::Text(_) | Value::Json(_));
+    let can_be_cut = matches!(value, Value::Text(_) | Value::Json(_)) && !super::is_only_a_blob(value);
     let Some(most) = preview.filter(|most| can_be_cut && (binary || size > *most)) else {
         let written = if is_text { json!(text).to_string() } else { text };
         return Told { name, value: J::of_value(value), written, preview: None };
