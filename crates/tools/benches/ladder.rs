@@ -135,6 +135,10 @@ impl Rig {
             pairs.iter().fold(ask, |ask, (name, value)| ask.with(*name, *value))
         };
         let id = "mail/messages:m77";
+        let is_short = |number: &usize| {
+            message(*number).iter().all(|(_, value)| value.scalar().is_some_and(|text| text.len() < 400))
+        };
+        let short = format!("m{}", (0..200).find(is_short).unwrap());
         let cases: [(&str, &str, Json, Ask); 8] = [
             (
                 "schema of a stream",
@@ -169,8 +173,8 @@ impl Rig {
             (
                 "fetch, a short record",
                 "fetch",
-                json!({ "id": "mail/messages:m6" }),
-                of(&RECORD, "m6", &[("connection_id", "mail"), ("preview_chars", "512"), ("preview_bytes", "8192")]),
+                json!({ "id": format!("mail/messages:{short}") }),
+                of(&RECORD, &short, &[("connection_id", "mail"), ("preview_chars", "512"), ("preview_bytes", "8192")]),
             ),
             (
                 "read_record_field, 4096 of 1 MB",

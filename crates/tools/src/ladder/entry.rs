@@ -62,17 +62,18 @@ pub(super) fn of_field(climb: &Climb<'_>, id: &RecordId, field: &Field) -> Resul
 
 impl Onward<'_> {
     pub(super) fn entry(&self, climb: &Climb<'_>) -> Result<Entry, Trouble> {
-        let args = json!({ "id": self.id.to_string(), "field_path": self.field, "offset_chars": self.start });
+        let id = self.id.to_string();
+        let args = json!({ "id": id, "field_path": self.field, "offset_chars": self.start });
         let uri = climb.uri(self.id, Part::Window(self.extent(DEFAULT_CHARS)))?;
         let line = lines::next("read_record_field", &args, &lines::shown_of(self.shown, self.size));
-        let mut json = head(self.id, self.field, self.status);
+        let mut json = head(self.id, &id, self.field, self.status);
         json.insert("shown_chars".to_owned(), self.shown.into());
         put(&mut json, "size_chars", self.size.map(Json::from));
         put(&mut json, "digest", self.digest.map(Json::from));
         json.insert("read".to_owned(), json!({ "tool": "read_record_field", "args": args }));
         json.insert("resource".to_owned(), json!({ "uri": uri }));
         let size = self.size.map(|size| format!(" of {size}")).unwrap_or_default();
-        let description = format!("{} {}, from character {}{size} on", self.id, Json::from(self.field), self.start);
+        let description = format!("{id} {}, from character {}{size} on", Json::from(self.field), self.start);
         let link = Link { uri, name: "field-window".to_owned(), description, mime_type: "text/plain".to_owned() };
         Ok(Entry { json: Json::Object(json), line, link })
     }
@@ -93,7 +94,7 @@ fn of_bytes(
     size_bytes: Option<u64>,
 ) -> Result<Entry, Trouble> {
     let uri = bytes_uri(climb, id, field)?;
-    let mut json = head(id, field, "binary-only");
+    let mut json = head(id, &id.to_string(), field, "binary-only");
     put(&mut json, "mime_type", mime_type.map(Json::from));
     put(&mut json, "size_bytes", size_bytes.map(Json::from));
     put(&mut json, "digest", cut.digest.as_deref().map(Json::from));
@@ -171,9 +172,9 @@ pub(super) fn of_record(climb: &Climb<'_>, id: &RecordId) -> Result<Entry, Troub
     Ok(Entry { json, line, link })
 }
 
-fn head(id: &RecordId, field: &str, status: &str) -> Map<String, Json> {
+fn head(id: &RecordId, text: &str, field: &str, status: &str) -> Map<String, Json> {
     let mut json = Map::new();
-    json.insert("id".to_owned(), id.to_string().into());
+    json.insert("id".to_owned(), text.into());
     json.insert("connection_id".to_owned(), id.connection.clone().unwrap_or_default().into());
     json.insert("stream".to_owned(), id.stream.as_str().into());
     json.insert("record_id".to_owned(), id.key.as_str().into());

@@ -37,7 +37,7 @@ pub(super) fn shown_of(shown: u64, size: Option<u64>) -> String {
 
 /// JSON, in which what JSON leaves as it is and some clients take for the end of a line is escaped too.
 pub(super) fn plain(json: String) -> String {
-    if !json.contains(is_break) {
+    if json.is_ascii() || !json.contains(is_break) {
         return json;
     }
     let mut plain = String::with_capacity(json.len() + 16);

@@ -292,13 +292,16 @@ pub(super) fn as_written(raw: &RawValue) -> Json {
 
 /// Whether a value is what its text says. Only long digits and exponents can be more than a number holds.
 fn is_exact(value: &Json, raw: &str) -> bool {
+    if !has_number(value) {
+        return true;
+    }
     let mut run = 0;
     let suspicious = raw.bytes().any(|byte| {
         run = if byte.is_ascii_digit() || byte == b'.' { run + 1 } else { 0 };
         run > 15
     }) || raw.contains(['e', 'E']);
     let written = || value.to_string();
-    !suspicious || !has_number(value) || written() == raw
+    !suspicious || written() == raw
 }
 
 fn has_number(value: &Json) -> bool {
@@ -327,6 +330,9 @@ pub(super) fn before_bytes(text: &str) -> &str {
 /// Where bytes in base64 begin: a long run of its alphabet, or lines of one length that are nothing else, as mail wraps
 /// them.
 fn bytes_at(text: &str) -> Option<usize> {
+    if text.len() < BASE64_RUN {
+        return None;
+    }
     let mut start = 0;
     for (at, byte) in text.bytes().chain(std::iter::once(b' ')).enumerate() {
         if is_of_base64(byte) {
