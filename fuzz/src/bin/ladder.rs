@@ -1,0 +1,83 @@
+//! What a resource server answers to the content ladder, and how agents name records.
+//!
+//! An input is the number of a tool and the answer that it gets, or an identifier. The ladder must neither panic nor
+//! answer at length, whatever it is told, and its answer fits the schema that the tool advertises.
+
+#![no_main]
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Map, Value, json};
+use stile_domain::permit::Principal;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::record_id::RecordId;
+use stile_domain::scope::Scopes;
+use stile_testkit::schema;
+use stile_tools::ladder::Ladder;
+use stile_tools::ladder::budget::CEILING;
+use stile_tools::ladder::port::{Ask, Declined, RecordServer};
+
+/// A server that always says the same.
+struct Parrot(String);
+
+impl RecordServer for Parrot {
+    fn ask<'a>(
+        &'a self,
+        _: &'a Principal,
+        _: Ask,
+    ) -> Pin<Box<dyn Future<Output = Result<String, Declined>> + Send + 'a>> {
+        Box::pin(async { Ok(self.0.clone()) })
+    }
+
+    fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
+        Ok(URL_SAFE_NO_PAD.encode(plain))
+    }
+
+    fn unseal(&self, text: &str) -> Option<Vec<u8>> {
+        URL_SAFE_NO_PAD.decode(text).ok()
+    }
+
+    fn tell(&self, _: &Principal, _: &'static str, _: Result<(), &Map<String, Value>>) {}
+}
+
+fuzz_target!(|input: &[u8]| {
+    let text = String::from_utf8_lossy(input);
+    if let Ok(id) = RecordId::parse(&text) {
+        assert_eq!(RecordId::parse(&id.to_string()), Ok(id));
+    }
+    let Some((first, answer)) = text.split_at_checked(1) else { return };
+    let calls = [
+        ("schema", json!({})),
+        ("schema", json!({ "stream": "s", "detail": "full" })),
+        ("search", json!({ "q": "x" })),
+        ("query_records", json!({ "stream": "s" })),
+        ("aggregate", json!({ "stream": "s", "metric": "count" })),
+        ("fetch", json!({ "id": "c/s:k" })),
+        ("read_record_field", json!({ "id": "c/s:k", "field_path": "f" })),
+        ("read_record_field", json!({ "id": "c/s:k", "field_path": "f", "q": "x" })),
+    ];
+    let at = usize::from(first.as_bytes()[0]) % calls.len();
+    let (tool, arguments) = &calls[at];
+    let ladder = Ladder::over(Parrot(answer.to_owned()));
+    let caller = Principal::assert_verified("fuzz", Some("t"), None, Scopes::none(), RecordsClaim::Owner);
+    let answer = ready(ladder.call(tool, arguments, &caller)).expect("it is a tool");
+    if let Some(refusal) = &answer.refusal {
+        assert_ne!(refusal.to_json()["code"], "api_error", "it panicked");
+    }
+    assert!(answer.text.len() <= CEILING && answer.structured.to_string().len() <= 2 * CEILING);
+    let card = Ladder::cards(false).into_iter().find(|card| card.name == *tool).expect("it is listed");
+    schema::check(&Value::Object(card.output), &answer.structured).expect("it fits its schema");
+});
+
+/// What a future gives that waits for nothing.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("nothing is waited for"),
+    }
+}
