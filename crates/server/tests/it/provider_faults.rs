@@ -176,7 +176,8 @@ fn security_no_lie_makes_an_answer_long() {
         let shown = serde_json::to_string(&answer).unwrap();
         assert!(result.to_string().len() < 100 * 1024, "{tool} {}", &shown[..80]);
         let code = result["structuredContent"]["error"]["code"].as_str();
-        assert!(matches!(code, None | Some("answer_too_large")), "{tool} {}: {result}", &shown[..80]);
+        let codes = [None, Some("answer_too_large"), Some("provider_error")];
+        assert!(codes.contains(&code), "{tool} {}: {result}", &shown[..80]);
     }
     // A window that is longer than was asked for is cut there, and goes on from there.
     upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field("text/plain"), "window": window }))));
@@ -187,6 +188,63 @@ fn security_no_lie_makes_an_answer_long() {
     adapter.call("read_record_field", json!({ "id": ID, "field_path": "body", "cursor": cut["next_cursor"] }));
     assert!(upstream.requests()[0].target.contains("offset_chars=10&"));
     end(adapter, &desk);
+}
+
+/// A window that is none, or another one than was asked for, is not shown.
+#[test]
+fn security_no_window_leads_astray() {
+    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    let window = |start: u64, end: u64, more: Value| {
+        let mut window = json!({
+            "text": "good", "start_chars": start, "end_chars": end, "limit_chars": 4, "complete": false,
+            "next_offset_chars": end,
+        });
+        window.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        Behaviour::always(Reply::json(200, &json!({ "field": { "path": "body" }, "window": window })))
+    };
+    let read = json!({ "id": ID, "field_path": "body", "offset_chars": 800 });
+    for (start, end, more) in [
+        (800, 796, json!({})),
+        (u64::MAX - 4, u64::MAX, json!({})),
+        (0, 4, json!({})),
+        (800, 804, json!({ "next_offset_chars": 800 })),
+        (800, 804, json!({ "previous_offset_chars": 800 })),
+        (800, 805, json!({})),
+        (800, 804, json!({ "match_start_chars": 3, "match_end_chars": 2 })),
+    ] {
+        upstream.set(window(start, end, more.clone()));
+        let error = adapter.refused("read_record_field", read.clone());
+        assert_eq!(error["code"], "provider_error", "{start} {end} {more}: {error}");
+    }
+    // A match that nobody asked for is not shown as one of nothing.
+    upstream.set(window(800, 804, json!({ "match_start_chars": 801, "match_end_chars": 802 })));
+    let shown = adapter.call("read_record_field", read)["structuredContent"]["window"].take();
+    assert_eq!((&shown["match"], &shown["text"]), (&Value::Null, &json!("good")));
+    // Bytes, where a cursor to some is brought.
+    upstream.set(Behaviour::always(Reply::json(
+        200,
+        &json!({ "field": { "path": "body" }, "window": { "base64": "AAAA", "start_bytes": 3, "end_bytes": 6 } }),
+    )));
+    let read = json!({ "id": ID, "field_path": "body", "cursor": "of bytes" });
+    let error = adapter.refused("read_record_field", read);
+    assert_eq!(error["code"], "field_not_text", "{error}");
+    assert!(error["resource"]["uri"].as_str().unwrap().starts_with("pdpp://field-window/"), "{error}");
+    end(adapter, &desk);
+}
+
+/// A connection without a name is none: neither is it sent, nor does it make an id that is refused.
+#[test]
+fn a_server_without_connections_is_asked_without() {
+    for connection in [json!(null), json!("")] {
+        let answer = json!({ "id": "k1", "stream": "s", "connection_id": connection, "data": { "body": "good" } });
+        let (upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(200, &answer)));
+        let fetched = adapter.call("fetch", json!({ "id": "s:k1" }))["structuredContent"].take();
+        let by_uri = adapter.call("fetch", json!({ "id": fetched["url"] }))["structuredContent"].take();
+        assert_eq!((&fetched["id"], &by_uri["id"]), (&json!("s:k1"), &json!("s:k1")));
+        let asked = upstream.requests();
+        assert!(asked.iter().all(|request| !request.target.contains("connection_id")), "{connection}");
+        end(adapter, &desk);
+    }
 }
 
 #[test]

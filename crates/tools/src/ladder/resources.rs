@@ -8,13 +8,12 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::handle::{Extent, Handle, Part, digest_of};
 use stile_domain::records::problem::BadCursor;
-use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::budget::CEILING;
 use super::climb::{Climb, RECORD_URI, WINDOW_URI};
 use super::entry::BYTES_PIECE;
-use super::identity::opened;
+use super::identity::{cursor_of, id_of, opened};
 use super::port::{Ask, too_large};
 use super::read_record_field::{Which, window};
 use super::trouble::Trouble;
@@ -148,11 +147,8 @@ impl Ladder {
 async fn record(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
     let handle = opened(climb, handle, true)?;
     let id = id_of(&handle);
-    let cursor = match &handle.part {
-        Part::Fields { cursor } => cursor.as_deref(),
-        Part::Window(_) | Part::Bytes { .. } => None,
-    };
-    let document = fetch::document(climb, &id, &[], cursor).await?;
+    let cursor = cursor_of(handle.part.clone());
+    let document = fetch::document(climb, &id, &[], cursor.as_deref()).await?;
     handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
     let mut meta = Map::new();
     meta.extend(document.next_uri.map(|uri| (NEXT_URI.to_owned(), uri.into())));
@@ -224,9 +220,4 @@ async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Optio
     meta.insert(RANGE.to_owned(), range);
     let mime_type = told.field.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
     Ok(Content { body: Body::Blob(told.window.base64), mime_type, meta })
-}
-
-fn id_of(handle: &Handle) -> RecordId {
-    let connection = Some(handle.connection.clone()).filter(|name| !name.is_empty());
-    RecordId { connection, stream: handle.stream.clone(), key: handle.key.clone() }
 }
