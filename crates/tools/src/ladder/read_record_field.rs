@@ -229,7 +229,8 @@ impl Rung for ReadRecordField {
         let read = window(climb, &named.id, &self.field_path, &which).await;
         let window = match read {
             Err(Trouble::Declined(declined)) if declined.code() == "field_not_text" => {
-                return binary(climb, &named.id, &self.field_path, declined.error);
+                named.check(climb)?;
+                return binary(climb, &named.id, &self.field_path, declined);
             }
             other => other?,
         };
@@ -493,22 +494,27 @@ fn structure(window: &Window, q: Option<&str>) -> Map<String, Json> {
     }
 }
 
-/// The refusal of a field that holds bytes, with the way to them.
-fn binary(
+/// The refusal of a field that holds bytes, with the address of the first of them; and that address.
+pub(super) fn not_text(
     climb: &Climb<'_>,
     id: &RecordId,
     field: &str,
-    mut error: Map<String, Json>,
-) -> Result<LadderAnswer, Trouble> {
+    mut declined: Declined,
+) -> Result<(Declined, String), Trouble> {
     let uri = entry::bytes_uri(climb, id, field)?;
-    error.insert("resource".to_owned(), json!({ "uri": uri }));
+    declined.error.insert("resource".to_owned(), json!({ "uri": uri }));
+    Ok((declined, uri))
+}
+
+/// The refusal of a field that holds bytes as an answer, which links to them.
+fn binary(climb: &Climb<'_>, id: &RecordId, field: &str, declined: Declined) -> Result<LadderAnswer, Trouble> {
+    let (declined, uri) = not_text(climb, id, field, declined)?;
     let link = Link {
         uri,
         name: "field-bytes".to_owned(),
         description: format!("{id} {}, its bytes", Json::from(field)),
         mime_type: "application/octet-stream".to_owned(),
     };
-    let declined = super::port::Declined { status: 422, error };
     Ok(LadderAnswer { links: vec![link], ..LadderAnswer::refused(Trouble::Declined(declined)) })
 }
 
