@@ -159,13 +159,35 @@ impl Handle {
     }
 }
 
-/// A place in a field of a server that has no cursors of its own.
+/// What is known of a field's content, by which another content is told from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    /// The beginning of its digest.
+    pub digest: Option<[u8; DIGEST_BYTES]>,
+    /// Its size in scalar values.
+    pub size: Option<u64>,
+}
+
+impl Version {
+    /// Whether the two are certainly of different contents: by their digests, or where one has none, by their sizes.
+    pub fn differs(&self, other: &Self) -> bool {
+        match (self.digest.zip(other.digest), self.size.zip(other.size)) {
+            (Some((one, two)), _) => one != two,
+            (None, Some((one, two))) => one != two,
+            (None, None) => false,
+        }
+    }
+}
+
+/// A place in a field, for where the server has no cursor that leads there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetPlace {
     /// Where the window begins.
     pub start: u64,
     /// How much it has at most.
     pub limit: u64,
+    /// The content that it is a place in.
+    pub version: Version,
 }
 
 impl OffsetPlace {
@@ -174,6 +196,11 @@ impl OffsetPlace {
         let mut bytes = bind(OFFSET, binding);
         bytes.extend(self.start.to_be_bytes());
         bytes.extend(self.limit.to_be_bytes());
+        let Version { digest, size } = self.version;
+        bytes.push(u8::from(digest.is_some()));
+        bytes.extend(digest.unwrap_or_default());
+        bytes.push(u8::from(size.is_some()));
+        bytes.extend(size.unwrap_or_default().to_be_bytes());
         bytes
     }
 
@@ -186,8 +213,14 @@ impl OffsetPlace {
             return Ok(None);
         }
         let mut rest = bound(bytes, OFFSET, binding)?;
-        let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
-        Ok(Some(Self { start: length()?, limit: length()? }))
+        let length = |rest: &mut &[u8]| u64::try_from(number(rest)?).map_err(|_| BadCursor::Malformed);
+        let (start, limit) = (length(&mut rest)?, length(&mut rest)?);
+        let has_digest = take(&mut rest, 1)? == [1];
+        let digest = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        let has_size = take(&mut rest, 1)? == [1];
+        let size = length(&mut rest)?;
+        let version = Version { digest: has_digest.then_some(digest), size: has_size.then_some(size) };
+        Ok(Some(Self { start, limit, version }))
     }
 }
 
@@ -221,16 +254,15 @@ impl ListedPlace {
     }
 }
 
-/// At most 65,535 bytes; nothing that is put here has more than a cursor has.
+/// A text of any length: a server of another make may have cursors of any.
 fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-    bytes.extend(length.to_be_bytes());
-    bytes.extend(text.bytes().take(usize::from(length)));
+    bytes.extend((text.len() as u64).to_be_bytes());
+    bytes.extend(text.as_bytes());
 }
 
 fn take_text(rest: &mut &[u8]) -> Result<String, BadCursor> {
-    let length = take(rest, 2)?.try_into().map(u16::from_be_bytes).map_err(|_| BadCursor::Malformed)?;
-    let text = take(rest, usize::from(length))?;
+    let length = usize::try_from(number(rest)?).map_err(|_| BadCursor::Malformed)?;
+    let text = take(rest, length)?;
     str::from_utf8(text).map(str::to_owned).map_err(|_| BadCursor::Malformed)
 }
 
@@ -285,16 +317,44 @@ mod tests {
         }
 
         #[test]
-        fn places_come_back_for_the_same_list_and_no_other(start in 0..u64::MAX / 2, limit in 0..u64::MAX / 2) {
+        fn places_come_back_for_the_same_list_and_no_other(
+            start in 0..u64::MAX / 2, limit in 0..u64::MAX / 2, digest in proptest::option::of(any::<[u8; 16]>()),
+            size in proptest::option::of(0..u64::MAX / 2),
+        ) {
             let (own, other) = (Binding::of(["a"]), Binding::of(["b"]));
-            let bytes = OffsetPlace { start, limit }.encode(own);
-            prop_assert_eq!(OffsetPlace::decode(&bytes, own), Ok(Some(OffsetPlace { start, limit })));
+            let place = OffsetPlace { start, limit, version: Version { digest, size } };
+            let bytes = place.encode(own);
+            prop_assert_eq!(OffsetPlace::decode(&bytes, own), Ok(Some(place)));
             prop_assert_eq!(OffsetPlace::decode(&bytes, other), Err(BadCursor::Mismatch));
             let listed = ListedPlace { told: start }.encode(own);
             prop_assert_eq!(ListedPlace::decode(&listed, own), Ok(ListedPlace { told: start }));
             prop_assert_eq!(ListedPlace::decode(&bytes, own), Err(BadCursor::Mismatch));
             prop_assert_eq!(OffsetPlace::decode(&listed, own), Ok(None));
             prop_assert!(ListedPlace::is_one(&listed) && !ListedPlace::is_one(&bytes));
+        }
+    }
+
+    #[test]
+    fn no_text_is_shortened() {
+        for length in [0, 65_535, 65_536, 200_000] {
+            let part = Part::Fields { cursor: Some("c".repeat(length)) };
+            let (connection, stream, key) = (String::new(), "s".to_owned(), "é".repeat(length));
+            let handle = Handle { caller: Binding::of(["a"]), connection, stream, key, part };
+            assert_eq!(Handle::decode(&handle.encode(), true), Ok(handle));
+        }
+    }
+
+    #[test]
+    fn contents_differ_by_digest_or_else_by_size() {
+        let version = |digest: Option<u8>, size| Version { digest: digest.map(|byte| [byte; DIGEST_BYTES]), size };
+        for (one, two, differs) in [
+            (version(Some(1), Some(9)), version(Some(2), Some(9)), true),
+            (version(Some(1), Some(9)), version(Some(1), Some(8)), false),
+            (version(None, Some(9)), version(Some(1), Some(8)), true),
+            (version(None, Some(9)), version(Some(1), Some(9)), false),
+            (version(None, None), version(Some(1), Some(9)), false),
+        ] {
+            assert_eq!((one.differs(&two), two.differs(&one)), (differs, differs), "{one:?} {two:?}");
         }
     }
 

@@ -7,8 +7,8 @@ use std::fmt;
 
 use crate::scope::percent_decode;
 
-/// The longest segment, in bytes and decoded: that of a record key.
-const MAX_SEGMENT_BYTES: usize = 512;
+/// The longest segment, in bytes and decoded. Keys of our own have far fewer; those of another server may have more.
+const MAX_SEGMENT_BYTES: usize = 4096;
 
 /// Which record, in which stream of which connection.
 ///
@@ -49,6 +49,14 @@ impl RecordId {
         };
         let (stream, key) = rest.split_once(':').ok_or(BadId::Malformed)?;
         Ok(Self { connection, stream: decode(stream, false)?, key: decode(key, true)? })
+    }
+}
+
+impl RecordId {
+    /// Whether its text is read again as the same: no part is empty or longer than any may be.
+    pub fn is_readable(&self) -> bool {
+        let parts = self.connection.iter().chain([&self.stream, &self.key]);
+        parts.map(String::len).all(|length| (1..=MAX_SEGMENT_BYTES).contains(&length))
     }
 }
 
@@ -144,8 +152,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_readable_is_read() {
+        for connection in [None, Some(""), Some("c")] {
+            for stream in ["", "s"] {
+                for length in [0, 1, 600, 4096, 4097] {
+                    let id = id(connection, stream, &"/".repeat(length));
+                    assert_eq!(
+                        RecordId::parse(&id.to_string()).is_ok_and(|read| read == id),
+                        id.is_readable(),
+                        "{id:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_names_no_record() {
-        let long = format!("c/s:{}", "x".repeat(513));
+        let long = format!("c/s:{}", "x".repeat(4097));
         for text in [
             "", "c", "c/s", "c/:k", "c/s:", "/s:k", "c/s:a/b", "c/s:a b", "c/s:%", "c/s:%FF", "a:b/s:k", "ä/s:k", &long,
         ] {

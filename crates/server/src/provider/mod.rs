@@ -21,7 +21,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_store::sealer::{CannotSeal, Sealer};
 use stile_tools::ladder::port::{Ask, Declined, RecordServer, too_large};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::outbound::{Answered, Bounds, Failed, Outbound};
@@ -53,6 +53,8 @@ pub struct Provider {
     /// The endpoints, by name, that do not know [`OPTIONAL`].
     plain: Mutex<HashSet<&'static str>>,
     asks: Semaphore,
+    /// Of those who read the token anew.
+    reading: Arc<Semaphore>,
 }
 
 impl Provider {
@@ -73,22 +75,25 @@ impl Provider {
         let sealer = Sealer::of_secret(token, &base, PURPOSE)?;
         let token = Mutex::new(token.into());
         let (plain, asks) = (Mutex::default(), Semaphore::new(MOST_ASKS));
-        Ok(Self { outbound, base, bounds, token, read_token, sealer, plain, asks })
+        let reading = Arc::new(Semaphore::new(1));
+        Ok(Self { outbound, base, bounds, token, read_token, sealer, plain, asks, reading })
     }
 
     /// Asks, and where the server does not know what shortens its answers, asks without that.
+    /// All of that is over when the time is that one call has.
     async fn answer(&self, ask: Ask) -> Result<String, Declined> {
+        let due = Instant::now() + self.bounds.total;
         let mut plain = ask.clone();
         plain.pairs.retain(|(name, _)| !OPTIONAL.contains(&name.as_str()));
         let endpoint = ask.endpoint.id;
         if plain.pairs.len() == ask.pairs.len() || self.is_plain(endpoint) {
-            return self.ask_once(&plain).await;
+            return self.ask_once(&plain, due).await;
         }
-        let first = match self.ask_once(&ask).await {
+        let first = match self.ask_once(&ask, due).await {
             Err(first) if refusals::is_of_parameters(&first) => first,
             other => return other,
         };
-        match self.ask_once(&plain).await {
+        match self.ask_once(&plain, due).await {
             Ok(answer) => {
                 self.remember_plain(endpoint);
                 Ok(answer)
@@ -108,14 +113,14 @@ impl Provider {
     }
 
     /// One request, and a second one where the token is refused that another program has renewed meanwhile.
-    async fn ask_once(&self, ask: &Ask) -> Result<String, Declined> {
+    async fn ask_once(&self, ask: &Ask, due: Instant) -> Result<String, Declined> {
         let token = self.token();
-        let mut answered = self.exchange(ask, &token).await?;
+        let mut answered = self.exchange(ask, &token, due).await?;
         let mut shown = token;
         if answered.status == StatusCode::UNAUTHORIZED
-            && let Some(renewed) = self.renewed(&shown).await
+            && let Some(renewed) = self.renewed(&shown, due).await
         {
-            answered = self.exchange(ask, &renewed).await?;
+            answered = self.exchange(ask, &renewed, due).await?;
             shown = renewed;
         }
         if answered.status != StatusCode::OK {
@@ -129,10 +134,9 @@ impl Provider {
         Ok(text)
     }
 
-    async fn exchange(&self, ask: &Ask, token: &str) -> Result<Answered, Declined> {
+    async fn exchange(&self, ask: &Ask, token: &str, due: Instant) -> Result<Answered, Declined> {
         let uri = self.uri(ask)?;
         let headers = headers(token)?;
-        let due = Instant::now() + self.bounds.total;
         let turn = timeout_at(due, self.asks.acquire()).await.map_err(|_| refusals::of_failure(Failed::Timeout))?;
         // Waiting for a turn is part of the time that a caller waits.
         let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
@@ -153,10 +157,26 @@ impl Provider {
         self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The token that is in the file now, where it is another one.
-    async fn renewed(&self, refused: &str) -> Option<Arc<str>> {
+    /// The token that is in the file now, where it is another one and can be read in time.
+    ///
+    /// A file may be a pipe that nobody writes to. It is read in a thread of its own, which the end of the process does
+    /// not wait for, and by one at a time.
+    async fn renewed(&self, refused: &str, due: Instant) -> Option<Arc<str>> {
+        let turn = timeout_at(due, Arc::clone(&self.reading).acquire_owned()).await.ok()?.ok()?;
+        let current = self.token();
+        if *current != *refused {
+            return Some(current);
+        }
         let read = Arc::clone(&self.read_token);
-        let token: Arc<str> = tokio::task::spawn_blocking(move || read()).await.ok()??.into();
+        let (tell, told) = oneshot::channel();
+        let reading = move || {
+            let token = read();
+            drop(turn);
+            // Whoever asked may have gone.
+            let _ = tell.send(token);
+        };
+        std::thread::Builder::new().name("token".to_owned()).spawn(reading).ok()?;
+        let token: Arc<str> = timeout_at(due, told).await.ok()?.ok()??.into();
         if *token == *refused {
             return None;
         }

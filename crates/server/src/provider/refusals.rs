@@ -31,7 +31,11 @@ pub(super) fn of_answer(answered: &Answered, token: &str) -> Declined {
 fn of_body(status: StatusCode, mut body: Map<String, Json>) -> Option<Declined> {
     let status_code = status.as_u16();
     match body.remove("error")? {
-        Json::Object(error) => {
+        Json::Object(mut error) => {
+            // It may be missing, but is a text where it is there.
+            if error.get("type").is_some_and(|kind| !kind.is_string()) {
+                error.remove("type");
+            }
             let is_whole = ["code", "message"].iter().all(|name| error.get(*name).is_some_and(Json::is_string));
             is_whole.then_some(Declined { status: status_code, error })
         }
@@ -173,6 +177,14 @@ mod tests {
         let error = json!({ "type": "t", "code": "c", "message": "m", "param": "p", "x": { "y": [1, null] } });
         let declined = told(418, &json!({ "error": error, "more": 1 }).to_string());
         assert_eq!((declined.status, Json::Object(declined.error)), (418, error));
+    }
+
+    #[test]
+    fn a_type_that_is_no_text_is_left_out() {
+        for kind in [json!(null), json!(7), json!({ "x": 1 })] {
+            let declined = told(418, &json!({ "error": { "type": kind, "code": "c", "message": "m" } }).to_string());
+            assert_eq!(Json::Object(declined.error), json!({ "code": "c", "message": "m" }));
+        }
     }
 
     #[test]

@@ -176,7 +176,8 @@ fn security_no_lie_makes_an_answer_long() {
         let shown = serde_json::to_string(&answer).unwrap();
         assert!(result.to_string().len() < 100 * 1024, "{tool} {}", &shown[..80]);
         let code = result["structuredContent"]["error"]["code"].as_str();
-        assert!(matches!(code, None | Some("answer_too_large")), "{tool} {}: {result}", &shown[..80]);
+        let codes = [None, Some("answer_too_large"), Some("provider_error")];
+        assert!(codes.contains(&code), "{tool} {}: {result}", &shown[..80]);
     }
     // A window that is longer than was asked for is cut there, and goes on from there.
     upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field("text/plain"), "window": window }))));
@@ -184,9 +185,68 @@ fn security_no_lie_makes_an_answer_long() {
     let cut = adapter.call("read_record_field", read)["structuredContent"]["window"].take();
     assert_eq!((&cut["text"], &cut["end_chars"], &cut["complete"]), (&json!("lie lie li"), &json!(10), &json!(false)));
     upstream.take_requests();
-    adapter.call("read_record_field", json!({ "id": ID, "field_path": "body", "cursor": cut["next_cursor"] }));
+    let next = json!({ "id": ID, "field_path": "body", "cursor": cut["next_cursor"] });
+    let error = adapter.refused("read_record_field", next);
+    assert_eq!(error["code"], "provider_error", "what it sends begins elsewhere");
     assert!(upstream.requests()[0].target.contains("offset_chars=10&"));
     end(adapter, &desk);
+}
+
+/// A window that is none, or another one than was asked for, is not shown.
+#[test]
+fn security_no_window_leads_astray() {
+    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    let window = |start: u64, end: u64, more: Value| {
+        let mut window = json!({
+            "text": "good", "start_chars": start, "end_chars": end, "limit_chars": 4, "complete": false,
+            "next_offset_chars": end,
+        });
+        window.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        Behaviour::always(Reply::json(200, &json!({ "field": { "path": "body" }, "window": window })))
+    };
+    let read = json!({ "id": ID, "field_path": "body", "offset_chars": 800 });
+    for (start, end, more) in [
+        (800, 796, json!({})),
+        (u64::MAX - 4, u64::MAX, json!({})),
+        (0, 4, json!({})),
+        (800, 804, json!({ "next_offset_chars": 800 })),
+        (800, 804, json!({ "previous_offset_chars": 800 })),
+        (800, 805, json!({})),
+        (800, 804, json!({ "match_start_chars": 3, "match_end_chars": 2 })),
+    ] {
+        upstream.set(window(start, end, more.clone()));
+        let error = adapter.refused("read_record_field", read.clone());
+        assert_eq!(error["code"], "provider_error", "{start} {end} {more}: {error}");
+    }
+    // A match that nobody asked for is not shown as one of nothing.
+    upstream.set(window(800, 804, json!({ "match_start_chars": 801, "match_end_chars": 802 })));
+    let shown = adapter.call("read_record_field", read)["structuredContent"]["window"].take();
+    assert_eq!((&shown["match"], &shown["text"]), (&Value::Null, &json!("good")));
+    // Bytes, where a cursor to some is brought.
+    upstream.set(Behaviour::always(Reply::json(
+        200,
+        &json!({ "field": { "path": "body" }, "window": { "base64": "AAAA", "start_bytes": 3, "end_bytes": 6 } }),
+    )));
+    let read = json!({ "id": ID, "field_path": "body", "cursor": "of bytes" });
+    let error = adapter.refused("read_record_field", read);
+    assert_eq!(error["code"], "field_not_text", "{error}");
+    assert!(error["resource"]["uri"].as_str().unwrap().starts_with("pdpp://field-window/"), "{error}");
+    end(adapter, &desk);
+}
+
+/// A connection without a name is none: neither is it sent, nor does it make an id that is refused.
+#[test]
+fn a_server_without_connections_is_asked_without() {
+    for connection in [json!(null), json!("")] {
+        let answer = json!({ "id": "k1", "stream": "s", "connection_id": connection, "data": { "body": "good" } });
+        let (upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(200, &answer)));
+        let fetched = adapter.call("fetch", json!({ "id": "s:k1" }))["structuredContent"].take();
+        let by_uri = adapter.call("fetch", json!({ "id": fetched["url"] }))["structuredContent"].take();
+        assert_eq!((&fetched["id"], &by_uri["id"]), (&json!("s:k1"), &json!("s:k1")));
+        let asked = upstream.requests();
+        assert!(asked.iter().all(|request| !request.target.contains("connection_id")), "{connection}");
+        end(adapter, &desk);
+    }
 }
 
 #[test]
@@ -239,6 +299,109 @@ fn a_token_that_was_renewed_is_read_once_more_and_handles_stay() {
     let canaries = Canaries::new().plant("token", TOKEN).plant("renewed token", renewed);
     canaries.assert_absent("an answer", &said);
     canaries.assert_absent("the log", &log);
+}
+
+/// A server that says only at the end of a page how to go on, whose page is longer than an answer.
+#[test]
+fn a_list_never_skips_an_item() {
+    let keys = |prefix: &str, count: usize| -> Vec<Value> {
+        let body = "x".repeat(300);
+        let row = |number| json!({ "id": format!("{prefix}{number}"), "stream": "messages", "connection_id": "c", "data": { "body": body } });
+        (0..count).map(row).collect()
+    };
+    let page = |rows: Vec<Value>, next: Value| Reply::json(200, &json!({ "data": rows, "next_cursor": next }));
+    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    let mut lists =
+        |second: Reply| {
+            let first = page(keys("k", 900), json!("end"));
+            upstream.set(Behaviour::notes(move |received| {
+                if received.target.contains("limit=") { second.clone() } else { first.clone() }
+            }));
+            let result = adapter.call("query_records", json!({ "stream": "messages", "cursor": "here" }));
+            let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+            let data = result["structuredContent"]["data"].clone();
+            assert!(text.contains(" has_more=true.") && data["has_more"] == true && text.len() <= 1_800, "{text}");
+            assert!(data["next_cursor"] != "end" && !text.contains("\"end\""), "{text}");
+            let shown = text.lines().filter(|line| line.contains(". id=c/messages:k")).count();
+            (text, data, shown)
+        };
+    // The list has become another one meanwhile: what is asked for anew can be shown to its end.
+    let (text, data, shown) = lists(page(keys("other", 4), json!("behind")));
+    let call = text.lines().find_map(|line| line.strip_prefix("next: query_records ")).unwrap();
+    let again = format!("{{\"stream\":\"messages\",\"cursor\":\"here\",\"limit\":{shown}}} (");
+    assert!(call.starts_with(&again), "{call}");
+    let listed = data["data"].as_array().unwrap().len();
+    assert_eq!(data["onward"]["read"]["args"], json!({ "stream": "messages", "cursor": "here", "limit": listed }));
+    assert!(data["next_cursor"].is_null());
+    // The limit is passed over.
+    let (text, data, _) = lists(page(keys("k", 900), json!("behind")));
+    assert!(data["next_cursor"].is_null() && data["onward"]["note"].is_string() && !text.contains("behind"), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("note: "), "{text}");
+    // An empty key makes no id.
+    upstream.set(Behaviour::always(page(
+        keys("", 1)
+            .into_iter()
+            .map(|mut row| {
+                row["id"] = "".into();
+                row
+            })
+            .collect(),
+        json!(null),
+    )));
+    assert_eq!(adapter.refused("query_records", json!({ "stream": "messages" }))["code"], "provider_error");
+    end(adapter, &desk);
+}
+
+/// One request may be made as three; together they have the time of one.
+#[test]
+fn a_call_ends_in_its_time_whatever_is_tried_again() {
+    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    upstream.set(Behaviour::notes(|received| {
+        std::thread::sleep(Duration::from_millis(700));
+        if !received.target.contains("preview_bytes") {
+            return record();
+        }
+        let error = json!({ "type": "t", "code": "invalid_request", "message": "unknown" });
+        Reply::json(400, &json!({ "error": error }))
+    }));
+    assert_eq!(fetch(&mut adapter)["code"], "provider_timeout");
+    // A file from which nothing ever comes.
+    std::fs::remove_file(desk.token_file()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(desk.token_file()).status().unwrap().success());
+    let error = json!({ "type": "authentication_error", "code": "authentication_error", "message": "no" });
+    upstream.set(Behaviour::always(Reply::json(401, &json!({ "error": error }))));
+    for _ in 0..2 {
+        let began = Instant::now();
+        assert_eq!(fetch(&mut adapter)["code"], "authentication_error");
+        assert!(began.elapsed() < Duration::from_secs(20));
+    }
+    upstream.set(Behaviour::always(record()));
+    assert_eq!(adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["text"], "good");
+    end(adapter, &desk);
+}
+
+/// A field that was a text when its address was made, and holds bytes now.
+#[test]
+fn the_address_of_a_text_that_is_bytes_now_says_so() {
+    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    for (digest, code, reason) in [
+        (json!(null), "field_not_text", json!(null)),
+        (json!(format!("sha256:{}", "0f".repeat(32))), "invalid_cursor", json!("stale")),
+    ] {
+        let window = json!({
+            "text": "good", "start_chars": 0, "end_chars": 4, "limit_chars": 4, "complete": false, "next_offset_chars": 4,
+        });
+        let field = json!({ "path": "body", "digest": digest });
+        upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field, "window": window }))));
+        let read = adapter.call("read_record_field", json!({ "id": ID, "field_path": "body" }));
+        let uri = read["structuredContent"]["resource"]["uri"].clone();
+        let error = json!({ "type": "t", "code": "field_not_text", "message": "bytes" });
+        upstream.set(Behaviour::always(Reply::json(422, &json!({ "error": error }))));
+        let refused = adapter.request("resources/read", json!({ "uri": uri }))["error"]["data"].take();
+        assert_eq!((&refused["code"], &refused["reason"]), (&json!(code), &reason), "{refused}");
+        assert_eq!(refused["resource"]["uri"].is_string(), code == "field_not_text", "{refused}");
+    }
+    end(adapter, &desk);
 }
 
 #[test]

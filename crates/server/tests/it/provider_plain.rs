@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
 
 use super::provider_kit::{Adapter, Desk};
-use super::provider_plain_server::{Plain, TOKEN};
+use super::provider_plain_server::{Manner, Plain, TOKEN};
 
 /// A text in which every window of a usual size differs, with characters of one to four bytes.
 fn long_text() -> String {
@@ -134,8 +134,9 @@ fn security_a_cursor_leads_nowhere_else() {
         let error = adapter.refused("read_record_field", json!({ "id": id, "field_path": field, "cursor": cursor }));
         assert_eq!((&error["code"], &error["reason"]), (&json!("invalid_cursor"), &json!("mismatch")), "{id} {field}");
     }
-    // It is no offset that a client could make itself.
-    assert!(!cursor.contains("100"));
+    // It is no offset that a client could make itself: the same place is sealed as another text each time.
+    let same = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body", "limit_chars": 100 }));
+    assert_ne!(same["structuredContent"]["window"]["next_cursor"], cursor);
     let next = json!({ "id": M1, "field_path": "body", "cursor": cursor });
     let here = adapter.call("read_record_field", next.clone());
     assert_eq!(here["structuredContent"]["window"]["start_chars"], 100);
@@ -298,4 +299,103 @@ fn a_client_hears_nothing_of_parameters_that_it_did_not_send() {
         let error = adapter.refused("query_records", json!({ "stream": "messages", "filter": { "a": "x" } }));
         assert_eq!((&error["message"], upstream.requests().len()), (&json!(told), 2));
     }
+}
+
+fn of(manner: Manner, records: &[(&str, Value)]) -> (Plain, Desk, Adapter) {
+    let plain = Plain::of(manner, records);
+    let desk = Desk::new(TOKEN);
+    let adapter = desk.adapter(&plain.url(), &[]);
+    (plain, desk, adapter)
+}
+
+fn lost(adapter: &mut Adapter, tool: &str, arguments: Value) -> Value {
+    let error = adapter.refused(tool, arguments);
+    assert_eq!(error["code"], "invalid_cursor", "{error}");
+    error["reason"].clone()
+}
+
+/// A server that passes over what it does not know answers a cursor of nobody with its beginning, which nobody asked for.
+#[test]
+fn a_cursor_that_a_server_passes_over_does_not_begin_again() {
+    let lenient = Manner { is_lenient: true, ..Manner::default() };
+    let wide: Map<String, Value> = (0..3_000).map(|number| (format!("field_{number}"), json!("value"))).collect();
+    let records = [("m1", json!({ "body": long_text(), "note": "short" })), ("wide", Value::Object(wide))];
+    let (plain, desk, mut adapter) = of(lenient, &records);
+    let read = |field: &str, cursor: &Value| json!({ "id": M1, "field_path": field, "cursor": cursor });
+    for field in ["body", "note"] {
+        assert_eq!(lost(&mut adapter, "read_record_field", read(field, &json!("garbage"))), "malformed", "{field}");
+    }
+    for id in [M1, "mail/messages:wide"] {
+        assert_eq!(lost(&mut adapter, "fetch", json!({ "id": id, "cursor": "garbage" })), "malformed", "{id}");
+    }
+    // Its own cursors lead on, and lead nowhere once another process has another token.
+    let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body" }));
+    let window = first["structuredContent"]["window"]["next_cursor"].clone();
+    let next = adapter.call("read_record_field", read("body", &window));
+    assert_eq!(next["structuredContent"]["window"]["start_chars"], 4096);
+    let fetched = adapter.call("fetch", json!({ "id": "mail/messages:wide" }));
+    let more = fetched["structuredContent"]["content_ladder"]["more_fields"][0].clone();
+    let part = adapter.call("fetch", more["read"]["args"].clone());
+    assert!(part["structuredContent"]["text"].as_str().unwrap().starts_with("{\"field_"));
+    // The address of the rest is the rest for the tool too, and not the beginning.
+    let by_uri = adapter.call("fetch", json!({ "id": more["resource"]["uri"] }));
+    assert_eq!(by_uri["structuredContent"]["text"], part["structuredContent"]["text"]);
+    assert_ne!(by_uri["structuredContent"]["text"], fetched["structuredContent"]["text"]);
+    drop(adapter);
+    desk.write_token("another-token-of-the-same-one");
+    plain.upstream.set(Behaviour::always(Reply::json(200, &fields_of("m1", &long_text()))));
+    let mut other = desk.adapter(&plain.url(), &[]);
+    assert_eq!(lost(&mut other, "read_record_field", read("body", &window)), "malformed");
+}
+
+/// A window of the beginning, as a server sends it that looks at nothing but the path.
+fn fields_of(key: &str, text: &str) -> Value {
+    let shown: String = text.chars().take(4096).collect();
+    json!({ "record_id": key, "field": { "path": "body" }, "window": {
+        "text": shown, "total_chars": text.chars().count(), "start_chars": 0, "end_chars": 4096, "limit_chars": 4096,
+        "complete": false, "next_offset_chars": 4096, "previous_offset_chars": null } })
+}
+
+#[test]
+fn a_field_that_has_changed_is_not_read_on() {
+    let digests = Manner { has_digests: true, ..Manner::default() };
+    let text = long_text();
+    let other_size = format!("{text}!");
+    let other_text = format!("!{}", text.chars().skip(1).collect::<String>());
+    for (manner, changed) in [(digests, &other_text), (digests, &other_size), (Manner::default(), &other_size)] {
+        let (plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
+        let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body", "offset_chars": 9 }));
+        let window = &first["structuredContent"]["window"];
+        plain.change("m1", "body", json!(changed));
+        for cursor in ["next_cursor", "previous_cursor"] {
+            let read = json!({ "id": M1, "field_path": "body", "cursor": window[cursor] });
+            assert_eq!(lost(&mut adapter, "read_record_field", read), "stale");
+        }
+        plain.change("m1", "body", json!(text));
+        let read = json!({ "id": M1, "field_path": "body", "cursor": window["next_cursor"] });
+        adapter.call("read_record_field", read);
+    }
+}
+
+#[test]
+fn a_record_is_shown_where_there_are_no_windows_of_it() {
+    let manner = Manner { has_no_windows: true, ..Manner::default() };
+    let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": long_text() }))]);
+    let fetched = adapter.call("fetch", json!({ "id": M1 }));
+    let document = &fetched["structuredContent"];
+    let shown = document["text"].as_str().unwrap();
+    assert!(long_text().starts_with(shown) && shown.len() > 500, "{}", shown.len());
+    assert_eq!(document["content_ladder"]["entries"][0]["preview_status"], "truncated");
+}
+
+#[test]
+fn a_record_with_a_long_key_is_read_by_what_it_is_shown_as() {
+    let key = "k/".repeat(300);
+    let (_plain, _desk, mut adapter) = of(Manner::default(), &[(key.as_str(), json!({ "body": "of a long key" }))]);
+    let list = adapter.call("query_records", json!({ "stream": "messages" }));
+    let id = list["structuredContent"]["data"]["data"][0]["id"].clone();
+    let fetched = adapter.call("fetch", json!({ "id": id }));
+    assert_eq!(fetched["structuredContent"]["text"], "of a long key");
+    let again = adapter.call("fetch", json!({ "id": fetched["structuredContent"]["url"] }));
+    assert_eq!(again["structuredContent"]["id"], id);
 }

@@ -1,7 +1,10 @@
 //! A resource server of another make: it knows what the reference adapter asks for and nothing else, refuses every
 //! parameter beyond that, sends records whole, and has no digests and no cursors for windows.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Map, Value, json};
+use stile_domain::hash::ContentHash;
 use stile_domain::scope::percent_decode;
 use stile_testkit::upstream::{Behaviour, Received, Reply, Upstream};
 
@@ -13,15 +16,43 @@ pub const TOKEN: &str = "token-of-the-plain-server-4711";
 /// The server.
 pub struct Plain {
     pub upstream: Upstream,
+    records: Records,
+}
+
+type Records = Arc<Mutex<Vec<(String, Map<String, Value>)>>>;
+
+/// In what a server is not the plainest.
+#[derive(Clone, Copy, Default)]
+pub struct Manner {
+    /// It passes over parameters that it does not know.
+    pub is_lenient: bool,
+    /// It says the digest of a field.
+    pub has_digests: bool,
+    /// It has no windows at all.
+    pub has_no_windows: bool,
 }
 
 impl Plain {
     /// With these records, by key.
     pub fn with(records: &[(&str, Value)]) -> Self {
+        Self::of(Manner::default(), records)
+    }
+
+    /// With these records, by key, and in this manner.
+    pub fn of(manner: Manner, records: &[(&str, Value)]) -> Self {
         let records: Vec<_> =
             records.iter().map(|(key, data)| ((*key).to_owned(), data.as_object().unwrap().clone())).collect();
-        let upstream = Upstream::start(Behaviour::notes(move |received| answer(received, &records)));
-        Self { upstream }
+        let records = Arc::new(Mutex::new(records));
+        let held = Arc::clone(&records);
+        let upstream =
+            Upstream::start(Behaviour::notes(move |received| answer(received, &held.lock().unwrap(), manner)));
+        Self { upstream, records }
+    }
+
+    /// Changes a field.
+    pub fn change(&self, key: &str, field: &str, value: Value) {
+        let mut records = self.records.lock().unwrap();
+        records.iter_mut().find(|(found, _)| found == key).unwrap().1.insert(field.to_owned(), value);
     }
 
     pub fn url(&self) -> String {
@@ -40,7 +71,7 @@ fn refusal(status: u16, code: &str, message: &str) -> Reply {
     Reply::json(status, &json!({ "error": error }))
 }
 
-fn answer(received: &Received, records: &[(String, Map<String, Value>)]) -> Reply {
+fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner: Manner) -> Reply {
     if received.header("authorization") != Some(&format!("Bearer {TOKEN}")) {
         return refusal(401, "authentication_error", "who are you");
     }
@@ -61,7 +92,9 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)]) -> Repl
         }
         _ => return refusal(404, "not_found", "no such stream"),
     };
-    if let Some((name, _)) = pairs.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+    if let (false, Some((name, _))) =
+        (manner.is_lenient, pairs.iter().find(|(name, _)| !known.contains(&name.as_str())))
+    {
         return refusal(400, "invalid_request", &format!("there is no parameter {name}"));
     }
     let record = |key: &str| records.iter().find(|(found, _)| found == key);
@@ -80,10 +113,11 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)]) -> Repl
             Some((key, data)) => Reply::json(200, &told(key, data)),
             None => refusal(404, "not_found", "no such record"),
         },
+        ["v1", "streams", _, "records", _, _] if manner.has_no_windows => refusal(404, "not_found", "no such path"),
         ["v1", "streams", _, "records", key, _] => {
             let text = record(key).and_then(|(_, data)| data.get(get("field")?)?.as_str());
             match text {
-                Some(text) => window(text, key, &get),
+                Some(text) => window(text, key, manner, &get),
                 None => refusal(404, "field_not_found", "no such field"),
             }
         }
@@ -128,7 +162,7 @@ fn search(records: &[(String, Map<String, Value>)], q: &str) -> Value {
     json!({ "object": "list", "data": hits.collect::<Vec<_>>(), "has_more": false })
 }
 
-fn window<'a>(text: &str, key: &str, get: &impl Fn(&str) -> Option<&'a str>) -> Reply {
+fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Option<&'a str>) -> Reply {
     let whole: Vec<char> = text.chars().collect();
     let number = |name: &str, default: usize| get(name).map_or(default, |value| value.parse().unwrap());
     let limit = number("limit_chars", 4096).min(16_384);
@@ -145,10 +179,11 @@ fn window<'a>(text: &str, key: &str, get: &impl Fn(&str) -> Option<&'a str>) -> 
     };
     let end = (start + limit).min(whole.len());
     let shown: String = whole[start..end].iter().collect();
+    let digest = manner.has_digests.then(|| format!("sha256:{}", ContentHash::of(text.as_bytes())));
     Reply::json(
         200,
         &json!({ "object": "field_window", "stream": "messages", "record_id": key,
-            "field": { "path": get("field"), "type": "string" },
+            "field": { "path": get("field"), "type": "string", "digest": digest },
             "window": { "text": shown, "total_chars": whole.len(), "start_chars": start, "end_chars": end,
                 "limit_chars": limit, "complete": start == 0 && end == whole.len(), "has_more": end < whole.len(),
                 "next_offset_chars": (end < whole.len()).then_some(end),

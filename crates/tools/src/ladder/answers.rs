@@ -3,7 +3,9 @@
 //! The two are cut apart, since the text is for a model's context and the structure for a program; each says how to go
 //! on after the last item that it shows itself. An item is made ready only where there may be room for it.
 
-use serde_json::{Map, Value as Json};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::record_id::RecordId;
 
 use super::budget::{Budgets, fitting, json_len};
 use super::climb::Climb;
@@ -73,6 +75,46 @@ pub(super) struct Shown {
     pub(super) next_cursor: Option<String>,
     /// Whether the structure has the page to its end.
     pub(super) is_whole: bool,
+    /// What the structure says where it has not, and no cursor leads on.
+    stuck: Option<Json>,
+}
+
+/// How a list goes on.
+#[derive(Clone, Debug, PartialEq)]
+enum Onward {
+    /// Nothing comes after.
+    End,
+    /// With this cursor.
+    After(String),
+    /// Not after what is shown: the list is another one by now. A page of this many items can be shown to its end.
+    Anew(usize),
+    /// Not at all: the server takes no limit, or says of a page that is cut there that nothing comes after it.
+    Nowhere,
+}
+
+/// An item as a server tells it, of which only the name is read.
+#[derive(Deserialize)]
+struct ToldItem {
+    #[serde(alias = "record_key")]
+    id: String,
+    stream: Option<String>,
+    connection_id: Option<String>,
+}
+
+/// A page that is asked for to know where it ends.
+#[derive(Deserialize)]
+struct ToldPage {
+    data: Vec<ToldItem>,
+    next_cursor: Option<String>,
+}
+
+impl ToldItem {
+    /// Whether it is the item of this row.
+    fn is(&self, row: &Json) -> bool {
+        let is = |name: &str, told: &str| row.get(name).and_then(Json::as_str) == Some(told);
+        let may_be = |name: &str, told: &Option<String>| told.as_deref().is_none_or(|told| is(name, told));
+        is("record_id", &self.id) && may_be("stream", &self.stream) && may_be("connection_id", &self.connection_id)
+    }
 }
 
 /// What a structure has besides its items, at most.
@@ -86,8 +128,8 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         let told = self.told(climb, text_budget)?;
         let (rows, ladder) = self.rows(climb, structured.saturating_sub(AROUND_BYTES))?;
         let (shown, listed) = (told.len(), rows.len());
-        let after_text = self.cursor_after(climb, shown).await?;
-        let after_rows = if listed == shown { after_text.clone() } else { self.cursor_after(climb, listed).await? };
+        let after_text = self.after(climb, shown, &rows).await?;
+        let after_rows = if listed == shown { after_text.clone() } else { self.after(climb, listed, &rows).await? };
         let mut text = (self.head)(shown);
         let mut links = Vec::new();
         for (lines, own) in told {
@@ -98,10 +140,12 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         if shown == count {
             self.tail.iter().for_each(|line| text = format!("{text}\n{line}"));
         }
-        if let Some(cursor) = &after_text {
-            text = format!("{text}\n{}", lines::again(climb, self.tool, cursor, ""));
+        if let Some(line) = after_text.line(climb, self.tool) {
+            text = format!("{text}\n{line}");
         }
-        Ok(Shown { text, links, rows, ladder, next_cursor: after_rows, is_whole: listed == count })
+        let stuck = after_rows.stuck(climb, self.tool);
+        let next_cursor = if let Onward::After(cursor) = after_rows { Some(cursor) } else { None };
+        Ok(Shown { text, links, rows, ladder, next_cursor, is_whole: listed == count, stuck })
     }
 
     /// The items of the text: as many as fit, and at least one. What is said at the end of a page needs room where that is
@@ -140,7 +184,7 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         let mut left = room;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..self.items.count() {
-            let row = self.items.row(climb, at)?;
+            let row = self.row(climb, at)?;
             let parts = row.entries.iter().chain(&row.more).map(|entry| json_len(&entry.json));
             match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
                 Some(rest) => left = rest,
@@ -164,23 +208,82 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         if self.items.count() < 2 && self.next_cursor.is_none() {
             return 0;
         }
-        let longest = self.items.cursor(0).into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
+        let own = self.items.cursor(0);
+        let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
         let cursor = "x".repeat(longest.unwrap_or(USUAL));
-        lines::again(climb, self.tool, &cursor, "").len() + 1
+        let other = [Onward::Anew(self.items.count()), Onward::Nowhere].into_iter().filter(|_| own.is_none());
+        let lines = other.chain([Onward::After(cursor)]).filter_map(|onward| onward.line(climb, self.tool));
+        lines.map(|line| line.len() + 1).max().unwrap_or(0)
     }
 
-    /// Where to go on after so many items; none where nothing comes after.
-    async fn cursor_after(&self, climb: &Climb<'_>, shown: usize) -> Result<Option<String>, Trouble> {
-        if shown >= self.items.count() {
-            return Ok(self.next_cursor.clone());
-        }
-        if let Some(own) = shown.checked_sub(1).and_then(|last| self.items.cursor(last)) {
-            return Ok(Some(own.to_owned()));
+    /// An item of the structure. What it is shown as is taken back.
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
+        let row = self.items.row(climb, at)?;
+        let id = row.json.get("id").and_then(Json::as_str).unwrap_or_default();
+        if RecordId::parse(id).is_ok() { Ok(row) } else { Err(Trouble::not_understood()) }
+    }
+
+    /// How it goes on after so many items, of which these are in the structure.
+    async fn after(&mut self, climb: &Climb<'_>, shown: usize, rows: &[Json]) -> Result<Onward, Trouble> {
+        let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
+            return Ok(self.next_cursor.clone().map_or(Onward::End, Onward::After));
+        };
+        if let Some(own) = self.items.cursor(last) {
+            return Ok(Onward::After(own.to_owned()));
         }
         // A server that says only at the end of a page how to go on is asked for a page that ends here.
-        let page = climb.ask(self.ask.clone().with("limit", shown.max(1).to_string())).await?;
-        let page: Map<String, Json> = serde_json::from_str(&page).map_err(|_| Trouble::not_understood())?;
-        Ok(page.get("next_cursor").and_then(Json::as_str).map(str::to_owned))
+        let page = climb.ask(self.ask.clone().with("limit", shown.to_string())).await?;
+        let page: ToldPage = serde_json::from_str(&page).map_err(|_| Trouble::not_understood())?;
+        if page.data.len() > shown {
+            return Ok(Onward::Nowhere);
+        }
+        let is_last = match rows.get(last) {
+            Some(row) => page.data.get(last).is_some_and(|item| item.is(row)),
+            None => {
+                let row = self.row(climb, last)?;
+                page.data.get(last).is_some_and(|item| item.is(&row.json))
+            }
+        };
+        Ok(match page.next_cursor {
+            _ if !is_last => Onward::Anew(shown),
+            Some(cursor) => Onward::After(cursor),
+            None => Onward::Nowhere,
+        })
+    }
+}
+
+/// What is said where a list cannot be gone on with.
+const ANEW: &str = "the list has changed, and nothing leads on after what is shown; ask anew for so many";
+const NOWHERE: &str = "the server has more, and no way on after what is shown; ask for something narrower";
+
+impl Onward {
+    /// The line of it in a text.
+    fn line(&self, climb: &Climb<'_>, tool: &str) -> Option<String> {
+        /// The longest literal call. A longer one is told by what differs.
+        const LITERAL_BYTES: usize = 400;
+        match self {
+            Self::End => None,
+            Self::After(cursor) => Some(lines::again(climb, tool, cursor, "")),
+            Self::Anew(limit) => {
+                let literal = lines::plain(lines::next(tool, &climb.arguments_but("limit", (*limit).into()), ANEW));
+                let short =
+                    || lines::next(&format!("{tool} with the same arguments and"), &json!({ "limit": limit }), ANEW);
+                Some(if literal.len() <= LITERAL_BYTES { literal } else { short() })
+            }
+            Self::Nowhere => Some(format!("note: {NOWHERE}")),
+        }
+    }
+
+    /// What the structure says of it where there is more and no cursor.
+    fn stuck(&self, climb: &Climb<'_>, tool: &str) -> Option<Json> {
+        match self {
+            Self::End | Self::After(_) => None,
+            Self::Anew(limit) => {
+                let args = climb.arguments_but("limit", (*limit).into());
+                Some(json!({ "note": ANEW, "read": { "tool": tool, "args": args } }))
+            }
+            Self::Nowhere => Some(json!({ "note": NOWHERE })),
+        }
     }
 }
 
@@ -196,8 +299,12 @@ pub(super) fn bounded_meta(meta: &Json) -> Json {
 }
 
 impl Shown {
-    /// The answer with this structure.
-    pub(super) fn answer(self, structured: Map<String, Json>) -> LadderAnswer {
+    /// The answer with this structure, whose member `data` says how it goes on.
+    pub(super) fn answer(self, mut structured: Map<String, Json>) -> LadderAnswer {
+        if let (Some(stuck), Some(Json::Object(data))) = (self.stuck, structured.get_mut("data")) {
+            data.insert("has_more".to_owned(), true.into());
+            data.insert("onward".to_owned(), stuck);
+        }
         LadderAnswer { text: self.text, structured: Json::Object(structured), links: self.links, refusal: None }
     }
 }

@@ -76,9 +76,14 @@ impl<'a> Climb<'a> {
 
     /// The arguments of this call with another cursor, which go on with it.
     pub(super) fn arguments_with(&self, cursor: &str) -> Json {
+        self.arguments_but("cursor", cursor.into())
+    }
+
+    /// The arguments of this call with another value of one.
+    pub(super) fn arguments_but(&self, name: &str, value: Json) -> Json {
         let mut arguments: Map<String, Json> = self.arguments.as_object().cloned().unwrap_or_default();
-        arguments.retain(|name, value| name != "cursor" && !value.is_null());
-        arguments.insert("cursor".to_owned(), cursor.into());
+        arguments.retain(|other, value| other != name && !value.is_null());
+        arguments.insert(name.to_owned(), value);
         Json::Object(arguments)
     }
 }

@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::ListedPlace;
+use stile_domain::records::problem::BadCursor;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::budget::{beginning, escaped_len, json_len, members_len};
 use super::climb::Climb;
 use super::entry::{self, Entry};
-use super::identity::Named;
+use super::identity::{Named, connection_of};
 use super::port::Ask;
 use super::query_records::record_uri;
 use super::read_record_field::{self, Which};
@@ -72,8 +73,10 @@ impl Rung for Fetch {
 
     async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
         let named = Named::by_id(climb, &self.id, self.connection_id.as_deref())?;
-        let document =
-            document(climb, &named.id, self.fields.as_deref().unwrap_or_default(), self.cursor.as_deref()).await?;
+        let fields = self.fields.as_deref().unwrap_or_default();
+        // An address has a cursor only where it was made for all fields.
+        let own = named.cursor.as_deref().filter(|_| fields.is_empty());
+        let document = document(climb, &named.id, fields, self.cursor.as_deref().or(own)).await?;
         named.check(climb)?;
         let Document { text, structured, links, .. } = document;
         Ok(LadderAnswer { text, structured: Json::Object(structured), links, refusal: None })
@@ -96,6 +99,9 @@ pub(super) async fn document(
             Some(whole) => whole.part(climb, bytes)?,
             None => {
                 let record = record(climb, id, fields, theirs, bytes).await?;
+                if theirs.is_some() && record.more.is_none() {
+                    knows_cursors(climb, id, fields).await?;
+                }
                 if here.is_some() || is_uncut(&record, bytes) {
                     whole = Some(Whole::new(climb, record, fields, here.as_deref())?);
                     continue;
@@ -110,6 +116,17 @@ pub(super) async fn document(
         }
         bytes = (bytes / 2).max(LEAST_BYTES);
     }
+}
+
+/// Whether a server parts this record at all, and so a cursor of its own can have led to the end of it. One that passes
+/// over what it does not know sends the record from its beginning instead, and says of it what it says now: that this is
+/// all.
+///
+/// # Errors
+/// [`BadCursor::Malformed`].
+async fn knows_cursors(climb: &Climb<'_>, id: &RecordId, fields: &[String]) -> Result<(), Trouble> {
+    let first = record(climb, id, fields, None, LEAST_BYTES).await?;
+    first.more.map(drop).ok_or(Trouble::Lost(BadCursor::Malformed))
 }
 
 /// Whether a server sent a record without the bound that it was asked for. Twice as much leaves room for another way
@@ -178,7 +195,9 @@ async fn record(
     }
     let text = climb.ask(ask).await?;
     let told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
-    Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)
+    let mut record = Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)?;
+    record.id.connection = connection_of(record.id.connection.take()).or_else(|| id.connection.clone());
+    if record.id.is_readable() { Ok(record) } else { Err(Trouble::not_understood()) }
 }
 
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as JSON.
@@ -250,7 +269,7 @@ impl Frame {
         let onward = entry::of_field(climb, id, &probe(&main))?.map_or(0, |entry| json_len(&step(&entry)));
         let all = climb.budgets.document.saturating_sub(around);
         let room = all.saturating_sub(onward + 64);
-        let main = longer(climb, id, main, room).await?;
+        let main = longer(climb, id, main, room).await;
         let fits = main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all);
         let main = if fits { main } else { main.cut_to(usize::MAX, room) };
         if let Some(entry) = entry::of_field(climb, id, &main)? {
@@ -291,19 +310,20 @@ impl Frame {
 }
 
 /// More of a text of which only the beginning was told, if there is room for it.
-async fn longer(climb: &Climb<'_>, id: &RecordId, main: Field, room: usize) -> Result<Field, Trouble> {
-    let Some(cut) = &main.cut else { return Ok(main) };
+async fn longer(climb: &Climb<'_>, id: &RecordId, main: Field, room: usize) -> Field {
+    let Some(cut) = &main.cut else { return main };
     let limit = u64::try_from(room).unwrap_or(MAX_CHARS).min(MAX_CHARS);
     if limit <= cut.shown_chars {
-        return Ok(main);
+        return main;
     }
     let which = Which::At { start: 0, limit };
-    let window = read_record_field::window(climb, id, &main.name, &which).await?;
+    // What was received is shown, whether or not the server can be asked for more of it.
+    let Ok(window) = read_record_field::window(climb, id, &main.name, &which).await else { return main };
     let cut = Cut { shown_chars: window.end, size_chars: window.size_chars, digest: window.digest, kind: Kind::Text };
     let all = window.text.len();
     let shown = without_bytes(Field { value: window.text.into(), cut: Some(cut), ..main });
     let is_whole = window.complete && shown.value.as_str().is_some_and(|text| text.len() == all);
-    Ok(Field { cut: shown.cut.filter(|_| !is_whole), ..shown })
+    Field { cut: shown.cut.filter(|_| !is_whole), ..shown }
 }
 
 /// A field as if it were cut, to know how much is said of one.

@@ -15,6 +15,8 @@ pub(super) struct Named {
     pub(super) id: RecordId,
     /// For whom the address was made that named it, if it was one. Looked at once the read was allowed.
     pub(super) made_for: Option<Binding>,
+    /// Where that address goes on with the record's fields, if it does.
+    pub(super) cursor: Option<String>,
 }
 
 impl Named {
@@ -23,15 +25,14 @@ impl Named {
     /// # Errors
     /// `invalid_id` and `conflicting_connection_id`, before anything is read.
     pub(super) fn by_id(climb: &Climb<'_>, id: &str, connection: Option<&str>) -> Result<Self, Trouble> {
-        let (mut id, made_for) = match id.strip_prefix(RECORD_URI) {
+        let (mut id, made_for, cursor) = match id.strip_prefix(RECORD_URI) {
             Some(handle) => {
                 let handle = opened(climb, handle, true)?;
-                let id = RecordId { connection: Some(handle.connection), stream: handle.stream, key: handle.key };
-                (id, Some(handle.caller))
+                (id_of(&handle), Some(handle.caller), cursor_of(handle.part))
             }
             None => {
                 let id = RecordId::parse(id).map_err(|bad| Trouble::call("invalid_id", "id", format!("`id` {bad}")))?;
-                (id, None)
+                (id, None, None)
             }
         };
         match (&id.connection, connection) {
@@ -42,7 +43,7 @@ impl Named {
             (None, Some(said)) => id.connection = Some(said.to_owned()),
             _ => {}
         }
-        Ok(Self { id, made_for })
+        Ok(Self { id, made_for, cursor })
     }
 
     /// Whether the address was made for this caller.
@@ -66,4 +67,23 @@ pub(super) fn opened(climb: &Climb<'_>, handle: &str, is_record: bool) -> Result
     let handle = Handle::decode(&plain, is_record).map_err(Trouble::Lost)?;
     debug_assert_eq!(matches!(handle.part, Part::Fields { .. }), is_record);
     Ok(handle)
+}
+
+/// The record of an address.
+pub(super) fn id_of(handle: &Handle) -> RecordId {
+    let connection = connection_of(Some(handle.connection.clone()));
+    RecordId { connection, stream: handle.stream.clone(), key: handle.key.clone() }
+}
+
+/// Where an address goes on with a record's fields.
+pub(super) fn cursor_of(part: Part) -> Option<String> {
+    match part {
+        Part::Fields { cursor } => cursor,
+        Part::Window(_) | Part::Bytes { .. } => None,
+    }
+}
+
+/// A connection as a server or an address names it; one without a name is none.
+pub(super) fn connection_of(name: Option<String>) -> Option<String> {
+    name.filter(|name| !name.is_empty())
 }

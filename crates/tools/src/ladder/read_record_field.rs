@@ -1,19 +1,22 @@
 //! `read_record_field`: some of one field's text, from anywhere in it, at the cost of that part.
 
+mod told;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::{Extent, Handle, OffsetPlace, Part, digest_of};
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::handle::{Extent, Handle, OffsetPlace, Part, Version};
+use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
 
+use self::told::{Expected, Told, is_of_bytes};
 use super::arguments::Whole;
 use super::budget::{beginning, escaped_len};
 use super::climb::Climb;
-use super::identity::Named;
-use super::port::Ask;
+use super::identity::{Named, connection_of};
+use super::port::{Ask, Declined};
 use super::trouble::Trouble;
 use super::{LadderAnswer, Link, Rung, entry, lines};
 use crate::records::endpoints::FIELD_WINDOW;
@@ -51,39 +54,6 @@ pub struct ReadRecordField {
 /// The bytes of the longest character inside of a JSON string.
 const LONGEST_ESCAPE: usize = 6;
 
-/// A window as the resource server tells it.
-#[derive(Deserialize)]
-struct Told {
-    connection_id: Option<String>,
-    field: ToldField,
-    window: ToldWindow,
-}
-
-#[derive(Deserialize)]
-struct ToldField {
-    path: Option<String>,
-    text_like: Option<bool>,
-    mime_type: Option<String>,
-    size_chars: Option<u64>,
-    digest: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct ToldWindow {
-    text: String,
-    total_chars: Option<u64>,
-    start_chars: u64,
-    end_chars: u64,
-    limit_chars: u64,
-    complete: bool,
-    next_offset_chars: Option<u64>,
-    previous_offset_chars: Option<u64>,
-    match_start_chars: Option<u64>,
-    match_end_chars: Option<u64>,
-    next_cursor: Option<String>,
-    previous_cursor: Option<String>,
-}
-
 /// A window, with the ways to those beside it.
 pub(super) struct Window {
     pub(super) id: RecordId,
@@ -93,6 +63,7 @@ pub(super) struct Window {
     pub(super) mime_type: Option<String>,
     pub(super) size_chars: Option<u64>,
     pub(super) digest: Option<String>,
+    version: Version,
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) limit: u64,
@@ -149,7 +120,7 @@ impl ReadRecordField {
                 if [connection, stream, key].iter().any(|part| part.is_empty()) {
                     return wrong("id", "no part of a record's name is empty");
                 }
-                Ok(Named { id, made_for: None })
+                Ok(Named { id, made_for: None, cursor: None })
             }
             _ => wrong("id", "send `id`, or `connection_id` with `stream` and `record_id`"),
         }
@@ -258,7 +229,8 @@ impl Rung for ReadRecordField {
         let read = window(climb, &named.id, &self.field_path, &which).await;
         let window = match read {
             Err(Trouble::Declined(declined)) if declined.code() == "field_not_text" => {
-                return binary(climb, &named.id, &self.field_path, declined.error);
+                named.check(climb)?;
+                return binary(climb, &named.id, &self.field_path, declined);
             }
             other => other?,
         };
@@ -287,40 +259,21 @@ pub(super) async fn window(
 /// Reads a window through the resource server's own path for windows.
 async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<Window, Trouble> {
     let binding = offset_binding(climb, id, field);
-    let base = || {
-        let ask = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) };
-        ask.with("field", field).with_some("connection_id", id.connection.as_deref())
-    };
-    let ask = match *which {
-        Which::At { start, limit } => {
-            base().with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
-        }
-        Which::Around { q, before, after, limit } => base()
-            .with("q", q)
-            .with("before_chars", before.to_string())
-            .with("after_chars", after.to_string())
-            .with_some("limit_chars", limit),
-        Which::After { cursor, limit } => {
-            match climb.unseal(cursor).map(|plain| OffsetPlace::decode(&plain, binding)) {
-                None | Some(Ok(None)) => base().with("cursor", cursor).with_some("limit_chars", limit),
-                Some(Ok(Some(place))) => {
-                    let limit = limit.unwrap_or(place.limit).min(MAX_CHARS);
-                    base().with("offset_chars", place.start.to_string()).with("limit_chars", limit.to_string())
-                }
-                Some(Err(why)) => {
-                    // What the grant says comes first, as if the field were asked for by name.
-                    climb.ask(base().with("offset_chars", "0").with("limit_chars", "1")).await?;
-                    return Err(Trouble::Lost(why));
-                }
-            }
-        }
-    };
+    let (ask, expected) = asked(climb, id, field, which, binding).await?;
     let text = climb.ask(ask).await?;
-    let mut told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    let mut told: Told = match serde_json::from_str(&text) {
+        Ok(told) => told,
+        Err(_) if is_of_bytes(&text) => {
+            let not_text = Problem::FieldNotText { field: field.to_owned() };
+            return Err(Declined::from(not_text).into());
+        }
+        Err(_) => return Err(Trouble::not_understood()),
+    };
     told.window.cut_to(match *which {
         Which::At { limit, .. } => limit,
         Which::After { limit, .. } | Which::Around { limit, .. } => limit.unwrap_or(MAX_CHARS),
     });
+    told.check(&expected)?;
     let step = match which {
         Which::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
         _ => told.window.limit_chars,
@@ -328,27 +281,54 @@ async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which
     told.window(climb, id, field, binding, step)
 }
 
+/// The request for a window, and what its answer must be.
+async fn asked(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    which: &Which<'_>,
+    binding: Binding,
+) -> Result<(Ask, Expected), Trouble> {
+    let base = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
+        .with("field", field)
+        .with_some("connection_id", id.connection.as_deref());
+    let at = |base: Ask, start: u64, limit: u64| {
+        base.with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
+    };
+    Ok(match *which {
+        Which::At { start, limit } => (at(base, start, limit), Expected { start: Some(start), ..Expected::default() }),
+        Which::Around { q, before, after, limit } => {
+            let ask = base.with("q", q).with("before_chars", before.to_string());
+            let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", limit);
+            (ask, Expected::default())
+        }
+        Which::After { cursor, limit } => {
+            match climb.unseal(cursor).map(|plain| OffsetPlace::decode(&plain, binding)) {
+                None | Some(Ok(None)) => {
+                    let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
+                    (ask, Expected { by_cursor: true, ..Expected::default() })
+                }
+                Some(Ok(Some(OffsetPlace { start, limit: usual, version }))) => {
+                    let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
+                    (at(base, start, limit), Expected { start: Some(start), version, by_cursor: false })
+                }
+                Some(Err(why)) => {
+                    // What the grant says comes first, as if the field were asked for by name.
+                    climb.ask(at(base, 0, 1)).await?;
+                    return Err(Trouble::Lost(why));
+                }
+            }
+        }
+    })
+}
+
 /// What a cursor is bound to that is made here, for a server that has none.
 fn offset_binding(climb: &Climb<'_>, id: &RecordId, field: &str) -> Binding {
     climb.binding(["offset", id.connection.as_deref().unwrap_or_default(), &id.stream, &id.key, field])
 }
 
-impl ToldWindow {
-    /// Takes no more of a window than was asked for, whatever the server sent. What is left is read on from there.
-    fn cut_to(&mut self, most: u64) {
-        let most = usize::try_from(most.min(MAX_CHARS)).unwrap_or(usize::MAX);
-        let (shown, count) = beginning(&self.text, most, usize::MAX);
-        if shown.len() < self.text.len() {
-            self.end_chars = self.start_chars.saturating_add(count as u64);
-            self.next_offset_chars = Some(self.end_chars);
-            self.next_cursor = None;
-            self.complete = false;
-            self.text.truncate(shown.len());
-        }
-    }
-}
-
 impl Told {
+    /// The window of an answer that was checked.
     fn window(
         self,
         climb: &Climb<'_>,
@@ -357,26 +337,29 @@ impl Told {
         binding: Binding,
         step: u64,
     ) -> Result<Window, Trouble> {
+        let (version, size_chars) = (self.version(), self.size());
         let Self { connection_id, field: told, window } = self;
-        let connection = connection_id.or_else(|| id.connection.clone());
-        let beside = |start: Option<u64>, limit: u64, cursor: Option<String>| -> Result<Option<Beside>, Trouble> {
-            let Some(start) = start else { return Ok(None) };
-            let cursor = match cursor {
-                Some(cursor) => cursor,
-                None => climb.seal(&OffsetPlace { start, limit }.encode(binding))?,
+        let connection = connection_of(connection_id).or_else(|| id.connection.clone());
+        let beside =
+            |start: Option<u64>, limit: u64, cursor: Option<Option<String>>| -> Result<Option<Beside>, Trouble> {
+                let Some(start) = start else { return Ok(None) };
+                let cursor = match cursor.flatten() {
+                    Some(cursor) => cursor,
+                    None => climb.seal(&OffsetPlace { start, limit, version }.encode(binding))?,
+                };
+                Ok(Some(Beside { start, limit, cursor }))
             };
-            Ok(Some(Beside { start, limit, cursor }))
-        };
         let before = window.previous_offset_chars.map_or(0, |start| window.start_chars.saturating_sub(start));
         Ok(Window {
-            next: beside(window.next_offset_chars, step, window.next_cursor)?,
-            previous: beside(window.previous_offset_chars, before, window.previous_cursor)?,
+            next: beside(window.next_offset_chars, step, window.cursors.next_cursor)?,
+            previous: beside(window.previous_offset_chars, before, window.cursors.previous_cursor)?,
             id: RecordId { connection, ..id.clone() },
             field: told.path.unwrap_or_else(|| field.to_owned()),
             text: window.text,
             text_like: told.text_like.unwrap_or(true),
             mime_type: told.mime_type,
-            size_chars: told.size_chars.or(window.total_chars),
+            version,
+            size_chars,
             digest: told.digest,
             start: window.start_chars,
             end: window.end_chars,
@@ -411,13 +394,13 @@ impl Window {
 
     /// The address of a part of the field as it is now.
     fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
-        let digest = self.digest.as_deref().and_then(digest_of);
+        let digest = self.version.digest;
         climb.uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
     }
 
     /// The address of this very window.
     pub(super) fn own_uri(&self, climb: &Climb<'_>) -> Result<String, Trouble> {
-        self.uri(climb, self.start, (self.end - self.start).max(1))
+        self.uri(climb, self.start, self.end.saturating_sub(self.start).max(1))
     }
 
     /// The address of the window after this one.
@@ -435,8 +418,7 @@ impl Window {
     /// # Errors
     /// [`BadCursor`].
     pub(super) fn check(&self, climb: &Climb<'_>, handle: &Handle) -> Result<(), Trouble> {
-        let digest = self.digest.as_deref().and_then(digest_of);
-        handle.check(climb.handle_binding(), digest).map_err(|why: BadCursor| Trouble::Lost(why))
+        handle.check(climb.handle_binding(), self.version.digest).map_err(|why: BadCursor| Trouble::Lost(why))
     }
 
     /// What is said of the window in one line of JSON; also in which line its text begins, which no line of the text can say.
@@ -493,7 +475,7 @@ fn structure(window: &Window, q: Option<&str>) -> Map<String, Json> {
     ];
     field.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     let cursor = |beside: &Option<Beside>| beside.as_ref().map(|beside| beside.cursor.clone());
-    let found = window.found.map(|(start, end)| json!({ "q": q, "start_chars": start, "end_chars": end }));
+    let found = window.found.zip(q).map(|((start, end), q)| json!({ "q": q, "start_chars": start, "end_chars": end }));
     let all = json!({
         "record": {
             "id": window.id.to_string(), "connection_id": window.id.connection.clone().unwrap_or_default(),
@@ -512,22 +494,27 @@ fn structure(window: &Window, q: Option<&str>) -> Map<String, Json> {
     }
 }
 
-/// The refusal of a field that holds bytes, with the way to them.
-fn binary(
+/// The refusal of a field that holds bytes, with the address of the first of them; and that address.
+pub(super) fn not_text(
     climb: &Climb<'_>,
     id: &RecordId,
     field: &str,
-    mut error: Map<String, Json>,
-) -> Result<LadderAnswer, Trouble> {
+    mut declined: Declined,
+) -> Result<(Declined, String), Trouble> {
     let uri = entry::bytes_uri(climb, id, field)?;
-    error.insert("resource".to_owned(), json!({ "uri": uri }));
+    declined.error.insert("resource".to_owned(), json!({ "uri": uri }));
+    Ok((declined, uri))
+}
+
+/// The refusal of a field that holds bytes as an answer, which links to them.
+fn binary(climb: &Climb<'_>, id: &RecordId, field: &str, declined: Declined) -> Result<LadderAnswer, Trouble> {
+    let (declined, uri) = not_text(climb, id, field, declined)?;
     let link = Link {
         uri,
         name: "field-bytes".to_owned(),
         description: format!("{id} {}, its bytes", Json::from(field)),
         mime_type: "application/octet-stream".to_owned(),
     };
-    let declined = super::port::Declined { status: 422, error };
     Ok(LadderAnswer { links: vec![link], ..LadderAnswer::refused(Trouble::Declined(declined)) })
 }
 

@@ -8,15 +8,14 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::handle::{Extent, Handle, Part, digest_of};
 use stile_domain::records::problem::BadCursor;
-use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::budget::CEILING;
 use super::climb::{Climb, RECORD_URI, WINDOW_URI};
 use super::entry::BYTES_PIECE;
-use super::identity::opened;
+use super::identity::{cursor_of, id_of, opened};
 use super::port::{Ask, too_large};
-use super::read_record_field::{Which, window};
+use super::read_record_field::{Which, not_text, window};
 use super::trouble::Trouble;
 use super::{Ladder, Link, fetch, guarded};
 use crate::records::endpoints::FIELD_WINDOW;
@@ -117,6 +116,24 @@ struct ToldWindow {
     previous_cursor: Option<String>,
 }
 
+impl ToldWindow {
+    /// Whether it is a piece, its numbers fit together and its bytes, and it begins where it was asked for, if that was said.
+    fn is_one(&self, asked: Option<u64>) -> bool {
+        let Self { start_bytes: start, end_bytes: end, .. } = *self;
+        // Four characters are three bytes, but for what fills up the last four.
+        let filled = self.base64.bytes().rev().take(2).take_while(|byte| *byte == b'=').count();
+        let count = (self.base64.len() / 4 * 3).checked_sub(filled).and_then(|count| u64::try_from(count).ok());
+        let total = self.total_bytes.unwrap_or(u64::MAX);
+        self.base64.len().is_multiple_of(4)
+            && count.is_some_and(|count| count <= BYTES_PIECE && end.checked_sub(start) == Some(count))
+            && end <= total
+            && i64::try_from(end).is_ok()
+            && self.next_offset_bytes.is_none_or(|next| next == end && start < end)
+            && self.previous_offset_bytes.is_none_or(|previous| previous < start)
+            && asked.is_none_or(|asked| start == asked.min(total) || (start < asked && start == end))
+    }
+}
+
 /// Whether an address is one of these.
 pub fn is_one(uri: &str) -> bool {
     uri.starts_with(RECORD_URI) || uri.starts_with(WINDOW_URI)
@@ -148,11 +165,8 @@ impl Ladder {
 async fn record(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
     let handle = opened(climb, handle, true)?;
     let id = id_of(&handle);
-    let cursor = match &handle.part {
-        Part::Fields { cursor } => cursor.as_deref(),
-        Part::Window(_) | Part::Bytes { .. } => None,
-    };
-    let document = fetch::document(climb, &id, &[], cursor).await?;
+    let cursor = cursor_of(handle.part.clone());
+    let document = fetch::document(climb, &id, &[], cursor.as_deref()).await?;
     handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
     let mut meta = Map::new();
     meta.extend(document.next_uri.map(|uri| (NEXT_URI.to_owned(), uri.into())));
@@ -183,7 +197,18 @@ async fn part(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
 
 async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Content, Trouble> {
     let which = Which::At { start: extent.start, limit: extent.limit.clamp(1, MAX_CHARS) };
-    let window = window(climb, &id_of(handle), &extent.field, &which).await?;
+    let id = id_of(handle);
+    let window = match window(climb, &id, &extent.field, &which).await {
+        Err(Trouble::Declined(declined)) if declined.code() == "field_not_text" => {
+            handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
+            // It was a text when the address was made: of a known content, which this is not.
+            if extent.digest.is_some() {
+                return Err(Trouble::Lost(BadCursor::Stale));
+            }
+            return Err(not_text(climb, &id, &extent.field, declined)?.0.into());
+        }
+        other => other?,
+    };
     window.check(climb, handle)?;
     let mut meta = Map::new();
     meta.extend(window.next_uri(climb)?.map(|uri| (NEXT_URI.to_owned(), uri.into())));
@@ -207,6 +232,9 @@ async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Optio
     let told: ToldBytes = serde_json::from_str(&answer).map_err(|_| Trouble::not_understood())?;
     let digest = told.field.digest.as_deref().and_then(digest_of);
     handle.check(climb.handle_binding(), digest).map_err(Trouble::Lost)?;
+    if !told.window.is_one(cursor.is_none().then_some(extent.start)) {
+        return Err(Trouble::not_understood());
+    }
     let uri = |start: u64, limit: u64, cursor: Option<String>| {
         climb.uri(&id, Part::Bytes { extent: Extent { start, limit, digest, ..extent.clone() }, cursor })
     };
@@ -226,7 +254,32 @@ async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Optio
     Ok(Content { body: Body::Blob(told.window.base64), mime_type, meta })
 }
 
-fn id_of(handle: &Handle) -> RecordId {
-    let connection = Some(handle.connection.clone()).filter(|name| !name.is_empty());
-    RecordId { connection, stream: handle.stream.clone(), key: handle.key.clone() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn security_bytes_are_as_many_as_is_said_and_no_more_than_a_piece() {
+        let told = |length: usize, start: u64, end: u64| ToldWindow {
+            base64: "A".repeat(length),
+            total_bytes: None,
+            start_bytes: start,
+            end_bytes: end,
+            next_offset_bytes: Some(end),
+            previous_offset_bytes: start.checked_sub(1),
+            next_cursor: None,
+            previous_cursor: None,
+        };
+        assert!(told(8, 3, 9).is_one(Some(3)) && told(8, 3, 9).is_one(None));
+        assert!(!told(8, 3, 9).is_one(Some(4)), "it begins elsewhere");
+        assert!(ToldWindow { base64: "AAA=".to_owned(), ..told(4, 0, 2) }.is_one(Some(0)));
+        for (length, start, end) in [(8, 9, 3), (8, 3, 10), (7, 0, 5), (8, u64::MAX - 6, u64::MAX), (87_384, 0, 65_538)]
+        {
+            assert!(!told(length, start, end).is_one(None), "{length} {start} {end}");
+        }
+        for next in [0, 3, 10] {
+            assert!(!ToldWindow { next_offset_bytes: Some(next), ..told(8, 3, 9) }.is_one(None), "{next}");
+        }
+        assert!(!ToldWindow { previous_offset_bytes: Some(3), ..told(8, 3, 9) }.is_one(None));
+    }
 }

@@ -1,0 +1,247 @@
+//! A window as the resource server tells it, and whether it is one, and the one that was asked for.
+
+use serde::{Deserialize, Deserializer};
+use stile_domain::records::handle::{Version, digest_of};
+use stile_domain::records::problem::BadCursor;
+use stile_domain::records::selector::MAX_CHARS;
+
+use super::super::budget::beginning;
+use super::super::trouble::Trouble;
+
+/// A window as the resource server tells it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Told {
+    pub(super) connection_id: Option<String>,
+    pub(super) field: ToldField,
+    pub(super) window: ToldWindow,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ToldField {
+    pub(super) path: Option<String>,
+    pub(super) text_like: Option<bool>,
+    pub(super) mime_type: Option<String>,
+    pub(super) size_chars: Option<u64>,
+    pub(super) digest: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct ToldWindow {
+    pub(super) text: String,
+    pub(super) total_chars: Option<u64>,
+    pub(super) start_chars: u64,
+    pub(super) end_chars: u64,
+    pub(super) limit_chars: u64,
+    pub(super) complete: bool,
+    pub(super) next_offset_chars: Option<u64>,
+    pub(super) previous_offset_chars: Option<u64>,
+    pub(super) match_start_chars: Option<u64>,
+    pub(super) match_end_chars: Option<u64>,
+    #[serde(flatten)]
+    pub(super) cursors: Cursors,
+}
+
+/// The cursors beside a window. The outer `None` is of a server that does not even say that there is none.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Cursors {
+    #[serde(default, deserialize_with = "said")]
+    pub(super) next_cursor: Option<Option<String>>,
+    #[serde(default, deserialize_with = "said")]
+    pub(super) previous_cursor: Option<Option<String>>,
+}
+
+fn said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Bytes, which a server tells where a cursor to some is brought to it.
+#[derive(Deserialize)]
+struct ToldBytes {
+    #[serde(rename = "window")]
+    _window: ToldBase64,
+}
+
+#[derive(Deserialize)]
+struct ToldBase64 {
+    #[serde(rename = "base64")]
+    _base64: String,
+}
+
+/// Whether an answer is a window of bytes.
+pub(super) fn is_of_bytes(answer: &str) -> bool {
+    serde_json::from_str::<ToldBytes>(answer).is_ok()
+}
+
+/// What a window must be to be the one that was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    /// Where it begins, or at the end of a field that ends before.
+    pub(super) start: Option<u64>,
+    /// Of which content it is.
+    pub(super) version: Version,
+    /// That only a cursor of the server's own said which.
+    pub(super) by_cursor: bool,
+}
+
+impl ToldWindow {
+    /// Takes no more of a window than was asked for, whatever the server sent. What is left is read on from there.
+    pub(super) fn cut_to(&mut self, most: u64) {
+        let most = usize::try_from(most.min(MAX_CHARS)).unwrap_or(usize::MAX);
+        let (shown, count) = beginning(&self.text, most, usize::MAX);
+        if shown.len() < self.text.len() {
+            self.end_chars = self.start_chars.saturating_add(count as u64);
+            self.next_offset_chars = Some(self.end_chars);
+            self.cursors.next_cursor = self.cursors.next_cursor.take().map(|_| None);
+            self.complete = false;
+            self.text.truncate(shown.len());
+        }
+    }
+
+    /// Whether its numbers fit together and its text: none leads back where one came from, or beyond what can be counted.
+    fn is_one(&self, size: Option<u64>) -> bool {
+        let Self { start_chars: start, end_chars: end, .. } = *self;
+        let found = (self.match_start_chars, self.match_end_chars);
+        let numbers = [size, Some(end), Some(self.limit_chars), found.0, found.1];
+        numbers.into_iter().flatten().all(|number| i64::try_from(number).is_ok())
+            && end.checked_sub(start) == Some(self.text.chars().count() as u64)
+            && size.is_none_or(|size| end <= size)
+            && self.next_offset_chars.is_none_or(|next| next == end && start < end)
+            && self.previous_offset_chars.is_none_or(|previous| previous < start)
+            && found.0.zip(found.1).is_none_or(|(from, to)| from <= to)
+    }
+
+    /// Whether it is where a cursor led to. A server that passes over cursors begins at the beginning, and its windows have
+    /// none.
+    fn is_led_to(&self) -> bool {
+        let Cursors { next_cursor, previous_cursor } = &self.cursors;
+        match (self.start_chars, self.next_offset_chars) {
+            (0, Some(_)) => matches!(next_cursor, Some(Some(_))),
+            (0, None) => next_cursor.is_some() || previous_cursor.is_some(),
+            _ => true,
+        }
+    }
+}
+
+impl Told {
+    /// The size of the field in scalar values.
+    pub(super) fn size(&self) -> Option<u64> {
+        self.field.size_chars.or(self.window.total_chars)
+    }
+
+    /// What is known of the field's content.
+    pub(super) fn version(&self) -> Version {
+        Version { digest: self.field.digest.as_deref().and_then(digest_of), size: self.size() }
+    }
+
+    /// Whether this is a window, and the one that was asked for.
+    ///
+    /// # Errors
+    /// That the answer is none of this interface's; [`BadCursor::Stale`] where the field has another content now;
+    /// [`BadCursor::Malformed`] where the server passed over a cursor.
+    pub(super) fn check(&self, expected: &Expected) -> Result<(), Trouble> {
+        if !self.window.is_one(self.size()) {
+            return Err(Trouble::not_understood());
+        }
+        if expected.version.differs(&self.version()) {
+            return Err(Trouble::Lost(BadCursor::Stale));
+        }
+        if expected.by_cursor && !self.window.is_led_to() {
+            return Err(Trouble::Lost(BadCursor::Malformed));
+        }
+        let (start, is_empty) = (self.window.start_chars, self.window.text.is_empty());
+        let is_there = |asked: u64| match self.size() {
+            Some(size) => start == asked.min(size),
+            None => start == asked || (start < asked && is_empty),
+        };
+        if expected.start.is_none_or(is_there) { Ok(()) } else { Err(Trouble::not_understood()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value as Json, json};
+
+    fn told(more: Json) -> Told {
+        let mut window = json!({
+            "text": "é🙂x", "total_chars": 9, "start_chars": 3, "end_chars": 6, "limit_chars": 3, "complete": false,
+            "next_offset_chars": 6, "previous_offset_chars": 0,
+        });
+        window.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        serde_json::from_value(json!({ "field": {}, "window": window })).unwrap()
+    }
+
+    fn provider_error() -> Result<(), Trouble> {
+        Err(Trouble::not_understood())
+    }
+
+    #[test]
+    fn security_a_window_whose_numbers_do_not_fit_is_none() {
+        assert_eq!(told(json!({})).check(&Expected::default()), Ok(()));
+        for lie in [
+            json!({ "end_chars": 2 }),
+            json!({ "end_chars": 7 }),
+            json!({ "end_chars": 2, "next_offset_chars": 2 }),
+            json!({ "start_chars": u64::MAX - 2, "end_chars": u64::MAX, "total_chars": null, "next_offset_chars": null }),
+            json!({ "total_chars": 5 }),
+            json!({ "total_chars": u64::MAX }),
+            json!({ "limit_chars": u64::MAX }),
+            json!({ "next_offset_chars": 0 }),
+            json!({ "next_offset_chars": 3 }),
+            json!({ "next_offset_chars": 7 }),
+            json!({ "previous_offset_chars": 3 }),
+            json!({ "previous_offset_chars": u64::MAX }),
+            json!({ "match_start_chars": 5, "match_end_chars": 4 }),
+            json!({ "match_start_chars": 5, "match_end_chars": u64::MAX }),
+            json!({ "text": "", "end_chars": 3, "next_offset_chars": 3 }),
+        ] {
+            assert_eq!(told(lie.clone()).check(&Expected::default()), provider_error(), "{lie}");
+        }
+    }
+
+    #[test]
+    fn a_window_begins_where_it_was_asked_for_or_at_the_end() {
+        let at = |start| Expected { start: Some(start), ..Expected::default() };
+        assert_eq!(told(json!({})).check(&at(3)), Ok(()));
+        assert_eq!(told(json!({})).check(&at(4)), provider_error());
+        assert_eq!(told(json!({})).check(&at(0)), provider_error());
+        let end = |size: Json| {
+            told(
+                json!({ "text": "", "start_chars": 9, "end_chars": 9, "total_chars": size, "next_offset_chars": null }),
+            )
+        };
+        for size in [json!(9), json!(null)] {
+            assert_eq!(end(size.clone()).check(&at(9)), Ok(()));
+            assert_eq!(end(size.clone()).check(&at(800)), Ok(()));
+            assert_eq!(end(size).check(&at(8)), provider_error());
+        }
+    }
+
+    #[test]
+    fn a_cursor_that_a_server_passed_over_leads_nowhere() {
+        let by_cursor = || Expected { by_cursor: true, ..Expected::default() };
+        let malformed = Err(Trouble::Lost(BadCursor::Malformed));
+        let first = |more: Json| {
+            let mut all =
+                json!({ "start_chars": 0, "end_chars": 3, "next_offset_chars": 3, "previous_offset_chars": null });
+            all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            told(all)
+        };
+        assert_eq!(first(json!({})).check(&by_cursor()), malformed);
+        assert_eq!(first(json!({ "next_cursor": null })).check(&by_cursor()), malformed);
+        assert_eq!(first(json!({ "next_cursor": "c" })).check(&by_cursor()), Ok(()));
+        let whole = json!({ "total_chars": 3, "next_offset_chars": null });
+        assert_eq!(first(whole.clone()).check(&by_cursor()), malformed);
+        let mut said = whole;
+        said["next_cursor"] = Json::Null;
+        assert_eq!(first(said).check(&by_cursor()), Ok(()));
+        assert_eq!(told(json!({})).check(&by_cursor()), Ok(()), "it begins where only the cursor says");
+    }
+
+    #[test]
+    fn another_content_is_told_from_the_one_that_is_continued() {
+        let of = |size| Expected { version: Version { digest: None, size: Some(size) }, ..Expected::default() };
+        assert_eq!(told(json!({})).check(&of(9)), Ok(()));
+        assert_eq!(told(json!({})).check(&of(8)), Err(Trouble::Lost(BadCursor::Stale)));
+    }
+}
