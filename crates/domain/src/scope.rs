@@ -164,8 +164,13 @@ fn is_plain(byte: u8) -> bool {
 
 /// Percent-encodes one path component: every byte but the unreserved ones of RFC 3986.
 pub fn encode_component(component: &str) -> String {
-    let mut encoded = String::with_capacity(component.len());
-    for byte in component.bytes() {
+    percent_encode(component, is_plain)
+}
+
+/// Percent-encodes every byte but those that are plain (RFC 3986, section 2.1).
+pub fn percent_encode(text: &str, is_plain: impl Fn(u8) -> bool) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
         if is_plain(byte) {
             encoded.push(char::from(byte));
         } else {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::scope::percent_decode;
+use crate::scope::{percent_decode, percent_encode};
 
 /// The longest segment, in bytes and decoded. Keys of our own have far fewer; those of another server may have more.
 const MAX_SEGMENT_BYTES: usize = 4096;
@@ -80,18 +80,7 @@ fn is_plain(byte: u8, is_key: bool) -> bool {
 
 fn encode(segment: &str, is_key: bool) -> String {
     let is_dots = matches!(segment, "." | "..");
-    let mut encoded = String::with_capacity(segment.len());
-    for byte in segment.bytes() {
-        if is_plain(byte, is_key) && !is_dots {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                encoded.extend(char::from_digit(u32::from(digit), 16).map(|digit| digit.to_ascii_uppercase()));
-            }
-        }
-    }
-    encoded
+    percent_encode(segment, |byte| is_plain(byte, is_key) && !is_dots)
 }
 
 fn decode(segment: &str, is_key: bool) -> Result<String, BadId> {

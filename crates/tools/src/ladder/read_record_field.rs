@@ -374,6 +374,9 @@ impl Window {
     /// The characters of it that fit into an answer, if not all do.
     fn fitting(&self, climb: &Climb<'_>, which: &Which<'_>) -> Option<u64> {
         let room = climb.budgets.structured.saturating_sub(self.around_len(which));
+        if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
+            return None;
+        }
         let (shown, count) = beginning(&self.text, usize::MAX, room);
         (shown.len() < self.text.len()).then_some((count as u64).max(1))
     }
