@@ -10,6 +10,7 @@ use super::arguments::{Whole, filter_pairs, filter_schema};
 use super::budget::beginning;
 use super::climb::Climb;
 use super::entry::{self, Entry, Onward};
+use super::identity::connection_of;
 use super::port::Ask;
 use super::query_records::record_uri;
 use super::shown::before_bytes;
@@ -199,7 +200,7 @@ fn warnings(meta: &Json) -> Vec<String> {
 impl Hit {
     fn id(&self, connection: Option<&str>) -> RecordId {
         RecordId {
-            connection: self.connection_id.clone().or_else(|| connection.map(str::to_owned)),
+            connection: connection_of(self.connection_id.clone()).or_else(|| connection.map(str::to_owned)),
             stream: self.stream.clone(),
             key: self.record_key.clone(),
         }

@@ -16,6 +16,7 @@ use stile_domain::records::body::is_base64;
 use stile_domain::records::record_id::RecordId;
 
 use super::budget::{beginning, escaped_len, fitting, json_len};
+use super::identity::connection_of;
 use super::trouble::Trouble;
 
 /// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
@@ -150,7 +151,7 @@ impl Record {
         put("deleted_at", told.deleted_at);
         let previews = told.previews;
         let fields = told.data.0.into_iter().map(|(name, raw)| field(name, raw, &previews, most));
-        let connection = told.connection_id.or_else(|| connection.map(str::to_owned));
+        let connection = connection_of(told.connection_id).or_else(|| connection.map(str::to_owned));
         let stream = told.stream.unwrap_or_else(|| stream.to_owned());
         Ok(Self {
             id: RecordId { connection, stream, key: told.id },
