@@ -72,7 +72,8 @@ fn integration_user_and_vault_come_from_the_token_and_the_configuration_alone() 
                 assert_eq!(asked.values("x-vault-id"), [vault], "{lifecycle:?}");
                 assert_eq!(asked.values("authorization"), [format!("Bearer {token}")]);
                 assert!(asked.values("x-gateway-auth").is_empty());
-                let head = String::from_utf8(asked.head).unwrap();
+                // A token is random letters, which may be a word.
+                let head = String::from_utf8(asked.head).unwrap().replace(&token, "");
                 for word in ["robot", "stolen", "eve", "guessed"] {
                     assert!(!head.contains(word), "{word}");
                 }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::ListedPlace;
+use stile_domain::records::problem::BadCursor;
 
 use super::budget::{fitting, json_len};
 use super::climb::Climb;
@@ -102,7 +103,7 @@ impl Rung for Schema {
         let text = climb.ask(ask.with("view", "compact")).await?;
         let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
         let (items, streams) = self.items(&told.connectors);
-        self.page(climb, &items, streams, told.bearer, full)
+        self.page(climb, &items, &streams, told.bearer, full)
     }
 }
 
@@ -149,67 +150,91 @@ impl Schema {
         &self,
         climb: &Climb<'_>,
         items: &[Item],
-        streams: Vec<Json>,
+        streams: &[Json],
         bearer: Option<Json>,
         full: Option<String>,
     ) -> Result<LadderAnswer, Trouble> {
         let binding = binding(climb, items);
-        let skipped = match &self.cursor {
-            None => 0,
-            Some(cursor) => {
-                let plain =
-                    climb.unseal(cursor).ok_or(Trouble::Lost(stile_domain::records::problem::BadCursor::Malformed))?;
-                let place = ListedPlace::decode(&plain, binding).map_err(Trouble::Lost)?;
-                usize::try_from(place.told).unwrap_or(usize::MAX)
-            }
-        };
+        let skipped = self.skipped(climb, binding)?;
         let rest = items.get(skipped..).unwrap_or_default();
-        let full = full.and_then(|full| serde_json::from_str::<Map<String, Json>>(&full).ok()).map(Json::Object);
-        let full_len = full.as_ref().map_or(0, json_len);
-        // A declaration that does not fit is left out, and said to be; its fields are listed all the same.
         let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
-        let (full, room) = if full_len * 2 <= room { (full, room - full_len) } else { (None, room) };
         let text_room = climb.budgets.schema.saturating_sub(TEXT_AROUND_BYTES);
-        let full_line = match &full {
-            Some(full) if full_len * 2 <= text_room => Some(lines::plain(format!("full: {full}"))),
-            _ => (full_len > 0).then(|| format!("full: left out, {full_len} bytes")),
-        };
-        let text_room = text_room.saturating_sub(full_line.as_ref().map_or(0, String::len));
-        let in_rows = fitting(rest.iter().map(|item| json_len(&item.json)), room).max(1).min(rest.len());
-        let in_text = fitting(rest.iter().map(|item| item.line.len() + 1), text_room);
-        let in_text = in_text.max(1).min(rest.len());
+        let full = Full::of(full, room, text_room);
+        let fit = |sizes: &mut dyn Iterator<Item = usize>, room| fitting(sizes, room).max(1).min(rest.len());
+        let in_rows = fit(&mut rest.iter().map(|item| json_len(&item.json)), room.saturating_sub(full.bytes_shown()));
+        let in_text = fit(&mut rest.iter().map(|item| item.line.len() + 1), text_room.saturating_sub(full.line_len()));
         let cursor = |shown: usize| match shown < rest.len() {
             false => Ok(None),
             true => climb.seal(&ListedPlace { told: (skipped + shown) as u64 }.encode(binding)).map(Some),
         };
-        let is_of_fields = !streams.is_empty();
-        let mut structured = Map::new();
-        structured.insert("object".to_owned(), "schema".into());
-        structured
-            .extend(bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES).map(|bearer| ("bearer".to_owned(), bearer)));
-        let listed: Vec<Json> = rest.iter().take(in_rows).map(|item| item.json.clone()).collect();
-        structured.insert(
-            "streams".to_owned(),
-            if is_of_fields { with_fields(streams.clone(), &listed) } else { listed.into() },
-        );
-        structured.insert("shown".to_owned(), in_rows.into());
-        structured.insert("total".to_owned(), items.len().into());
-        structured.extend(cursor(in_rows)?.map(|cursor| ("next_cursor".to_owned(), cursor.into())));
-        if full_len > 0 && full.is_none() {
-            structured.insert("full_left_out_bytes".to_owned(), full_len.into());
-        }
-        structured.extend(full.map(|full| ("full".to_owned(), full)));
-        let what = if is_of_fields { "field(s)" } else { "stream(s)" };
+        let what = if streams.is_empty() { "stream(s)" } else { "field(s)" };
         let mut text = format!("schema: {} {what}. shown={in_text} of {}.", items.len(), rest.len());
-        for stream in &streams {
-            text = format!("{text}\n{}", described_line(stream));
-        }
-        rest.iter().take(in_text).for_each(|item| text = format!("{text}\n{}", item.line));
-        full_line.iter().for_each(|line| text = format!("{text}\n{line}"));
+        let lines = streams.iter().map(described_line).chain(rest.iter().take(in_text).map(|item| item.line.clone()));
+        lines.chain(full.line.clone()).for_each(|line| text = format!("{text}\n{line}"));
         if let Some(cursor) = cursor(in_text)? {
             text = format!("{text}\n{}", lines::again(climb, Self::NAME, &cursor, ""));
         }
+        let listed: Vec<Json> = rest.iter().take(in_rows).map(|item| item.json.clone()).collect();
+        let listed = if streams.is_empty() { listed.into() } else { with_fields(streams.to_vec(), &listed) };
+        let bearer = bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES);
+        let told = [
+            ("object", Some("schema".into())),
+            ("bearer", bearer),
+            ("streams", Some(listed)),
+            ("shown", Some(in_rows.into())),
+            ("total", Some(items.len().into())),
+            ("next_cursor", cursor(in_rows)?.map(Json::from)),
+            ("full_left_out_bytes", full.left_out().map(Json::from)),
+            ("full", full.declaration),
+        ];
+        let structured = told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
         Ok(LadderAnswer { text, structured: Json::Object(structured), links: Vec::new(), refusal: None })
+    }
+
+    /// How many items the pages before had.
+    fn skipped(&self, climb: &Climb<'_>, binding: Binding) -> Result<usize, Trouble> {
+        let Some(cursor) = &self.cursor else { return Ok(0) };
+        let plain = climb.unseal(cursor).ok_or(Trouble::Lost(BadCursor::Malformed))?;
+        let place = ListedPlace::decode(&plain, binding).map_err(Trouble::Lost)?;
+        Ok(usize::try_from(place.told).unwrap_or(usize::MAX))
+    }
+}
+
+/// The whole declaration of a stream, as far as there is room for it. Where there is none it is said to be left out; its
+/// fields are listed all the same.
+#[derive(Default)]
+struct Full {
+    /// In the structure.
+    declaration: Option<Json>,
+    /// In the text.
+    line: Option<String>,
+    /// How long it is.
+    bytes: usize,
+}
+
+impl Full {
+    /// In at most half of these rooms.
+    fn of(told: Option<String>, room: usize, text_room: usize) -> Self {
+        let told = told.and_then(|told| serde_json::from_str::<Map<String, Json>>(&told).ok());
+        let Some(told) = told.map(Json::Object) else { return Self::default() };
+        let bytes = json_len(&told);
+        let line = match bytes * 2 <= text_room {
+            true => lines::plain(format!("full: {told}")),
+            false => format!("full: left out, {bytes} bytes"),
+        };
+        Self { declaration: (bytes * 2 <= room).then_some(told), line: Some(line), bytes }
+    }
+
+    fn bytes_shown(&self) -> usize {
+        if self.declaration.is_some() { self.bytes } else { 0 }
+    }
+
+    fn line_len(&self) -> usize {
+        self.line.as_ref().map_or(0, |line| line.len() + 1)
+    }
+
+    fn left_out(&self) -> Option<usize> {
+        (self.bytes > 0 && self.declaration.is_none()).then_some(self.bytes)
     }
 }
 
