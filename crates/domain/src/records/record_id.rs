@@ -3,6 +3,7 @@
 //! Whatever a key holds, slashes, quotes and line ends included, its identifier is one word of plain ASCII, so that
 //! it survives being shown, copied and sent back; and reading it gives the key again, byte for byte.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::scope::{percent_decode, percent_encode};
@@ -63,14 +64,17 @@ impl RecordId {
 impl fmt::Display for RecordId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(connection) = &self.connection {
-            write!(formatter, "{}/", encode(connection, false))?;
+            formatter.write_str(&encode(connection, false))?;
+            formatter.write_str("/")?;
         }
-        write!(formatter, "{}:{}", encode(&self.stream, false), encode_key(&self.key))
+        formatter.write_str(&encode(&self.stream, false))?;
+        formatter.write_str(":")?;
+        formatter.write_str(&encode_key(&self.key))
     }
 }
 
 /// A key as one segment of an identifier or of an address, which no library takes for a step of a path.
-pub fn encode_key(key: &str) -> String {
+pub fn encode_key(key: &str) -> Cow<'_, str> {
     encode(key, true)
 }
 
@@ -78,9 +82,12 @@ fn is_plain(byte: u8, is_key: bool) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'@' | b'-') || (is_key && byte == b':')
 }
 
-fn encode(segment: &str, is_key: bool) -> String {
+fn encode(segment: &str, is_key: bool) -> Cow<'_, str> {
     let is_dots = matches!(segment, "." | "..");
-    percent_encode(segment, |byte| is_plain(byte, is_key) && !is_dots)
+    if !is_dots && segment.bytes().all(|byte| is_plain(byte, is_key)) {
+        return Cow::Borrowed(segment);
+    }
+    percent_encode(segment, |byte| is_plain(byte, is_key) && !is_dots).into()
 }
 
 fn decode(segment: &str, is_key: bool) -> Result<String, BadId> {

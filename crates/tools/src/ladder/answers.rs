@@ -5,7 +5,6 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::record_id::RecordId;
 
 use super::budget::{Budgets, fitting, json_len};
 use super::climb::Climb;
@@ -26,6 +25,9 @@ pub(super) trait Items {
     fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble>;
 
     /// One of them in the structure, asked for once and after its lines.
+    ///
+    /// # Errors
+    /// Where no identifier leads back to it.
     fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble>;
 
     /// The least that can be said of the first one, where it is too long for the text or for the structure.
@@ -40,9 +42,9 @@ pub(super) struct Row {
     /// Its member of the list.
     pub(super) json: Json,
     /// What it shortens.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<Json>,
     /// That it has more fields.
-    pub(super) more: Option<Entry>,
+    pub(super) more: Option<Json>,
 }
 
 /// An item of which nothing is shown but how to get it.
@@ -184,8 +186,8 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         let mut left = room;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..self.items.count() {
-            let row = self.row(climb, at)?;
-            let parts = row.entries.iter().chain(&row.more).map(|entry| json_len(&entry.json));
+            let row = self.items.row(climb, at)?;
+            let parts = row.entries.iter().chain(&row.more).map(json_len);
             match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
                 Some(rest) => left = rest,
                 None if at == 0 => {
@@ -195,8 +197,8 @@ impl<I: Items + Send + Sync> Page<'_, I> {
                 None => break,
             }
             rows.push(row.json);
-            entries.extend(row.entries.into_iter().map(|entry| entry.json));
-            more.extend(row.more.map(|entry| entry.json));
+            entries.extend(row.entries);
+            more.extend(row.more);
         }
         Ok((rows, entry::ladder(entries, more)))
     }
@@ -216,13 +218,6 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         lines.map(|line| line.len() + 1).max().unwrap_or(0)
     }
 
-    /// An item of the structure. What it is shown as is taken back.
-    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
-        let row = self.items.row(climb, at)?;
-        let id = row.json.get("id").and_then(Json::as_str).unwrap_or_default();
-        if RecordId::parse(id).is_ok() { Ok(row) } else { Err(Trouble::not_understood()) }
-    }
-
     /// How it goes on after so many items, of which these are in the structure.
     async fn after(&mut self, climb: &Climb<'_>, shown: usize, rows: &[Json]) -> Result<Onward, Trouble> {
         let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
@@ -240,7 +235,7 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         let is_last = match rows.get(last) {
             Some(row) => page.data.get(last).is_some_and(|item| item.is(row)),
             None => {
-                let row = self.row(climb, last)?;
+                let row = self.items.row(climb, last)?;
                 page.data.get(last).is_some_and(|item| item.is(&row.json))
             }
         };

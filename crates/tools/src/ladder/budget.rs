@@ -37,6 +37,9 @@ impl Default for Budgets {
 /// stays far below; the longest is a window of 16,384 characters that JSON escapes.
 pub const CEILING: usize = 256 * 1024;
 
+/// The bytes of the longest character or escape inside of a JSON string.
+pub(super) const LONGEST_ESCAPE: usize = 6;
+
 /// How many items fit: the most whose sizes, each with what separates it, are within `room`, in order.
 pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
@@ -55,12 +58,36 @@ pub(super) fn json_len(value: &Json) -> usize {
     let own = match value {
         Json::Null | Json::Bool(true) => 4,
         Json::Bool(false) => 5,
-        Json::Number(number) => number.to_string().len(),
+        Json::Number(number) => match number.as_u64() {
+            Some(number) => number.checked_ilog10().map_or(1, |log| log as usize + 1),
+            None => number.to_string().len(),
+        },
         Json::String(text) => escaped_len(text) + 2,
         Json::Array(items) => 2 + items.iter().map(json_len).sum::<usize>() - usize::from(!items.is_empty()),
         Json::Object(members) => 2 + members_len(members) - usize::from(!members.is_empty()),
     };
     own + 1
+}
+
+/// Whether a value has more than so many bytes as JSON. Whether it could have is quickly said of most.
+pub(super) fn is_longer(value: &Json, bytes: usize) -> bool {
+    most_len(value) > bytes && json_len(value) > bytes
+}
+
+/// No fewer bytes than [`json_len`].
+fn most_len(value: &Json) -> usize {
+    /// Of a number, of punctuation, and of an escaped byte.
+    const NUMBER: usize = 32;
+    const AROUND: usize = 4;
+    match value {
+        Json::Null | Json::Bool(_) | Json::Number(_) => NUMBER,
+        Json::String(text) => text.len() * LONGEST_ESCAPE + AROUND,
+        Json::Array(items) => AROUND + items.iter().map(most_len).sum::<usize>(),
+        Json::Object(members) => {
+            let member = |(name, value): (&String, &Json)| name.len() * LONGEST_ESCAPE + AROUND + most_len(value);
+            AROUND + members.iter().map(member).sum::<usize>()
+        }
+    }
 }
 
 /// The bytes of the members of an object, each with the comma after it.
@@ -70,20 +97,34 @@ pub(super) fn members_len(members: &Map<String, Json>) -> usize {
 
 /// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
 pub(super) fn escaped_len(text: &str) -> usize {
-    if text.is_ascii() { text.bytes().map(escaped_byte_len).sum() } else { text.chars().map(escaped_char_len).sum() }
+    // Most blocks have nothing to be escaped, which is seen of all their bytes at once.
+    let (blocks, left) = text.as_bytes().as_chunks::<16>();
+    let has_escape = |block: &&[u8; 16]| block.iter().fold(false, |has, byte| has | is_escaped(*byte));
+    let escapes = blocks.iter().filter(has_escape).flatten().chain(left).map(|byte| usize::from(escape_len(*byte)));
+    let mut more: usize = escapes.sum();
+    if !text.is_ascii() {
+        let breaks = text.chars().filter(|c| lines::is_break(*c));
+        more += breaks.map(|c| escaped_char_len(c) - c.len_utf8()).sum::<usize>();
+    }
+    text.len() + more
 }
 
-fn escaped_byte_len(byte: u8) -> usize {
+fn is_escaped(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+/// The bytes that the escape of a byte has more than the byte.
+fn escape_len(byte: u8) -> u8 {
     match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
-        0..0x20 => 6,
-        _ => 1,
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        0..0x20 => 5,
+        _ => 0,
     }
 }
 
 fn escaped_char_len(c: char) -> usize {
     match u8::try_from(c) {
-        Ok(byte) if c.is_ascii() => escaped_byte_len(byte),
+        Ok(byte) if c.is_ascii() => 1 + usize::from(escape_len(byte)),
         _ if lines::is_break(c) => 6,
         _ => c.len_utf8(),
     }
@@ -92,6 +133,10 @@ fn escaped_char_len(c: char) -> usize {
 /// The beginning of a text, of at most so many scalar values and so many bytes inside of a JSON string; and how many
 /// scalar values that is.
 pub(super) fn beginning(text: &str, chars: usize, escaped_bytes: usize) -> (&str, usize) {
+    // What is within both limits however it is written is not looked through.
+    if text.len() <= chars && text.len() <= escaped_bytes / LONGEST_ESCAPE {
+        return (text, text.chars().count());
+    }
     let (mut end, mut taken, mut left) = (0, 0, escaped_bytes);
     for c in text.chars().take(chars) {
         let Some(rest) = left.checked_sub(escaped_char_len(c)) else { break };
@@ -144,7 +189,10 @@ mod tests {
     proptest! {
         #[test]
         fn values_are_as_long_as_they_are_written(value in any_json()) {
-            prop_assert_eq!(json_len(&value), lines::plain(value.to_string()).len() + 1);
+            let length = lines::plain(value.to_string()).len() + 1;
+            prop_assert_eq!(json_len(&value), length);
+            prop_assert!(most_len(&value) >= length);
+            prop_assert!(is_longer(&value, length - 1) && !is_longer(&value, length));
         }
     }
 

@@ -23,6 +23,7 @@ pub(crate) struct Climb<'a> {
     caller: &'a Principal,
     arguments: &'a Json,
     who: Arc<str>,
+    handles: Binding,
     pub(super) budgets: Budgets,
 }
 
@@ -33,7 +34,9 @@ impl<'a> Climb<'a> {
         caller: &'a Principal,
         arguments: &'a Json,
     ) -> Self {
-        Self { server, caller, arguments, who: who(caller), budgets }
+        let who = who(caller);
+        let handles = Binding::of([who.as_ref(), "handle"]);
+        Self { server, caller, arguments, who, handles, budgets }
     }
 
     /// Asks the resource server.
@@ -48,7 +51,7 @@ impl<'a> Climb<'a> {
 
     /// For whom handles are made.
     pub(super) fn handle_binding(&self) -> Binding {
-        self.binding(["handle"])
+        self.handles
     }
 
     /// Seals state.

@@ -12,26 +12,35 @@ use stile_domain::records::selector::DEFAULT_CHARS;
 use super::Link;
 use super::climb::Climb;
 use super::lines;
-use super::shown::{Cut, Field, Kind, MoreFields};
+use super::shown::{Field, Kind, MoreFields};
 use super::trouble::Trouble;
 
 /// The bytes of one piece of a binary field, at most.
 pub const BYTES_PIECE: u64 = 64 * 1024;
 
-/// One cut field, in every form in which it is told.
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    /// In the structure.
-    pub(super) json: Json,
-    /// In the text.
-    pub(super) line: String,
-    /// Beside the text.
-    pub(super) link: Link,
+/// Something that an answer shortens, and the way to all of it. It is told in several forms, each of which is made only
+/// where it is shown.
+pub(super) struct Shortened<'a> {
+    id: &'a RecordId,
+    /// The record's identifier as a text.
+    name: String,
+    what: What<'a>,
+    uri: String,
 }
 
-/// A window that a cut field is read on with.
+enum What<'a> {
+    /// A field whose text goes on.
+    Text(Onward<'a>),
+    /// A field that holds bytes.
+    Bytes { field: &'a str, mime_type: Option<&'a str>, size_bytes: Option<u64>, digest: Option<&'a str> },
+    /// A record with more fields than are shown, and the arguments of the call that shows them.
+    More { more: &'a MoreFields, args: Json },
+    /// A record of which nothing is shown.
+    Record,
+}
+
+/// The window that a cut field is read on with.
 pub(super) struct Onward<'a> {
-    pub(super) id: &'a RecordId,
     pub(super) field: &'a str,
     pub(super) status: &'static str,
     /// The characters that are shown, and all that there are.
@@ -42,14 +51,28 @@ pub(super) struct Onward<'a> {
     pub(super) start: u64,
 }
 
-/// The entry of a field, if it is cut.
-pub(super) fn of_field(climb: &Climb<'_>, id: &RecordId, field: &Field) -> Result<Option<Entry>, Trouble> {
+/// Something shortened as answers tell it that have it both in a text and in a structure.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// In the structure.
+    pub(super) json: Json,
+    /// Beside the text.
+    pub(super) link: Link,
+}
+
+/// What is told of a field, if it is cut.
+pub(super) fn of_field<'a>(
+    climb: &Climb<'_>,
+    id: &'a RecordId,
+    field: &'a Field,
+) -> Result<Option<Shortened<'a>>, Trouble> {
     let Some(cut) = &field.cut else { return Ok(None) };
     if let Kind::Binary { mime_type, size_bytes } = &cut.kind {
-        return of_bytes(climb, id, &field.name, cut, mime_type.as_deref(), *size_bytes).map(Some);
+        let (mime_type, digest) = (mime_type.as_deref(), cut.digest.as_deref());
+        let what = What::Bytes { field: &field.name, mime_type, size_bytes: *size_bytes, digest };
+        return Ok(Some(Shortened::new(id, what, bytes_uri(climb, id, &field.name)?)));
     }
     let onward = Onward {
-        id,
         field: &field.name,
         status: "truncated",
         shown: cut.shown_chars,
@@ -57,61 +80,17 @@ pub(super) fn of_field(climb: &Climb<'_>, id: &RecordId, field: &Field) -> Resul
         digest: cut.digest.as_deref(),
         start: cut.shown_chars,
     };
-    onward.entry(climb).map(Some)
+    onward.of(climb, id).map(Some)
 }
 
-impl Onward<'_> {
-    pub(super) fn entry(&self, climb: &Climb<'_>) -> Result<Entry, Trouble> {
-        let id = self.id.to_string();
-        let args = json!({ "id": id, "field_path": self.field, "offset_chars": self.start });
-        let uri = climb.uri(self.id, Part::Window(self.extent(DEFAULT_CHARS)))?;
-        let line = lines::next("read_record_field", &args, &lines::shown_of(self.shown, self.size));
-        let mut json = head(self.id, &id, self.field, self.status);
-        json.insert("shown_chars".to_owned(), self.shown.into());
-        put(&mut json, "size_chars", self.size.map(Json::from));
-        put(&mut json, "digest", self.digest.map(Json::from));
-        json.insert("read".to_owned(), json!({ "tool": "read_record_field", "args": args }));
-        json.insert("resource".to_owned(), json!({ "uri": uri }));
-        let size = self.size.map(|size| format!(" of {size}")).unwrap_or_default();
-        let description = format!("{id} {}, from character {}{size} on", Json::from(self.field), self.start);
-        let link = Link { uri, name: "field-window".to_owned(), description, mime_type: "text/plain".to_owned() };
-        Ok(Entry { json: Json::Object(json), line, link })
-    }
-
-    fn extent(&self, limit: u64) -> Extent {
+impl<'a> Onward<'a> {
+    /// What is told of it, as a field of this record.
+    pub(super) fn of(self, climb: &Climb<'_>, id: &'a RecordId) -> Result<Shortened<'a>, Trouble> {
         let digest = self.digest.and_then(digest_of);
-        Extent { field: self.field.to_owned(), digest, start: self.start, limit }
+        let extent = Extent { field: self.field.to_owned(), digest, start: self.start, limit: DEFAULT_CHARS };
+        let uri = climb.uri(id, Part::Window(extent))?;
+        Ok(Shortened::new(id, What::Text(self), uri))
     }
-}
-
-/// The entry of a field that holds bytes.
-fn of_bytes(
-    climb: &Climb<'_>,
-    id: &RecordId,
-    field: &str,
-    cut: &Cut,
-    mime_type: Option<&str>,
-    size_bytes: Option<u64>,
-) -> Result<Entry, Trouble> {
-    let uri = bytes_uri(climb, id, field)?;
-    let mut json = head(id, &id.to_string(), field, "binary-only");
-    put(&mut json, "mime_type", mime_type.map(Json::from));
-    put(&mut json, "size_bytes", size_bytes.map(Json::from));
-    put(&mut json, "digest", cut.digest.as_deref().map(Json::from));
-    let mut told = Map::new();
-    for name in ["field_path", "mime_type", "size_bytes", "digest"] {
-        put(&mut told, name, json.get(name).cloned());
-    }
-    let line = format!("binary: {} is behind its resource link", Json::Object(told));
-    json.insert("resource".to_owned(), json!({ "uri": uri }));
-    let size = size_bytes.map(|size| format!(", {size} bytes")).unwrap_or_default();
-    let link = Link {
-        uri,
-        name: "field-bytes".to_owned(),
-        description: format!("{id} {}{size}", Json::from(field)),
-        mime_type: mime_type.unwrap_or("application/octet-stream").to_owned(),
-    };
-    Ok(Entry { json: Json::Object(json), line, link })
 }
 
 /// The address of the first bytes of a binary field.
@@ -126,12 +105,12 @@ const NAMES_BYTES: usize = 2048;
 /// That a record has more fields than are shown, and the call that shows them. A cursor goes on with the `fields` that were
 /// asked for and no others, so that they are said again; where they are too many, and in an address, which has no room for
 /// them, the record is gone through from its beginning.
-pub(super) fn of_more(
+pub(super) fn of_more<'a>(
     climb: &Climb<'_>,
-    id: &RecordId,
-    more: &MoreFields,
+    id: &'a RecordId,
+    more: &'a MoreFields,
     fields: &[String],
-) -> Result<Entry, Trouble> {
+) -> Result<Shortened<'a>, Trouble> {
     let (args, cursor) = match (fields, json!(fields)) {
         ([], _) => (json!({ "id": id.to_string(), "cursor": more.next_cursor }), Some(more.next_cursor.clone())),
         (_, names) if names.to_string().len() <= NAMES_BYTES => {
@@ -139,54 +118,140 @@ pub(super) fn of_more(
         }
         _ => (json!({ "id": id.to_string() }), None),
     };
-    let uri = climb.uri(id, Part::Fields { cursor })?;
-    let note = format!("{} of {} fields shown", more.shown, more.total);
-    let line = lines::next("fetch", &args, &note);
-    let json = json!({
-        "id": id.to_string(), "shown_fields": more.shown, "total_fields": more.total,
-        "read": { "tool": "fetch", "args": args }, "resource": { "uri": uri },
-    });
-    let link = Link {
-        uri,
-        name: "record".to_owned(),
-        description: format!("{id}, its other fields: {note}"),
-        mime_type: "application/json".to_owned(),
-    };
-    Ok(Entry { json, line, link })
+    Ok(Shortened::new(id, What::More { more, args }, climb.uri(id, Part::Fields { cursor })?))
 }
 
 /// That a record is not shown at all, since its names alone are too long, and the call that shows it.
-pub(super) fn of_record(climb: &Climb<'_>, id: &RecordId) -> Result<Entry, Trouble> {
-    let args = json!({ "id": id.to_string() });
-    let uri = climb.uri(id, Part::Fields { cursor: None })?;
-    let line = lines::next("fetch", &args, "");
-    let json = json!({
-        "id": id.to_string(), "read": { "tool": "fetch", "args": args }, "resource": { "uri": uri },
-    });
-    let link = Link {
-        uri,
-        name: "record".to_owned(),
-        description: format!("{id}, whole"),
-        mime_type: "application/json".to_owned(),
-    };
-    Ok(Entry { json, line, link })
+pub(super) fn of_record<'a>(climb: &Climb<'_>, id: &'a RecordId) -> Result<Shortened<'a>, Trouble> {
+    Ok(Shortened::new(id, What::Record, climb.uri(id, Part::Fields { cursor: None })?))
 }
 
-fn head(id: &RecordId, text: &str, field: &str, status: &str) -> Map<String, Json> {
-    let mut json = Map::new();
-    json.insert("id".to_owned(), text.into());
-    json.insert("connection_id".to_owned(), id.connection.clone().unwrap_or_default().into());
-    json.insert("stream".to_owned(), id.stream.as_str().into());
-    json.insert("record_id".to_owned(), id.key.as_str().into());
-    json.insert("field_path".to_owned(), field.into());
-    json.insert("preview_status".to_owned(), status.into());
-    json
-}
-
-fn put(json: &mut Map<String, Json>, name: &str, value: Option<Json>) {
-    if let Some(value) = value {
-        json.insert(name.to_owned(), value);
+impl<'a> Shortened<'a> {
+    fn new(id: &'a RecordId, what: What<'a>, uri: String) -> Self {
+        Self { id, name: id.to_string(), what, uri }
     }
+
+    /// The call that reads on: its tool and its arguments. Bytes have none.
+    pub(super) fn read(&self) -> Option<(&'static str, Json)> {
+        let id = ("id", Json::from(self.name.as_str()));
+        match &self.what {
+            What::Text(Onward { field, start, .. }) => {
+                let args = [id, ("field_path", (*field).into()), ("offset_chars", (*start).into())];
+                Some(("read_record_field", object(args)))
+            }
+            What::Bytes { .. } => None,
+            What::More { args, .. } => Some(("fetch", args.clone())),
+            What::Record => Some(("fetch", object([id]))),
+        }
+    }
+
+    /// In a structure.
+    pub(super) fn json(&self) -> Json {
+        let resource = ("resource", Some(object([("uri", self.uri.as_str().into())])));
+        let read = ("read", self.read().map(|(tool, args)| object([("tool", tool.into()), ("args", args)])));
+        let id = ("id", Some(self.name.as_str().into()));
+        let [one, two, three] = self.about();
+        let (field, status) = match &self.what {
+            What::Text(Onward { field, status, .. }) => (field, *status),
+            What::Bytes { field, .. } => (field, "binary-only"),
+            What::More { .. } | What::Record => return told([id, one, two, three, read, resource]),
+        };
+        told([
+            id,
+            ("connection_id", Some(self.id.connection.as_deref().unwrap_or_default().into())),
+            ("stream", Some(self.id.stream.as_str().into())),
+            ("record_id", Some(self.id.key.as_str().into())),
+            ("field_path", Some((*field).into())),
+            ("preview_status", Some(status.into())),
+            one,
+            two,
+            three,
+            read,
+            resource,
+        ])
+    }
+
+    /// How much there is and is shown.
+    fn about(&self) -> [(&'static str, Option<Json>); 3] {
+        match &self.what {
+            What::Text(Onward { shown, size, digest, .. }) => [
+                ("shown_chars", Some((*shown).into())),
+                ("size_chars", size.map(Json::from)),
+                ("digest", digest.map(Json::from)),
+            ],
+            What::Bytes { mime_type, size_bytes, digest, .. } => [
+                ("mime_type", mime_type.map(Json::from)),
+                ("size_bytes", size_bytes.map(Json::from)),
+                ("digest", digest.map(Json::from)),
+            ],
+            What::More { more: MoreFields { shown, total, .. }, .. } => {
+                [("shown_fields", Some((*shown).into())), ("total_fields", Some((*total).into())), ("", None)]
+            }
+            What::Record => [("", None), ("", None), ("", None)],
+        }
+    }
+
+    /// In a text.
+    pub(super) fn line(&self) -> String {
+        let note = match &self.what {
+            What::Text(Onward { shown, size, .. }) => lines::shown_of(*shown, *size),
+            What::Bytes { field, .. } => {
+                let [mime_type, size_bytes, digest] = self.about();
+                let told = told([("field_path", Some((*field).into())), mime_type, size_bytes, digest]);
+                return format!("binary: {told} is behind its resource link");
+            }
+            What::More { more, .. } => fields_of(more),
+            What::Record => String::new(),
+        };
+        self.read().map(|(tool, args)| lines::next(tool, &args, &note)).unwrap_or_default()
+    }
+
+    /// Beside a text.
+    pub(super) fn link(self) -> Link {
+        let Self { name: id, what, uri, .. } = self;
+        let (name, description, mime_type) = match what {
+            What::Text(Onward { field, start, size, .. }) => {
+                let size = size.map(|size| format!(" of {size}")).unwrap_or_default();
+                let description = format!("{id} {}, from character {start}{size} on", Json::from(field));
+                ("field-window", description, "text/plain")
+            }
+            What::Bytes { field, mime_type, size_bytes, .. } => {
+                let size = size_bytes.map(|size| format!(", {size} bytes")).unwrap_or_default();
+                let mime_type = mime_type.unwrap_or("application/octet-stream");
+                ("field-bytes", format!("{id} {}{size}", Json::from(field)), mime_type)
+            }
+            What::More { more, .. } => {
+                ("record", format!("{id}, its other fields: {}", fields_of(more)), "application/json")
+            }
+            What::Record => ("record", format!("{id}, whole"), "application/json"),
+        };
+        Link { uri, name: name.to_owned(), description, mime_type: mime_type.to_owned() }
+    }
+
+    /// In a structure and beside a text.
+    pub(super) fn entry(self) -> Entry {
+        Entry { json: self.json(), link: self.link() }
+    }
+}
+
+fn fields_of(more: &MoreFields) -> String {
+    format!("{} of {} fields shown", more.shown, more.total)
+}
+
+/// An object of these members, in their order.
+pub(super) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
+    Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// An object of those of these members that there are, in their order.
+pub(super) fn told<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
+    let mut object = Map::with_capacity(N);
+    for (name, value) in members {
+        if let Some(value) = value {
+            object.insert(name.to_owned(), value);
+        }
+    }
+    Json::Object(object)
 }
 
 /// What is told of an answer's shortened things: cut fields first, then bytes, then records with more fields.
@@ -194,7 +259,7 @@ pub(super) fn ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
     let is_bytes = |entry: &Json| entry.get("preview_status").and_then(Json::as_str) == Some("binary-only");
     let (bytes, cut): (Vec<Json>, Vec<Json>) = entries.into_iter().partition(is_bytes);
     let entries: Vec<Json> = cut.into_iter().chain(bytes).collect();
-    json!({ "entries": entries, "more_fields": more })
+    object([("entries", entries.into()), ("more_fields", more.into())])
 }
 
 /// The schema of `content_ladder`.

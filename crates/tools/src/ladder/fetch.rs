@@ -11,7 +11,7 @@ use stile_domain::records::selector::MAX_CHARS;
 
 use super::budget::{beginning, escaped_len, json_len, members_len};
 use super::climb::Climb;
-use super::entry::{self, Entry};
+use super::entry::{self, Entry, Shortened};
 use super::identity::{Named, connection_of};
 use super::port::Ask;
 use super::query_records::record_uri;
@@ -211,9 +211,10 @@ async fn make(climb: &Climb<'_>, mut record: Record, fields: &[String], goes_on:
     let main = main.map(|at| record.fields.remove(at));
     let mut entries = Vec::new();
     for field in &record.fields {
-        entries.extend(entry::of_field(climb, &record.id, field)?);
+        entries.extend(entry::of_field(climb, &record.id, field)?.map(Shortened::entry));
     }
     let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, fields)).transpose()?;
+    let more = more.map(Shortened::entry);
     let id = record.id.to_string();
     let mut frame =
         Frame { id, url: record_uri(climb, &record.id)?, title: title(&record), entries, more, metadata: Map::new() };
@@ -265,14 +266,11 @@ impl Frame {
     /// With as much of the text as there is room for.
     async fn with_text(mut self, climb: &Climb<'_>, id: &RecordId, main: Field) -> Result<Document, Trouble> {
         let around = serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
-        // What says of the text how it goes on must have room beside the text.
-        let onward = entry::of_field(climb, id, &probe(&main))?.map_or(0, |entry| json_len(&step(&entry)));
         let all = climb.budgets.document.saturating_sub(around);
-        let room = all.saturating_sub(onward + 64);
-        let main = longer(climb, id, main, room).await;
-        let fits = main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all);
-        let main = if fits { main } else { main.cut_to(usize::MAX, room) };
-        if let Some(entry) = entry::of_field(climb, id, &main)? {
+        let fits =
+            |main: &Field| main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all);
+        let main = if fits(&main) { main } else { Self::part(climb, id, main, all, fits).await? };
+        if let Some(entry) = entry::of_field(climb, id, &main)?.map(Shortened::entry) {
             self.metadata.insert("text_truncated".to_owned(), true.into());
             self.entries.insert(0, entry);
         }
@@ -281,6 +279,20 @@ impl Frame {
             _ => String::new(),
         };
         Ok(self.document(text))
+    }
+
+    /// As much of a text as there is room for beside what says how it goes on.
+    async fn part(
+        climb: &Climb<'_>,
+        id: &RecordId,
+        main: Field,
+        all: usize,
+        fits: impl Fn(&Field) -> bool,
+    ) -> Result<Field, Trouble> {
+        let onward = entry::of_field(climb, id, &probe(&main))?.map_or(0, |cut| json_len(&step(&cut.entry())));
+        let room = all.saturating_sub(onward + 64);
+        let main = longer(climb, id, main, room).await;
+        Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
     }
 
     /// With this text.

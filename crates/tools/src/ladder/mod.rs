@@ -39,7 +39,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::problem::Problem;
 
-use self::budget::{Budgets, CEILING, json_len};
+use self::budget::{Budgets, CEILING, is_longer};
 use self::climb::Climb;
 use self::port::{Declined, RecordServer, too_large};
 use self::trouble::Trouble;
@@ -93,7 +93,7 @@ impl LadderAnswer {
     /// Whether it is longer than any should be, since the resource server says what no honest one does.
     fn is_over(&self) -> bool {
         let links: usize = self.links.iter().map(Link::len).sum();
-        self.text.len() > CEILING || links > CEILING || json_len(&self.structured) > CEILING
+        self.text.len() > CEILING || links > CEILING || is_longer(&self.structured, CEILING)
     }
 }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::Part;
+use stile_domain::records::record_id::RecordId;
 
 use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
 use super::arguments::{Whole, filter_pairs, filter_schema, not_empty};
@@ -171,20 +172,27 @@ impl Items for Records<'_> {
     }
 
     fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
-        let record = self.records.get_mut(at).ok_or_else(Trouble::not_understood)?;
+        let record = self.records.get_mut(at).filter(|record| record.id.is_readable());
+        let record = record.ok_or_else(Trouble::not_understood)?;
         let mut entries = Vec::new();
         for field in &record.fields {
-            entries.extend(entry::of_field(climb, &record.id, field)?);
+            entries.extend(entry::of_field(climb, &record.id, field)?.map(|cut| cut.json()));
         }
         let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, self.fields)).transpose()?;
+        let more = more.map(|more| more.json());
         let values = std::mem::take(&mut record.fields).into_iter().map(|field| (field.name, field.value)).collect();
-        Ok(Row { json: row(record, Some(values)), entries, more })
+        let around = std::mem::take(&mut record.around);
+        Ok(Row { json: row(&record.id, around, Some(values)), entries, more })
     }
 
     fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble> {
         let record = self.at(0)?;
         let text = format!("1. id={}\nnext: fetch with this id", record.id);
-        Ok(Least { text, json: row(record, None), whole: entry::of_record(climb, &record.id)? })
+        Ok(Least {
+            text,
+            json: row(&record.id, record.around.clone(), None),
+            whole: entry::of_record(climb, &record.id)?.entry(),
+        })
     }
 
     fn cursor(&self, at: usize) -> Option<&str> {
@@ -193,20 +201,18 @@ impl Items for Records<'_> {
 }
 
 /// A record as a member of a list.
-fn row(record: &Record, values: Option<Map<String, Json>>) -> Json {
+fn row(id: &RecordId, around: Map<String, Json>, values: Option<Map<String, Json>>) -> Json {
+    let is_deleted = around.contains_key("deleted");
     let told = [
         ("object", "record".into()),
-        ("id", record.id.to_string().into()),
-        ("record_id", record.id.key.as_str().into()),
-        ("stream", record.id.stream.as_str().into()),
-        ("connection_id", record.id.connection.clone().unwrap_or_default().into()),
+        ("id", id.to_string().into()),
+        ("record_id", id.key.as_str().into()),
+        ("stream", id.stream.as_str().into()),
+        ("connection_id", id.connection.as_deref().unwrap_or_default().into()),
     ];
-    let mut row: Map<String, Json> = told.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    row.extend(record.around.clone());
-    if !record.around.contains_key("deleted") {
-        row.insert("data".to_owned(), Json::Object(values.unwrap_or_default()));
-    }
-    Json::Object(row)
+    let values = if is_deleted { None } else { Some(("data".to_owned(), values.unwrap_or_default().into())) };
+    let told = told.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Json::Object(told.chain(around).chain(values).collect())
 }
 
 /// The lines of a record: as many fields as fit, each cut one with the call that reads on.
@@ -222,31 +228,28 @@ fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, 
         let field: Field = field.cut_to(TEXT_CHARS, TEXT_CHARS * 3);
         let comma = if fields.is_empty() { "" } else { "," };
         let member = format!("{comma}{}:{}", Json::from(field.name.as_str()), field.value);
-        let entry = entry::of_field(climb, &record.id, &field)?;
-        let line = entry.as_ref().map_or(0, |entry| entry.line.len() + 1);
+        let onward = entry::of_field(climb, &record.id, &field)?.map(|cut| (format!("\n{}", cut.line()), cut));
+        let line = onward.as_ref().map_or(0, |(line, _)| line.len());
         if shown > 0 && head.len() + fields.len() + below.len() + member.len() + line > TEXT_RECORD_BYTES {
             break;
         }
         fields += &member;
-        if let Some(entry) = entry {
-            below += &format!("\n{}", entry.line);
-            links.push(entry.link);
+        if let Some((line, cut)) = onward {
+            below += &line;
+            links.push(cut.link());
         }
         shown += 1;
     }
     let total = record.more.as_ref().map_or(record.fields.len() as u64, |MoreFields { total, .. }| *total);
     if (shown as u64) < total {
         let whole = entry::of_record(climb, &record.id)?;
-        below += &format!("\n{} ({shown} of {total} fields shown)", whole.line);
-        links.push(whole.link);
+        below += &format!("\n{} ({shown} of {total} fields shown)", whole.line());
+        links.push(whole.link());
     }
     Ok((format!("{head} {{{fields}}}{below}"), links))
 }
 
 /// The address of a whole record.
-pub(super) fn record_uri(
-    climb: &Climb<'_>,
-    record: &stile_domain::records::record_id::RecordId,
-) -> Result<String, Trouble> {
-    climb.uri(record, Part::Fields { cursor: None })
+pub(super) fn record_uri(climb: &Climb<'_>, id: &RecordId) -> Result<String, Trouble> {
+    climb.uri(id, Part::Fields { cursor: None })
 }

@@ -13,8 +13,9 @@ use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS}
 
 use self::told::{Expected, Told, is_of_bytes};
 use super::arguments::Whole;
-use super::budget::{beginning, escaped_len};
+use super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
 use super::climb::Climb;
+use super::entry::{object, told};
 use super::identity::{Named, connection_of};
 use super::port::{Ask, Declined};
 use super::trouble::Trouble;
@@ -50,9 +51,6 @@ pub struct ReadRecordField {
     /// 2048 if left out. Only with `q`.
     after_chars: Option<Whole<0, 8192>>,
 }
-
-/// The bytes of the longest character inside of a JSON string.
-const LONGEST_ESCAPE: usize = 6;
 
 /// A window, with the ways to those beside it.
 pub(super) struct Window {
@@ -235,7 +233,7 @@ impl Rung for ReadRecordField {
             other => other?,
         };
         named.check(climb)?;
-        answer(climb, &window, self.q.as_deref())
+        answer(climb, window, self.q.as_deref())
     }
 }
 
@@ -351,8 +349,8 @@ impl Told {
             };
         let before = window.previous_offset_chars.map_or(0, |start| window.start_chars.saturating_sub(start));
         Ok(Window {
-            next: beside(window.next_offset_chars, step, window.cursors.next_cursor)?,
-            previous: beside(window.previous_offset_chars, before, window.cursors.previous_cursor)?,
+            next: beside(window.next_offset_chars, step, window.next_cursor)?,
+            previous: beside(window.previous_offset_chars, before, window.previous_cursor)?,
             id: RecordId { connection, ..id.clone() },
             field: told.path.unwrap_or_else(|| field.to_owned()),
             text: window.text,
@@ -425,37 +423,46 @@ impl Window {
     }
 
     /// What is said of the window in one line of JSON; also in which line its text begins, which no line of the text can say.
-    fn header(&self) -> String {
-        let cursor = |beside: &Option<Beside>| beside.as_ref().map(|beside| beside.cursor.clone());
-        let header = json!({
-            "id": self.id.to_string(), "field_path": self.field, "start_chars": self.start, "end_chars": self.end,
-            "size_chars": self.size_chars, "complete": self.complete, "next_cursor": cursor(&self.next),
-            "previous_cursor": cursor(&self.previous), "text_from_line": if self.next.is_some() { 3 } else { 2 },
-        });
+    fn header(&self, id: &str) -> String {
+        let cursor = |beside: &Option<Beside>| Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()));
+        let header = object([
+            ("id", id.into()),
+            ("field_path", self.field.as_str().into()),
+            ("start_chars", self.start.into()),
+            ("end_chars", self.end.into()),
+            ("size_chars", self.size_chars.into()),
+            ("complete", self.complete.into()),
+            ("next_cursor", cursor(&self.next)),
+            ("previous_cursor", cursor(&self.previous)),
+            ("text_from_line", if self.next.is_some() { 3 } else { 2 }.into()),
+        ]);
         lines::plain(header.to_string())
     }
 }
 
-fn answer(climb: &Climb<'_>, window: &Window, q: Option<&str>) -> Result<LadderAnswer, Trouble> {
-    let mut text = window.header() + "\n";
-    let mut structured = structure(window, q);
+fn answer(climb: &Climb<'_>, window: Window, q: Option<&str>) -> Result<LadderAnswer, Trouble> {
+    let id = window.id.to_string();
+    let mut text = window.header(&id) + "\n";
+    let mut resource = None;
     let mut links = Vec::new();
     if let Some(next) = &window.next {
-        let arguments = json!({ "id": window.id.to_string(), "field_path": window.field, "cursor": next.cursor });
+        let cursor = next.cursor.as_str().into();
+        let arguments =
+            object([("id", id.as_str().into()), ("field_path", window.field.as_str().into()), ("cursor", cursor)]);
         text += &lines::plain(lines::next("read_record_field", &arguments, "") + "\n");
     }
     if !window.complete {
         let uri = window.own_uri(climb)?;
-        let next_uri = window.next_uri(climb)?;
-        let previous_uri = window.previous_uri(climb)?;
-        let resource = json!({ "uri": uri, "next_uri": next_uri, "previous_uri": previous_uri });
-        structured.insert("resource".to_owned(), resource);
+        resource = Some(object([
+            ("uri", uri.as_str().into()),
+            ("next_uri", window.next_uri(climb)?.into()),
+            ("previous_uri", window.previous_uri(climb)?.into()),
+        ]));
         links.push(Link {
             uri,
             name: "field-window".to_owned(),
             description: format!(
-                "{} {}, characters {} to {}",
-                window.id,
+                "{id} {}, characters {} to {}",
                 Json::from(window.field.as_str()),
                 window.start,
                 window.end
@@ -464,37 +471,39 @@ fn answer(climb: &Climb<'_>, window: &Window, q: Option<&str>) -> Result<LadderA
         });
     }
     text += &window.text;
-    Ok(LadderAnswer { text, structured: Json::Object(structured), links, refusal: None })
+    Ok(LadderAnswer { text, structured: structure(window, id, q, resource), links, refusal: None })
 }
 
-fn structure(window: &Window, q: Option<&str>) -> Map<String, Json> {
-    let mut field = Map::new();
-    field.insert("path".to_owned(), window.field.as_str().into());
-    field.insert("text_like".to_owned(), window.text_like.into());
-    let told = [
-        ("mime_type", window.mime_type.as_deref().map(Json::from)),
+fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>) -> Json {
+    let found = window
+        .found
+        .zip(q)
+        .map(|((start, end), q)| object([("q", q.into()), ("start_chars", start.into()), ("end_chars", end.into())]));
+    let record = object([
+        ("id", id.into()),
+        ("connection_id", window.id.connection.unwrap_or_default().into()),
+        ("stream", window.id.stream.into()),
+        ("record_id", window.id.key.into()),
+    ]);
+    let field = told([
+        ("path", Some(window.field.into())),
+        ("text_like", Some(window.text_like.into())),
+        ("mime_type", window.mime_type.map(Json::from)),
         ("size_chars", window.size_chars.map(Json::from)),
-        ("digest", window.digest.as_deref().map(Json::from)),
-    ];
-    field.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-    let cursor = |beside: &Option<Beside>| beside.as_ref().map(|beside| beside.cursor.clone());
-    let found = window.found.zip(q).map(|((start, end), q)| json!({ "q": q, "start_chars": start, "end_chars": end }));
-    let all = json!({
-        "record": {
-            "id": window.id.to_string(), "connection_id": window.id.connection.clone().unwrap_or_default(),
-            "stream": window.id.stream, "record_id": window.id.key,
-        },
-        "field": field,
-        "window": {
-            "text": window.text, "start_chars": window.start, "end_chars": window.end, "limit_chars": window.limit,
-            "complete": window.complete, "next_cursor": cursor(&window.next), "previous_cursor": cursor(&window.previous),
-            "match": found,
-        },
-    });
-    match all {
-        Json::Object(all) => all,
-        _ => Map::new(),
-    }
+        ("digest", window.digest.map(Json::from)),
+    ]);
+    let cursor = |beside: Option<Beside>| Json::from(beside.map(|beside| beside.cursor));
+    let shown = object([
+        ("text", window.text.into()),
+        ("start_chars", window.start.into()),
+        ("end_chars", window.end.into()),
+        ("limit_chars", window.limit.into()),
+        ("complete", window.complete.into()),
+        ("next_cursor", cursor(window.next)),
+        ("previous_cursor", cursor(window.previous)),
+        ("match", found.into()),
+    ]);
+    told([("record", Some(record)), ("field", Some(field)), ("window", Some(shown)), ("resource", resource)])
 }
 
 /// The refusal of a field that holds bytes, with the address of the first of them; and that address.

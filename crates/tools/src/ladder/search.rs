@@ -9,7 +9,7 @@ use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
 use super::arguments::{Whole, filter_pairs, filter_schema};
 use super::budget::beginning;
 use super::climb::Climb;
-use super::entry::{self, Entry, Onward};
+use super::entry::{self, Onward, Shortened};
 use super::identity::connection_of;
 use super::port::Ask;
 use super::query_records::record_uri;
@@ -238,7 +238,7 @@ impl Hit {
         let mut entries = Vec::new();
         let mut windows = Vec::new();
         for excerpt in &self.evidence_excerpts {
-            let entry = excerpt.entry(climb, id)?;
+            let entry = excerpt.rest(climb, id)?.map(|rest| rest.json());
             windows.push(excerpt.window(entry.as_ref()));
             entries.extend(entry);
         }
@@ -278,7 +278,7 @@ impl Hit {
         }
         let whole = |text: String| {
             let whole = entry::of_record(climb, id)?;
-            Ok((format!("{text}\n{}", whole.line), vec![whole.link]))
+            Ok((format!("{text}\n{}", whole.line()), vec![whole.link()]))
         };
         let Some(excerpt) = self.evidence_excerpts.first() else {
             if let Some(snippet) = self.snippet() {
@@ -296,18 +296,17 @@ impl Hit {
             text += &format!(" chars={start}..{end}{of}");
         }
         text += &format!(" {}", Json::from(shown.as_str()));
-        match excerpt.entry(climb, id)? {
-            Some(entry) => {
-                let read = entry.json.get("read").and_then(|read| read.get("args")).cloned().unwrap_or_default();
-                let next = lines::next("read_record_field", &read, "");
-                Ok((format!("{text} incomplete\n{next}"), vec![entry.link]))
+        match excerpt.rest(climb, id)? {
+            Some(rest) => {
+                let next = rest.read().map(|(tool, args)| lines::next(tool, &args, "")).unwrap_or_default();
+                Ok((format!("{text} incomplete\n{next}"), vec![rest.link()]))
             }
             None if is_whole => Ok((format!("{text} complete"), Vec::new())),
             None => {
                 // The excerpt is the whole field, and only the text has less of it.
                 let onward = start.unwrap_or(0).saturating_add(shown.chars().count() as u64);
-                let entry = excerpt.onward(id, onward).entry(climb)?;
-                Ok((format!("{text} incomplete\n{}", entry.line), vec![entry.link]))
+                let rest = excerpt.onward(onward).of(climb, id)?;
+                Ok((format!("{text} incomplete\n{}", rest.line()), vec![rest.link()]))
             }
         }
     }
@@ -341,14 +340,15 @@ impl Items for Hits {
 
     fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
         let hit = self.at(at)?;
-        hit.row(climb, &self.id(hit))
+        let id = self.id(hit);
+        if id.is_readable() { hit.row(climb, &id) } else { Err(Trouble::not_understood()) }
     }
 
     fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble> {
         let hit = self.at(0)?;
         let id = self.id(hit);
         let text = "1. next: fetch with first_fetch_id as its id".to_owned();
-        Ok(Least { text, json: Json::Object(hit.head(climb, &id)?), whole: entry::of_record(climb, &id)? })
+        Ok(Least { text, json: Json::Object(hit.head(climb, &id)?), whole: entry::of_record(climb, &id)?.entry() })
     }
 
     fn cursor(&self, at: usize) -> Option<&str> {
@@ -367,9 +367,8 @@ impl Excerpt {
     }
 
     /// The window of the field that begins there.
-    fn onward<'a>(&'a self, id: &'a RecordId, start: u64) -> Onward<'a> {
+    fn onward(&self, start: u64) -> Onward<'_> {
         Onward {
-            id,
             field: &self.field_path,
             status: "snippet-only",
             shown: self.preview_text.chars().count() as u64,
@@ -379,27 +378,24 @@ impl Excerpt {
         }
     }
 
-    fn entry(&self, climb: &Climb<'_>, id: &RecordId) -> Result<Option<Entry>, Trouble> {
+    /// What is told of the field that it is a part of.
+    fn rest<'a>(&'a self, climb: &Climb<'_>, id: &'a RecordId) -> Result<Option<Shortened<'a>>, Trouble> {
         if self.is_complete() {
             return Ok(None);
         }
-        self.onward(id, self.place()).entry(climb).map(Some)
+        self.onward(self.place()).of(climb, id).map(Some)
     }
 
-    fn window(&self, entry: Option<&Entry>) -> Json {
-        let mut window = json!({
-            "field_path": self.field_path, "preview_text": self.preview_text, "complete": self.is_complete(),
-        });
-        if let Some(window) = window.as_object_mut() {
-            let told = [
-                ("start_chars", self.start_chars.map(Json::from)),
-                ("end_chars", self.end_chars.map(Json::from)),
-                ("size_chars", self.size_chars.map(Json::from)),
-                ("read", entry.and_then(|entry| entry.json.get("read").cloned())),
-            ];
-            window.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        }
-        window
+    fn window(&self, entry: Option<&Json>) -> Json {
+        entry::told([
+            ("field_path", Some(self.field_path.as_str().into())),
+            ("preview_text", Some(self.preview_text.as_str().into())),
+            ("complete", Some(self.is_complete().into())),
+            ("start_chars", self.start_chars.map(Json::from)),
+            ("end_chars", self.end_chars.map(Json::from)),
+            ("size_chars", self.size_chars.map(Json::from)),
+            ("read", entry.and_then(|entry| entry.get("read").cloned())),
+        ])
     }
 
     /// The part of the excerpt that a text shows, and the characters of the field before it.

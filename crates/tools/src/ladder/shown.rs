@@ -4,6 +4,7 @@
 //! are cut here. Values stay as they were written: a number that this program cannot hold exactly is shown by its
 //! digits, and what is nested so deep that clients refuse to parse it by its JSON text.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -87,8 +88,8 @@ pub(super) struct Told<'a> {
     connection_id: Option<String>,
     #[serde(borrow, default)]
     data: Data<'a>,
-    #[serde(default)]
-    previews: Map<String, Json>,
+    #[serde(borrow, default)]
+    previews: Previews<'a>,
     more_fields: Option<MoreFields>,
     cursor: Option<String>,
     emitted_at: Option<Json>,
@@ -121,6 +122,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Data<'a> {
         deserializer.deserialize_map(Members)
     }
 }
+
+/// The previews of a record by the names of their fields, not read yet.
+type Previews<'a> = BTreeMap<String, &'a RawValue>;
 
 /// A preview on the wire.
 #[derive(Deserialize)]
@@ -220,9 +224,9 @@ impl Field {
 }
 
 /// A field, with at most so many scalar values of it. None where it is no JSON.
-fn field(name: String, raw: &RawValue, previews: &Map<String, Json>, most: usize) -> Option<Field> {
+fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> Option<Field> {
     if let Some(preview) = previews.get(&name) {
-        let preview = Preview::deserialize(preview).ok()?;
+        let preview: Preview = serde_json::from_str(preview.get()).ok()?;
         let kind = match (preview.encoding.as_deref(), preview.text_like) {
             (Some("base64"), _) => {
                 Kind::Binary { mime_type: preview.mime_type, size_bytes: preview.size_chars.map(|chars| chars / 4 * 3) }
@@ -334,16 +338,21 @@ fn bytes_at(text: &str) -> Option<usize> {
     if text.len() < BASE64_RUN {
         return None;
     }
+    let bytes = text.as_bytes();
     let mut start = 0;
-    for (at, byte) in text.bytes().chain(std::iter::once(b' ')).enumerate() {
-        if is_of_base64(byte) {
-            continue;
-        }
-        let run = text.get(start..at).unwrap_or_default();
-        if run.len() >= BASE64_RUN && kinds(run) >= BASE64_KINDS {
-            return Some(start);
-        }
-        start = at + 1;
+    // A run that is long enough and begins here has its last byte there; most texts have a space before it.
+    while let Some(run) = bytes.get(start..start + BASE64_RUN) {
+        start = match run.iter().rposition(|byte| !is_of_base64(*byte)) {
+            Some(space) => start + space + 1,
+            None => {
+                let rest = bytes.get(start..).unwrap_or_default();
+                let end = rest.iter().position(|byte| !is_of_base64(*byte)).unwrap_or(rest.len());
+                if kinds(rest.get(..end).unwrap_or_default()) >= BASE64_KINDS {
+                    return Some(start);
+                }
+                start + end
+            }
+        };
     }
     wrapped_at(text)
 }
@@ -357,7 +366,7 @@ fn wrapped_at(text: &str) -> Option<usize> {
     let (mut start, mut at, mut width, mut count) = (0, 0, 0, 0);
     for line in text.split_inclusive('\n') {
         let own = line.trim_end_matches(['\n', '\r']);
-        let is_wrapped = own.len() >= LINE && own.bytes().all(is_of_base64) && kinds(own) >= KINDS;
+        let is_wrapped = own.len() >= LINE && own.bytes().all(is_of_base64) && kinds(own.as_bytes()) >= KINDS;
         if !is_wrapped || own.len() != width {
             (start, width, count) = (at, own.len(), 0);
         }
@@ -374,10 +383,10 @@ fn is_of_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
 }
 
-fn kinds(run: &str) -> usize {
+fn kinds(run: &[u8]) -> usize {
     let mut seen = [false; 128];
-    run.bytes().for_each(|byte| {
-        if let Some(seen) = seen.get_mut(usize::from(byte)) {
+    run.iter().for_each(|byte| {
+        if let Some(seen) = seen.get_mut(usize::from(*byte)) {
             *seen = true;
         }
     });

@@ -37,13 +37,7 @@ pub(super) struct ToldWindow {
     pub(super) previous_offset_chars: Option<u64>,
     pub(super) match_start_chars: Option<u64>,
     pub(super) match_end_chars: Option<u64>,
-    #[serde(flatten)]
-    pub(super) cursors: Cursors,
-}
-
-/// The cursors beside a window. The outer `None` is of a server that does not even say that there is none.
-#[derive(Debug, Default, Deserialize)]
-pub(super) struct Cursors {
+    /// The cursors beside it. The outer `None` is of a server that does not even say that there is none.
     #[serde(default, deserialize_with = "said")]
     pub(super) next_cursor: Option<Option<String>>,
     #[serde(default, deserialize_with = "said")]
@@ -91,7 +85,7 @@ impl ToldWindow {
         if shown.len() < self.text.len() {
             self.end_chars = self.start_chars.saturating_add(count as u64);
             self.next_offset_chars = Some(self.end_chars);
-            self.cursors.next_cursor = self.cursors.next_cursor.take().map(|_| None);
+            self.next_cursor = self.next_cursor.take().map(|_| None);
             self.complete = false;
             self.text.truncate(shown.len());
         }
@@ -113,7 +107,7 @@ impl ToldWindow {
     /// Whether it is where a cursor led to. A server that passes over cursors begins at the beginning, and its windows have
     /// none.
     fn is_led_to(&self) -> bool {
-        let Cursors { next_cursor, previous_cursor } = &self.cursors;
+        let Self { next_cursor, previous_cursor, .. } = self;
         match (self.start_chars, self.next_offset_chars) {
             (0, Some(_)) => matches!(next_cursor, Some(Some(_))),
             (0, None) => next_cursor.is_some() || previous_cursor.is_some(),
