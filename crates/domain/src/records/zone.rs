@@ -44,6 +44,12 @@ impl Granularity {
         (Self::Year, "year"),
     ];
 
+    /// The names, in the same order.
+    pub const NAMES: [&'static str; Self::ALL.len()] = {
+        let [minute, hour, day, week, month, quarter, year] = Self::ALL;
+        [minute.1, hour.1, day.1, week.1, month.1, quarter.1, year.1]
+    };
+
     /// The one of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find_map(|(own, known)| (known == name).then_some(own))

@@ -17,14 +17,13 @@ const STDIO_SETTINGS: &[&str] = &[
     "max_read_bytes",
     "read_budget_bytes",
     "tool_names",
-    "record_text_bytes",
-    "record_preview_chars",
-    "record_structure_bytes",
-    "record_document_bytes",
-    "strict_schemas",
     "lock_wait_seconds",
     "log",
 ];
+
+/// How much tools show of records.
+const RECORD_SETTINGS: &[&str] =
+    &["record_text_bytes", "record_preview_chars", "record_structure_bytes", "record_document_bytes", "strict_schemas"];
 
 /// What reading one note takes; its root is a flag, since the note is the argument.
 const NOTE_SETTINGS: &[&str] = &["state", "config", "log"];
@@ -46,31 +45,11 @@ const UPSTREAM_SETTINGS: &[&str] = &[
 const PROVIDER_SETTINGS: &[&str] = &["provider", "token_file", "provider_timeout_seconds"];
 
 /// What else it takes; it keeps nothing, and so has no state folder.
-const MCP_SETTINGS: &[&str] = &[
-    "config",
-    "record_text_bytes",
-    "record_preview_chars",
-    "record_structure_bytes",
-    "record_document_bytes",
-    "strict_schemas",
-    "ca_file",
-    "log",
-];
+const MCP_SETTINGS: &[&str] = &["config", "ca_file", "log"];
 
 /// What the gateway does not take: it has no files, and trusts no other gateway.
-const SPACE_SETTINGS: &[&str] = &[
-    "root",
-    "read_budget_bytes",
-    "max_file_bytes",
-    "max_read_bytes",
-    "record_text_bytes",
-    "record_preview_chars",
-    "record_structure_bytes",
-    "record_document_bytes",
-    "strict_schemas",
-    "lock_wait_seconds",
-    "trust_gateway",
-];
+const SPACE_SETTINGS: &[&str] =
+    &["root", "read_budget_bytes", "max_file_bytes", "max_read_bytes", "lock_wait_seconds", "trust_gateway"];
 
 const SOURCES: &str = "\
 Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \
@@ -140,7 +119,7 @@ Examples:
 fn stdio() -> Command {
     Command::new("stdio")
         .about("Serves a folder to the one MCP client that starts this command, over standard input and output.")
-        .args(settings(STDIO_SETTINGS))
+        .args(settings(&[STDIO_SETTINGS, RECORD_SETTINGS]))
         .arg(scope("Let the client do only this, for example read:/notes/. May be repeated. [default: write:/]"))
         .arg(grant("The grant that decides which records the client may see. [default: all records, as their owner]"))
         .after_help(format!(
@@ -157,7 +136,7 @@ Example, as most clients are configured:
 fn gateway() -> Command {
     Command::new("gateway")
         .about("Tells agents over HTTP what is in notes that another server has, and never what they say.")
-        .args(all_but(&[SPACE_SETTINGS, PROVIDER_SETTINGS]))
+        .args(all_but(&[SPACE_SETTINGS, RECORD_SETTINGS, PROVIDER_SETTINGS]))
         .after_help(format!(
             "\
 It offers the four note tools and nothing else, reads one note per call from the upstream, and keeps nothing. \
@@ -176,8 +155,8 @@ Examples:
 fn mcp() -> Command {
     Command::new("mcp")
         .about("Lets the one MCP client that starts this command read records that a server elsewhere has.")
-        .args(settings(PROVIDER_SETTINGS))
-        .args(settings(MCP_SETTINGS))
+        .args(settings(&[PROVIDER_SETTINGS]))
+        .args(settings(&[MCP_SETTINGS, RECORD_SETTINGS]))
         .after_help(format!(
             "\
 It offers the tools about records and nothing else, over standard input and output, for any server that answers at \
@@ -209,7 +188,7 @@ fn note() -> Command {
                     .value_name("DIR")
                     .help("The folder that holds the notes. [default: ~/stile]"),
             )
-            .args(settings(NOTE_SETTINGS))
+            .args(settings(&[NOTE_SETTINGS]))
     };
     Command::new("note")
         .about("Shows what is in a Markdown note without its body, as the tools for agents tell it.")
@@ -233,7 +212,7 @@ Examples:
 fn token() -> Command {
     Command::new("token")
         .about("Mints a token for an agent, and prints it and nothing else.")
-        .args(settings(STATE_SETTINGS).map(|arg| arg.global(true)))
+        .args(settings(&[STATE_SETTINGS]).map(|arg| arg.global(true)))
         .arg(scope("What the token allows with files. May be repeated; needed unless it is for records."))
         .arg(
             Arg::new("expires")
@@ -297,13 +276,17 @@ fn config() -> Command {
         .after_help(format!("{SOURCES}\n\nThe output is itself a valid stile.toml."))
 }
 
-fn settings(names: &'static [&'static str]) -> impl Iterator<Item = Arg> {
-    SETTINGS.iter().filter(|setting| names.contains(&setting.name)).map(setting)
+fn settings(lists: &[&[&str]]) -> impl Iterator<Item = Arg> {
+    SETTINGS.iter().filter(|setting| is_in(lists, setting)).map(setting)
 }
 
 /// All settings but those of these lists.
 fn all_but(lists: &[&[&str]]) -> impl Iterator<Item = Arg> {
-    SETTINGS.iter().filter(|setting| !lists.iter().any(|names| names.contains(&setting.name))).map(setting)
+    SETTINGS.iter().filter(|setting| !is_in(lists, setting)).map(setting)
+}
+
+fn is_in(lists: &[&[&str]], setting: &Setting) -> bool {
+    lists.iter().any(|names| names.contains(&setting.name))
 }
 
 fn setting(setting: &Setting) -> Arg {
@@ -341,6 +324,7 @@ mod tests {
     fn settings_named_here_are_declared() {
         let lists = [
             STDIO_SETTINGS,
+            RECORD_SETTINGS,
             NOTE_SETTINGS,
             STATE_SETTINGS,
             UPSTREAM_SETTINGS,

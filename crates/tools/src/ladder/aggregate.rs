@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 
-use super::arguments::{Whole, filter_pairs, filter_schema, not_empty};
+use super::arguments::{Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty};
 use super::budget::{beginning, json_len};
 use super::climb::Climb;
 use super::port::Ask;
@@ -29,7 +29,7 @@ const SHORT_KEY_CHARS: usize = 48;
 pub struct Aggregate {
     /// As `schema` names it.
     stream: String,
-    metric: Metric,
+    metric: OneOf<Metrics>,
     /// For every metric but `count`.
     field: Option<String>,
     /// Groups by a field; only with `count`.
@@ -37,7 +37,7 @@ pub struct Aggregate {
     /// Groups by spans of this time field; needs `granularity`.
     group_by_time: Option<String>,
     /// With `group_by_time`. Weeks begin on Monday.
-    granularity: Option<Granularity>,
+    granularity: Option<OneOf<Granularities>>,
     /// IANA name; UTC if left out.
     time_zone: Option<String>,
     /// Groups; 10 if left out.
@@ -47,58 +47,6 @@ pub struct Aggregate {
     filter: Option<Json>,
     /// Of one connection only.
     connection_id: Option<String>,
-}
-
-/// What is computed.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each is what it is called, and a text for each would stand in every list of tools")]
-pub enum Metric {
-    Count,
-    Sum,
-    Min,
-    Max,
-    CountDistinct,
-}
-
-/// How long a span of time is.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each is what it is called, and a text for each would stand in every list of tools")]
-pub enum Granularity {
-    Minute,
-    Hour,
-    Day,
-    Week,
-    Month,
-    Quarter,
-    Year,
-}
-
-impl Metric {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Count => "count",
-            Self::Sum => "sum",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::CountDistinct => "count_distinct",
-        }
-    }
-}
-
-impl Granularity {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Quarter => "quarter",
-            Self::Year => "year",
-        }
-    }
 }
 
 /// An aggregation as the resource server tells it. Numbers stay as they were written.
@@ -179,11 +127,11 @@ impl Rung for Aggregate {
     async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
         not_empty("stream", &self.stream)?;
         let mut ask = Ask { stream: self.stream.clone(), ..Ask::of(&AGGREGATE) }
-            .with("metric", self.metric.name())
+            .with("metric", self.metric.word())
             .with_some("field", self.field.as_deref())
             .with_some("group_by", self.group_by.as_deref())
             .with_some("group_by_time", self.group_by_time.as_deref())
-            .with_some("granularity", self.granularity.map(Granularity::name))
+            .with_some("granularity", self.granularity.map(OneOf::word))
             .with_some("time_zone", self.time_zone.as_deref())
             .with_some("limit", self.limit.map(|limit| limit.0))
             .with_some("connection_id", self.connection_id.as_deref());
@@ -202,7 +150,7 @@ impl Aggregate {
     /// The answer in one line.
     fn line(&self, told: &Map<String, Json>) -> String {
         let over = self.field.as_deref().map(|field| format!(" of {}", Json::from(field))).unwrap_or_default();
-        let head = format!("aggregate: {}{over} in {}", self.metric.name(), Json::from(self.stream.as_str()));
+        let head = format!("aggregate: {}{over} in {}", self.metric.word(), Json::from(self.stream.as_str()));
         let count =
             told.get("filtered_record_count").map(|count| format!(" over {count} record(s)")).unwrap_or_default();
         let Some(groups) = told.get("groups").and_then(Json::as_array) else {

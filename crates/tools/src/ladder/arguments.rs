@@ -1,11 +1,13 @@
 //! From a caller's JSON to a tool's input type. The schema that is advertised is the one that is enforced.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
 use serde_json::{Map, Number, Value as Json, json};
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 use super::trouble::Trouble;
+use crate::records::endpoints::{GRANULARITIES, METRICS, ORDERS};
 use crate::tool;
 
 /// The whole number that a number is, also where it is written `2.0`, as clients do that have no other numbers.
@@ -47,6 +49,70 @@ impl<const LEAST: u64, const MOST: u64> JsonSchema for Whole<LEAST, MOST> {
             schema.insert("maximum".to_owned(), MOST.into());
         }
         schema
+    }
+}
+
+/// The words that a parameter of the resource server takes.
+pub trait Words {
+    /// All of them.
+    const ALL: &'static [&'static str];
+}
+
+/// What can be computed.
+#[derive(Clone, Copy, Debug)]
+pub struct Metrics;
+/// Spans of time.
+#[derive(Clone, Copy, Debug)]
+pub struct Granularities;
+/// Ends of an order.
+#[derive(Clone, Copy, Debug)]
+pub struct Orders;
+
+impl Words for Metrics {
+    const ALL: &'static [&'static str] = METRICS;
+}
+
+impl Words for Granularities {
+    const ALL: &'static [&'static str] = GRANULARITIES;
+}
+
+impl Words for Orders {
+    const ALL: &'static [&'static str] = ORDERS;
+}
+
+/// One of these words.
+#[derive(Clone, Copy, Debug)]
+pub struct OneOf<W> {
+    word: &'static str,
+    words: PhantomData<W>,
+}
+
+impl<W> OneOf<W> {
+    /// The word.
+    pub(super) fn word(self) -> &'static str {
+        self.word
+    }
+}
+
+impl<'de, W: Words> Deserialize<'de> for OneOf<W> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let sent = String::deserialize(deserializer)?;
+        let word = W::ALL.iter().find(|word| **word == sent).ok_or_else(|| D::Error::custom("none of the words"))?;
+        Ok(Self { word, words: PhantomData })
+    }
+}
+
+impl<W: Words> JsonSchema for OneOf<W> {
+    fn schema_name() -> Cow<'static, str> {
+        W::ALL.concat().into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": W::ALL })
     }
 }
 

@@ -7,7 +7,7 @@ use stile_domain::records::handle::Part;
 use stile_domain::records::record_id::RecordId;
 
 use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
-use super::arguments::{Whole, filter_pairs, filter_schema, not_empty};
+use super::arguments::{OneOf, Orders, Whole, filter_pairs, filter_schema, not_empty};
 use super::climb::Climb;
 use super::entry;
 use super::port::Ask;
@@ -34,7 +34,7 @@ pub struct QueryRecords {
     /// `next_cursor` of an answer, with the same other arguments.
     cursor: Option<String>,
     /// `desc` if left out.
-    order: Option<Order>,
+    order: Option<OneOf<Orders>>,
     #[schemars(schema_with = "filter_schema")]
     #[serde(default)]
     filter: Option<Json>,
@@ -44,15 +44,6 @@ pub struct QueryRecords {
     changes_since: Option<String>,
     /// Of one connection only.
     connection_id: Option<String>,
-}
-
-/// Which end of the order comes first.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "each is what it is called, and a text for each would stand in every list of tools")]
-pub enum Order {
-    Asc,
-    Desc,
 }
 
 /// A list as the resource server tells it.
@@ -72,13 +63,7 @@ impl QueryRecords {
             .with_some("cursor", self.cursor.as_deref())
             .with_some("changes_since", self.changes_since.as_deref())
             .with_some("connection_id", self.connection_id.as_deref())
-            .with_some(
-                "order",
-                self.order.map(|order| match order {
-                    Order::Asc => "asc",
-                    Order::Desc => "desc",
-                }),
-            );
+            .with_some("order", self.order.map(OneOf::word));
         ask.pairs.extend(filter_pairs(self.filter.as_ref())?);
         for field in self.fields.iter().flatten() {
             ask = ask.with_name("fields", field);

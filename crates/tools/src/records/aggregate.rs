@@ -137,7 +137,7 @@ impl<'p> Asked<'p> {
             return Ok(None);
         }
         let granularity = granularity.and_then(Granularity::named).ok_or_else(|| {
-            let names = Granularity::ALL.map(|(_, name)| name).join(", ");
+            let names = Granularity::NAMES.join(", ");
             Problem::invalid("granularity", format!("`group_by_time` needs `granularity`, one of {names}"))
         })?;
         let zone = Zone::named(zone).ok_or_else(|| {

@@ -6,6 +6,7 @@ use super::parameters::{Parameter, Shape};
 use stile_domain::records::names::MAX_FIELD_NAME_BYTES;
 use stile_domain::records::selector::{MAX_BYTES, MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
 use stile_domain::records::tokens::MAX_QUERY_SCALARS;
+use stile_domain::records::zone::Granularity;
 
 /// One endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +147,9 @@ pub const SCHEMA: Endpoint = Endpoint {
 
 const _: () = assert!(DEFAULT_LIMIT == 25);
 
+/// Which end of an order comes first.
+pub const ORDERS: &[&str] = &["asc", "desc"];
+
 /// `GET /v1/streams/{stream}/records`.
 pub const RECORDS: Endpoint = Endpoint {
     id: "listRecords",
@@ -156,7 +160,7 @@ pub const RECORDS: Endpoint = Endpoint {
         LIMIT,
         CURSOR,
         CURSORS,
-        Parameter { name: "order", shape: Shape::OneOf(&["asc", "desc"]), about: "`desc` is the default." },
+        Parameter { name: "order", shape: Shape::OneOf(ORDERS), about: "`desc` is the default." },
         Parameter {
             name: "sort",
             shape: Shape::Text { most: MAX_FIELD_NAME_BYTES + 1 },
@@ -187,6 +191,12 @@ pub const RECORDS: Endpoint = Endpoint {
 
 const _: () = assert!(DEFAULT_GROUPS == 10);
 
+/// What can be computed.
+pub const METRICS: &[&str] = &["count", "sum", "min", "max", "count_distinct"];
+
+/// The spans of time that groups can have.
+pub const GRANULARITIES: &[&str] = &Granularity::NAMES;
+
 /// `GET /v1/streams/{stream}/aggregate`.
 pub const AGGREGATE: Endpoint = Endpoint {
     id: "aggregateRecords",
@@ -196,7 +206,7 @@ pub const AGGREGATE: Endpoint = Endpoint {
     parameters: &[
         Parameter {
             name: "metric",
-            shape: Shape::OneOf(&["count", "sum", "min", "max", "count_distinct"]),
+            shape: Shape::OneOf(METRICS),
             about: "What is computed. `count` alone can be grouped.",
         },
         Parameter { name: "field", shape: FIELD_NAME, about: "Over which field; not with `count`." },
@@ -208,7 +218,7 @@ pub const AGGREGATE: Endpoint = Endpoint {
         },
         Parameter {
             name: "granularity",
-            shape: Shape::OneOf(&["minute", "hour", "day", "week", "month", "quarter", "year"]),
+            shape: Shape::OneOf(GRANULARITIES),
             about: "How long a span of time is. Weeks begin on Monday.",
         },
         Parameter {
