@@ -1,5 +1,7 @@
 //! `search`: the records in which words occur, with the text around them and the call that reads on from there.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -15,7 +17,7 @@ use super::port::Ask;
 use super::query_records::record_uri;
 use super::shown::before_bytes;
 use super::trouble::Trouble;
-use super::{LadderAnswer, Rung, lines};
+use super::{LadderAnswer, Link, Rung, lines};
 use crate::records::endpoints::SEARCH;
 
 /// The characters of an excerpt and of a title that a text shows.
@@ -270,46 +272,39 @@ impl Hit {
         own.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()))
     }
 
-    /// The lines of a hit: which record, and of its first matching field the text and the call that reads on.
+    /// The lines of a hit: which record, of its first matching field the text and the call that reads on, and that call of
+    /// every other one of which an excerpt is not all.
     fn lines(&self, climb: &Climb<'_>, number: usize, id: &RecordId) -> Result<Lines, Trouble> {
         let mut text = format!("{number}. id={id}");
         if let Some(Title::Field { text: title } | Title::Text(title)) = &self.title {
-            text += &format!(" title={}", Json::from(beginning(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0));
+            text += &format!(" title={}", Json::from(shortened(title)));
         }
-        let whole = |text: String| {
-            let whole = entry::of_record(climb, id)?;
-            Ok((format!("{text}\n{}", whole.line()), vec![whole.link()]))
-        };
-        let Some(excerpt) = self.evidence_excerpts.first() else {
+        let Some((first, others)) = self.evidence_excerpts.split_first() else {
             if let Some(snippet) = self.snippet() {
                 let shown = beginning(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
                 text += &format!(" snippet={}", Json::from(shown));
             }
-            return whole(text);
+            let whole = entry::of_record(climb, id)?;
+            return Ok((format!("{text}\n{}", whole.line()), vec![whole.link()]));
         };
-        let (shown, start) = excerpt.in_text();
-        let is_whole = shown.len() == excerpt.preview_text.len() && excerpt.is_complete();
-        text += &format!(" field={}", Json::from(excerpt.field_path.as_str()));
-        if let (false, Some(start)) = (is_whole, start) {
-            let end = start.saturating_add(shown.chars().count() as u64);
-            let of = excerpt.size_chars.map(|size| format!(" of {size}")).unwrap_or_default();
-            text += &format!(" chars={start}..{end}{of}");
-        }
-        text += &format!(" {}", Json::from(shown.as_str()));
-        match excerpt.rest(climb, id)? {
-            Some(rest) => {
-                let next = rest.read().map(|(tool, args)| lines::next(tool, &args, "")).unwrap_or_default();
-                Ok((format!("{text} incomplete\n{next}"), vec![rest.link()]))
+        let (told, link) = first.lines(climb, id)?;
+        text += &told;
+        let mut links: Vec<Link> = link.into_iter().collect();
+        for other in others {
+            let Some(rest) = other.rest(climb, id)? else { continue };
+            if let Some((tool, args)) = rest.read() {
+                text += &format!("\n{}", lines::next(tool, &args, "matches too"));
             }
-            None if is_whole => Ok((format!("{text} complete"), Vec::new())),
-            None => {
-                // The excerpt is the whole field, and only the text has less of it.
-                let onward = start.unwrap_or(0).saturating_add(shown.chars().count() as u64);
-                let rest = excerpt.onward(onward).of(climb, id)?;
-                Ok((format!("{text} incomplete\n{}", rest.line()), vec![rest.link()]))
-            }
+            links.push(rest.link());
         }
+        Ok((text, links))
     }
+}
+
+/// A title as a text shows it, with a mark where it goes on.
+fn shortened(title: &str) -> Cow<'_, str> {
+    let shown = beginning(title, TEXT_TITLE_CHARS, TEXT_TITLE_CHARS * 2).0;
+    if shown.len() < title.len() { format!("{shown}…").into() } else { shown.into() }
 }
 
 /// The hits of a page.
@@ -398,14 +393,44 @@ impl Excerpt {
         ])
     }
 
-    /// The part of the excerpt that a text shows, and the characters of the field before it.
-    fn in_text(&self) -> (String, Option<u64>) {
+    /// What a text says of it: the field, how much of it is shown, and the call that leads to what is not.
+    fn lines(&self, climb: &Climb<'_>, id: &RecordId) -> Result<(String, Option<Link>), Trouble> {
+        let (shown, start) = self.in_text();
+        let is_whole = shown.len() == self.preview_text.len() && self.is_complete();
+        let mut text = format!(" field={}", Json::from(self.field_path.as_str()));
+        let count = shown.chars().count() as u64;
+        if let (false, Some(start)) = (is_whole, start) {
+            let of = self.size_chars.map(|size| format!(" of {size}")).unwrap_or_default();
+            text += &format!(" chars={start}..{}{of}", start.saturating_add(count));
+        }
+        text += &format!(" {}", Json::from(shown));
+        if is_whole {
+            return Ok((text + " complete", None));
+        }
+        let (rest, note) = match self.rest(climb, id)? {
+            Some(rest) => (rest, String::new()),
+            // The excerpt is the whole field, and only the text has less of it, from somewhere in its middle.
+            None => (self.onward(0).of(climb, id)?, lines::shown_of(count, self.size_chars)),
+        };
+        let next = rest.read().map(|(tool, args)| lines::next(tool, &args, &note)).unwrap_or_default();
+        Ok((format!("{text} incomplete\n{next}"), Some(rest.link())))
+    }
+
+    /// The part of the excerpt that a text shows, and the characters of the field before it: all of it where there is room
+    /// for it, and otherwise from shortly before the match on.
+    fn in_text(&self) -> (&str, Option<u64>) {
+        let within = |text| beginning(text, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
+        let all = within(&self.preview_text);
+        if all.len() == self.preview_text.len() {
+            return (all, self.start_chars);
+        }
         let before = match (self.start_chars, &self.found) {
             (Some(start), Some(found)) => found.start_chars.saturating_sub(start).saturating_sub(TEXT_BEFORE_CHARS),
             _ => 0,
         };
-        let rest: String = self.preview_text.chars().skip(usize::try_from(before).unwrap_or(0)).collect();
-        let shown = beginning(&rest, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0.to_owned();
-        (shown, self.start_chars.map(|start| start.saturating_add(before)))
+        let skipped = usize::try_from(before).unwrap_or(usize::MAX);
+        let from = self.preview_text.char_indices().nth(skipped).map_or(self.preview_text.len(), |(at, _)| at);
+        let rest = self.preview_text.get(from..).unwrap_or_default();
+        (within(rest), self.start_chars.map(|start| start.saturating_add(before)))
     }
 }

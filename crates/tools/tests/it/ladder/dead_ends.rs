@@ -195,6 +195,41 @@ fn a_search_reads_on_from_what_it_found() {
     }
 }
 
+#[test]
+fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
+    for (before, after) in [(0, 10), (41, 60), (59, 38), (80, 5), (80, 100), (80, 230), (30, 190), (300, 10)] {
+        let value = format!("{} needle {}", "é".repeat(before), "z".repeat(after));
+        let size = value.chars().count();
+        let fields = vec![
+            ("author".to_owned(), text("a needle at the front".to_owned())),
+            ("body".to_owned(), text(value.clone())),
+            ("notes".to_owned(), text(format!("another needle {}", "n ".repeat(400)))),
+        ];
+        for kept in [&fields[..], &fields[1..2], &fields[1..]] {
+            let (world, stored) = one("k", kept.to_vec());
+            let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+            let args = json!({ "q": "needle" });
+            for class in CLASSES {
+                Walker { client: &client, shelf: &shelf, class }.windows_of("search", &args);
+            }
+            let said = client.good("search", &args).text;
+            assert_eq!(said.contains("\"field_path\":\"notes\""), kept.len() > 1, "{said}");
+            if kept.len() > 1 {
+                continue;
+            }
+            if size <= 200 && before < 80 {
+                assert!(said.contains(&format!("{} complete", Json::from(value.as_str()))), "{said}");
+            } else {
+                let range = said.split_once("chars=").unwrap().1.split_once(' ').unwrap().0;
+                let (start, end) = range.split_once("..").unwrap();
+                let (start, end): (usize, usize) = (start.parse().unwrap(), end.parse().unwrap());
+                let shown: String = value.chars().skip(start).take(end - start).collect();
+                assert!(said.contains(&Json::from(shown).to_string()), "{said}");
+            }
+        }
+    }
+}
+
 /// The names of what `schema` lists, to the end, as text and as structure tell it.
 fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
     let (mut said, mut asked) = (Vec::new(), Some(args.clone()));

@@ -487,7 +487,8 @@ fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
 /// One record or hit in a text.
 fn item_said(tool: &str, rest: &str, first: Option<&str>) -> Leaf {
     if rest == "next: fetch with first_fetch_id as its id" {
-        return Leaf { id: first.unwrap().to_owned(), ..Leaf::default() };
+        let id = first.unwrap().to_owned();
+        return Leaf { next: Some(Way::Said(json!({ "id": id }))), id, ..Leaf::default() };
     }
     let (id, rest) = rest.strip_prefix("id=").unwrap().split_once(' ').unwrap_or((&rest[3..], ""));
     let mut leaf = Leaf { id: id.to_owned(), ..Leaf::default() };
@@ -533,9 +534,17 @@ impl Walker<'_> {
     /// Reads the fields that a hit's windows lead to.
     pub(super) fn windows_of(&self, tool: &str, args: &Json) {
         let answer = self.client.good(tool, args);
-        let (leaves, _) = match self.class {
-            Class::Text => list_said(tool, args, &answer.text),
-            _ => list_told(tool, args, &answer.structured),
+        let told = list_told(tool, args, &answer.structured).0;
+        let leaves = match self.class {
+            Class::Text => {
+                let said = list_said(tool, args, &answer.text).0;
+                for (said, told) in said.iter().zip(&told).filter(|(said, _)| said.next.is_none()) {
+                    let missing: Vec<&String> = told.cuts.keys().filter(|name| !said.cuts.contains_key(*name)).collect();
+                    assert!(missing.is_empty(), "{} has more of {missing:?} than its text leads to", said.id);
+                }
+                said
+            }
+            _ => told,
         };
         for leaf in leaves {
             for (name, cut) in &leaf.cuts {
@@ -545,6 +554,7 @@ impl Walker<'_> {
                 let text = stored.text().unwrap();
                 let from: String = text.chars().skip(usize::try_from(cut.shown).unwrap()).collect();
                 assert!(whole == text && rest == from, "{} {name:?}", leaf.id);
+                assert!(!rest.is_empty(), "{} {name:?}: the first step leads to nothing", leaf.id);
             }
         }
     }
