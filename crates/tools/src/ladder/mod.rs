@@ -24,6 +24,7 @@ pub mod resources;
 pub mod schema;
 pub mod search;
 mod shown;
+mod told;
 pub mod trouble;
 
 use std::future::Future;

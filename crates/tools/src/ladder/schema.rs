@@ -11,7 +11,7 @@ use super::budget::{fitting, json_len};
 use super::climb::Climb;
 use super::port::Ask;
 use super::trouble::Trouble;
-use super::{LadderAnswer, Rung, lines};
+use super::{LadderAnswer, Rung, lines, told};
 use crate::records::endpoints::SCHEMA;
 
 /// The bytes of a stream's fields that stand beside its name where all streams are asked for.
@@ -51,16 +51,16 @@ pub enum Detail {
 #[derive(Deserialize)]
 struct Told {
     bearer: Option<Json>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "told::or_default")]
     connectors: Vec<Connector>,
 }
 
 #[derive(Deserialize)]
 struct Connector {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "told::or_default")]
     granted_connections: Vec<Granted>,
     connector_id: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "told::or_default")]
     streams: Vec<Map<String, Json>>,
 }
 

@@ -18,6 +18,7 @@ use stile_domain::records::record_id::RecordId;
 
 use super::budget::{beginning, escaped_len, fitting, json_len};
 use super::identity::connection_of;
+use super::told;
 use super::trouble::Trouble;
 
 /// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
@@ -86,9 +87,9 @@ pub(super) struct Told<'a> {
     id: String,
     stream: Option<String>,
     connection_id: Option<String>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "told::or_default")]
     data: Data<'a>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "told::or_default")]
     previews: Previews<'a>,
     more_fields: Option<MoreFields>,
     cursor: Option<String>,
@@ -124,7 +125,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Data<'a> {
 }
 
 /// The previews of a record by the names of their fields, not read yet.
-type Previews<'a> = BTreeMap<String, &'a RawValue>;
+type Previews<'a> = BTreeMap<String, Option<&'a RawValue>>;
 
 /// A preview on the wire.
 #[derive(Deserialize)]
@@ -225,7 +226,7 @@ impl Field {
 
 /// A field, with at most so many scalar values of it. None where it is no JSON.
 fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> Option<Field> {
-    if let Some(preview) = previews.get(&name) {
+    if let Some(Some(preview)) = previews.get(&name) {
         let preview: Preview = serde_json::from_str(preview.get()).ok()?;
         let kind = match (preview.encoding.as_deref(), preview.text_like) {
             (Some("base64"), _) => {

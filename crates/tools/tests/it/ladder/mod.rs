@@ -9,6 +9,7 @@ mod budgets;
 mod checks;
 mod cursors;
 mod dead_ends;
+mod foreign;
 mod forging;
 mod hidden;
 mod lines;
