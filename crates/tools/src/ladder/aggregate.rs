@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 
 use super::arguments::{Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty};
-use super::budget::{beginning, json_len};
+use super::budget::{beginning, fitting, json_len};
 use super::climb::Climb;
 use super::port::Ask;
 use super::shown::as_written;
@@ -14,9 +14,13 @@ use super::trouble::Trouble;
 use super::{LadderAnswer, Rung, lines};
 use crate::records::endpoints::AGGREGATE;
 
-/// The groups that a text shows, and the bytes of its keys.
+/// The groups that a text shows at least, if there are as many; for more of them their keys are not cut shorter.
 const TEXT_GROUPS: usize = 10;
-const TEXT_KEY_BYTES: usize = 80;
+/// The bytes of a key in a text: where few groups or short ones leave room, and otherwise.
+const TEXT_KEY_BYTES: usize = 240;
+const SHORT_TEXT_KEY_BYTES: usize = 80;
+/// The bytes of what a text says of groups besides them.
+const AROUND_GROUPS: usize = 200;
 /// The groups that any server may tell.
 const MOST_GROUPS: usize = 100;
 /// The characters of a group's key, at most, and where the answer would be too long otherwise.
@@ -142,13 +146,18 @@ impl Rung for Aggregate {
         let structured = bounded(&told, KEY_CHARS);
         let fits = json_len(&structured) <= climb.budgets.structured;
         let structured = if fits { structured } else { bounded(&told, SHORT_KEY_CHARS) };
-        Ok(LadderAnswer { text: lines::plain(self.line(&told)), structured, links: Vec::new(), refusal: None })
+        Ok(LadderAnswer {
+            text: lines::plain(self.line(&told, climb.budgets.text)),
+            structured,
+            links: Vec::new(),
+            refusal: None,
+        })
     }
 }
 
 impl Aggregate {
-    /// The answer in one line.
-    fn line(&self, told: &Map<String, Json>) -> String {
+    /// The answer in a line of at most so many bytes.
+    fn line(&self, told: &Map<String, Json>, room: usize) -> String {
         let over = self.field.as_deref().map(|field| format!(" of {}", Json::from(field))).unwrap_or_default();
         let head = format!("aggregate: {}{over} in {}", self.metric.word(), Json::from(self.stream.as_str()));
         let count =
@@ -158,27 +167,35 @@ impl Aggregate {
             let value = key(value, TEXT_KEY_BYTES);
             return format!("{head} = {value}{count}.");
         };
-        let shown: Vec<String> = groups.iter().take(TEXT_GROUPS).map(group).collect();
-        let by = self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default();
+        let by = Json::from(self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default());
+        let head = format!("{head} by {by}{count}: {} group(s)", groups.len());
+        let shown = first(groups, room.saturating_sub(head.len() + AROUND_GROUPS));
+        let rest = groups.get(shown.len()..).unwrap_or_default();
         let others = told.get("other_count").and_then(Json::as_u64).unwrap_or(0);
-        let rest = groups
-            .iter()
-            .skip(TEXT_GROUPS)
-            .filter_map(|group| group.get("count")?.as_u64())
-            .fold(0, u64::saturating_add);
-        format!(
-            "{head} by {}{count}: {} group(s), shown={}: {}. other_count={}.",
-            Json::from(by),
-            groups.len(),
-            shown.len(),
-            shown.join(", "),
-            others.saturating_add(rest)
-        )
+        let others = rest.iter().filter_map(|group| group.get("count")?.as_u64()).fold(others, u64::saturating_add);
+        let line = format!("{head}, shown={}: {}. other_count={others}.", shown.len(), shown.join(", "));
+        match rest.len() {
+            0 => line,
+            left => format!(
+                "{line}\nnote: {left} more group(s) are in the structured answer; a narrower `filter` shows them here"
+            ),
+        }
     }
 }
 
-fn group(group: &Json) -> String {
-    let key = key(group.get("key").unwrap_or(&Json::Null), TEXT_KEY_BYTES);
+/// The first groups as a text shows them: as many as fit, and at least one.
+fn first(groups: &[Json], room: usize) -> Vec<String> {
+    let of = |bytes: usize| {
+        let told: Vec<String> = groups.iter().map(|told| group(told, bytes)).collect();
+        let fits = fitting(told.iter().map(|group| group.len() + 2), room);
+        told.into_iter().take(fits.max(1)).collect::<Vec<String>>()
+    };
+    let long = of(TEXT_KEY_BYTES);
+    if long.len() >= groups.len().min(TEXT_GROUPS) { long } else { of(SHORT_TEXT_KEY_BYTES) }
+}
+
+fn group(group: &Json, key_bytes: usize) -> String {
+    let key = key(group.get("key").unwrap_or(&Json::Null), key_bytes);
     format!("{key}={}", group.get("count").unwrap_or(&Json::Null))
 }
 
@@ -188,7 +205,7 @@ fn key(value: &Json, bytes: usize) -> String {
         Json::String(text) => {
             let (shown, _) = beginning(text, bytes, bytes);
             let cut = if shown.len() < text.len() { "…" } else { "" };
-            format!("{}{cut}", Json::from(shown))
+            format!("{}{cut}", lines::plain(Json::from(shown).to_string()))
         }
         value => value.to_string(),
     }

@@ -24,7 +24,7 @@ use crate::records::endpoints::RECORD;
 /// The bytes of names and previews that are asked for at first, and the least that can be asked for.
 const FIRST_BYTES: usize = 8 * 1024;
 const LEAST_BYTES: usize = 256;
-/// The fields that are a document's text, the first of them that a record has.
+/// The fields that are a document's text, the first of them that a record has and that is not empty.
 const TEXT_FIELDS: [&str; 4] = ["text", "content", "body", "summary"];
 /// The fields that are its title.
 const TITLE_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
@@ -206,8 +206,15 @@ async fn make(climb: &Climb<'_>, mut record: Record, fields: &[String], goes_on:
         None => field.value.is_string(),
         Some(cut) => cut.kind == Kind::Text,
     };
-    let named = |name: &&str| record.fields.iter().position(|field| field.name == **name && is_text(field));
-    let main = TEXT_FIELDS.iter().filter(|_| !goes_on).find_map(named);
+    let is_empty = |field: &&Field| field.value.as_str().is_some_and(str::is_empty);
+    let texts: Vec<&Field> = TEXT_FIELDS
+        .iter()
+        .filter(|_| !goes_on)
+        .filter_map(|name| record.fields.iter().find(|field| field.name == **name && is_text(field)))
+        .collect();
+    // One that says something goes before an empty one.
+    let main = texts.iter().find(|field| !is_empty(field)).or(texts.first()).map(|field| field.name.clone());
+    let main = main.and_then(|name| record.fields.iter().position(|field| field.name == name));
     let main = main.map(|at| record.fields.remove(at));
     let mut entries = Vec::new();
     for field in &record.fields {

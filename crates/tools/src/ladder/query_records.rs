@@ -185,9 +185,14 @@ impl Items for Records<'_> {
     }
 }
 
+/// Whether a record in a list of changes is one that is gone.
+fn is_deleted(around: &Map<String, Json>) -> bool {
+    around.get("deleted").and_then(Json::as_bool).unwrap_or(false)
+}
+
 /// A record as a member of a list.
 fn row(id: &RecordId, around: Map<String, Json>, values: Option<Map<String, Json>>) -> Json {
-    let is_deleted = around.contains_key("deleted");
+    let is_deleted = is_deleted(&around);
     let told = [
         ("object", "record".into()),
         ("id", id.to_string().into()),
@@ -203,8 +208,9 @@ fn row(id: &RecordId, around: Map<String, Json>, values: Option<Map<String, Json
 /// The lines of a record: as many fields as fit, each cut one with the call that reads on.
 fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, Trouble> {
     let mut head = format!("{number}. id={}", record.id);
-    if let Some(at) = record.around.get("deleted_at") {
-        head += &format!(" deleted_at={at}");
+    if is_deleted(&record.around) {
+        let at = record.around.get("deleted_at").map(|at| format!(" deleted_at={at}"));
+        head += at.as_deref().unwrap_or(" deleted=true");
         return Ok((head, Vec::new()));
     }
     let (mut fields, mut below, mut links) = (String::new(), String::new(), Vec::new());

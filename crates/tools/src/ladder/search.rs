@@ -16,6 +16,7 @@ use super::identity::connection_of;
 use super::port::Ask;
 use super::query_records::record_uri;
 use super::shown::before_bytes;
+use super::told::or_default;
 use super::trouble::Trouble;
 use super::{LadderAnswer, Link, Rung, lines};
 use crate::records::endpoints::SEARCH;
@@ -62,23 +63,28 @@ struct Hit {
     record_key: String,
     connection_id: Option<String>,
     emitted_at: Option<String>,
-    title: Option<Title>,
-    snippet: Option<Snippet>,
-    #[serde(default)]
+    title: Option<Words>,
+    snippet: Option<Words>,
+    #[serde(default, deserialize_with = "or_default")]
     evidence_excerpts: Vec<Excerpt>,
     cursor: Option<String>,
 }
 
+/// A text that is told by itself or with the field that it is of.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Title {
-    Field { text: String },
+enum Words {
+    Field { text: Option<String> },
     Text(String),
 }
 
-#[derive(Deserialize)]
-struct Snippet {
-    text: String,
+impl Words {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Field { text } => text.as_deref(),
+            Self::Text(text) => Some(text),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -217,18 +223,16 @@ impl Hit {
                 (excerpt.preview_text, excerpt.truncated) = (shown, Some(true));
             }
         }
-        if let Some(snippet) = &mut self.snippet {
-            snippet.text = before_bytes(&snippet.text).to_owned();
+        if let Some(snippet) = self.snippet.as_ref().and_then(Words::text) {
+            self.snippet = Some(Words::Text(before_bytes(snippet).to_owned()));
         }
     }
 
     /// What a person would call it.
     fn title(&self) -> String {
-        match &self.title {
-            Some(Title::Field { text } | Title::Text(text)) if !text.is_empty() => {
-                beginning(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned()
-            }
-            _ => match &self.emitted_at {
+        match self.title.as_ref().and_then(Words::text).filter(|text| !text.is_empty()) {
+            Some(text) => beginning(text, TITLE_CHARS, TITLE_CHARS * 6).0.to_owned(),
+            None => match &self.emitted_at {
                 Some(at) => format!("{} / {at}", self.stream),
                 None => self.stream.clone(),
             },
@@ -268,7 +272,7 @@ impl Hit {
     }
 
     fn snippet(&self) -> Option<&str> {
-        let own = self.snippet.as_ref().map(|snippet| snippet.text.as_str());
+        let own = self.snippet.as_ref().and_then(Words::text);
         own.or(self.evidence_excerpts.first().map(|excerpt| excerpt.preview_text.as_str()))
     }
 
@@ -276,7 +280,7 @@ impl Hit {
     /// every other one of which an excerpt is not all.
     fn lines(&self, climb: &Climb<'_>, number: usize, id: &RecordId) -> Result<Lines, Trouble> {
         let mut text = format!("{number}. id={id}");
-        if let Some(Title::Field { text: title } | Title::Text(title)) = &self.title {
+        if let Some(title) = self.title.as_ref().and_then(Words::text) {
             text += &format!(" title={}", Json::from(shortened(title)));
         }
         let Some((first, others)) = self.evidence_excerpts.split_first() else {

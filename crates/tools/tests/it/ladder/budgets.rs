@@ -143,6 +143,8 @@ fn a_hundred_groups_of_long_texts() {
         let args = json!({ "stream": "notes", "metric": "count", "group_by": "long", "limit": 100 });
         let told = client.good("aggregate", &args);
         assert_eq!(told.structured["groups"].as_array().unwrap().len(), 100);
+        assert!(told.text.len() <= 1800, "{}", told.text.len());
+        assert!(told.text.contains(" more group(s) are in the structured answer"), "{}", told.text);
     }
 }
 

@@ -29,7 +29,8 @@ impl<F: Fn(&Ask) -> String + Send + Sync + 'static> RecordServer for Foreign<F> 
     fn tell(&self, _: &Principal, _: &'static str, _: Result<(), &Map<String, Json>>) {}
 }
 
-fn client(answer: impl Fn(&Ask) -> String + Send + Sync + 'static) -> Client {
+/// A client of a server that answers so.
+pub(super) fn client(answer: impl Fn(&Ask) -> String + Send + Sync + 'static) -> Client {
     Client::over(Foreign(answer), owner())
 }
 

@@ -10,6 +10,7 @@ mod checks;
 mod cursors;
 mod dead_ends;
 mod foreign;
+mod foreign_lists;
 mod forging;
 mod hidden;
 mod lines;

@@ -539,7 +539,8 @@ impl Walker<'_> {
             Class::Text => {
                 let said = list_said(tool, args, &answer.text).0;
                 for (said, told) in said.iter().zip(&told).filter(|(said, _)| said.next.is_none()) {
-                    let missing: Vec<&String> = told.cuts.keys().filter(|name| !said.cuts.contains_key(*name)).collect();
+                    let missing: Vec<&String> =
+                        told.cuts.keys().filter(|name| !said.cuts.contains_key(*name)).collect();
                     assert!(missing.is_empty(), "{} has more of {missing:?} than its text leads to", said.id);
                 }
                 said

@@ -1,0 +1,96 @@
+//! What lists and documents make of the answers of servers of another make.
+
+use serde_json::{Value as Json, json};
+
+use super::foreign::client;
+
+#[test]
+fn hits_are_told_whatever_a_server_leaves_out_or_says_in_another_way() {
+    let client = client(|_| {
+        json!({ "data": [
+            { "stream": "notes", "record_key": "1", "evidence_excerpts": null, "title": { "field": null, "text": null },
+              "snippet": "a plain snippet" },
+            { "stream": "notes", "record_key": "2", "title": "a plain title", "snippet": { "text": null } },
+            { "stream": "notes", "record_key": "3", "title": null, "snippet": null, "emitted_at": null },
+        ] })
+        .to_string()
+    });
+    let hits = client.good("search", &json!({ "q": "plain" }));
+    let told = |at: usize, name: &str| hits.structured["results"][at][name].clone();
+    assert_eq!((told(0, "title"), told(0, "snippet")), (json!("notes"), json!("a plain snippet")));
+    assert_eq!((told(1, "title"), told(1, "snippet")), (json!("a plain title"), Json::Null));
+    assert_eq!(told(2, "title"), json!("notes"));
+    for said in ["snippet=\"a plain snippet\"", "title=\"a plain title\"", "id=notes:3"] {
+        assert!(hits.text.contains(said), "{}", hits.text);
+    }
+}
+
+#[test]
+fn a_record_is_gone_where_a_server_says_so_and_not_where_it_says_that_it_is_not() {
+    let client = client(|_| {
+        json!({ "data": [
+            { "id": "1", "deleted": false, "data": { "body": "here" } },
+            { "id": "2", "deleted": true, "data": {} },
+            { "id": "3", "deleted": true, "deleted_at": "2026-01-01T00:00:00Z" },
+            { "id": "4", "deleted": false, "deleted_at": "2026-01-01T00:00:00Z", "data": { "body": "back" } },
+        ] })
+        .to_string()
+    });
+    let list = client.good("query_records", &json!({ "stream": "notes", "changes_since": "beginning" }));
+    let rows = list.structured["data"]["data"].clone();
+    assert_eq!((&rows[0]["data"], &rows[3]["data"]), (&json!({ "body": "here" }), &json!({ "body": "back" })));
+    assert!(rows[1].get("data").is_none() && rows[2].get("data").is_none());
+    let lines: Vec<&str> = list.text.lines().skip(1).collect();
+    assert_eq!(
+        lines[..4],
+        [
+            "1. id=notes:1 {\"body\":\"here\"}",
+            "2. id=notes:2 deleted=true",
+            "3. id=notes:3 deleted_at=\"2026-01-01T00:00:00Z\"",
+            "4. id=notes:4 {\"body\":\"back\"}",
+        ]
+    );
+}
+
+#[test]
+fn a_document_is_the_first_text_that_says_something() {
+    for (fields, text) in [
+        (json!({ "text": "", "body": "hello" }), "hello"),
+        (json!({ "body": "hello", "content": "" }), "hello"),
+        (json!({ "text": "", "content": "", "n": 1 }), ""),
+        (json!({ "text": "first", "body": "hello" }), "first"),
+    ] {
+        let record = json!({ "id": "1", "data": fields }).to_string();
+        let client = client(move |_| record.clone());
+        let told = client.good("fetch", &json!({ "id": "notes:1" })).structured;
+        assert_eq!(told["text"], text, "{fields}");
+    }
+}
+
+#[test]
+fn as_many_groups_are_told_as_there_is_room_for() {
+    let of = |count: usize, key: usize| {
+        let groups: Vec<Json> =
+            (0..count).map(|at| json!({ "key": format!("{at:03}{}", "k".repeat(key)), "count": 2 })).collect();
+        let answer = json!({
+            "object": "aggregation", "stream": "notes", "metric": "count", "filtered_record_count": 2 * count + 5,
+            "groups": groups, "other_count": 5,
+        })
+        .to_string();
+        let client = client(move |_| answer.clone());
+        let args = json!({ "stream": "notes", "metric": "count", "group_by": "author", "limit": 100 });
+        client.good("aggregate", &args).text
+    };
+    assert!(of(60, 5).ends_with("other_count=5."), "{}", of(60, 5));
+    assert!(of(12, 93).contains(&format!("\"011{}\"=2", "k".repeat(93))), "{}", of(12, 93));
+    let many = of(100, 93);
+    let shown = many.matches("=2").count();
+    assert!(many.len() <= 1800 && shown > 10, "{many}");
+    assert!(
+        many.contains(&format!("shown={shown}: ")) && many.contains(&format!("other_count={}.", 5 + 2 * (100 - shown)))
+    );
+    assert!(many.ends_with(&format!(
+        "\nnote: {} more group(s) are in the structured answer; a narrower `filter` shows them here",
+        100 - shown
+    )));
+}
