@@ -33,6 +33,7 @@ const SHORT_KEY_CHARS: usize = 48;
 pub struct Aggregate {
     /// As `schema` names it.
     stream: String,
+    /// What is computed.
     metric: OneOf<Metrics>,
     /// For every metric but `count`.
     field: Option<String>,
