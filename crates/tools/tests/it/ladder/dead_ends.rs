@@ -197,7 +197,8 @@ fn a_search_reads_on_from_what_it_found() {
 
 #[test]
 fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
-    for (before, after) in [(0, 10), (41, 60), (59, 38), (80, 5), (80, 100), (80, 230), (30, 190), (300, 10)] {
+    for (before, after) in [(0, 10), (41, 60), (59, 38), (80, 5), (80, 100), (80, 230), (30, 190), (60, 200), (300, 10)]
+    {
         let value = format!("{} needle {}", "é".repeat(before), "z".repeat(after));
         let size = value.chars().count();
         let fields = vec![
@@ -225,6 +226,9 @@ fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
                 let (start, end): (usize, usize) = (start.parse().unwrap(), end.parse().unwrap());
                 let shown: String = value.chars().skip(start).take(end - start).collect();
                 assert!(said.contains(&Json::from(shown).to_string()), "{said}");
+                // The next step of what is all in the structure and not in the text begins where nothing is left out.
+                let is_all = before < 80 && size <= 320;
+                assert_eq!(said.contains("\"offset_chars\":0} ("), is_all, "{said}");
             }
         }
     }
