@@ -24,7 +24,7 @@ use super::sink::Sink;
 
 /// Characters of an excerpt, at most.
 pub const EXCERPT_CHARS: u64 = 320;
-/// Characters of an excerpt before the hit, at most.
+/// Characters of an excerpt before the hit, at most, where it is not the whole text.
 pub const EXCERPT_BEFORE: u64 = 80;
 /// How long a search goes on at most.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -207,14 +207,17 @@ fn excerpt(
     let name = &found.field;
     let entry = hit.loaded.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
     let at = found.place.map_or(0, |place| place.start);
-    let start = at.saturating_sub(EXCERPT_BEFORE);
-    let (text, total, digest) = match (entry.held, hit.loaded.long(&entry)) {
+    let start = |total: u64| if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
+    let (start, text, total, digest) = match (entry.held, hit.loaded.long(&entry)) {
         (Held::Text(text), _) => {
-            (pieces::slice(text, start, start + EXCERPT_CHARS).to_owned(), pieces::count(text), Digest::Of(text))
+            let total = pieces::count(text);
+            let start = start(total);
+            (start, pieces::slice(text, start, start + EXCERPT_CHARS).to_owned(), total, Digest::Of(text))
         }
         (_, Some(long)) => {
+            let (total, start) = (long.long.chars, start(long.long.chars));
             let shown = reading.view.text(long, start, start + EXCERPT_CHARS)?;
-            (shown, long.long.chars, Digest::Known(long.long.digest))
+            (start, shown, total, Digest::Known(long.long.digest))
         }
         _ => return Err(Problem::Corrupt),
     };

@@ -107,7 +107,7 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
             continue;
         }
         let chars: Vec<char> = text.chars().collect();
-        let from = (start as usize).saturating_sub(80);
+        let from = if chars.len() <= 320 { 0 } else { (start as usize).saturating_sub(80) };
         let to = (from + 320).min(chars.len());
         let shown: String = chars[from..to].iter().collect();
         let digest = (to - from < chars.len()).then(|| super::digest_of(text));
