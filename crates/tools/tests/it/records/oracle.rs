@@ -838,9 +838,16 @@ pub(crate) fn is_binary(value: &Value) -> bool {
         && letters.iter().collect::<BTreeSet<_>>().len() >= 4
 }
 
-/// Whether a value is read by bytes.
+/// Whether a value can be read by bytes: it names a blob, whatever it says or does not say besides.
 pub(crate) fn has_bytes(value: &Value) -> bool {
-    is_binary(value) || is_blob(value)
+    let names_one = || {
+        let Value::Json(json) = value else { return false };
+        let json = J::parse(json);
+        let named = json.get("blob_id").text().unwrap_or_default();
+        let digits = named.strip_prefix("sha256-").unwrap_or_default();
+        digits.len() == 64 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    is_binary(value) || is_only_a_blob(value) || names_one()
 }
 
 /// Whether a value names a blob and says little else.

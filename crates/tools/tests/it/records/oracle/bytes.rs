@@ -40,7 +40,7 @@ pub(super) fn window(params: &Params, value: &Value, mut around: J, name: &str) 
             let stored = BLOBS.iter().find(|(name, _)| json["blob_id"] == **name);
             let (name, bytes) = stored.ok_or(("blob_not_found", 404))?;
             field["type"] = "object".into();
-            field["mime_type"] = match json["mime_type"].as_str().unwrap() {
+            field["mime_type"] = match json["mime_type"].as_str().unwrap_or_default() {
                 "image/png" | "Image/PNG;x=1" => "image/png".into(),
                 "text/html" => "text/html".into(),
                 _ => "application/octet-stream".into(),
