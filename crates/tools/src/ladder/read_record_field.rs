@@ -1,19 +1,21 @@
 //! `read_record_field`: some of one field's text, from anywhere in it, at the cost of that part.
 
 mod told;
+mod window;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::{Extent, Handle, OffsetPlace, Part, Version};
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::handle::OffsetPlace;
+use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
 
 use self::told::{Expected, Told, is_of_bytes};
+use self::window::{Beside, Window};
 use super::arguments::Whole;
-use super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
+use super::budget::LONGEST_ESCAPE;
 use super::climb::Climb;
 use super::entry::{object, told};
 use super::identity::{Named, connection_of};
@@ -50,32 +52,6 @@ pub struct ReadRecordField {
     before_chars: Option<Whole<0, 8192>>,
     /// 2048 if left out. Only with `q`.
     after_chars: Option<Whole<0, 8192>>,
-}
-
-/// A window, with the ways to those beside it.
-pub(super) struct Window {
-    pub(super) id: RecordId,
-    pub(super) field: String,
-    pub(super) text: String,
-    pub(super) text_like: bool,
-    pub(super) mime_type: Option<String>,
-    pub(super) size_chars: Option<u64>,
-    pub(super) digest: Option<String>,
-    version: Version,
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) limit: u64,
-    pub(super) complete: bool,
-    pub(super) found: Option<(u64, u64)>,
-    next: Option<Beside>,
-    previous: Option<Beside>,
-}
-
-/// A window beside this one.
-struct Beside {
-    start: u64,
-    limit: u64,
-    cursor: String,
 }
 
 /// Which window of a field.
@@ -250,8 +226,9 @@ pub(super) async fn window(
     // Around what was found, a shorter window is of another part, which may be longer as JSON.
     let window = any_window(climb, id, field, &which.at_most(most)).await?;
     let Some(most) = window.fitting(climb, which) else { return Ok(window) };
+    // Where names alone are longer than an answer, one character is still shown.
     let surely = climb.budgets.structured.saturating_sub(window.around_len(which)) / LONGEST_ESCAPE;
-    any_window(climb, id, field, &which.at_most(most.min(surely as u64))).await
+    any_window(climb, id, field, &which.at_most(most.min(surely as u64).max(1))).await
 }
 
 /// Reads a window through the resource server's own path for windows.
@@ -365,78 +342,6 @@ impl Told {
             complete: window.complete,
             found: window.match_start_chars.zip(window.match_end_chars),
         })
-    }
-}
-
-impl Window {
-    /// The characters of it that fit into an answer, if not all do.
-    fn fitting(&self, climb: &Climb<'_>, which: &Which<'_>) -> Option<u64> {
-        let room = climb.budgets.structured.saturating_sub(self.around_len(which));
-        if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
-            return None;
-        }
-        let (shown, count) = beginning(&self.text, usize::MAX, room);
-        (shown.len() < self.text.len()).then_some((count as u64).max(1))
-    }
-
-    /// The bytes that its structure has besides the text, at most: names, cursors, three addresses, what was looked for.
-    fn around_len(&self, which: &Which<'_>) -> usize {
-        /// Names of members, numbers, digest and media type.
-        const FIXED: usize = 1024;
-        /// What is sealed into an address besides names, and what stands before it.
-        const SEALED: usize = 256;
-        let q = if let Which::Around { q, .. } = which { escaped_len(q) } else { 0 };
-        let RecordId { connection, stream, key } = &self.id;
-        let names = connection.as_ref().map_or(0, String::len) + stream.len() + key.len() + self.field.len();
-        let cursors: usize = [&self.next, &self.previous].into_iter().flatten().map(|beside| beside.cursor.len()).sum();
-        let named = self.id.to_string().len() + names + escaped_len(key) + escaped_len(&self.field);
-        FIXED + q + cursors + named + 3 * ((names + SEALED) * 4 / 3)
-    }
-
-    /// The address of a part of the field as it is now.
-    fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
-        let digest = self.version.digest;
-        climb.uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
-    }
-
-    /// The address of this very window.
-    pub(super) fn own_uri(&self, climb: &Climb<'_>) -> Result<String, Trouble> {
-        self.uri(climb, self.start, self.end.saturating_sub(self.start).max(1))
-    }
-
-    /// The address of the window after this one.
-    pub(super) fn next_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
-        self.next.as_ref().map(|next| self.uri(climb, next.start, next.limit)).transpose()
-    }
-
-    /// The address of the window before this one.
-    pub(super) fn previous_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
-        self.previous.as_ref().map(|before| self.uri(climb, before.start, before.limit)).transpose()
-    }
-
-    /// Whether the handle that led here is of this caller and of the field as it is now.
-    ///
-    /// # Errors
-    /// [`BadCursor`].
-    pub(super) fn check(&self, climb: &Climb<'_>, handle: &Handle) -> Result<(), Trouble> {
-        handle.check(climb.handle_binding(), self.version.digest).map_err(|why: BadCursor| Trouble::Lost(why))
-    }
-
-    /// What is said of the window in one line of JSON; also in which line its text begins, which no line of the text can say.
-    fn header(&self, id: &str) -> String {
-        let cursor = |beside: &Option<Beside>| Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()));
-        let header = object([
-            ("id", id.into()),
-            ("field_path", self.field.as_str().into()),
-            ("start_chars", self.start.into()),
-            ("end_chars", self.end.into()),
-            ("size_chars", self.size_chars.into()),
-            ("complete", self.complete.into()),
-            ("next_cursor", cursor(&self.next)),
-            ("previous_cursor", cursor(&self.previous)),
-            ("text_from_line", if self.next.is_some() { 3 } else { 2 }.into()),
-        ]);
-        lines::plain(header.to_string())
     }
 }
 

@@ -1,11 +1,14 @@
 //! Budgets hold where everything is as long as it can be. They are asserted for every answer, in [`super::checks`].
 
 use serde_json::{Value as Json, json};
+use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{Fields, Value};
 use stile_testkit::chance::Chance;
 use stile_tools::ladder::Ladder;
+use stile_tools::ladder::budget::Budgets;
+use stile_tools::ladder::port::Stored as Port;
 
-use super::super::records::model::{Stored, World};
+use super::super::records::model::{NOW, Stored, World};
 use super::super::records::owner;
 use super::walker::{CLASSES, Walker};
 use super::worlds::{self, Shelf, text};
@@ -188,5 +191,19 @@ fn all_tools_are_listed_in_less_than_sixteen_kibibytes() {
         let size = json!({ "tools": tools }).to_string().len();
         assert!(size < 16_384, "{size} bytes");
         println!("{size} bytes");
+    }
+}
+
+/// Whatever little an operator allows, what a caller is told is about what they sent.
+#[test]
+fn a_window_has_a_character_however_small_the_structure_is() {
+    let (_, stored) = world(vec![("k".to_owned(), vec![("text".to_owned(), text("x".repeat(1551)))])]);
+    let budgets = Budgets { structured: 1024, ..Budgets::default() };
+    let client = Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+    let mut args = of_field("a-mail/notes:k", "text");
+    for at in 0..3 {
+        let window = client.raw("read_record_field", &args).unwrap().structured["window"].clone();
+        assert_eq!((&window["start_chars"], &window["text"]), (&json!(at), &json!("x")));
+        args["cursor"] = window["next_cursor"].clone();
     }
 }
