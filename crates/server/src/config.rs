@@ -12,11 +12,11 @@ use stile_tools::ladder::budget::Budgets;
 
 mod values;
 
-pub use values::{LogLevel, ShownCredential, ToolNames, YesNo, is_exposed};
 use values::{
-    LEAST_BYTES, Show as _, address, bytes, bytes_within, count, count_to, header, list, loopback, optional_path, origin, path, text,
-    trusted_url, url, word,
+    LEAST_BYTES, Show as _, address, bytes, bytes_within, count, count_to, header, list, loopback, optional_path,
+    origin, path, text, trusted_url, url, word,
 };
+pub use values::{LogLevel, ShownCredential, ToolNames, YesNo, is_exposed};
 
 /// Declares the settings, in the order in which help and `stile config` show them.
 macro_rules! settings {
@@ -537,7 +537,8 @@ mod tests {
 
     #[test]
     fn the_text_of_a_record_has_room_in_the_structure() {
-        let least = with_flags(&[("record_structure_bytes", "16KiB"), ("record_preview_chars", "2000")]).unwrap().config;
+        let least =
+            with_flags(&[("record_structure_bytes", "16KiB"), ("record_preview_chars", "2000")]).unwrap().config;
         let Budgets { structured, document, preview_chars, .. } = least.budgets();
         assert_eq!((structured, document, preview_chars), (16384, 8192, 2000));
         let names = ["record_text_bytes", "record_structure_bytes", "record_document_bytes"];

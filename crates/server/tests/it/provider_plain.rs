@@ -356,6 +356,34 @@ fn fields_of(key: &str, text: &str) -> Value {
         "complete": false, "next_offset_chars": 4096, "previous_offset_chars": null } })
 }
 
+/// A cursor goes with the names that an answer prints, and with those that led to it.
+#[test]
+fn a_window_goes_on_by_what_it_prints() {
+    let manner = Manner { tells_names: true, ..Manner::default() };
+    let records = [("m1", json!({ "body": long_text(), "note": long_text() })), ("m2", json!({ "body": long_text() }))];
+    let (_plain, _desk, mut adapter) = of(manner, &records);
+    for id in ["messages:m1", M1] {
+        let first = adapter.call("read_record_field", json!({ "id": id, "field_path": "body" }));
+        let line = first["content"][0]["text"].as_str().unwrap().lines().nth(1).unwrap().to_owned();
+        let printed: Value = serde_json::from_str(line.strip_prefix("next: read_record_field ").unwrap()).unwrap();
+        assert_eq!((&printed["id"], &printed["field_path"]), (&json!(M1), &json!("body")));
+        let told = &first["structuredContent"];
+        assert_eq!((&told["record"]["connection_id"], &told["field"]["path"]), (&json!("mail"), &json!("body")));
+        let cursor = &printed["cursor"];
+        for again in [printed.clone(), json!({ "id": "messages:m1", "field_path": "body", "cursor": cursor })] {
+            let next = adapter.call("read_record_field", again);
+            assert_eq!(next["structuredContent"]["window"]["start_chars"], 4096);
+        }
+        let uri = &told["resource"]["next_uri"];
+        let next = adapter.request("resources/read", json!({ "uri": uri }));
+        assert_eq!(next["result"]["contents"][0]["_meta"]["pdpp/range"]["start_chars"], 4096, "{next}");
+        for (id, field) in [("messages:m2", "body"), (M1, "note")] {
+            let elsewhere = json!({ "id": id, "field_path": field, "cursor": cursor });
+            assert_eq!(lost(&mut adapter, "read_record_field", elsewhere), "mismatch");
+        }
+    }
+}
+
 #[test]
 fn a_field_that_has_changed_is_not_read_on() {
     let digests = Manner { has_digests: true, ..Manner::default() };

@@ -28,6 +28,8 @@ pub struct Manner {
     pub is_lenient: bool,
     /// It says the digest of a field.
     pub has_digests: bool,
+    /// A window says names that are not those which were asked for.
+    pub tells_names: bool,
     /// It has no windows at all.
     pub has_no_windows: bool,
 }
@@ -180,10 +182,14 @@ fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Opti
     let end = (start + limit).min(whole.len());
     let shown: String = whole[start..end].iter().collect();
     let digest = manner.has_digests.then(|| format!("sha256:{}", ContentHash::of(text.as_bytes())));
+    let (connection, path) = match manner.tells_names {
+        true => (Some("mail"), Some("$.body")),
+        false => (None, get("field")),
+    };
     Reply::json(
         200,
-        &json!({ "object": "field_window", "stream": "messages", "record_id": key,
-            "field": { "path": get("field"), "type": "string", "digest": digest },
+        &json!({ "object": "field_window", "stream": "messages", "record_id": key, "connection_id": connection,
+            "field": { "path": path, "type": "string", "digest": digest },
             "window": { "text": shown, "total_chars": whole.len(), "start_chars": start, "end_chars": end,
                 "limit_chars": limit, "complete": start == 0 && end == whole.len(), "has_more": end < whole.len(),
                 "next_offset_chars": (end < whole.len()).then_some(end),

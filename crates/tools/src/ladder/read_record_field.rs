@@ -233,8 +233,7 @@ pub(super) async fn window(
 
 /// Reads a window through the resource server's own path for windows.
 async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<Window, Trouble> {
-    let binding = offset_binding(climb, id, field);
-    let (ask, expected) = asked(climb, id, field, which, binding).await?;
+    let (ask, expected) = asked(climb, id, field, which).await?;
     let text = climb.ask(ask).await?;
     let mut told: Told = match serde_json::from_str(&text) {
         Ok(told) => told,
@@ -253,17 +252,11 @@ async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which
         Which::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
         _ => told.window.limit_chars,
     };
-    told.window(climb, id, field, binding, step)
+    told.window(climb, id, field, step)
 }
 
 /// The request for a window, and what its answer must be.
-async fn asked(
-    climb: &Climb<'_>,
-    id: &RecordId,
-    field: &str,
-    which: &Which<'_>,
-    binding: Binding,
-) -> Result<(Ask, Expected), Trouble> {
+async fn asked(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<(Ask, Expected), Trouble> {
     let base = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
         .with("field", field)
         .with_some("connection_id", id.connection.as_deref());
@@ -277,24 +270,40 @@ async fn asked(
             let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", limit);
             (ask, Expected::default())
         }
-        Which::After { cursor, limit } => {
-            match climb.unseal(cursor).map(|plain| OffsetPlace::decode(&plain, binding)) {
-                None | Some(Ok(None)) => {
-                    let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
-                    (ask, Expected { by_cursor: true, ..Expected::default() })
-                }
-                Some(Ok(Some(OffsetPlace { start, limit: usual, version }))) => {
-                    let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
-                    (at(base, start, limit), Expected { start: Some(start), version, by_cursor: false })
-                }
-                Some(Err(why)) => {
-                    // What the grant says comes first, as if the field were asked for by name.
-                    climb.ask(at(base, 0, 1)).await?;
-                    return Err(Trouble::Lost(why));
-                }
+        Which::After { cursor, limit } => match place(climb, id, field, cursor, at(base.clone(), 0, 1)).await? {
+            None => {
+                let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
+                (ask, Expected { by_cursor: true, ..Expected::default() })
             }
-        }
+            Some(OffsetPlace { start, limit: usual, version }) => {
+                let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
+                (at(base, start, limit), Expected { start: Some(start), version, by_cursor: false })
+            }
+        },
     })
+}
+
+/// The place that a cursor leads to which was made here; none where it is another one. It is bound to the record as answers
+/// name it, with the connection that the server tells, so that it goes with what an answer prints. Where a caller names the
+/// record as they did before, a window of one character tells which one that is.
+async fn place(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    cursor: &str,
+    first: Ask,
+) -> Result<Option<OffsetPlace>, Trouble> {
+    let Some(plain) = climb.unseal(cursor) else { return Ok(None) };
+    let bound_to = |id: &RecordId| OffsetPlace::decode(&plain, offset_binding(climb, id, field));
+    let why = match bound_to(id) {
+        Ok(place) => return Ok(place),
+        Err(why) => why,
+    };
+    // What the grant says comes first, as if the field were asked for by name.
+    let text = climb.ask(first).await?;
+    let told = serde_json::from_str::<Told>(&text).ok();
+    let told = told.and_then(|told| bound_to(&told.names(id)).ok());
+    told.ok_or(Trouble::Lost(why))
 }
 
 /// What a cursor is bound to that is made here, for a server that has none.
@@ -303,18 +312,17 @@ fn offset_binding(climb: &Climb<'_>, id: &RecordId, field: &str) -> Binding {
 }
 
 impl Told {
-    /// The window of an answer that was checked.
-    fn window(
-        self,
-        climb: &Climb<'_>,
-        id: &RecordId,
-        field: &str,
-        binding: Binding,
-        step: u64,
-    ) -> Result<Window, Trouble> {
-        let (version, size_chars) = (self.version(), self.size());
-        let Self { connection_id, field: told, window } = self;
-        let connection = connection_of(connection_id).or_else(|| id.connection.clone());
+    /// The record that was asked for, by the connection that the server tells.
+    fn names(&self, asked: &RecordId) -> RecordId {
+        let connection = connection_of(self.connection_id.clone()).or_else(|| asked.connection.clone());
+        RecordId { connection, ..asked.clone() }
+    }
+
+    /// The window of an answer that was checked. The field is called what it was asked for by, which leads to it again.
+    fn window(self, climb: &Climb<'_>, asked: &RecordId, field: &str, step: u64) -> Result<Window, Trouble> {
+        let (version, size_chars, id) = (self.version(), self.size(), self.names(asked));
+        let binding = offset_binding(climb, &id, field);
+        let Self { field: told, window, .. } = self;
         let beside =
             |start: Option<u64>, limit: u64, cursor: Option<Option<String>>| -> Result<Option<Beside>, Trouble> {
                 let Some(start) = start else { return Ok(None) };
@@ -328,8 +336,8 @@ impl Told {
         Ok(Window {
             next: beside(window.next_offset_chars, step, window.next_cursor)?,
             previous: beside(window.previous_offset_chars, before, window.previous_cursor)?,
-            id: RecordId { connection, ..id.clone() },
-            field: told.path.unwrap_or_else(|| field.to_owned()),
+            id,
+            field: field.to_owned(),
             text: window.text,
             text_like: told.text_like.unwrap_or(true),
             mime_type: told.mime_type,

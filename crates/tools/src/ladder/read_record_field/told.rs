@@ -18,7 +18,6 @@ pub(super) struct Told {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ToldField {
-    pub(super) path: Option<String>,
     pub(super) text_like: Option<bool>,
     pub(super) mime_type: Option<String>,
     pub(super) size_chars: Option<u64>,
