@@ -384,6 +384,27 @@ fn a_window_goes_on_by_what_it_prints() {
     }
 }
 
+/// However a server says that there is more, all of it is read, by text and cursors and by addresses.
+#[test]
+fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
+    for by in ["next_offset_chars", "next_cursor", "total_chars", "complete"] {
+        let manner = Manner { tells_more_by: Some(by), ..Manner::default() };
+        let text: String = long_text().chars().take(20_000).collect();
+        let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
+        assert!(adapter.whole_field(M1, "body", 3000).0 == text, "{by}");
+        let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body" }));
+        let told = &first["structuredContent"];
+        let (mut read, mut uri) =
+            (told["window"]["text"].as_str().unwrap().to_owned(), told["resource"]["next_uri"].clone());
+        while uri.is_string() {
+            let mut content = adapter.request("resources/read", json!({ "uri": uri }))["result"]["contents"][0].take();
+            read += content["text"].as_str().unwrap();
+            uri = content["_meta"]["pdpp/next_uri"].take();
+        }
+        assert!(read == text, "{by}");
+    }
+}
+
 #[test]
 fn a_field_that_has_changed_is_not_read_on() {
     let digests = Manner { has_digests: true, ..Manner::default() };
