@@ -12,10 +12,11 @@ use stile_tools::ladder::budget::Budgets;
 
 mod values;
 
-pub use values::{LogLevel, ShownCredential, ToolNames, YesNo, is_exposed};
 use values::{
-    Show as _, address, bytes, count, header, list, loopback, optional_path, origin, path, text, trusted_url, url, word,
+    LEAST_BYTES, Show as _, address, bytes, bytes_within, count, count_to, header, list, loopback, optional_path,
+    origin, path, text, trusted_url, url, word,
 };
+pub use values::{LogLevel, ShownCredential, ToolNames, YesNo, is_exposed};
 
 /// Declares the settings, in the order in which help and `stile config` show them.
 macro_rules! settings {
@@ -91,13 +92,16 @@ settings! {
     /// Spell tool names in lists: auto, dotted (file.create) or underscored (file_create). Calls may use either.
     tool_names: ToolNames = Flag "SPELLING", Fallback::Text("auto"), word;
     /// Show at most so much text of records in an answer that lists them; the structure beside it may have more.
-    record_text_bytes: usize = Flag "BYTES", Fallback::Text("1800"), bytes;
-    /// Show at most so many characters of a field where records are listed.
-    record_preview_chars: usize = Flag "COUNT", Fallback::Text("512"), count;
-    /// Answer with at most so much structure about records.
-    record_structure_bytes: usize = Flag "BYTES", Fallback::Text("64KiB"), bytes;
-    /// Show at most so much text of one record.
-    record_document_bytes: usize = Flag "BYTES", Fallback::Text("16KiB"), bytes;
+    /// No more than 128KiB.
+    record_text_bytes: usize = Flag "BYTES", Fallback::Text("1800"), bytes_within::<LEAST_BYTES, { Budgets::MOST_BYTES }>;
+    /// Show at most so many characters of a field where records are listed. No more than 2000.
+    record_preview_chars: usize = Flag "COUNT", Fallback::Text("512"), count_to::<{ Budgets::MOST_PREVIEW_CHARS }>;
+    /// Answer with at most so much structure about records. No less than 16KiB, and no more than 128KiB.
+    record_structure_bytes: usize = Flag "BYTES", Fallback::Text("64KiB"),
+        bytes_within::<{ Budgets::LEAST_STRUCTURED }, { Budgets::MOST_BYTES }>;
+    /// Show at most so much text of one record, and no more than half of what the structure may have. No more than 128KiB.
+    record_document_bytes: usize = Flag "BYTES", Fallback::Text("16KiB"),
+        bytes_within::<LEAST_BYTES, { Budgets::MOST_BYTES }>;
     /// Say in a tool's schema, too, which arguments exclude each other (yes or no). Models' interfaces refuse such lists.
     strict_schemas: YesNo = Flag "yes|no", Fallback::Text("no"), word;
     /// Wait so long for another process that is changing the same file.
@@ -148,9 +152,10 @@ impl Config {
     pub fn budgets(&self) -> Budgets {
         Budgets {
             text: self.record_text_bytes,
-            preview_chars: self.record_preview_chars.min(stile_domain::records::selector::MAX_CHARS as usize),
+            preview_chars: self.record_preview_chars,
             structured: self.record_structure_bytes,
-            document: self.record_document_bytes,
+            // The structure of one record has its text too, and as much again of how it goes on.
+            document: self.record_document_bytes.min(self.record_structure_bytes / 2),
             ..Budgets::default()
         }
     }
@@ -527,6 +532,35 @@ mod tests {
         assert_eq!(config.limits(), Limits::default());
         assert_eq!((config.rate_per_second, config.rate_burst), (2000, 5000));
         assert_eq!(config.public_url, None);
+        assert_eq!(config.budgets(), Budgets::default());
+    }
+
+    #[test]
+    fn the_text_of_a_record_has_room_in_the_structure() {
+        let least =
+            with_flags(&[("record_structure_bytes", "16KiB"), ("record_preview_chars", "2000")]).unwrap().config;
+        let Budgets { structured, document, preview_chars, .. } = least.budgets();
+        assert_eq!((structured, document, preview_chars), (16384, 8192, 2000));
+        let names = ["record_text_bytes", "record_structure_bytes", "record_document_bytes"];
+        let most = with_flags(&names.map(|name| (name, "128KiB"))).unwrap().config.budgets();
+        assert_eq!((most.text, most.structured, most.document), (128 << 10, 128 << 10, 64 << 10));
+    }
+
+    /// What help and documents say of the bounds is what they are.
+    #[test]
+    fn the_bounds_of_budgets_are_told() {
+        let page = include_str!("../../../docs/ladder.md");
+        for (name, bounds) in [
+            ("record_text_bytes", "1KiB to 128KiB"),
+            ("record_preview_chars", "1 to 2000"),
+            ("record_structure_bytes", "16KiB to 128KiB"),
+            ("record_document_bytes", "1KiB to 128KiB"),
+        ] {
+            assert!(page.contains(&format!("`{name}` | {bounds} |")), "{name}");
+            let setting = SETTINGS.iter().find(|setting| setting.name == name).unwrap();
+            let (_, most) = bounds.split_once(" to ").unwrap();
+            assert!(setting.help().ends_with(&format!("o more than {most}.")), "{}", setting.help());
+        }
     }
 
     #[test]
@@ -608,6 +642,12 @@ mod tests {
             ("max_body_bytes", "4MB"),
             ("max_body_bytes", "99999999999GiB"),
             ("read_budget_bytes", "10"),
+            ("record_text_bytes", "1MiB"),
+            ("record_preview_chars", "2001"),
+            ("record_preview_chars", "0"),
+            ("record_structure_bytes", "16383"),
+            ("record_structure_bytes", "1MiB"),
+            ("record_document_bytes", "131073"),
             ("rate_burst", "0"),
             ("rate_burst", "-1"),
             ("tool_names", "plain"),

@@ -108,7 +108,10 @@ pub(super) fn list(text: &str, _: &Surroundings<'_>) -> Result<Vec<String>, Stri
     Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
 }
 
-/// At least 1 KiB, so that no budget is too small for one character.
+/// The least that a size may be, so that no budget is too small for one character.
+pub(super) const LEAST_BYTES: usize = 1024;
+
+/// No less than [`LEAST_BYTES`].
 pub(super) fn bytes<T: TryFrom<u64>>(text: &str, _: &Surroundings<'_>) -> Result<T, String> {
     let wrong = || "is not a size such as 65536, 64KiB, 4MiB or 1GiB".to_owned();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -120,10 +123,30 @@ pub(super) fn bytes<T: TryFrom<u64>>(text: &str, _: &Surroundings<'_>) -> Result
         _ => return Err(wrong()),
     };
     let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
-    if size < 1024 {
+    if size < LEAST_BYTES as u64 {
         return Err("is less than 1KiB".to_owned());
     }
     T::try_from(size).map_err(|_| wrong())
+}
+
+/// A size that is also within these bounds.
+pub(super) fn bytes_within<const LEAST: usize, const MOST: usize>(
+    text: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<usize, String> {
+    match bytes(text, surroundings)? {
+        size if size < LEAST => Err(format!("is less than {}KiB", LEAST >> 10)),
+        size if size > MOST => Err(format!("is more than {}KiB", MOST >> 10)),
+        size => Ok(size),
+    }
+}
+
+/// A number that is also no more than this.
+pub(super) fn count_to<const MOST: usize>(text: &str, surroundings: &Surroundings<'_>) -> Result<usize, String> {
+    match count(text, surroundings)? {
+        number if number > MOST => Err(format!("is more than {MOST}")),
+        number => Ok(number),
+    }
 }
 
 pub(super) fn count<T: FromStr + PartialEq + Default>(text: &str, _: &Surroundings<'_>) -> Result<T, String> {

@@ -356,6 +356,55 @@ fn fields_of(key: &str, text: &str) -> Value {
         "complete": false, "next_offset_chars": 4096, "previous_offset_chars": null } })
 }
 
+/// A cursor goes with the names that an answer prints, and with those that led to it.
+#[test]
+fn a_window_goes_on_by_what_it_prints() {
+    let manner = Manner { tells_names: true, ..Manner::default() };
+    let records = [("m1", json!({ "body": long_text(), "note": long_text() })), ("m2", json!({ "body": long_text() }))];
+    let (_plain, _desk, mut adapter) = of(manner, &records);
+    for id in ["messages:m1", M1] {
+        let first = adapter.call("read_record_field", json!({ "id": id, "field_path": "body" }));
+        let line = first["content"][0]["text"].as_str().unwrap().lines().nth(1).unwrap().to_owned();
+        let printed: Value = serde_json::from_str(line.strip_prefix("next: read_record_field ").unwrap()).unwrap();
+        assert_eq!((&printed["id"], &printed["field_path"]), (&json!(M1), &json!("body")));
+        let told = &first["structuredContent"];
+        assert_eq!((&told["record"]["connection_id"], &told["field"]["path"]), (&json!("mail"), &json!("body")));
+        let cursor = &printed["cursor"];
+        for again in [printed.clone(), json!({ "id": "messages:m1", "field_path": "body", "cursor": cursor })] {
+            let next = adapter.call("read_record_field", again);
+            assert_eq!(next["structuredContent"]["window"]["start_chars"], 4096);
+        }
+        let uri = &told["resource"]["next_uri"];
+        let next = adapter.request("resources/read", json!({ "uri": uri }));
+        assert_eq!(next["result"]["contents"][0]["_meta"]["pdpp/range"]["start_chars"], 4096, "{next}");
+        for (id, field) in [("messages:m2", "body"), (M1, "note")] {
+            let elsewhere = json!({ "id": id, "field_path": field, "cursor": cursor });
+            assert_eq!(lost(&mut adapter, "read_record_field", elsewhere), "mismatch");
+        }
+    }
+}
+
+/// However a server says that there is more, all of it is read, by text and cursors and by addresses.
+#[test]
+fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
+    for by in ["next_offset_chars", "next_cursor", "total_chars", "complete"] {
+        let manner = Manner { tells_more_by: Some(by), ..Manner::default() };
+        let text: String = long_text().chars().take(20_000).collect();
+        let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
+        assert!(adapter.whole_field(M1, "body", 3000).0 == text, "{by}");
+        let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body" }));
+        let told = &first["structuredContent"];
+        let (mut read, mut uri) =
+            (told["window"]["text"].as_str().unwrap().to_owned(), told["resource"]["next_uri"].clone());
+        while uri.is_string() {
+            let mut content = adapter.request("resources/read", json!({ "uri": uri }))["result"]["contents"][0].take();
+            read += content["text"].as_str().unwrap();
+            uri = content["_meta"]["pdpp/next_uri"].take();
+        }
+        assert!(read == text, "{by}");
+    }
+}
+
 #[test]
 fn a_field_that_has_changed_is_not_read_on() {
     let digests = Manner { has_digests: true, ..Manner::default() };

@@ -28,6 +28,10 @@ pub struct Manner {
     pub is_lenient: bool,
     /// It says the digest of a field.
     pub has_digests: bool,
+    /// A window says names that are not those which were asked for.
+    pub tells_names: bool,
+    /// By what alone a window says that there is more, if not by all that there is.
+    pub tells_more_by: Option<&'static str>,
     /// It has no windows at all.
     pub has_no_windows: bool,
 }
@@ -87,6 +91,9 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
         ["v1", "streams", "messages", "records"] => &["limit", "cursor", "order", "fields", "connection_id"],
         ["v1", "streams", "messages", "aggregate"] => &["metric", "field", "connection_id"],
         ["v1", "streams", "messages", "records", _] => &["fields", "connection_id"],
+        ["v1", "streams", "messages", "records", _, "field-window"] if manner.tells_more_by == Some("next_cursor") => {
+            &["field", "connection_id", "offset_chars", "limit_chars", "cursor"]
+        }
         ["v1", "streams", "messages", "records", _, "field-window"] => {
             &["field", "connection_id", "offset_chars", "limit_chars", "q", "before_chars", "after_chars"]
         }
@@ -175,19 +182,34 @@ fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Opti
     };
     let start = match found {
         Some((at, _)) => at.saturating_sub(number("before_chars", 0)),
-        None => number("offset_chars", 0).min(whole.len()),
+        None => match get("cursor").filter(|_| manner.tells_more_by == Some("next_cursor")) {
+            Some(cursor) => cursor.strip_prefix("at-").unwrap().parse().unwrap(),
+            None => number("offset_chars", 0).min(whole.len()),
+        },
     };
     let end = (start + limit).min(whole.len());
     let shown: String = whole[start..end].iter().collect();
     let digest = manner.has_digests.then(|| format!("sha256:{}", ContentHash::of(text.as_bytes())));
-    Reply::json(
-        200,
-        &json!({ "object": "field_window", "stream": "messages", "record_id": key,
-            "field": { "path": get("field"), "type": "string", "digest": digest },
+    let (connection, path) = match manner.tells_names {
+        true => (Some("mail"), Some("$.body")),
+        false => (None, get("field")),
+    };
+    let mut told = json!({ "object": "field_window", "stream": "messages", "record_id": key, "connection_id": connection,
+            "field": { "path": path, "type": "string", "digest": digest },
             "window": { "text": shown, "total_chars": whole.len(), "start_chars": start, "end_chars": end,
                 "limit_chars": limit, "complete": start == 0 && end == whole.len(), "has_more": end < whole.len(),
                 "next_offset_chars": (end < whole.len()).then_some(end),
                 "previous_offset_chars": (start > 0).then(|| start.saturating_sub(limit)),
-                "match_start_chars": found.map(|(at, _)| at), "match_end_chars": found.map(|(at, len)| at + len) } }),
-    )
+                "match_start_chars": found.map(|(at, _)| at), "match_end_chars": found.map(|(at, len)| at + len) } });
+    if let Some(by) = manner.tells_more_by {
+        let window = told["window"].as_object_mut().unwrap();
+        window.retain(|name, _| {
+            name == by || !["total_chars", "has_more", "next_offset_chars", "complete"].contains(&name.as_str())
+        });
+        window.entry("complete").or_insert(true.into());
+        if by == "next_cursor" && end < whole.len() {
+            window.insert(by.to_owned(), format!("at-{end}").into());
+        }
+    }
+    Reply::json(200, &told)
 }

@@ -27,6 +27,17 @@ pub struct Budgets {
 /// What an overlong identifier may add to [`Budgets::text`].
 pub const OVERLONG: usize = 1000;
 
+impl Budgets {
+    /// The least bytes of a structure: they have room for the longest names that there are, and for a usual field.
+    pub const LEAST_STRUCTURED: usize = 16 * 1024;
+    /// The most bytes of a text or a structure. What has no budget of its own, the links beside a text and the names that
+    /// are never cut, has the rest of [`CEILING`].
+    pub const MOST_BYTES: usize = CEILING / 2;
+    /// The longest preview: as many characters of the longest as are within the 8 KiB that are asked for of a record in a
+    /// list, with what is said of it.
+    pub const MOST_PREVIEW_CHARS: usize = 2000;
+}
+
 impl Default for Budgets {
     fn default() -> Self {
         Self { text: 1800, preview_chars: 512, structured: 64 * 1024, document: 16 * 1024, schema: 8 * 1024 }

@@ -1,19 +1,21 @@
 //! `read_record_field`: some of one field's text, from anywhere in it, at the cost of that part.
 
 mod told;
+mod window;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::{Extent, Handle, OffsetPlace, Part, Version};
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::handle::OffsetPlace;
+use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
 
 use self::told::{Expected, Told, is_of_bytes};
+use self::window::{Beside, Window};
 use super::arguments::Whole;
-use super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
+use super::budget::LONGEST_ESCAPE;
 use super::climb::Climb;
 use super::entry::{object, told};
 use super::identity::{Named, connection_of};
@@ -50,32 +52,6 @@ pub struct ReadRecordField {
     before_chars: Option<Whole<0, 8192>>,
     /// 2048 if left out. Only with `q`.
     after_chars: Option<Whole<0, 8192>>,
-}
-
-/// A window, with the ways to those beside it.
-pub(super) struct Window {
-    pub(super) id: RecordId,
-    pub(super) field: String,
-    pub(super) text: String,
-    pub(super) text_like: bool,
-    pub(super) mime_type: Option<String>,
-    pub(super) size_chars: Option<u64>,
-    pub(super) digest: Option<String>,
-    version: Version,
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) limit: u64,
-    pub(super) complete: bool,
-    pub(super) found: Option<(u64, u64)>,
-    next: Option<Beside>,
-    previous: Option<Beside>,
-}
-
-/// A window beside this one.
-struct Beside {
-    start: u64,
-    limit: u64,
-    cursor: String,
 }
 
 /// Which window of a field.
@@ -250,14 +226,14 @@ pub(super) async fn window(
     // Around what was found, a shorter window is of another part, which may be longer as JSON.
     let window = any_window(climb, id, field, &which.at_most(most)).await?;
     let Some(most) = window.fitting(climb, which) else { return Ok(window) };
+    // Where names alone are longer than an answer, one character is still shown.
     let surely = climb.budgets.structured.saturating_sub(window.around_len(which)) / LONGEST_ESCAPE;
-    any_window(climb, id, field, &which.at_most(most.min(surely as u64))).await
+    any_window(climb, id, field, &which.at_most(most.min(surely as u64).max(1))).await
 }
 
 /// Reads a window through the resource server's own path for windows.
 async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<Window, Trouble> {
-    let binding = offset_binding(climb, id, field);
-    let (ask, expected) = asked(climb, id, field, which, binding).await?;
+    let (ask, expected) = asked(climb, id, field, which).await?;
     let text = climb.ask(ask).await?;
     let mut told: Told = match serde_json::from_str(&text) {
         Ok(told) => told,
@@ -271,22 +247,17 @@ async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which
         Which::At { limit, .. } => limit,
         Which::After { limit, .. } | Which::Around { limit, .. } => limit.unwrap_or(MAX_CHARS),
     });
+    told.lead_on();
     told.check(&expected)?;
     let step = match which {
         Which::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
         _ => told.window.limit_chars,
     };
-    told.window(climb, id, field, binding, step)
+    told.window(climb, id, field, step)
 }
 
 /// The request for a window, and what its answer must be.
-async fn asked(
-    climb: &Climb<'_>,
-    id: &RecordId,
-    field: &str,
-    which: &Which<'_>,
-    binding: Binding,
-) -> Result<(Ask, Expected), Trouble> {
+async fn asked(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<(Ask, Expected), Trouble> {
     let base = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
         .with("field", field)
         .with_some("connection_id", id.connection.as_deref());
@@ -300,24 +271,40 @@ async fn asked(
             let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", limit);
             (ask, Expected::default())
         }
-        Which::After { cursor, limit } => {
-            match climb.unseal(cursor).map(|plain| OffsetPlace::decode(&plain, binding)) {
-                None | Some(Ok(None)) => {
-                    let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
-                    (ask, Expected { by_cursor: true, ..Expected::default() })
-                }
-                Some(Ok(Some(OffsetPlace { start, limit: usual, version }))) => {
-                    let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
-                    (at(base, start, limit), Expected { start: Some(start), version, by_cursor: false })
-                }
-                Some(Err(why)) => {
-                    // What the grant says comes first, as if the field were asked for by name.
-                    climb.ask(at(base, 0, 1)).await?;
-                    return Err(Trouble::Lost(why));
-                }
+        Which::After { cursor, limit } => match place(climb, id, field, cursor, at(base.clone(), 0, 1)).await? {
+            None => {
+                let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
+                (ask, Expected { by_cursor: true, ..Expected::default() })
             }
-        }
+            Some(OffsetPlace { start, limit: usual, version }) => {
+                let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
+                (at(base, start, limit), Expected { start: Some(start), version, by_cursor: false })
+            }
+        },
     })
+}
+
+/// The place that a cursor leads to which was made here; none where it is another one. It is bound to the record as answers
+/// name it, with the connection that the server tells, so that it goes with what an answer prints. Where a caller names the
+/// record as they did before, a window of one character tells which one that is.
+async fn place(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    cursor: &str,
+    first: Ask,
+) -> Result<Option<OffsetPlace>, Trouble> {
+    let Some(plain) = climb.unseal(cursor) else { return Ok(None) };
+    let bound_to = |id: &RecordId| OffsetPlace::decode(&plain, offset_binding(climb, id, field));
+    let why = match bound_to(id) {
+        Ok(place) => return Ok(place),
+        Err(why) => why,
+    };
+    // What the grant says comes first, as if the field were asked for by name.
+    let text = climb.ask(first).await?;
+    let told = serde_json::from_str::<Told>(&text).ok();
+    let told = told.and_then(|told| bound_to(&told.names(id)).ok());
+    told.ok_or(Trouble::Lost(why))
 }
 
 /// What a cursor is bound to that is made here, for a server that has none.
@@ -326,18 +313,17 @@ fn offset_binding(climb: &Climb<'_>, id: &RecordId, field: &str) -> Binding {
 }
 
 impl Told {
-    /// The window of an answer that was checked.
-    fn window(
-        self,
-        climb: &Climb<'_>,
-        id: &RecordId,
-        field: &str,
-        binding: Binding,
-        step: u64,
-    ) -> Result<Window, Trouble> {
-        let (version, size_chars) = (self.version(), self.size());
-        let Self { connection_id, field: told, window } = self;
-        let connection = connection_of(connection_id).or_else(|| id.connection.clone());
+    /// The record that was asked for, by the connection that the server tells.
+    fn names(&self, asked: &RecordId) -> RecordId {
+        let connection = connection_of(self.connection_id.clone()).or_else(|| asked.connection.clone());
+        RecordId { connection, ..asked.clone() }
+    }
+
+    /// The window of an answer that was checked. The field is called what it was asked for by, which leads to it again.
+    fn window(self, climb: &Climb<'_>, asked: &RecordId, field: &str, step: u64) -> Result<Window, Trouble> {
+        let (version, size_chars, id) = (self.version(), self.size(), self.names(asked));
+        let binding = offset_binding(climb, &id, field);
+        let Self { field: told, window, .. } = self;
         let beside =
             |start: Option<u64>, limit: u64, cursor: Option<Option<String>>| -> Result<Option<Beside>, Trouble> {
                 let Some(start) = start else { return Ok(None) };
@@ -351,8 +337,8 @@ impl Told {
         Ok(Window {
             next: beside(window.next_offset_chars, step, window.next_cursor)?,
             previous: beside(window.previous_offset_chars, before, window.previous_cursor)?,
-            id: RecordId { connection, ..id.clone() },
-            field: told.path.unwrap_or_else(|| field.to_owned()),
+            id,
+            field: field.to_owned(),
             text: window.text,
             text_like: told.text_like.unwrap_or(true),
             mime_type: told.mime_type,
@@ -365,78 +351,6 @@ impl Told {
             complete: window.complete,
             found: window.match_start_chars.zip(window.match_end_chars),
         })
-    }
-}
-
-impl Window {
-    /// The characters of it that fit into an answer, if not all do.
-    fn fitting(&self, climb: &Climb<'_>, which: &Which<'_>) -> Option<u64> {
-        let room = climb.budgets.structured.saturating_sub(self.around_len(which));
-        if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
-            return None;
-        }
-        let (shown, count) = beginning(&self.text, usize::MAX, room);
-        (shown.len() < self.text.len()).then_some((count as u64).max(1))
-    }
-
-    /// The bytes that its structure has besides the text, at most: names, cursors, three addresses, what was looked for.
-    fn around_len(&self, which: &Which<'_>) -> usize {
-        /// Names of members, numbers, digest and media type.
-        const FIXED: usize = 1024;
-        /// What is sealed into an address besides names, and what stands before it.
-        const SEALED: usize = 256;
-        let q = if let Which::Around { q, .. } = which { escaped_len(q) } else { 0 };
-        let RecordId { connection, stream, key } = &self.id;
-        let names = connection.as_ref().map_or(0, String::len) + stream.len() + key.len() + self.field.len();
-        let cursors: usize = [&self.next, &self.previous].into_iter().flatten().map(|beside| beside.cursor.len()).sum();
-        let named = self.id.to_string().len() + names + escaped_len(key) + escaped_len(&self.field);
-        FIXED + q + cursors + named + 3 * ((names + SEALED) * 4 / 3)
-    }
-
-    /// The address of a part of the field as it is now.
-    fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
-        let digest = self.version.digest;
-        climb.uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
-    }
-
-    /// The address of this very window.
-    pub(super) fn own_uri(&self, climb: &Climb<'_>) -> Result<String, Trouble> {
-        self.uri(climb, self.start, self.end.saturating_sub(self.start).max(1))
-    }
-
-    /// The address of the window after this one.
-    pub(super) fn next_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
-        self.next.as_ref().map(|next| self.uri(climb, next.start, next.limit)).transpose()
-    }
-
-    /// The address of the window before this one.
-    pub(super) fn previous_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
-        self.previous.as_ref().map(|before| self.uri(climb, before.start, before.limit)).transpose()
-    }
-
-    /// Whether the handle that led here is of this caller and of the field as it is now.
-    ///
-    /// # Errors
-    /// [`BadCursor`].
-    pub(super) fn check(&self, climb: &Climb<'_>, handle: &Handle) -> Result<(), Trouble> {
-        handle.check(climb.handle_binding(), self.version.digest).map_err(|why: BadCursor| Trouble::Lost(why))
-    }
-
-    /// What is said of the window in one line of JSON; also in which line its text begins, which no line of the text can say.
-    fn header(&self, id: &str) -> String {
-        let cursor = |beside: &Option<Beside>| Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()));
-        let header = object([
-            ("id", id.into()),
-            ("field_path", self.field.as_str().into()),
-            ("start_chars", self.start.into()),
-            ("end_chars", self.end.into()),
-            ("size_chars", self.size_chars.into()),
-            ("complete", self.complete.into()),
-            ("next_cursor", cursor(&self.next)),
-            ("previous_cursor", cursor(&self.previous)),
-            ("text_from_line", if self.next.is_some() { 3 } else { 2 }.into()),
-        ]);
-        lines::plain(header.to_string())
     }
 }
 

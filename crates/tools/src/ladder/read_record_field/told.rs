@@ -18,7 +18,6 @@ pub(super) struct Told {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ToldField {
-    pub(super) path: Option<String>,
     pub(super) text_like: Option<bool>,
     pub(super) mime_type: Option<String>,
     pub(super) size_chars: Option<u64>,
@@ -122,6 +121,19 @@ impl Told {
         self.field.size_chars.or(self.window.total_chars)
     }
 
+    /// Finds where a window goes on whose server says so in another way than by an offset: by a cursor alone, by a size
+    /// that is not reached, or where that is not told by calling it incomplete. The last of the latter is an empty one.
+    pub(super) fn lead_on(&mut self) {
+        let size = self.size();
+        let window = &mut self.window;
+        let has_cursor = matches!(window.next_cursor, Some(Some(_)));
+        let is_cut = size.map_or(!window.complete, |size| window.end_chars < size);
+        if !window.text.is_empty() && (has_cursor || is_cut) {
+            window.next_offset_chars.get_or_insert(window.end_chars);
+        }
+        window.complete &= window.next_offset_chars.is_none();
+    }
+
     /// What is known of the field's content.
     pub(super) fn version(&self) -> Version {
         Version { digest: self.field.digest.as_deref().and_then(digest_of), size: self.size() }
@@ -163,6 +175,47 @@ mod tests {
         });
         window.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
         serde_json::from_value(json!({ "field": {}, "window": window })).unwrap()
+    }
+
+    #[test]
+    fn a_window_leads_on_however_the_server_says_that_there_is_more() {
+        let next = |more: Json| {
+            let mut all = json!({ "next_offset_chars": null, "previous_offset_chars": null });
+            all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            let mut told = told(all);
+            told.lead_on();
+            assert_eq!(told.check(&Expected::default()), Ok(()), "{more}");
+            let ToldWindow { next_offset_chars, complete, .. } = told.window;
+            assert!(!complete || next_offset_chars.is_none(), "{more}");
+            next_offset_chars
+        };
+        for more in [
+            json!({ "next_offset_chars": 6 }),
+            json!({}),
+            json!({ "complete": true }),
+            json!({ "total_chars": null }),
+            json!({ "total_chars": null, "next_cursor": null }),
+            json!({ "total_chars": null, "complete": true, "next_cursor": "c" }),
+            json!({ "total_chars": 6, "next_cursor": "c" }),
+        ] {
+            assert_eq!(next(more.clone()), Some(6), "{more}");
+        }
+        for more in [
+            json!({ "total_chars": 6 }),
+            json!({ "total_chars": 6, "next_cursor": null }),
+            json!({ "total_chars": null, "complete": true }),
+            json!({ "text": "", "end_chars": 3 }),
+            json!({ "text": "", "end_chars": 3, "total_chars": null, "next_cursor": "c" }),
+        ] {
+            assert_eq!(next(more.clone()), None, "{more}");
+        }
+        // A cursor that was passed over is one still where only the size says that there is more.
+        let mut first = told(json!({
+            "start_chars": 0, "end_chars": 3, "next_offset_chars": null, "previous_offset_chars": null, "next_cursor": null,
+        }));
+        first.lead_on();
+        let by_cursor = Expected { by_cursor: true, ..Expected::default() };
+        assert_eq!(first.check(&by_cursor), Err(Trouble::Lost(BadCursor::Malformed)));
     }
 
     fn provider_error() -> Result<(), Trouble> {

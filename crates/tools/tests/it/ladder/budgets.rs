@@ -1,11 +1,14 @@
 //! Budgets hold where everything is as long as it can be. They are asserted for every answer, in [`super::checks`].
 
 use serde_json::{Value as Json, json};
+use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{Fields, Value};
 use stile_testkit::chance::Chance;
 use stile_tools::ladder::Ladder;
+use stile_tools::ladder::budget::Budgets;
+use stile_tools::ladder::port::Stored as Port;
 
-use super::super::records::model::{Stored, World};
+use super::super::records::model::{NOW, Stored, World};
 use super::super::records::owner;
 use super::walker::{CLASSES, Walker};
 use super::worlds::{self, Shelf, text};
@@ -191,4 +194,70 @@ fn all_tools_are_listed_in_less_than_sixteen_kibibytes() {
         assert!(size < 16_384, "{size} bytes");
         println!("{size} bytes");
     }
+}
+
+/// Whatever little an operator allows, what a caller is told is about what they sent.
+#[test]
+fn a_window_has_a_character_however_small_the_structure_is() {
+    let (_, stored) = world(vec![("k".to_owned(), vec![("text".to_owned(), text("x".repeat(1551)))])]);
+    let budgets = Budgets { structured: 1024, ..Budgets::default() };
+    let client = Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+    let mut args = of_field("a-mail/notes:k", "text");
+    for at in 0..3 {
+        let window = client.raw("read_record_field", &args).unwrap().structured["window"].clone();
+        assert_eq!((&window["start_chars"], &window["text"]), (&json!(at), &json!("x")));
+        args["cursor"] = window["next_cursor"].clone();
+    }
+}
+
+/// What an operator can set is within what an answer may have, whatever records hold.
+#[test]
+fn the_most_and_the_least_that_can_be_set_make_no_answer_too_large() {
+    let most = Budgets {
+        text: Budgets::MOST_BYTES,
+        preview_chars: Budgets::MOST_PREVIEW_CHARS,
+        structured: Budgets::MOST_BYTES,
+        document: Budgets::MOST_BYTES / 2,
+        ..Budgets::default()
+    };
+    let least = Budgets {
+        text: 1024,
+        preview_chars: Budgets::MOST_PREVIEW_CHARS,
+        structured: Budgets::LEAST_STRUCTURED,
+        document: 1024,
+        ..Budgets::default()
+    };
+    let units = ["\u{1}", "\"", "中", "a b "];
+    let records = (0..110).map(|at| {
+        let unit = units[at % units.len()];
+        let key: String = format!("{at:03}").chars().chain(unit.chars().cycle()).take(500 / unit.len()).collect();
+        let fields = (0..40).map(|at| (long_name(at), text(format!("needle {}", unit.repeat(100 + 100 * at)))));
+        let fields = fields.chain([("text".to_owned(), text(unit.repeat(20_000)))]).collect();
+        (key, fields)
+    });
+    let (world, stored) = world(records.collect());
+    let shelf = Shelf::of(&world, None);
+    for budgets in [most, least] {
+        let client = Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+        let mut calls = vec![
+            ("query_records", json!({ "stream": "notes", "limit": 100 })),
+            ("query_records", json!({ "stream": "notes", "limit": 100, "changes_since": "beginning" })),
+            ("search", json!({ "q": "needle", "limit": 100 })),
+            ("schema", json!({ "stream": "notes", "detail": "full" })),
+        ];
+        for id in shelf.ids().take(4) {
+            calls.push(("fetch", json!({ "id": id })));
+            calls.push(("read_record_field", with(&of_field(id, "text"), json!({ "limit_chars": 16_384 }))));
+        }
+        for (tool, args) in calls {
+            let answer = client.raw(tool, &args).unwrap_or_else(|error| panic!("{tool} {args}: {error}"));
+            let size = answer.structured.to_string().len();
+            assert!(size <= budgets.structured, "{tool} {args}: {size} of {}", budgets.structured);
+        }
+    }
+    // The least structure has room for a usual field of a list.
+    let usual = Budgets { preview_chars: 512, ..least };
+    let client = Client::within(usual, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+    let listed = client.raw("query_records", &json!({ "stream": "notes", "fields": ["text"] })).unwrap().structured;
+    assert!(listed["data"]["data"][0]["data"]["text"].is_string(), "{listed}");
 }

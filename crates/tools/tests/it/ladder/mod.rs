@@ -22,6 +22,7 @@ mod worlds;
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
+use stile_tools::ladder::budget::Budgets;
 use stile_tools::ladder::port::{RecordServer, Stored as Port};
 use stile_tools::ladder::resources::Content;
 use stile_tools::ladder::trouble::Trouble;
@@ -48,8 +49,13 @@ impl Client {
     }
 
     pub(crate) fn over(server: impl RecordServer, caller: Principal) -> Self {
+        Self::within(Budgets::default(), server, caller)
+    }
+
+    /// With other budgets than the usual, which the checks of answers are of.
+    pub(crate) fn within(budgets: Budgets, server: impl RecordServer, caller: Principal) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Self { runtime, ladder: Ladder::over(server), caller }
+        Self { runtime, ladder: Ladder::new(server, budgets, false), caller }
     }
 
     /// Calls a tool.
