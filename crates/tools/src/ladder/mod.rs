@@ -12,6 +12,7 @@ pub mod aggregate;
 mod answers;
 pub mod arguments;
 pub mod budget;
+mod bytes;
 mod climb;
 pub mod entry;
 pub mod fetch;
