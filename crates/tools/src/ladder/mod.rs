@@ -15,6 +15,7 @@ pub mod budget;
 mod bytes;
 mod climb;
 pub mod entry;
+mod exact;
 pub mod fetch;
 mod identity;
 mod lines;

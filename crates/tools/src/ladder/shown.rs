@@ -19,6 +19,7 @@ use stile_domain::records::record_id::RecordId;
 use super::budget::{beginning, escaped_len, fitting, json_len};
 pub(super) use super::bytes::before_bytes;
 use super::bytes::bytes_at;
+use super::exact::is_exact;
 use super::identity::connection_of;
 use super::told;
 use super::trouble::Trouble;
@@ -260,7 +261,7 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
             Field { cut: Some(cut), ..whole }
         }
-        value if !is_exact(value, raw.get()) || is_deep(value, SHOWN_DEPTH) => {
+        value if !is_exact(raw.get()) || is_deep(value, SHOWN_DEPTH) => {
             without_bytes(digits(whole.name, raw.get(), most))
         }
         _ => without_bytes(whole.cut_to(most, usize::MAX)),
@@ -289,31 +290,8 @@ fn is_deep(value: &Json, levels: usize) -> bool {
 /// A value as this program has it, or where it would round or cannot hold it, its text.
 pub(super) fn as_written(raw: &RawValue) -> Json {
     match serde_json::from_str::<Json>(raw.get()) {
-        Ok(value) if is_exact(&value, raw.get()) => value,
+        Ok(value) if is_exact(raw.get()) => value,
         _ => raw.get().into(),
-    }
-}
-
-/// Whether a value is what its text says. Only long digits and exponents can be more than a number holds.
-fn is_exact(value: &Json, raw: &str) -> bool {
-    if !has_number(value) {
-        return true;
-    }
-    let mut run = 0;
-    let suspicious = raw.bytes().any(|byte| {
-        run = if byte.is_ascii_digit() || byte == b'.' { run + 1 } else { 0 };
-        run > 15
-    }) || raw.contains(['e', 'E']);
-    let written = || value.to_string();
-    !suspicious || written() == raw
-}
-
-fn has_number(value: &Json) -> bool {
-    match value {
-        Json::Number(_) => true,
-        Json::Array(items) => items.iter().any(has_number),
-        Json::Object(members) => members.values().any(has_number),
-        _ => false,
     }
 }
 

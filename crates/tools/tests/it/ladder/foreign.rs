@@ -64,3 +64,21 @@ fn null_is_a_member_that_is_missing() {
     let record = client.good("fetch", &json!({ "id": "chat/notes:k" })).structured;
     assert_eq!(record["text"], json!({ "a": "x", "b": 1 }).to_string());
 }
+
+/// The values of a record that is sent as this data.
+fn values(data: &str) -> Json {
+    let told = format!("{{\"id\":\"k\",\"data\":{data}}}");
+    let client = client(move |_| told.clone());
+    let text = client.good("fetch", &json!({ "id": "chat/notes:k" })).structured["text"].clone();
+    serde_json::from_str(text.as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn an_object_is_one_whatever_letters_and_zeros_it_has() {
+    for price in ["12.50", "12.55", "1E2", "-0.0"] {
+        let total = values(&format!("{{\"total\":{{\"price\":{price},\"currency\":\"EUR\"}}}}"))["total"].take();
+        assert_eq!((total["price"].as_f64(), &total["currency"]), (price.parse().ok(), &json!("EUR")));
+    }
+    let total = r#"{"price":9007199254740993.0,"currency":"EUR"}"#;
+    assert_eq!(values(&format!("{{\"total\":{total}}}"))["total"], total, "by its JSON text");
+}
