@@ -164,6 +164,9 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         json!([]),
         json!({ "": 1 }),
         json!({ "a": ["x"] }),
+        // Rounded on its way here, and the number that it is rounded to.
+        serde_json::from_str(r#"{"a":100000000000000000001}"#).unwrap(),
+        json!({ "a": { "lt": 1e20 } }),
     ] {
         let args = json!({ "stream": "notes", "filter": filter });
         wrong.push(("query_records", args.clone(), &["`filter`", "{\"author\":\"ann\"}", "gte"]));
