@@ -48,7 +48,7 @@ pub(super) struct Field {
     /// The value, or of a long one the beginning of its text. Null for bytes.
     pub(super) value: Json,
     pub(super) cut: Option<Cut>,
-    /// An array or an object as it is written, which is what windows of it have.
+    /// What is here whole and is no text, or is shown by its digits, as it is written.
     pub(super) written: Option<String>,
 }
 
@@ -59,6 +59,15 @@ pub(super) struct Cut {
     pub(super) size_chars: Option<u64>,
     pub(super) digest: Option<String>,
     pub(super) kind: Kind,
+}
+
+impl Cut {
+    /// Of JSON that was sent whole and is cut here. A window of it may be spelled in another way, with spaces where the
+    /// record has none, so that no count of characters leads from one to the other: it is read from its beginning, and
+    /// as whatever version it is then.
+    fn of_json() -> Self {
+        Self { shown_chars: 0, size_chars: None, digest: None, kind: Kind::Json }
+    }
 }
 
 /// What a cut field is.
@@ -195,25 +204,23 @@ impl Field {
             return self.clone();
         }
         let Some(text) = self.text() else { return self.clone() };
-        let kind = match (&self.value, &self.cut) {
-            (_, Some(cut)) => cut.kind.clone(),
-            (Json::String(_), None) => Kind::Text,
-            _ => Kind::Json,
-        };
+        let kind = if self.written.is_some() { Kind::Json } else { Kind::Text };
         let (shown, count) = beginning(text, chars, escaped_bytes);
         if shown.len() == text.len() {
             return self.clone();
         }
-        let size = match &self.cut {
-            Some(cut) => cut.size_chars,
-            None => Some(text.chars().count() as u64),
+        let cut = match &self.cut {
+            // What was cut here before is read from its beginning, however much of it is shown.
+            Some(cut) => Cut { shown_chars: cut.shown_chars.min(count as u64), ..cut.clone() },
+            None if kind == Kind::Json => Cut::of_json(),
+            None => Cut {
+                shown_chars: count as u64,
+                size_chars: Some(text.chars().count() as u64),
+                // All of it is here, so that an address of the rest can name the version that it is of.
+                digest: Some(format!("sha256:{}", ContentHash::of(text.as_bytes()))),
+                kind,
+            },
         };
-        let digest = match &self.cut {
-            Some(cut) => cut.digest.clone(),
-            // All of it is here, so that an address of the rest can name the version that it is of.
-            None => Some(format!("sha256:{}", ContentHash::of(text.as_bytes()))),
-        };
-        let cut = Cut { shown_chars: count as u64, size_chars: size, digest, kind };
         Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None }
     }
 
@@ -270,11 +277,10 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
 
 /// A value by its JSON text, or the beginning of that.
 fn digits(name: String, raw: &str, most: usize) -> Field {
-    let (shown, count) = beginning(raw, most, usize::MAX);
-    let size = raw.chars().count() as u64;
-    let cut = Cut { shown_chars: count as u64, size_chars: Some(size), digest: None, kind: Kind::Json };
+    let (shown, _) = beginning(raw, most, usize::MAX);
     let is_cut = shown.len() < raw.len();
-    Field { name, value: shown.into(), cut: is_cut.then_some(cut), written: None }
+    let written = (!is_cut).then(|| raw.to_owned());
+    Field { name, value: shown.into(), cut: is_cut.then(Cut::of_json), written }
 }
 
 /// Whether more than so many arrays and objects stand in each other.
