@@ -339,8 +339,8 @@ impl Leaf {
         if link.name == "field-bytes" {
             self.byte_ways.insert(field, link.uri.clone());
         } else {
-            let preview = self.fields.get(&field).and_then(Json::as_str).or(self.main.as_deref()).unwrap_or_default();
-            let shown = preview.chars().count() as u64;
+            let (_, from) = link.description.rsplit_once(", from character ").unwrap();
+            let shown = from.split(' ').next().unwrap().parse().unwrap();
             self.cuts.insert(field, Cut { shown, way: Way::At(link.uri.clone()) });
         }
     }
