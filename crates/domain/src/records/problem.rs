@@ -343,6 +343,7 @@ impl Problem {
             Self::UnknownField { param, .. } | Self::FieldNotGranted { param, .. } => Some(param),
             Self::InvalidFieldPath | Self::FieldNotFound { .. } => Some("field"),
             Self::FieldNotText { .. } | Self::FieldNotBinary { .. } => Some("field"),
+            Self::StreamNotFound { .. } => Some("stream"),
             Self::InvalidCursor(_) => Some("cursor"),
             Self::InvalidFieldsCursor(_) => Some("fields_cursor"),
             Self::QueryNotFound | Self::SearchTooBroad => Some("q"),

@@ -10,10 +10,11 @@ use super::trouble::Trouble;
 use crate::records::endpoints::{GRANULARITIES, METRICS, ORDERS};
 use crate::tool;
 
+/// From here on not every whole number is a float.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// The whole number that a number is, also where it is written `2.0`, as clients do that have no other numbers.
 fn whole(number: &Number) -> Option<u64> {
-    /// From here on not every whole number is one of a client's.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
     number.as_u64().or_else(|| {
         let float = number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..EXACT).contains(float))?;
         format!("{float:.0}").parse().ok()
@@ -206,7 +207,7 @@ pub(super) fn filter_pairs(filter: Option<&Json>) -> Result<Vec<(String, String)
     let wrong = || {
         let form = "`filter` is an object: {\"author\":\"ann\"} or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, \
                     with plain field names and text, numbers or booleans; \
-                    numbers of more than 15 digits as text";
+                    long numbers as text, as in {\"n\":\"100000000000000000001\"}, since they would be rounded";
         Trouble::call("invalid_filter", "filter", form)
     };
     let Some(filter) = filter else { return Ok(Vec::new()) };
@@ -234,10 +235,11 @@ fn scalar(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
         Json::Bool(_) => Some(value.to_string()),
-        // A number that was rounded on its way here would look for another one.
+        // A number that was rounded on its way here would look for another one. Of a float from there on nobody can tell.
         Json::Number(number) => {
             let digits = number.to_string();
-            let is_exact = !number.is_f64() || digits.bytes().filter(u8::is_ascii_digit).count() <= 15;
+            let is_small = number.as_f64().is_some_and(|float| float.abs() < EXACT);
+            let is_exact = !number.is_f64() || is_small && digits.bytes().filter(u8::is_ascii_digit).count() <= 15;
             is_exact.then_some(digits)
         }
         _ => None,
@@ -251,7 +253,7 @@ mod tests {
     #[test]
     fn a_filter_becomes_parameters_or_is_refused() {
         let pairs = |filter: Json| filter_pairs(Some(&filter));
-        let good = json!({ "a": "x", "b": 7, "c": true, "d": { "gte": "2026", "lt": 3 } });
+        let good = json!({ "a": "x", "b": 7, "c": true, "d": { "gte": "2026", "lt": 3 }, "e": 1.5e9, "f": u64::MAX });
         let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(
             pairs(good),
@@ -260,7 +262,9 @@ mod tests {
                 text("filter[b]", "7"),
                 text("filter[c]", "true"),
                 text("filter[d][gte]", "2026"),
-                text("filter[d][lt]", "3")
+                text("filter[d][lt]", "3"),
+                text("filter[e]", "1500000000.0"),
+                text("filter[f]", "18446744073709551615"),
             ])
         );
         assert_eq!(filter_pairs(None), Ok(Vec::new()));
@@ -275,6 +279,9 @@ mod tests {
             json!({ "a": { "gte": {} } }),
             json!({ "a": null }),
             json!({ "a": 123_456_789.012_345_67 }),
+            json!({ "a": 1e20 }),
+            json!({ "a": { "gte": -9_007_199_254_740_992.0 } }),
+            serde_json::from_str(r#"{"a":100000000000000000001}"#).unwrap(),
             json!({ "a": ["x"] }),
         ] {
             let trouble = pairs(bad.clone()).unwrap_err().to_json();

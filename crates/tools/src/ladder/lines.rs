@@ -29,9 +29,11 @@ pub(super) fn word(text: &str) -> String {
 
 /// How much of a field is shown.
 pub(super) fn shown_of(shown: u64, size: Option<u64>) -> String {
-    match size {
-        Some(size) => format!("{shown} of {size} chars shown"),
-        None => format!("{shown} chars shown, there is more"),
+    match (shown, size) {
+        (_, Some(size)) => format!("{shown} of {size} chars shown"),
+        // Whatever is shown of it, not counted.
+        (0, None) => "incomplete, read from its beginning".to_owned(),
+        (_, None) => format!("{shown} chars shown, there is more"),
     }
 }
 

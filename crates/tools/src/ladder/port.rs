@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::problem::Problem;
+use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::record_id::encode_key;
 use stile_domain::scope::encode_component;
 
@@ -93,7 +93,22 @@ pub struct Declined {
 impl Declined {
     /// The member `code`.
     pub fn code(&self) -> &str {
-        self.error.get("code").and_then(Json::as_str).unwrap_or_default()
+        self.member("code")
+    }
+
+    /// The member `param`, where there is one.
+    pub(super) fn param(&self) -> &str {
+        self.member("param")
+    }
+
+    /// The member `reason` of a cursor that leads nowhere.
+    pub(super) fn reason(&self) -> Option<BadCursor> {
+        let all = [BadCursor::Malformed, BadCursor::Mismatch, BadCursor::Stale];
+        all.into_iter().find(|why| why.reason() == self.member("reason"))
+    }
+
+    fn member(&self, name: &str) -> &str {
+        self.error.get(name).and_then(Json::as_str).unwrap_or_default()
     }
 }
 

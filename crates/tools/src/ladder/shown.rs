@@ -17,17 +17,16 @@ use stile_domain::records::body::is_base64;
 use stile_domain::records::record_id::RecordId;
 
 use super::budget::{beginning, escaped_len, fitting, json_len};
+pub(super) use super::bytes::before_bytes;
+use super::bytes::bytes_at;
+use super::exact::is_exact;
 use super::identity::connection_of;
 use super::told;
 use super::trouble::Trouble;
 
-/// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
-const BASE64_RUN: usize = 256;
 /// The levels of arrays and objects that a value may have to be shown as one. Parsers stop at 64 or 128 in all, and an
 /// answer has levels of its own.
 const SHOWN_DEPTH: usize = 32;
-/// The different characters that such a text has at least.
-const BASE64_KINDS: usize = 4;
 
 /// A record, ready to be shown.
 #[derive(Clone, Debug)]
@@ -49,7 +48,7 @@ pub(super) struct Field {
     /// The value, or of a long one the beginning of its text. Null for bytes.
     pub(super) value: Json,
     pub(super) cut: Option<Cut>,
-    /// An array or an object as it is written, which is what windows of it have.
+    /// What is here whole and is no text, or is shown by its digits, as it is written.
     pub(super) written: Option<String>,
 }
 
@@ -60,6 +59,15 @@ pub(super) struct Cut {
     pub(super) size_chars: Option<u64>,
     pub(super) digest: Option<String>,
     pub(super) kind: Kind,
+}
+
+impl Cut {
+    /// Of JSON that was sent whole and is cut here. A window of it may be spelled in another way, with spaces where the
+    /// record has none, so that no count of characters leads from one to the other: it is read from its beginning, and
+    /// as whatever version it is then.
+    fn of_json() -> Self {
+        Self { shown_chars: 0, size_chars: None, digest: None, kind: Kind::Json }
+    }
 }
 
 /// What a cut field is.
@@ -196,25 +204,23 @@ impl Field {
             return self.clone();
         }
         let Some(text) = self.text() else { return self.clone() };
-        let kind = match (&self.value, &self.cut) {
-            (_, Some(cut)) => cut.kind.clone(),
-            (Json::String(_), None) => Kind::Text,
-            _ => Kind::Json,
-        };
+        let kind = if self.written.is_some() { Kind::Json } else { Kind::Text };
         let (shown, count) = beginning(text, chars, escaped_bytes);
         if shown.len() == text.len() {
             return self.clone();
         }
-        let size = match &self.cut {
-            Some(cut) => cut.size_chars,
-            None => Some(text.chars().count() as u64),
+        let cut = match &self.cut {
+            // What was cut here before is read from its beginning, however much of it is shown.
+            Some(cut) => Cut { shown_chars: cut.shown_chars.min(count as u64), ..cut.clone() },
+            None if kind == Kind::Json => Cut::of_json(),
+            None => Cut {
+                shown_chars: count as u64,
+                size_chars: Some(text.chars().count() as u64),
+                // All of it is here, so that an address of the rest can name the version that it is of.
+                digest: Some(format!("sha256:{}", ContentHash::of(text.as_bytes()))),
+                kind,
+            },
         };
-        let digest = match &self.cut {
-            Some(cut) => cut.digest.clone(),
-            // All of it is here, so that an address of the rest can name the version that it is of.
-            None => Some(format!("sha256:{}", ContentHash::of(text.as_bytes()))),
-        };
-        let cut = Cut { shown_chars: count as u64, size_chars: size, digest, kind };
         Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None }
     }
 
@@ -262,7 +268,7 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
             Field { cut: Some(cut), ..whole }
         }
-        value if !is_exact(value, raw.get()) || is_deep(value, SHOWN_DEPTH) => {
+        value if !is_exact(raw.get()) || is_deep(value, SHOWN_DEPTH) => {
             without_bytes(digits(whole.name, raw.get(), most))
         }
         _ => without_bytes(whole.cut_to(most, usize::MAX)),
@@ -271,11 +277,10 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
 
 /// A value by its JSON text, or the beginning of that.
 fn digits(name: String, raw: &str, most: usize) -> Field {
-    let (shown, count) = beginning(raw, most, usize::MAX);
-    let size = raw.chars().count() as u64;
-    let cut = Cut { shown_chars: count as u64, size_chars: Some(size), digest: None, kind: Kind::Json };
+    let (shown, _) = beginning(raw, most, usize::MAX);
     let is_cut = shown.len() < raw.len();
-    Field { name, value: shown.into(), cut: is_cut.then_some(cut), written: None }
+    let written = (!is_cut).then(|| raw.to_owned());
+    Field { name, value: shown.into(), cut: is_cut.then(Cut::of_json), written }
 }
 
 /// Whether more than so many arrays and objects stand in each other.
@@ -291,31 +296,8 @@ fn is_deep(value: &Json, levels: usize) -> bool {
 /// A value as this program has it, or where it would round or cannot hold it, its text.
 pub(super) fn as_written(raw: &RawValue) -> Json {
     match serde_json::from_str::<Json>(raw.get()) {
-        Ok(value) if is_exact(&value, raw.get()) => value,
+        Ok(value) if is_exact(raw.get()) => value,
         _ => raw.get().into(),
-    }
-}
-
-/// Whether a value is what its text says. Only long digits and exponents can be more than a number holds.
-fn is_exact(value: &Json, raw: &str) -> bool {
-    if !has_number(value) {
-        return true;
-    }
-    let mut run = 0;
-    let suspicious = raw.bytes().any(|byte| {
-        run = if byte.is_ascii_digit() || byte == b'.' { run + 1 } else { 0 };
-        run > 15
-    }) || raw.contains(['e', 'E']);
-    let written = || value.to_string();
-    !suspicious || written() == raw
-}
-
-fn has_number(value: &Json) -> bool {
-    match value {
-        Json::Number(_) => true,
-        Json::Array(items) => items.iter().any(has_number),
-        Json::Object(members) => members.values().any(has_number),
-        _ => false,
     }
 }
 
@@ -326,72 +308,6 @@ pub(super) fn without_bytes(field: Field) -> Field {
         Some(before) => field.cut_to(before.chars().count(), usize::MAX),
         None => field,
     }
-}
-
-/// A text as far as no bytes stand in it.
-pub(super) fn before_bytes(text: &str) -> &str {
-    bytes_at(text).and_then(|at| text.get(..at)).unwrap_or(text)
-}
-
-/// Where bytes in base64 begin: a long run of its alphabet, or lines of one length that are nothing else, as mail wraps
-/// them.
-fn bytes_at(text: &str) -> Option<usize> {
-    if text.len() < BASE64_RUN {
-        return None;
-    }
-    let bytes = text.as_bytes();
-    let mut start = 0;
-    // A run that is long enough and begins here has its last byte there; most texts have a space before it.
-    while let Some(run) = bytes.get(start..start + BASE64_RUN) {
-        start = match run.iter().rposition(|byte| !is_of_base64(*byte)) {
-            Some(space) => start + space + 1,
-            None => {
-                let rest = bytes.get(start..).unwrap_or_default();
-                let end = rest.iter().position(|byte| !is_of_base64(*byte)).unwrap_or(rest.len());
-                if kinds(rest.get(..end).unwrap_or_default()) >= BASE64_KINDS {
-                    return Some(start);
-                }
-                start + end
-            }
-        };
-    }
-    wrapped_at(text)
-}
-
-/// Where lines begin that are wrapped base64: of one length, at least so many characters, and a long run together.
-fn wrapped_at(text: &str) -> Option<usize> {
-    /// The shortest line that is taken for one; usual are 64 and 76.
-    const LINE: usize = 60;
-    /// The different characters that such a line has at least.
-    const KINDS: usize = 16;
-    let (mut start, mut at, mut width, mut count) = (0, 0, 0, 0);
-    for line in text.split_inclusive('\n') {
-        let own = line.trim_end_matches(['\n', '\r']);
-        let is_wrapped = own.len() >= LINE && own.bytes().all(is_of_base64) && kinds(own.as_bytes()) >= KINDS;
-        if !is_wrapped || own.len() != width {
-            (start, width, count) = (at, own.len(), 0);
-        }
-        count += if is_wrapped { own.len() } else { 0 };
-        if count >= BASE64_RUN {
-            return Some(start);
-        }
-        at += line.len();
-    }
-    None
-}
-
-fn is_of_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
-}
-
-fn kinds(run: &[u8]) -> usize {
-    let mut seen = [false; 128];
-    run.iter().for_each(|byte| {
-        if let Some(seen) = seen.get_mut(usize::from(*byte)) {
-            *seen = true;
-        }
-    });
-    seen.into_iter().filter(|seen| *seen).count()
 }
 
 #[cfg(test)]
@@ -410,17 +326,6 @@ mod tests {
         let rounded = ["9007199254740993000001", "1e400", "12345678901.123456789", "0.12345678901234567890", "[1e400]"];
         for digits in rounded.into_iter().chain(["{\"a\":123456789012345.678}"]) {
             assert_eq!(written(digits), digits, "shown as its text");
-        }
-    }
-
-    #[test]
-    fn bytes_are_found_however_they_are_wrapped() {
-        let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
-        let wrapped = format!("see below\n{}\nend", [line; 5].join("\r\n"));
-        assert_eq!(before_bytes(&wrapped), "see below\n");
-        assert_eq!(before_bytes(&format!("see {} end", line.repeat(4))), "see ");
-        for text in ["a\n".repeat(400), "one two three four five six seven\n".repeat(40), format!("{line}\n{line}")] {
-            assert_eq!(before_bytes(&text), text);
         }
     }
 }

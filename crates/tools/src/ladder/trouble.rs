@@ -5,6 +5,9 @@ use stile_domain::records::problem::BadCursor;
 
 use super::port::Declined;
 
+/// The tools that are called with a record; the others have nothing to be missing but a stream.
+const OF_RECORDS: [&str; 2] = ["fetch", "read_record_field"];
+
 /// A refused call: what the resource server said, unchanged, or what is wrong with the call itself.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trouble {
@@ -25,7 +28,11 @@ pub enum Trouble {
 
 impl From<Declined> for Trouble {
     fn from(declined: Declined) -> Self {
-        Self::Declined(declined)
+        // `fetch` calls it `cursor`, and an address has it inside.
+        match (declined.code(), declined.param()) {
+            ("invalid_cursor", "fields_cursor") => Self::Lost(declined.reason().unwrap_or(BadCursor::Malformed)),
+            _ => Self::Declined(declined),
+        }
     }
 }
 
@@ -75,14 +82,15 @@ impl Trouble {
         error
     }
 
-    /// The tool that shows what is there instead, where one does.
-    pub fn next(&self) -> Option<&'static str> {
+    /// The tool that shows what is there instead of what this one was called with, where one does.
+    pub fn next(&self, tool: &str) -> Option<&'static str> {
         match self {
             Self::Declined(declined) => match declined.code() {
                 "grant_stream_not_allowed" | "field_not_granted" | "unknown_field" | "ambiguous_connection" => {
                     Some("schema")
                 }
                 "field_not_found" | "query_not_found" => Some("fetch"),
+                "not_found" if declined.param() == "stream" || !OF_RECORDS.contains(&tool) => Some("schema"),
                 "not_found" => Some("search"),
                 _ => None,
             },
@@ -109,5 +117,32 @@ fn lost(why: BadCursor) -> &'static str {
             "this was given out for another record, field, call or grant; use it with what it came from"
         }
         BadCursor::Stale => "what this continues has changed since; begin again with `fetch`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stile_domain::records::problem::Problem;
+
+    #[test]
+    fn what_is_missing_is_looked_for_where_it_is_listed() {
+        let no_stream =
+            Trouble::from(Declined::from(Problem::StreamNotFound { stream: "x".to_owned(), connection: None }));
+        let no_record = Trouble::from(Declined::from(Problem::NotFound));
+        for tool in ["schema", "query_records", "aggregate", "search", "fetch", "read_record_field"] {
+            assert_eq!(no_stream.next(tool), Some("schema"));
+            // A server that does not say which of the two it is.
+            assert_eq!(no_record.next(tool), Some(if OF_RECORDS.contains(&tool) { "search" } else { "schema" }));
+        }
+    }
+
+    #[test]
+    fn a_cursor_of_fields_is_a_cursor() {
+        for why in [BadCursor::Malformed, BadCursor::Mismatch, BadCursor::Stale] {
+            assert_eq!(Trouble::from(Declined::from(Problem::InvalidFieldsCursor(why))), Trouble::Lost(why));
+            let other = Declined::from(Problem::InvalidCursor(why));
+            assert_eq!(Trouble::from(other.clone()), Trouble::Declined(other));
+        }
     }
 }

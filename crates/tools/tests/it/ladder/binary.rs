@@ -14,6 +14,13 @@ use super::{Client, of_field};
 
 const ID: &str = "a-mail/notes:k";
 
+/// An object that has bytes in lines.
+fn wrapped(bytes: usize, width: usize, end: &str) -> Value {
+    let base64 = worlds::base64_of(bytes);
+    let lines: Vec<&str> = base64.as_bytes().chunks(width).map(|line| str::from_utf8(line).unwrap()).collect();
+    Value::Json(format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end)))
+}
+
 fn world() -> (World, Stored) {
     let blob = |at: usize| json!({ "blob_id": BLOBS[at].0, "mime_type": "image/png", "size_bytes": BLOBS[at].1.len(), "name": "x".repeat(200), "caption": "y z".repeat(20) });
     let fields = vec![
@@ -30,6 +37,9 @@ fn world() -> (World, Stored) {
             ),
         ),
         ("letter".to_owned(), text(format!("see {} there", worlds::base64_of(3000)))),
+        ("wrapped".to_owned(), wrapped(200, 76, "\\n")),
+        ("wrapped short".to_owned(), wrapped(210, 40, "\\r\\n")),
+        ("wrapped long".to_owned(), wrapped(9000, 64, "\\n")),
     ];
     let world = World { sources: vec![worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)])] };
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);

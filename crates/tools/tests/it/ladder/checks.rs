@@ -194,10 +194,22 @@ fn no_bytes_in(value: &Json, of_record: bool) {
     }
 }
 
-/// That no long run of base64 is in a text.
+/// That no long run of base64 is in a text, in lines neither, whose ends JSON escapes.
 fn no_bytes(text: &str) {
-    for run in text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '+' | '/' | '=')) {
-        let kinds = run.bytes().collect::<std::collections::BTreeSet<u8>>().len();
-        assert!(run.len() < 256 || kinds < 4, "bytes: {run}");
+    let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let kinds = |run: &str| run.bytes().collect::<std::collections::BTreeSet<u8>>().len();
+    let mut text = text.to_owned();
+    while text.contains("\\\\") {
+        text = text.replace("\\\\", "\\");
+    }
+    let text = text.replace("\\/", "/").replace("\\r", "").replace("\\n", "\n").replace('\r', "");
+    for run in text.split(|c: char| !is_of_base64(c) && c != '\n') {
+        let lines: Vec<&str> = run.split('\n').collect();
+        lines.iter().for_each(|line| assert!(line.len() < 256 || kinds(line) < 4, "bytes: {line}"));
+        for wrapped in lines.chunk_by(|one, other| one.len() == other.len()) {
+            let is_line = |line: &&str| line.len() >= 40 && kinds(line) >= 16;
+            let letters = wrapped.iter().map(|line| line.len()).sum::<usize>();
+            assert!(letters < 256 || !wrapped.iter().all(is_line), "bytes in lines: {wrapped:?}");
+        }
     }
 }

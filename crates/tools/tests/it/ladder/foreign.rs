@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_tools::ladder::port::{Ask, Declined, RecordServer};
+use stile_tools::ladder::resources::Body;
 
 use super::super::records::owner;
 use super::Client;
@@ -64,4 +65,83 @@ fn null_is_a_member_that_is_missing() {
     assert_eq!((&rows[0]["data"], &rows[1]["data"]), (&json!({}), &json!({ "a": "x" })));
     let record = client.good("fetch", &json!({ "id": "chat/notes:k" })).structured;
     assert_eq!(record["text"], json!({ "a": "x", "b": 1 }).to_string());
+}
+
+/// The values of a record that is sent as this data.
+fn values(data: &str) -> Json {
+    let told = format!("{{\"id\":\"k\",\"data\":{data}}}");
+    let client = client(move |_| told.clone());
+    let text = client.good("fetch", &json!({ "id": "chat/notes:k" })).structured["text"].clone();
+    serde_json::from_str(text.as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn an_object_is_one_whatever_letters_and_zeros_it_has() {
+    for price in ["12.50", "12.55", "1E2", "-0.0"] {
+        let total = values(&format!("{{\"total\":{{\"price\":{price},\"currency\":\"EUR\"}}}}"))["total"].take();
+        assert_eq!((total["price"].as_f64(), &total["currency"]), (price.parse().ok(), &json!("EUR")));
+    }
+    let total = r#"{"price":9007199254740993.0,"currency":"EUR"}"#;
+    assert_eq!(values(&format!("{{\"total\":{total}}}"))["total"], total, "by its JSON text");
+}
+
+/// A window of a text, as a server sends it that has no digests.
+fn window(text: &str, ask: &Ask) -> String {
+    let number = |name: &str, usual: usize| {
+        ask.pairs.iter().find(|(found, _)| found == name).map_or(usual, |(_, value)| value.parse().unwrap())
+    };
+    let whole: Vec<char> = text.chars().collect();
+    let start = number("offset_chars", 0).min(whole.len());
+    let end = (start + number("limit_chars", 4096)).min(whole.len());
+    json!({ "field": { "path": "f", "type": "object" }, "window": {
+        "text": whole[start..end].iter().collect::<String>(), "total_chars": whole.len(), "start_chars": start,
+        "end_chars": end, "limit_chars": end - start, "complete": end - start == whole.len(),
+        "has_more": end < whole.len(), "next_offset_chars": (end < whole.len()).then_some(end) } })
+    .to_string()
+}
+
+#[test]
+fn what_is_cut_here_and_spelled_otherwise_in_windows_is_read_from_its_beginning() {
+    let item = |at: usize| format!("{{\"a\":{at},\"b\":\"x\"}}");
+    for count in [15, 200, 2000] {
+        // One that is shown as an object, and one whose digits no number holds.
+        for last in ["1", "1e400"] {
+            let compact = format!("[{},{last}]", (0..count).map(item).collect::<Vec<_>>().join(","));
+            let spaced = compact.replace(',', ", ").replace(':', ": ");
+            let (data, windows) = (format!("{{\"f\":{compact}}}"), spaced.clone());
+            let client = client(move |ask| match ask.endpoint.path {
+                path if path.ends_with("field-window") => window(&windows, ask),
+                path if path.ends_with("{id}") => format!("{{\"id\":\"k\",\"data\":{data}}}"),
+                _ => format!("{{\"data\":[{{\"id\":\"k\",\"data\":{data}}}]}}"),
+            });
+            let list = client.good("query_records", &json!({ "stream": "notes", "connection_id": "chat" }));
+            let fetched = client.good("fetch", &json!({ "id": "chat/notes:k" }));
+            let next = list.text.lines().find(|line| line.starts_with("next: read_record_field")).unwrap();
+            assert!(next.ends_with("\"offset_chars\":0} (incomplete, read from its beginning)"), "{next}");
+            let mut ways = vec![json!({ "id": "chat/notes:k", "field_path": "f", "offset_chars": 0 })];
+            for answer in [&list, &fetched] {
+                for entry in answer.structured["content_ladder"]["entries"].as_array().unwrap() {
+                    assert_eq!((&entry["shown_chars"], &entry["digest"]), (&json!(0), &Json::Null));
+                    ways.push(entry["read"]["args"].clone());
+                    ways.push(json!({ "id": entry["resource"]["uri"], "field_path": "f" }));
+                }
+            }
+            assert!(count < 200 || ways.len() == 5, "both shorten it");
+            for mut way in ways {
+                if way["id"].as_str().unwrap().starts_with("pdpp:") {
+                    let Body::Text(text) = client.read(way["id"].as_str().unwrap()).unwrap().body else { panic!() };
+                    assert!(spaced.starts_with(&text));
+                    continue;
+                }
+                let mut read = String::new();
+                loop {
+                    let window = client.good("read_record_field", &way).structured["window"].take();
+                    read += window["text"].as_str().unwrap();
+                    let Some(cursor) = window["next_cursor"].as_str() else { break };
+                    way = json!({ "id": "chat/notes:k", "field_path": "f", "cursor": cursor });
+                }
+                assert!(read == spaced, "{count} {last}: {} of {} bytes", read.len(), spaced.len());
+            }
+        }
+    }
 }

@@ -164,6 +164,9 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         json!([]),
         json!({ "": 1 }),
         json!({ "a": ["x"] }),
+        // Rounded on its way here, and the number that it is rounded to.
+        serde_json::from_str(r#"{"a":100000000000000000001}"#).unwrap(),
+        json!({ "a": { "lt": 1e20 } }),
     ] {
         let args = json!({ "stream": "notes", "filter": filter });
         wrong.push(("query_records", args.clone(), &["`filter`", "{\"author\":\"ann\"}", "gte"]));
@@ -217,4 +220,29 @@ fn refusals_of_the_ladder_say_what_to_send_instead() {
     }
     let told: Vec<String> = told.into_iter().map(|(error, call)| format!("{error}\n    {call}")).collect();
     insta::assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn a_stream_that_there_is_not_leads_to_those_that_there_are() {
+    let (_stored, client, _) = counted();
+    let next = |tool: &str, args: Json| client.call(tool, &args).structured["error"]["next"]["tool"].clone();
+    for (tool, args) in [
+        ("query_records", json!({ "stream": "nope" })),
+        ("schema", json!({ "stream": "nope", "detail": "full" })),
+        ("aggregate", json!({ "stream": "nope", "metric": "count" })),
+        ("fetch", json!({ "id": "a-mail/nope:k" })),
+        ("read_record_field", json!({ "id": "a-mail/nope:k", "field_path": "text" })),
+    ] {
+        assert_eq!(next(tool, args), "schema", "{tool}");
+    }
+    assert_eq!(next("fetch", json!({ "id": "a-mail/notes:nope" })), "search");
+}
+
+#[test]
+fn a_bad_cursor_of_a_record_is_told_by_the_argument_that_it_is() {
+    let (_stored, client, _) = counted();
+    let error = client.refused("fetch", &json!({ "id": "a-mail/notes:k", "cursor": "x" }));
+    assert_eq!((&error["code"], &error["reason"]), (&json!("invalid_cursor"), &json!("malformed")));
+    let told = error.to_string();
+    assert!(told.contains("cursor") && !told.contains("fields_cursor") && !told.contains("more_fields"), "{told}");
 }

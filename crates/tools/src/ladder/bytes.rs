@@ -1,0 +1,202 @@
+//! Bytes in base64 that stand in texts: where they begin, so that a text is shown as far as they do not.
+
+/// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
+const BASE64_RUN: usize = 256;
+/// The different characters that such a text has at least.
+const BASE64_KINDS: u32 = 4;
+
+/// A text as far as no bytes stand in it.
+pub(super) fn before_bytes(text: &str) -> &str {
+    bytes_at(text).and_then(|at| text.get(..at)).unwrap_or(text)
+}
+
+/// Where bytes in base64 begin: a long run of its alphabet, or lines of one length that are nothing else, as mail wraps
+/// them.
+pub(super) fn bytes_at(text: &str) -> Option<usize> {
+    if text.len() < BASE64_RUN {
+        return None;
+    }
+    let bytes = text.as_bytes();
+    let mut start = 0;
+    // A run that is long enough and begins here has its last byte there; most texts have a space before it.
+    while let Some(run) = bytes.get(start..start + BASE64_RUN) {
+        start = match run.iter().rposition(|byte| !is_of_base64(*byte)) {
+            Some(space) => start + space + 1,
+            None => {
+                let rest = bytes.get(start..).unwrap_or_default();
+                let end = rest.iter().position(|byte| !is_of_base64(*byte)).unwrap_or(rest.len());
+                if kinds(rest.get(..end).unwrap_or_default()) >= BASE64_KINDS {
+                    return Some(start);
+                }
+                start + end
+            }
+        };
+    }
+    wrapped_at(text)
+}
+
+/// Where lines begin that are wrapped base64: of one length, and a long run together. In JSON their ends are escapes, and
+/// so may letters be.
+fn wrapped_at(text: &str) -> Option<usize> {
+    let (mut lines, mut run, mut rest) = (Lines::default(), Run::default(), text.as_bytes());
+    while !rest.is_empty() {
+        let (unit, length) = Unit::first(rest);
+        match unit {
+            Unit::Letter(letter) => run.push(text.len() - rest.len(), letter),
+            Unit::End => lines.push(std::mem::take(&mut run)),
+            Unit::Other => {
+                lines.push(std::mem::take(&mut run));
+                lines = Lines { found: lines.found, ..Lines::default() };
+            }
+        }
+        if lines.found.is_some() {
+            return lines.found;
+        }
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    lines.push(run);
+    lines.found
+}
+
+/// What a text is made of, as far as lines of base64 are concerned.
+enum Unit {
+    /// A letter of the alphabet.
+    Letter(u8),
+    /// The end of a line.
+    End,
+    Other,
+}
+
+impl Unit {
+    /// The first one of a text, and its bytes. An escape may be escaped itself, in JSON that stands in JSON.
+    fn first(text: &[u8]) -> (Self, usize) {
+        let escapes = text.iter().take_while(|byte| **byte == b'\\').count();
+        let after = text.get(escapes..).unwrap_or_default();
+        let unit = |byte: u8| match byte {
+            b'\n' | b'\r' => Self::End,
+            _ if is_of_base64(byte) => Self::Letter(byte),
+            _ => Self::Other,
+        };
+        match (escapes, after) {
+            (0, [byte, ..]) => (unit(*byte), 1),
+            (_, [b'n' | b'r', ..]) => (Self::End, escapes + 1),
+            (_, [b'/', ..]) => (Self::Letter(b'/'), escapes + 1),
+            (_, [b'u', b'0', b'0', high, low, ..]) => {
+                let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                let byte = digit(*high).zip(digit(*low)).map(|(high, low)| high * 16 + low);
+                (byte.map_or(Self::Other, unit), escapes + 5)
+            }
+            _ => (Self::Other, escapes.max(1)),
+        }
+    }
+}
+
+/// Letters of base64 without anything between them.
+#[derive(Default)]
+struct Run {
+    start: usize,
+    letters: usize,
+    /// A bit for each that there is.
+    seen: u128,
+}
+
+impl Run {
+    fn push(&mut self, at: usize, letter: u8) {
+        if self.letters == 0 {
+            self.start = at;
+        }
+        self.letters += 1;
+        self.seen |= 1 << (letter & 127);
+    }
+
+    fn has(&self, letters: usize, kinds: u32) -> bool {
+        self.letters >= letters && self.seen.count_ones() >= kinds
+    }
+}
+
+/// Lines of one length that follow each other.
+#[derive(Default)]
+struct Lines {
+    start: usize,
+    width: usize,
+    letters: usize,
+    /// Where bytes begin, once there are enough.
+    found: Option<usize>,
+}
+
+impl Lines {
+    /// Takes the next line, or the nothing between two ends of lines.
+    fn push(&mut self, run: Run) {
+        /// The shortest line that is taken for one; usual are 64 and 76.
+        const LINE: usize = 40;
+        /// The different characters that such a line has at least.
+        const KINDS: u32 = 16;
+        if run.letters == 0 {
+            return;
+        }
+        if run.has(BASE64_RUN, BASE64_KINDS) {
+            self.found = Some(run.start);
+            return;
+        }
+        // The last line may be shorter.
+        let is_next = run.letters <= self.width;
+        let (start, letters) =
+            if is_next { (self.start, self.letters + run.letters) } else { (run.start, run.letters) };
+        if is_next && letters >= BASE64_RUN {
+            self.found = Some(start);
+        }
+        let is_line = run.has(LINE, KINDS);
+        (self.start, self.width, self.letters) = match is_line {
+            true if run.letters == self.width => (start, run.letters, letters),
+            true => (run.start, run.letters, run.letters),
+            false => (0, 0, 0),
+        };
+    }
+}
+
+fn is_of_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
+}
+
+fn kinds(run: &[u8]) -> u32 {
+    run.iter().fold(0_u128, |seen, byte| seen | 1 << (byte & 127)).count_ones()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_found_however_they_are_wrapped() {
+        let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
+        let wrapped = format!("see below\n{}\nend", [line; 5].join("\r\n"));
+        assert_eq!(before_bytes(&wrapped), "see below\n");
+        assert_eq!(before_bytes(&format!("see {} end", line.repeat(4))), "see ");
+        for text in ["a\n".repeat(400), "one two three four five six seven\n".repeat(40), format!("{line}\n{line}")] {
+            assert_eq!(before_bytes(&text), text);
+        }
+    }
+
+    #[test]
+    fn bytes_are_found_however_json_escapes_them() {
+        let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
+        for width in [40, 41, 64, 76] {
+            let lines: Vec<&str> = std::iter::repeat_n(&line[..width], 256 / width).chain([&line[..32]]).collect();
+            for end in ["\\n", "\\r\\n", "\\\\r\\\\n", "\\u000A", "\n", "\r\n"] {
+                let object = format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end));
+                assert_eq!(before_bytes(&object), "{\"name\":\"a.png\",\"held\":\"", "{width} {end}");
+            }
+            let list = format!("[\"{}\"]", lines.join("\",\""));
+            assert_eq!(before_bytes(&list), list, "texts of their own");
+            let few = format!("\"{}\"", lines[lines.len() / 2..].join("\\n"));
+            assert_eq!(before_bytes(&few), few);
+        }
+        for slash in ["\\/", "\\u002F", "\\u002b"] {
+            let object = format!("{{\"held\":\"{}\"}}", format!("{line}{slash}").repeat(4));
+            assert_eq!(before_bytes(&object), "{\"held\":\"", "{slash}");
+        }
+        for text in ["\\é".repeat(400), "\\".repeat(1000), "a\\u00".repeat(200), "\\n\\n".repeat(300)] {
+            assert_eq!(before_bytes(&text), text);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Whether the numbers of a JSON text are kept: a double holds most of them, and of the others it is another number.
+
+use serde_json::Number;
+use stile_domain::records::decimal::Decimal;
+
+/// Whether each number of a JSON text is the same decimal number where this program reads and writes it, however it is
+/// written. What stands in texts and names is no number.
+pub(super) fn is_exact(json: &str) -> bool {
+    numbers(json).all(is_kept)
+}
+
+fn is_kept(written: &str) -> bool {
+    /// The digits that every double has.
+    const DIGITS: usize = 15;
+    if written.len() <= DIGITS && !written.contains(['e', 'E']) {
+        return true;
+    }
+    let Ok(kept) = written.parse::<Number>() else { return false };
+    let kept = kept.to_string();
+    Decimal::parse(written).is_some_and(|written| Decimal::parse(&kept) == Some(written))
+}
+
+/// The numbers of a JSON text as they are written.
+fn numbers(json: &str) -> impl Iterator<Item = &str> {
+    let mut rest = json;
+    std::iter::from_fn(move || {
+        loop {
+            rest = rest.get(rest.find(|c: char| matches!(c, '"' | '-' | '0'..='9'))?..)?;
+            if let Some(text) = rest.strip_prefix('"') {
+                rest = after_text(text)?;
+                continue;
+            }
+            let is_of_number = |c: char| matches!(c, '0'..='9' | '.' | 'e' | 'E' | '+' | '-');
+            let (number, after) = rest.split_at_checked(rest.find(|c| !is_of_number(c)).unwrap_or(rest.len()))?;
+            rest = after;
+            return Some(number);
+        }
+    })
+}
+
+/// What comes after a JSON string whose first quote is not there.
+fn after_text(json: &str) -> Option<&str> {
+    let mut is_escaped = false;
+    let is_end = |byte: u8| {
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
+    };
+    let end = json.bytes().position(is_end)?;
+    json.get(end + 1..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_same_decimal_number_is_exact_however_it_is_written() {
+        let exact = ["0", "-0", "-0.0", "12.50", "1E2", "1e2", "100", "1.5e+1", "0e400", "9007199254740993", "2.50e-3"];
+        for number in exact {
+            assert!(is_exact(number), "{number}");
+        }
+        let others =
+            ["9007199254740993.0", "1e400", "0.30000000000000001", "1e-400", "9007199254740993000001", "5e-324000"];
+        for number in others {
+            assert!(!is_exact(number), "{number}");
+            assert!(!is_exact(&format!("{{\"a\":[1,{{\"b\":{number}}}]}}")), "{number}");
+        }
+    }
+
+    #[test]
+    fn letters_are_no_exponents_and_texts_no_numbers() {
+        for json in [
+            r#"{"total":{"price":12.50,"currency":"EUR"}}"#,
+            r#"{"e":["1e400","\"1e400","\\",-0.10,"9007199254740993.0\\\"",true,false,null]}"#,
+            "[]",
+            "\"\"",
+        ] {
+            assert!(is_exact(json), "{json}");
+        }
+        assert!(!is_exact(r#"{"\\":1e400}"#) && !is_exact(r#"["\"", "\\", 1e-400 , 1]"#));
+    }
+
+    #[test]
+    fn hostile_numbers_take_no_longer_than_they_are_long() {
+        let long = "9".repeat(1 << 20);
+        for number in
+            [format!("0.{long}"), format!("1e{long}"), format!("[{}1]", "0.1234567890123456e1,".repeat(1 << 15))]
+        {
+            is_exact(&number);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_exact_is_written_as_the_same_number(mantissa in "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,12})?", exponent in "([eE][+-]?[0-9]{1,3})?") {
+            let written = mantissa + &exponent;
+            let kept = written.parse::<Number>().map(|number| number.to_string());
+            let is_same = kept.is_ok_and(|kept| Decimal::parse(&kept) == Decimal::parse(&written));
+            prop_assert_eq!(is_exact(&written), is_same);
+        }
+    }
+}
