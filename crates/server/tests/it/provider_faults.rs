@@ -21,8 +21,12 @@ fn record() -> Reply {
 fn start(behaviour: Behaviour) -> (Upstream, Desk, Adapter) {
     let upstream = Upstream::start(behaviour);
     let desk = Desk::new(TOKEN);
-    let adapter = desk.adapter(&upstream.url(), &["--provider-timeout-seconds", "1"]);
+    let adapter = adapter(&desk, &upstream, "1");
     (upstream, desk, adapter)
+}
+
+fn adapter(desk: &Desk, upstream: &Upstream, seconds: &str) -> Adapter {
+    desk.adapter(&upstream.url(), &["--provider-timeout-seconds", seconds])
 }
 
 fn fetch(adapter: &mut Adapter) -> Value {
@@ -67,20 +71,22 @@ fn each_fault_has_a_code_and_is_over_when_the_server_is_well() {
         (Behaviour::cut_after_a_whole_note(), "provider_unreachable"),
         (Behaviour::Refuse, "provider_unreachable"),
     ];
-    let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
+    let (upstream, desk, mut hasty) = start(Behaviour::always(record()));
+    // What is not about time has as much as a busy machine needs.
+    let mut patient = adapter(&desk, &upstream, "60");
     for (behaviour, code) in cases {
         upstream.set(behaviour);
-        let began = Instant::now();
-        let error = fetch(&mut adapter);
+        let error = fetch(if code == "provider_timeout" { &mut hasty } else { &mut patient });
         assert_eq!((&error["type"], &error["code"]), (&json!("adapter_error"), &json!(code)), "{error}");
-        assert!(began.elapsed() < Duration::from_secs(20), "{code}");
         let text = error.to_string();
         let says = [CANARY, "127.0.0.1", "http:"].iter().find(|secret| text.contains(**secret));
         assert_eq!(says, None, "{text}");
     }
     upstream.set(Behaviour::always(record()));
-    assert_eq!(adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["text"], "good");
-    end(adapter, &desk);
+    for mut adapter in [hasty, patient] {
+        assert_eq!(adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["text"], "good");
+        end(adapter, &desk);
+    }
 }
 
 /// Some of these are answers that may pass for a record of nothing; none of them breaks anything.
