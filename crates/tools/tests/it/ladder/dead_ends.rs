@@ -201,7 +201,7 @@ fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
     {
         let value = format!("{} needle {}", "é".repeat(before), "z".repeat(after));
         let size = value.chars().count();
-        let fields = vec![
+        let fields = [
             ("author".to_owned(), text("a needle at the front".to_owned())),
             ("body".to_owned(), text(value.clone())),
             ("notes".to_owned(), text(format!("another needle {}", "n ".repeat(400)))),
