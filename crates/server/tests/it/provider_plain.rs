@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
 
 use super::provider_kit::{Adapter, Desk};
-use super::provider_plain_server::{Manner, Plain, TOKEN};
+use super::provider_plain_server::{Manner, Plain, TOKEN, Units};
 
 /// A text in which every window of a usual size differs, with characters of one to four bytes.
 fn long_text() -> String {
@@ -403,6 +403,58 @@ fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
         }
         assert!(read == text, "{by}");
     }
+}
+
+/// A server that cuts by scalar values and tells lengths in UTF-16: its windows are counted here, and join exactly.
+#[test]
+fn a_window_whose_length_is_told_in_utf_16_is_read_on_where_it_ends() {
+    let manner = Manner { units: Units::ToldInUtf16, ..Manner::default() };
+    let texts = ["🙂".to_owned(), "🙂".repeat(100), "é🙂x".repeat(500), format!("{}🙂", "x".repeat(6)), "x".repeat(50)];
+    for text in &texts {
+        let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
+        for limit in [1, 7, 60, 4096] {
+            let count = text.chars().count() as u64;
+            if count > 200 * limit {
+                continue;
+            }
+            let (read, windows) = adapter.whole_field(M1, "body", limit);
+            assert_eq!((&read, windows as u64), (text, count.div_ceil(limit)), "{limit}");
+        }
+        let whole =
+            adapter.call("read_record_field", json!({ "id": M1, "field_path": "body" }))["structuredContent"].take();
+        let count = json!(text.chars().count());
+        assert_eq!((&whole["window"]["end_chars"], &whole["field"]["size_chars"]), (&count, &count));
+        assert_eq!(whole["window"]["complete"], true);
+    }
+    // What is found, too, and back from there.
+    let text = format!("{}ne🙂dle{}", "🙂x".repeat(900), "é🙂".repeat(900));
+    let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
+    let around = json!({ "id": M1, "field_path": "body", "q": "ne🙂dle", "before_chars": 4, "limit_chars": 20 });
+    let around = adapter.call("read_record_field", around)["structuredContent"]["window"].take();
+    assert_eq!(around["match"], json!({ "q": "ne🙂dle", "start_chars": 1800, "end_chars": 1806 }));
+    assert_eq!((&around["start_chars"], &around["end_chars"]), (&json!(1796), &json!(1816)));
+    let mut beside = |cursor: &str| {
+        let args = json!({ "id": M1, "field_path": "body", "cursor": around[cursor] });
+        adapter.call("read_record_field", args)["structuredContent"]["window"]["text"].as_str().unwrap().to_owned()
+    };
+    let joined = format!("{}{}{}", beside("previous_cursor"), around["text"].as_str().unwrap(), beside("next_cursor"));
+    assert!(text.contains(&joined) && joined.chars().count() == 60, "{joined}");
+}
+
+/// One that cuts by units of UTF-16 too has offsets that nothing tells in scalar values.
+#[test]
+fn windows_that_are_cut_by_utf_16_are_refused_where_they_would_not_join() {
+    let manner = Manner { units: Units::Utf16, ..Manner::default() };
+    let plain_text = "é x ".repeat(30);
+    let records = [("m1", json!({ "body": "é🙂x".repeat(30), "note": "🙂 whole", "plain": plain_text }))];
+    let (_plain, _desk, mut adapter) = of(manner, &records);
+    for limit in [3, 4, 5, 7] {
+        let error =
+            adapter.refused("read_record_field", json!({ "id": M1, "field_path": "body", "limit_chars": limit }));
+        assert_eq!(error["code"], "provider_error", "{limit}");
+    }
+    assert_eq!(adapter.whole_field(M1, "note", 4096), ("🙂 whole".to_owned(), 1));
+    assert_eq!(adapter.whole_field(M1, "plain", 7).0, plain_text);
 }
 
 #[test]

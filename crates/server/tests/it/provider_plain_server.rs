@@ -32,8 +32,28 @@ pub struct Manner {
     pub tells_names: bool,
     /// By what alone a window says that there is more, if not by all that there is.
     pub tells_more_by: Option<&'static str>,
+    /// What it counts the characters of windows in.
+    pub units: Units,
     /// It has no windows at all.
     pub has_no_windows: bool,
+}
+
+/// What a server counts in.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub enum Units {
+    #[default]
+    Scalars,
+    /// It cuts by scalar values and tells lengths in units of UTF-16.
+    ToldInUtf16,
+    /// It cuts by units of UTF-16, too.
+    Utf16,
+}
+
+impl Units {
+    /// The length of a text that was cut, as it is told.
+    fn told_len(self, text: &str) -> usize {
+        if self == Self::Scalars { text.chars().count() } else { text.encode_utf16().count() }
+    }
 }
 
 impl Plain {
@@ -169,14 +189,22 @@ fn search(records: &[(String, Map<String, Value>)], q: &str) -> Value {
     json!({ "object": "list", "data": hits.collect::<Vec<_>>(), "has_more": false })
 }
 
+/// The characters of a text as a server cuts them, in UTF-16.
+fn letters(text: &str, units: Units) -> Vec<Vec<u16>> {
+    match units {
+        Units::Utf16 => text.encode_utf16().map(|unit| vec![unit]).collect(),
+        _ => text.chars().map(|c| c.encode_utf16(&mut [0; 2]).to_vec()).collect(),
+    }
+}
+
 fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Option<&'a str>) -> Reply {
-    let whole: Vec<char> = text.chars().collect();
+    let whole = letters(text, manner.units);
     let number = |name: &str, default: usize| get(name).map_or(default, |value| value.parse().unwrap());
     let limit = number("limit_chars", 4096).min(16_384);
     let found = match get("q") {
         None => None,
         Some(q) => match text.find(q) {
-            Some(at) => Some((text[..at].chars().count(), q.chars().count())),
+            Some(at) => Some((letters(&text[..at], manner.units).len(), manner.units.told_len(q))),
             None => return refusal(404, "query_not_found", "it does not occur"),
         },
     };
@@ -188,7 +216,9 @@ fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Opti
         },
     };
     let end = (start + limit).min(whole.len());
-    let shown: String = whole[start..end].iter().collect();
+    let shown = whole[start..end].concat();
+    let shown = String::from_utf16_lossy(&shown);
+    let end = start + manner.units.told_len(&shown);
     let digest = manner.has_digests.then(|| format!("sha256:{}", ContentHash::of(text.as_bytes())));
     let (connection, path) = match manner.tells_names {
         true => (Some("mail"), Some("$.body")),

@@ -247,6 +247,7 @@ async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which
         Which::At { limit, .. } => limit,
         Which::After { limit, .. } | Which::Around { limit, .. } => limit.unwrap_or(MAX_CHARS),
     });
+    told.count_anew();
     told.lead_on();
     told.check(&expected)?;
     let step = match which {
