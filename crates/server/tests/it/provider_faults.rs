@@ -395,8 +395,13 @@ fn the_address_of_a_text_that_is_bytes_now_says_so() {
         upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field, "window": window }))));
         let read = adapter.call("read_record_field", json!({ "id": ID, "field_path": "body" }));
         let uri = read["structuredContent"]["resource"]["uri"].clone();
-        let error = json!({ "type": "t", "code": "field_not_text", "message": "bytes" });
-        upstream.set(Behaviour::always(Reply::json(422, &json!({ "error": error }))));
+        upstream.set(Behaviour::notes(|received| match received.target.contains("offset_bytes") {
+            true => Reply::json(200, &json!({ "field": {}, "window": { "base64": "AAAA" } })),
+            false => {
+                let error = json!({ "type": "t", "code": "field_not_text", "message": "bytes" });
+                Reply::json(422, &json!({ "error": error }))
+            }
+        }));
         let refused = adapter.request("resources/read", json!({ "uri": uri }))["error"]["data"].take();
         assert_eq!((&refused["code"], &refused["reason"]), (&json!(code), &reason), "{refused}");
         assert_eq!(refused["resource"]["uri"].is_string(), code == "field_not_text", "{refused}");

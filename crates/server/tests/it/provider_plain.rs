@@ -457,6 +457,22 @@ fn windows_that_are_cut_by_utf_16_are_refused_where_they_would_not_join() {
     assert_eq!(adapter.whole_field(M1, "plain", 7).0, plain_text);
 }
 
+/// What is no text is no bytes either, of a server that has none to tell: no address leads to them.
+#[test]
+fn no_address_is_given_of_bytes_that_a_server_cannot_tell() {
+    let object = json!({ "steps": vec!["of some length"; 100] });
+    for is_lenient in [false, true] {
+        let manner = Manner { is_lenient, ..Manner::default() };
+        let (plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "thing": object }))]);
+        let result = adapter.result("read_record_field", json!({ "id": M1, "field_path": "thing" }));
+        let said = json!({ "type": "some_error", "code": "field_not_text", "message": "the field is no text",
+            "request_id": "r-1", "extra": [1] });
+        assert_eq!(result["structuredContent"]["error"], said);
+        assert_eq!(result["content"].as_array().map(Vec::len), Some(1), "{result}");
+        assert_eq!(plain.asked().len(), 2);
+    }
+}
+
 #[test]
 fn a_field_that_has_changed_is_not_read_on() {
     let digests = Manner { has_digests: true, ..Manner::default() };

@@ -141,13 +141,11 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
             None => refusal(404, "not_found", "no such record"),
         },
         ["v1", "streams", _, "records", _, _] if manner.has_no_windows => refusal(404, "not_found", "no such path"),
-        ["v1", "streams", _, "records", key, _] => {
-            let text = record(key).and_then(|(_, data)| data.get(get("field")?)?.as_str());
-            match text {
-                Some(text) => window(text, key, manner, &get),
-                None => refusal(404, "field_not_found", "no such field"),
-            }
-        }
+        ["v1", "streams", _, "records", key, _] => match record(key).and_then(|(_, data)| data.get(get("field")?)) {
+            Some(Value::String(text)) => window(text, key, manner, &get),
+            Some(_) => refusal(422, "field_not_text", "the field is no text"),
+            None => refusal(404, "field_not_found", "no such field"),
+        },
         _ => refusal(404, "not_found", "nothing"),
     }
 }

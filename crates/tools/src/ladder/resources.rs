@@ -14,11 +14,10 @@ use super::budget::CEILING;
 use super::climb::{Climb, RECORD_URI, WINDOW_URI};
 use super::entry::BYTES_PIECE;
 use super::identity::{cursor_of, id_of, opened};
-use super::port::{Ask, too_large};
-use super::read_record_field::{Which, not_text, window};
+use super::port::too_large;
+use super::read_record_field::{Which, field_of, not_text, window};
 use super::trouble::Trouble;
 use super::{Ladder, Link, fetch, guarded};
-use crate::records::endpoints::FIELD_WINDOW;
 
 /// A kind of resource, as it is listed among the templates.
 #[derive(Clone, Copy, Debug)]
@@ -205,7 +204,7 @@ async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Cont
             if extent.digest.is_some() {
                 return Err(Trouble::Lost(BadCursor::Stale));
             }
-            return Err(not_text(climb, &id, &extent.field, declined)?.0.into());
+            return Err(not_text(climb, &id, &extent.field, declined).await?.0.into());
         }
         other => other?,
     };
@@ -222,9 +221,7 @@ async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Cont
 async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Option<&str>) -> Result<Content, Trouble> {
     let id = id_of(handle);
     let limit = extent.limit.clamp(1, BYTES_PIECE);
-    let ask = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
-        .with("field", &extent.field)
-        .with_some("connection_id", id.connection.as_deref())
+    let ask = field_of(&id, &extent.field)
         .with_some("cursor", cursor)
         .with_some("offset_bytes", cursor.is_none().then_some(extent.start))
         .with("limit_bytes", limit.to_string());
