@@ -10,7 +10,7 @@ use stile_domain::records::handle::{Extent, Handle, Part, digest_of};
 use stile_domain::records::problem::BadCursor;
 use stile_domain::records::selector::MAX_CHARS;
 
-use super::budget::CEILING;
+use super::budget::{CEILING, members_len};
 use super::climb::{Climb, RECORD_URI, WINDOW_URI};
 use super::entry::BYTES_PIECE;
 use super::identity::{cursor_of, id_of, opened};
@@ -77,7 +77,7 @@ impl Content {
     /// Whether it is longer than any should be, since the resource server says what no honest one does.
     fn is_over(&self) -> bool {
         let (Body::Text(body) | Body::Blob(body)) = &self.body;
-        body.len() + self.mime_type.len() > CEILING
+        body.len() + self.mime_type.len() > CEILING || members_len(&self.meta) > CEILING
     }
 }
 
