@@ -301,6 +301,24 @@ fn a_client_hears_nothing_of_parameters_that_it_did_not_send() {
     }
 }
 
+/// Whatever a server calls it that it does not know a parameter; and only a success teaches that it does not.
+#[test]
+fn a_server_is_asked_without_what_it_does_not_know_whatever_it_calls_that() {
+    for (status, code) in [(400, "unknown_field"), (400, "E1234"), (422, "unprocessable"), (400, "invalid_cursor")] {
+        let manner = Manner { unknown: Some((status, code)), ..Manner::default() };
+        let (plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": "short" }))]);
+        let error = adapter.refused("fetch", json!({ "id": "mail/messages:none" }));
+        assert_eq!(error["code"], "not_found");
+        assert_eq!(adapter.call("fetch", json!({ "id": M1 }))["structuredContent"]["text"], "short");
+        adapter.call("fetch", json!({ "id": M1 }));
+        assert_eq!(plain.asked().len(), 5, "{status} {code}: it is remembered after a success");
+    }
+    let forbids = Manner { unknown: Some((403, "unknown_parameter")), ..Manner::default() };
+    let (plain, _desk, mut adapter) = of(forbids, &[("m1", json!({ "body": "short" }))]);
+    assert_eq!(adapter.refused("fetch", json!({ "id": M1 }))["code"], "unknown_parameter");
+    assert_eq!(plain.asked().len(), 1);
+}
+
 fn of(manner: Manner, records: &[(&str, Value)]) -> (Plain, Desk, Adapter) {
     let plain = Plain::of(manner, records);
     let desk = Desk::new(TOKEN);

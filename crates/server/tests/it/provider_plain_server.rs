@@ -28,6 +28,8 @@ pub struct Manner {
     pub is_lenient: bool,
     /// It says the digest of a field.
     pub has_digests: bool,
+    /// How it refuses a parameter that it does not know, if not as `invalid_request`.
+    pub unknown: Option<(u16, &'static str)>,
     /// A window says names that are not those which were asked for.
     pub tells_names: bool,
     /// By what alone a window says that there is more, if not by all that there is.
@@ -122,7 +124,8 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
     if let (false, Some((name, _))) =
         (manner.is_lenient, pairs.iter().find(|(name, _)| !known.contains(&name.as_str())))
     {
-        return refusal(400, "invalid_request", &format!("there is no parameter {name}"));
+        let (status, code) = manner.unknown.unwrap_or((400, "invalid_request"));
+        return refusal(status, code, &format!("there is no parameter {name}"));
     }
     let record = |key: &str| records.iter().find(|(found, _)| found == key);
     match parts.as_slice() {
