@@ -98,7 +98,7 @@ impl Provider {
                 self.remember_plain(endpoint);
                 Ok(answer)
             }
-            Err(second) if second.status == 400 && !refusals::names_one(&first, &OPTIONAL) => Err(first),
+            Err(second) if refusals::is_of_parameters(&second) && !refusals::names_one(&first, &OPTIONAL) => Err(first),
             Err(second) => Err(second),
         }
     }

@@ -143,12 +143,10 @@ fn retry_after(answered: &Answered) -> Option<String> {
     fits.then(|| if value.bytes().all(|byte| byte.is_ascii_digit()) { format!("{value} s") } else { value.to_owned() })
 }
 
-/// Whether a server may have refused a request for a parameter that it does not know.
+/// Whether a server may have refused a request for a parameter that it does not know. What codes it has for that is its own
+/// affair; the status alone says that the request is wrong.
 pub(super) fn is_of_parameters(declined: &Declined) -> bool {
-    let code = declined.code();
-    let is_ours = declined.error.get("type").and_then(Json::as_str) == Some("adapter_error");
-    let general = ["invalid_request", "bad_request", "unsupported_query", "invalid_query", "invalid_argument"];
-    declined.status == 400 && (is_ours || general.contains(&code) || code.contains("param"))
+    matches!(declined.status, 400 | 422)
 }
 
 /// Whether a refusal is about one of these parameters.

@@ -40,6 +40,7 @@ mod provider_faults;
 mod provider_kit;
 mod provider_plain;
 mod provider_plain_server;
+mod provider_windows;
 mod records_blobs;
 mod records_guide;
 mod records_http;

@@ -162,10 +162,10 @@ fn security_no_lie_makes_an_answer_long() {
         ("fetch", fetch.clone(), with(record.clone(), "emitted_at")),
         ("fetch", fetch.clone(), with(record.clone(), "id")),
         ("fetch", fetch.clone(), with(record.clone(), "stream")),
-        ("fetch", fetch, json!({ "id": "m1", "data": { long.as_str(): 1 } })),
+        ("fetch", fetch.clone(), json!({ "id": "m1", "data": { long.as_str(): 1 } })),
         ("query_records", lists.clone(), json!({ "data": [with(record.clone(), "deleted_at")] })),
         ("query_records", lists.clone(), json!({ "data": [with(record.clone(), "cursor"), record.clone()] })),
-        ("query_records", lists, json!({ "data": [record], "next_changes_since": long })),
+        ("query_records", lists, json!({ "data": [record.clone()], "next_changes_since": long })),
         ("aggregate", json!({ "stream": "messages", "metric": "count" }), with(count, "more")),
         ("schema", json!({}), json!({ "bearer": long, "connectors": [] })),
         ("schema", json!({}), json!({ "connectors": [{ "streams": [{ "name": long }] }] })),
@@ -173,7 +173,7 @@ fn security_no_lie_makes_an_answer_long() {
         ("read_record_field", read.clone(), json!({ "field": field(&long), "window": window })),
         (
             "read_record_field",
-            read,
+            read.clone(),
             json!({ "field": field("text/plain"), "window": with(window.clone(), "next_cursor") }),
         ),
     ] {
@@ -184,6 +184,42 @@ fn security_no_lie_makes_an_answer_long() {
         let code = result["structuredContent"]["error"]["code"].as_str();
         let codes = [None, Some("answer_too_large"), Some("provider_error")];
         assert!(codes.contains(&code), "{tool} {}: {result}", &shown[..80]);
+    }
+    // And as resources: bytes, a text and a record.
+    let bytes = json!({ "base64": "AAAA", "start_bytes": 0, "end_bytes": 3, "next_offset_bytes": 3 });
+    let short = json!({ "text": "good", "start_chars": 0, "end_chars": 4, "limit_chars": 4, "complete": false });
+    let not_text = json!({ "error": { "type": "t", "code": "field_not_text", "message": "bytes" } });
+    let (of_bytes, of_text) = (json!({ "field": {}, "window": bytes }), json!({ "field": {}, "window": short }));
+    let told = of_bytes.clone();
+    upstream.set(Behaviour::notes(move |received| match received.target.contains("offset_bytes") {
+        true => Reply::json(200, &told),
+        false => Reply::json(422, &not_text),
+    }));
+    let bytes_uri = adapter.refused("read_record_field", read.clone())["resource"]["uri"].take();
+    upstream.set(Behaviour::always(Reply::json(200, &of_text)));
+    let text_uri = adapter.call("read_record_field", read.clone())["structuredContent"]["resource"]["uri"].take();
+    upstream.set(Behaviour::always(Reply::json(200, &record)));
+    let record_uri = adapter.call("fetch", fetch.clone())["structuredContent"]["url"].take();
+    let within = |told: &Value, name: &str| {
+        let mut told = told.clone();
+        told["window"] = with(told["window"].clone(), name);
+        told
+    };
+    let more = json!({ "shown": 1, "total": 2, "next_cursor": long });
+    for (uri, answer) in [
+        (&bytes_uri, within(&of_bytes, "next_cursor")),
+        (&bytes_uri, json!({ "field": field(&long), "window": bytes })),
+        (&bytes_uri, json!({ "field": {}, "window": with(bytes.clone(), "base64") })),
+        (&text_uri, within(&of_text, "next_cursor")),
+        (&text_uri, json!({ "field": field(&long), "window": short })),
+        (&record_uri, json!({ "id": "m1", "data": { "body": "good" }, "more_fields": more })),
+        (&record_uri, with(record.clone(), "emitted_at")),
+    ] {
+        upstream.set(Behaviour::always(Reply::json(200, &answer)));
+        let answered = adapter.request("resources/read", json!({ "uri": uri }));
+        assert!(answered.to_string().len() < 100 * 1024, "{}", &answer.to_string()[..80]);
+        let code = answered["error"]["data"]["code"].as_str();
+        assert!([None, Some("answer_too_large"), Some("provider_error")].contains(&code), "{code:?}");
     }
     // A window that is longer than was asked for is cut there, and goes on from there.
     upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field("text/plain"), "window": window }))));
@@ -401,8 +437,13 @@ fn the_address_of_a_text_that_is_bytes_now_says_so() {
         upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field, "window": window }))));
         let read = adapter.call("read_record_field", json!({ "id": ID, "field_path": "body" }));
         let uri = read["structuredContent"]["resource"]["uri"].clone();
-        let error = json!({ "type": "t", "code": "field_not_text", "message": "bytes" });
-        upstream.set(Behaviour::always(Reply::json(422, &json!({ "error": error }))));
+        upstream.set(Behaviour::notes(|received| match received.target.contains("offset_bytes") {
+            true => Reply::json(200, &json!({ "field": {}, "window": { "base64": "AAAA" } })),
+            false => {
+                let error = json!({ "type": "t", "code": "field_not_text", "message": "bytes" });
+                Reply::json(422, &json!({ "error": error }))
+            }
+        }));
         let refused = adapter.request("resources/read", json!({ "uri": uri }))["error"]["data"].take();
         assert_eq!((&refused["code"], &refused["reason"]), (&json!(code), &reason), "{refused}");
         assert_eq!(refused["resource"]["uri"].is_string(), code == "field_not_text", "{refused}");

@@ -8,7 +8,7 @@ use super::provider_kit::{Adapter, Desk};
 use super::provider_plain_server::{Manner, Plain, TOKEN};
 
 /// A text in which every window of a usual size differs, with characters of one to four bytes.
-fn long_text() -> String {
+pub(super) fn long_text() -> String {
     (0..9_000).map(|number| format!("{number} é🙂 ")).collect::<String>() + "the zygote was here"
 }
 
@@ -23,7 +23,7 @@ fn plain() -> (Plain, Desk, Adapter) {
     (plain, desk, adapter)
 }
 
-const M1: &str = "mail/messages:m1";
+pub(super) const M1: &str = "mail/messages:m1";
 
 #[test]
 fn nothing_is_asked_before_a_tool_is_called() {
@@ -301,14 +301,32 @@ fn a_client_hears_nothing_of_parameters_that_it_did_not_send() {
     }
 }
 
-fn of(manner: Manner, records: &[(&str, Value)]) -> (Plain, Desk, Adapter) {
+/// Whatever a server calls it that it does not know a parameter; and only a success teaches that it does not.
+#[test]
+fn a_server_is_asked_without_what_it_does_not_know_whatever_it_calls_that() {
+    for (status, code) in [(400, "unknown_field"), (400, "E1234"), (422, "unprocessable"), (400, "invalid_cursor")] {
+        let manner = Manner { unknown: Some((status, code)), ..Manner::default() };
+        let (plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": "short" }))]);
+        let error = adapter.refused("fetch", json!({ "id": "mail/messages:none" }));
+        assert_eq!(error["code"], "not_found");
+        assert_eq!(adapter.call("fetch", json!({ "id": M1 }))["structuredContent"]["text"], "short");
+        adapter.call("fetch", json!({ "id": M1 }));
+        assert_eq!(plain.asked().len(), 5, "{status} {code}: it is remembered after a success");
+    }
+    let forbids = Manner { unknown: Some((403, "unknown_parameter")), ..Manner::default() };
+    let (plain, _desk, mut adapter) = of(forbids, &[("m1", json!({ "body": "short" }))]);
+    assert_eq!(adapter.refused("fetch", json!({ "id": M1 }))["code"], "unknown_parameter");
+    assert_eq!(plain.asked().len(), 1);
+}
+
+pub(super) fn of(manner: Manner, records: &[(&str, Value)]) -> (Plain, Desk, Adapter) {
     let plain = Plain::of(manner, records);
     let desk = Desk::new(TOKEN);
     let adapter = desk.adapter(&plain.url(), &[]);
     (plain, desk, adapter)
 }
 
-fn lost(adapter: &mut Adapter, tool: &str, arguments: Value) -> Value {
+pub(super) fn lost(adapter: &mut Adapter, tool: &str, arguments: Value) -> Value {
     let error = adapter.refused(tool, arguments);
     assert_eq!(error["code"], "invalid_cursor", "{error}");
     error["reason"].clone()
@@ -354,55 +372,6 @@ fn fields_of(key: &str, text: &str) -> Value {
     json!({ "record_id": key, "field": { "path": "body" }, "window": {
         "text": shown, "total_chars": text.chars().count(), "start_chars": 0, "end_chars": 4096, "limit_chars": 4096,
         "complete": false, "next_offset_chars": 4096, "previous_offset_chars": null } })
-}
-
-/// A cursor goes with the names that an answer prints, and with those that led to it.
-#[test]
-fn a_window_goes_on_by_what_it_prints() {
-    let manner = Manner { tells_names: true, ..Manner::default() };
-    let records = [("m1", json!({ "body": long_text(), "note": long_text() })), ("m2", json!({ "body": long_text() }))];
-    let (_plain, _desk, mut adapter) = of(manner, &records);
-    for id in ["messages:m1", M1] {
-        let first = adapter.call("read_record_field", json!({ "id": id, "field_path": "body" }));
-        let line = first["content"][0]["text"].as_str().unwrap().lines().nth(1).unwrap().to_owned();
-        let printed: Value = serde_json::from_str(line.strip_prefix("next: read_record_field ").unwrap()).unwrap();
-        assert_eq!((&printed["id"], &printed["field_path"]), (&json!(M1), &json!("body")));
-        let told = &first["structuredContent"];
-        assert_eq!((&told["record"]["connection_id"], &told["field"]["path"]), (&json!("mail"), &json!("body")));
-        let cursor = &printed["cursor"];
-        for again in [printed.clone(), json!({ "id": "messages:m1", "field_path": "body", "cursor": cursor })] {
-            let next = adapter.call("read_record_field", again);
-            assert_eq!(next["structuredContent"]["window"]["start_chars"], 4096);
-        }
-        let uri = &told["resource"]["next_uri"];
-        let next = adapter.request("resources/read", json!({ "uri": uri }));
-        assert_eq!(next["result"]["contents"][0]["_meta"]["pdpp/range"]["start_chars"], 4096, "{next}");
-        for (id, field) in [("messages:m2", "body"), (M1, "note")] {
-            let elsewhere = json!({ "id": id, "field_path": field, "cursor": cursor });
-            assert_eq!(lost(&mut adapter, "read_record_field", elsewhere), "mismatch");
-        }
-    }
-}
-
-/// However a server says that there is more, all of it is read, by text and cursors and by addresses.
-#[test]
-fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
-    for by in ["next_offset_chars", "next_cursor", "total_chars", "complete"] {
-        let manner = Manner { tells_more_by: Some(by), ..Manner::default() };
-        let text: String = long_text().chars().take(20_000).collect();
-        let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
-        assert!(adapter.whole_field(M1, "body", 3000).0 == text, "{by}");
-        let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body" }));
-        let told = &first["structuredContent"];
-        let (mut read, mut uri) =
-            (told["window"]["text"].as_str().unwrap().to_owned(), told["resource"]["next_uri"].clone());
-        while uri.is_string() {
-            let mut content = adapter.request("resources/read", json!({ "uri": uri }))["result"]["contents"][0].take();
-            read += content["text"].as_str().unwrap();
-            uri = content["_meta"]["pdpp/next_uri"].take();
-        }
-        assert!(read == text, "{by}");
-    }
 }
 
 #[test]

@@ -28,12 +28,34 @@ pub struct Manner {
     pub is_lenient: bool,
     /// It says the digest of a field.
     pub has_digests: bool,
+    /// How it refuses a parameter that it does not know, if not as `invalid_request`.
+    pub unknown: Option<(u16, &'static str)>,
     /// A window says names that are not those which were asked for.
     pub tells_names: bool,
     /// By what alone a window says that there is more, if not by all that there is.
     pub tells_more_by: Option<&'static str>,
+    /// What it counts the characters of windows in.
+    pub units: Units,
     /// It has no windows at all.
     pub has_no_windows: bool,
+}
+
+/// What a server counts in.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub enum Units {
+    #[default]
+    Scalars,
+    /// It cuts by scalar values and tells lengths in units of UTF-16.
+    ToldInUtf16,
+    /// It cuts by units of UTF-16, too.
+    Utf16,
+}
+
+impl Units {
+    /// The length of a text that was cut, as it is told.
+    fn told_len(self, text: &str) -> usize {
+        if self == Self::Scalars { text.chars().count() } else { text.encode_utf16().count() }
+    }
 }
 
 impl Plain {
@@ -102,7 +124,8 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
     if let (false, Some((name, _))) =
         (manner.is_lenient, pairs.iter().find(|(name, _)| !known.contains(&name.as_str())))
     {
-        return refusal(400, "invalid_request", &format!("there is no parameter {name}"));
+        let (status, code) = manner.unknown.unwrap_or((400, "invalid_request"));
+        return refusal(status, code, &format!("there is no parameter {name}"));
     }
     let record = |key: &str| records.iter().find(|(found, _)| found == key);
     match parts.as_slice() {
@@ -121,13 +144,11 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
             None => refusal(404, "not_found", "no such record"),
         },
         ["v1", "streams", _, "records", _, _] if manner.has_no_windows => refusal(404, "not_found", "no such path"),
-        ["v1", "streams", _, "records", key, _] => {
-            let text = record(key).and_then(|(_, data)| data.get(get("field")?)?.as_str());
-            match text {
-                Some(text) => window(text, key, manner, &get),
-                None => refusal(404, "field_not_found", "no such field"),
-            }
-        }
+        ["v1", "streams", _, "records", key, _] => match record(key).and_then(|(_, data)| data.get(get("field")?)) {
+            Some(Value::String(text)) => window(text, key, manner, &get),
+            Some(_) => refusal(422, "field_not_text", "the field is no text"),
+            None => refusal(404, "field_not_found", "no such field"),
+        },
         _ => refusal(404, "not_found", "nothing"),
     }
 }
@@ -169,14 +190,22 @@ fn search(records: &[(String, Map<String, Value>)], q: &str) -> Value {
     json!({ "object": "list", "data": hits.collect::<Vec<_>>(), "has_more": false })
 }
 
+/// The characters of a text as a server cuts them, in UTF-16.
+fn letters(text: &str, units: Units) -> Vec<Vec<u16>> {
+    match units {
+        Units::Utf16 => text.encode_utf16().map(|unit| vec![unit]).collect(),
+        _ => text.chars().map(|c| c.encode_utf16(&mut [0; 2]).to_vec()).collect(),
+    }
+}
+
 fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Option<&'a str>) -> Reply {
-    let whole: Vec<char> = text.chars().collect();
+    let whole = letters(text, manner.units);
     let number = |name: &str, default: usize| get(name).map_or(default, |value| value.parse().unwrap());
     let limit = number("limit_chars", 4096).min(16_384);
     let found = match get("q") {
         None => None,
         Some(q) => match text.find(q) {
-            Some(at) => Some((text[..at].chars().count(), q.chars().count())),
+            Some(at) => Some((letters(&text[..at], manner.units).len(), manner.units.told_len(q))),
             None => return refusal(404, "query_not_found", "it does not occur"),
         },
     };
@@ -188,7 +217,9 @@ fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Opti
         },
     };
     let end = (start + limit).min(whole.len());
-    let shown: String = whole[start..end].iter().collect();
+    let shown = whole[start..end].concat();
+    let shown = String::from_utf16_lossy(&shown);
+    let end = start + manner.units.told_len(&shown);
     let digest = manner.has_digests.then(|| format!("sha256:{}", ContentHash::of(text.as_bytes())));
     let (connection, path) = match manner.tells_names {
         true => (Some("mail"), Some("$.body")),

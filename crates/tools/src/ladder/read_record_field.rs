@@ -204,7 +204,7 @@ impl Rung for ReadRecordField {
         let window = match read {
             Err(Trouble::Declined(declined)) if declined.code() == "field_not_text" => {
                 named.check(climb)?;
-                return binary(climb, &named.id, &self.field_path, declined);
+                return binary(climb, &named.id, &self.field_path, declined).await;
             }
             other => other?,
         };
@@ -247,6 +247,7 @@ async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which
         Which::At { limit, .. } => limit,
         Which::After { limit, .. } | Which::Around { limit, .. } => limit.unwrap_or(MAX_CHARS),
     });
+    told.count_anew();
     told.lead_on();
     told.check(&expected)?;
     let step = match which {
@@ -256,11 +257,16 @@ async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which
     told.window(climb, id, field, step)
 }
 
+/// A request for some of a field.
+pub(super) fn field_of(id: &RecordId, field: &str) -> Ask {
+    Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
+        .with("field", field)
+        .with_some("connection_id", id.connection.as_deref())
+}
+
 /// The request for a window, and what its answer must be.
 async fn asked(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<(Ask, Expected), Trouble> {
-    let base = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
-        .with("field", field)
-        .with_some("connection_id", id.connection.as_deref());
+    let base = field_of(id, field);
     let at = |base: Ask, start: u64, limit: u64| {
         base.with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
     };
@@ -420,28 +426,43 @@ fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>
     told([("record", Some(record)), ("field", Some(field)), ("window", Some(shown)), ("resource", resource)])
 }
 
-/// The refusal of a field that holds bytes, with the address of the first of them; and that address.
-pub(super) fn not_text(
+/// The refusal of a field that holds no text, with the address of its first bytes where the server may have any; and that
+/// address.
+pub(super) async fn not_text(
     climb: &Climb<'_>,
     id: &RecordId,
     field: &str,
     mut declined: Declined,
-) -> Result<(Declined, String), Trouble> {
+) -> Result<(Declined, Option<String>), Trouble> {
+    if !has_bytes(climb, id, field).await {
+        return Ok((declined, None));
+    }
     let uri = entry::bytes_uri(climb, id, field)?;
     declined.error.insert("resource".to_owned(), json!({ "uri": uri }));
-    Ok((declined, uri))
+    Ok((declined, Some(uri)))
 }
 
-/// The refusal of a field that holds bytes as an answer, which links to them.
-fn binary(climb: &Climb<'_>, id: &RecordId, field: &str, declined: Declined) -> Result<LadderAnswer, Trouble> {
-    let (declined, uri) = not_text(climb, id, field, declined)?;
-    let link = Link {
+/// Whether a server may tell the bytes of a field. One that refuses the question, or passes over what makes it one of bytes
+/// and says again that there is no text, does not; nor does one that answers with something else.
+async fn has_bytes(climb: &Climb<'_>, id: &RecordId, field: &str) -> bool {
+    let ask = field_of(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
+    match climb.ask(ask).await {
+        Ok(told) => is_of_bytes(&told),
+        Err(Trouble::Declined(declined)) => declined.status != 400 && declined.code() != "field_not_text",
+        Err(_) => true,
+    }
+}
+
+/// The refusal of a field that holds no text as an answer, which links to its bytes.
+async fn binary(climb: &Climb<'_>, id: &RecordId, field: &str, declined: Declined) -> Result<LadderAnswer, Trouble> {
+    let (declined, uri) = not_text(climb, id, field, declined).await?;
+    let link = uri.map(|uri| Link {
         uri,
         name: "field-bytes".to_owned(),
         description: format!("{id} {}, its bytes", Json::from(field)),
         mime_type: "application/octet-stream".to_owned(),
-    };
-    Ok(LadderAnswer { links: vec![link], ..LadderAnswer::refused(Trouble::Declined(declined)) })
+    });
+    Ok(LadderAnswer { links: link.into_iter().collect(), ..LadderAnswer::refused(Trouble::Declined(declined)) })
 }
 
 /// The input schema with the alternatives said in it.

@@ -10,15 +10,14 @@ use stile_domain::records::handle::{Extent, Handle, Part, digest_of};
 use stile_domain::records::problem::BadCursor;
 use stile_domain::records::selector::MAX_CHARS;
 
-use super::budget::CEILING;
+use super::budget::{CEILING, members_len};
 use super::climb::{Climb, RECORD_URI, WINDOW_URI};
 use super::entry::BYTES_PIECE;
 use super::identity::{cursor_of, id_of, opened};
-use super::port::{Ask, too_large};
-use super::read_record_field::{Which, not_text, window};
+use super::port::too_large;
+use super::read_record_field::{Which, field_of, not_text, window};
 use super::trouble::Trouble;
 use super::{Ladder, Link, fetch, guarded};
-use crate::records::endpoints::FIELD_WINDOW;
 
 /// A kind of resource, as it is listed among the templates.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +77,7 @@ impl Content {
     /// Whether it is longer than any should be, since the resource server says what no honest one does.
     fn is_over(&self) -> bool {
         let (Body::Text(body) | Body::Blob(body)) = &self.body;
-        body.len() + self.mime_type.len() > CEILING
+        body.len() + self.mime_type.len() > CEILING || members_len(&self.meta) > CEILING
     }
 }
 
@@ -205,7 +204,7 @@ async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Cont
             if extent.digest.is_some() {
                 return Err(Trouble::Lost(BadCursor::Stale));
             }
-            return Err(not_text(climb, &id, &extent.field, declined)?.0.into());
+            return Err(not_text(climb, &id, &extent.field, declined).await?.0.into());
         }
         other => other?,
     };
@@ -222,9 +221,7 @@ async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Cont
 async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Option<&str>) -> Result<Content, Trouble> {
     let id = id_of(handle);
     let limit = extent.limit.clamp(1, BYTES_PIECE);
-    let ask = Ask { stream: id.stream.clone(), key: id.key.clone(), ..Ask::of(&FIELD_WINDOW) }
-        .with("field", &extent.field)
-        .with_some("connection_id", id.connection.as_deref())
+    let ask = field_of(&id, &extent.field)
         .with_some("cursor", cursor)
         .with_some("offset_bytes", cursor.is_none().then_some(extent.start))
         .with("limit_bytes", limit.to_string());

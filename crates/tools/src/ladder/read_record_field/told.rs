@@ -90,6 +90,20 @@ impl ToldWindow {
         }
     }
 
+    /// The end of what was found, where its length is told in units of UTF-16.
+    fn count_match_anew(&mut self) {
+        let (Some(from), Some(to)) = (self.match_start_chars, self.match_end_chars) else { return };
+        let before = from.checked_sub(self.start_chars).and_then(|before| usize::try_from(before).ok());
+        let (Some(before), Some(mut left)) = (before, to.checked_sub(from)) else { return };
+        let is_within = |c: &char| {
+            let is_within = left > 0;
+            left = left.saturating_sub(c.len_utf16() as u64);
+            is_within
+        };
+        let count = self.text.chars().skip(before).take_while(is_within).count();
+        self.match_end_chars = from.checked_add(count as u64);
+    }
+
     /// Whether its numbers fit together and its text: none leads back where one came from, or beyond what can be counted.
     fn is_one(&self, size: Option<u64>) -> bool {
         let Self { start_chars: start, end_chars: end, .. } = *self;
@@ -119,6 +133,31 @@ impl Told {
     /// The size of the field in scalar values.
     pub(super) fn size(&self) -> Option<u64> {
         self.field.size_chars.or(self.window.total_chars)
+    }
+
+    /// Counts a window in scalar values whose server cuts by those and tells the length of what it cut in units of UTF-16, as
+    /// one does that cuts in its database and counts in JavaScript. That it cuts so is certain where the text has as many
+    /// scalar values as it may have, or as many as there are up to the end: by units it would have fewer. So is the length
+    /// of a field that is told whole. Every other window is left as it is, and is none.
+    pub(super) fn count_anew(&mut self) {
+        let size = self.size();
+        let Self { field, window, .. } = self;
+        let (count, units) = (window.text.chars().count() as u64, window.text.encode_utf16().count() as u64);
+        if units == count || window.end_chars.checked_sub(window.start_chars) != Some(units) {
+            return;
+        }
+        let Some(end) = window.start_chars.checked_add(count) else { return };
+        let is_whole = window.start_chars == 0 && window.complete && size.is_none_or(|size| size == units);
+        if is_whole {
+            (field.size_chars, window.total_chars) = (Some(count), Some(count));
+        } else if count != window.limit_chars && size != Some(end) {
+            return;
+        }
+        window.count_match_anew();
+        window.end_chars = end;
+        window.next_offset_chars = None;
+        window.next_cursor = window.next_cursor.take().map(|_| None);
+        window.complete = is_whole || (window.start_chars == 0 && size == Some(end));
     }
 
     /// Finds where a window goes on whose server says so in another way than by an offset: by a cursor alone, by a size
@@ -175,6 +214,50 @@ mod tests {
         });
         window.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
         serde_json::from_value(json!({ "field": {}, "window": window })).unwrap()
+    }
+
+    #[test]
+    fn a_window_whose_length_is_told_in_utf_16_is_counted_anew_where_that_is_certain() {
+        let counted = |more: Json| {
+            let mut all = json!({ "text": "é🙂x🙂", "end_chars": 9, "total_chars": 20, "limit_chars": 4, "next_offset_chars": 9 });
+            all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            let mut told = told(all);
+            told.count_anew();
+            told.lead_on();
+            let ok = told.check(&Expected::default()).is_ok();
+            let ToldWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } = told.window;
+            ok.then_some((end_chars, next_offset_chars, match_end_chars, complete, told.field.size_chars))
+        };
+        // As many as it may have; the end; the end of another.
+        assert_eq!(counted(json!({})), Some((7, Some(7), None, false, None)));
+        assert_eq!(counted(json!({ "next_cursor": "c" })), Some((7, Some(7), None, false, None)));
+        assert_eq!(counted(json!({ "limit_chars": 99, "total_chars": 7 })), Some((7, None, None, false, None)));
+        let all = json!({ "start_chars": 0, "end_chars": 6, "limit_chars": 99, "next_offset_chars": null, "previous_offset_chars": null });
+        let all = |more: Json| {
+            let mut all = all.clone();
+            all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            counted(all)
+        };
+        assert_eq!(all(json!({ "total_chars": 4 })), Some((4, None, None, true, None)));
+        for size in [json!(6), json!(null)] {
+            assert_eq!(all(json!({ "total_chars": size, "complete": true })), Some((4, None, None, true, Some(4))));
+        }
+        for (from, to, end) in [(4, 6, 5), (4, 7, 6), (6, 8, 7), (5, 6, 6), (4, 99, 7), (99, 101, 99)] {
+            let found = json!({ "match_start_chars": from, "match_end_chars": to });
+            assert_eq!(counted(found), Some((7, Some(7), Some(end), false, None)), "{from} {to}");
+        }
+        // By units it would be this too, or it is nothing that a server can mean.
+        for unclear in [
+            json!({ "limit_chars": 5 }),
+            json!({ "limit_chars": 6 }),
+            json!({ "end_chars": 8 }),
+            json!({ "end_chars": 10 }),
+            json!({ "limit_chars": 99, "total_chars": 9, "next_offset_chars": null }),
+            json!({ "total_chars": 6 }),
+        ] {
+            assert_eq!(counted(unclear.clone()), None, "{unclear}");
+        }
+        assert_eq!(all(json!({ "total_chars": 6 })), None);
     }
 
     #[test]
