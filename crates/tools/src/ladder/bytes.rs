@@ -4,6 +4,8 @@
 const BASE64_RUN: usize = 256;
 /// The different characters that such a text has at least.
 const BASE64_KINDS: u32 = 4;
+/// The shortest line that is taken for one of wrapped base64; usual are 64 and 76.
+const LINE: usize = 40;
 
 /// A text as far as no bytes stand in it.
 pub(super) fn before_bytes(text: &str) -> &str {
@@ -17,22 +19,31 @@ pub(super) fn bytes_at(text: &str) -> Option<usize> {
         return None;
     }
     let bytes = text.as_bytes();
-    let mut start = 0;
-    // A run that is long enough and begins here has its last byte there; most texts have a space before it.
-    while let Some(run) = bytes.get(start..start + BASE64_RUN) {
-        start = match run.iter().rposition(|byte| !is_of_base64(*byte)) {
-            Some(space) => start + space + 1,
-            None => {
-                let rest = bytes.get(start..).unwrap_or_default();
-                let end = rest.iter().position(|byte| !is_of_base64(*byte)).unwrap_or(rest.len());
-                if kinds(rest.get(..end).unwrap_or_default()) >= BASE64_KINDS {
-                    return Some(start);
-                }
-                start + end
-            }
-        };
+    let mut at = 0;
+    while let Some(start) = run_from(bytes, at, BASE64_RUN) {
+        let rest = bytes.get(start..).unwrap_or_default();
+        let end = rest.iter().position(|byte| !is_of_base64(*byte)).unwrap_or(rest.len());
+        if kinds(rest.get(..end).unwrap_or_default()) >= BASE64_KINDS {
+            return Some(start);
+        }
+        at = start + end;
     }
-    wrapped_at(text)
+    // Without escapes a line is one run, of which most texts have none.
+    let may_be_wrapped = bytes.contains(&b'\\') || run_from(bytes, 0, LINE).is_some();
+    if may_be_wrapped { wrapped_at(text) } else { None }
+}
+
+/// Where the first run of so many letters of the alphabet begins, from one place on that is not inside of one.
+fn run_from(bytes: &[u8], from: usize, letters: usize) -> Option<usize> {
+    let mut start = from;
+    // A run that is long enough and begins here has its last byte there; most texts have a space before it.
+    loop {
+        let run = bytes.get(start..start.checked_add(letters)?)?;
+        match run.iter().rposition(|byte| !is_of_base64(*byte)) {
+            Some(space) => start += space + 1,
+            None => return Some(start),
+        }
+    }
 }
 
 /// Where lines begin that are wrapped base64: of one length, and a long run together. In JSON their ends are escapes, and
@@ -127,8 +138,6 @@ struct Lines {
 impl Lines {
     /// Takes the next line, or the nothing between two ends of lines.
     fn push(&mut self, run: Run) {
-        /// The shortest line that is taken for one; usual are 64 and 76.
-        const LINE: usize = 40;
         /// The different characters that such a line has at least.
         const KINDS: u32 = 16;
         if run.letters == 0 {

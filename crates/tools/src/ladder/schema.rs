@@ -1,5 +1,7 @@
 //! `schema`: which streams there are, and what can be done with their fields.
 
+mod full;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -7,6 +9,7 @@ use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::ListedPlace;
 use stile_domain::records::problem::BadCursor;
 
+use self::full::Full;
 use super::budget::{fitting, json_len};
 use super::climb::Climb;
 use super::port::Ask;
@@ -18,6 +21,9 @@ use crate::records::endpoints::SCHEMA;
 const FIELDS_BYTES: usize = 4 * 1024;
 /// The bytes of a primary key that are told.
 const KEY_BYTES: usize = 1024;
+/// How many connections of a stream are named, and in how many bytes; the first one always is.
+const MOST_NAMED: usize = 16;
+const NAMED_BYTES: usize = 512;
 /// What a text has besides its list: its first lines, and the one that goes on.
 const TEXT_AROUND_BYTES: usize = 600;
 /// What a structure has besides its list.
@@ -69,11 +75,20 @@ struct Granted {
     connection_id: String,
 }
 
-/// One stream of one connector, or one field of one stream: its member of the structure and its line.
-struct Item {
-    json: Json,
-    line: String,
+/// The connections of a stream: the first few by name, since there may be thousands, and how many there are.
+struct Connections {
+    named: Vec<String>,
+    count: usize,
 }
+
+/// What is listed: a stream, or a field of the one that was asked for.
+enum Item<'a> {
+    Stream { connections: &'a Connections, stream: &'a Map<String, Json>, has_way: bool },
+    Field { name: &'a str, flags: &'a Json },
+}
+
+/// One stream of one connector.
+type Listed<'a> = (&'a Connections, &'a Map<String, Json>);
 
 impl Rung for Schema {
     const NAME: &'static str = "schema";
@@ -102,81 +117,84 @@ impl Rung for Schema {
         };
         let text = climb.ask(ask.with("view", "compact")).await?;
         let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
-        let (items, streams) = self.items(&told.connectors);
-        self.page(climb, &items, &streams, told.bearer, full)
+        let connections: Vec<Connections> = told.connectors.iter().map(Connector::connections).collect();
+        let streams = told.connectors.iter().zip(&connections);
+        let streams = streams.flat_map(|(connector, own)| connector.streams.iter().map(move |stream| (own, stream)));
+        let wanted = |(_, stream): &Listed<'_>| self.stream.as_deref().is_none_or(|wanted| name(stream) == wanted);
+        let streams: Vec<Listed<'_>> = streams.filter(wanted).collect();
+        self.page(climb, &streams, told.bearer, full.as_deref())
     }
 }
 
 impl Schema {
-    /// What is listed: the fields of the one stream that was asked for, or all streams. Beside fields, their stream.
-    fn items(&self, connectors: &[Connector]) -> (Vec<Item>, Vec<Json>) {
-        let all: Vec<(Vec<String>, &Map<String, Json>)> = connectors
-            .iter()
-            .flat_map(|connector| connector.streams.iter().map(|stream| (connector.connections(), stream)))
-            .filter(|(_, stream)| self.stream.as_deref().is_none_or(|wanted| name(stream) == wanted))
-            .collect();
-        match all.as_slice() {
-            [(connections, stream)] if self.stream.is_some() => {
-                let items = fields(stream).map(|(name, flags)| Item {
-                    json: json!({ name: flags }),
-                    line: lines::plain(format!(
-                        "  {}: {}",
-                        Json::from(name.as_str()),
-                        flags.as_str().unwrap_or_default()
-                    )),
-                });
-                (items.collect(), vec![described(connections, stream, false)])
-            }
-            _ => {
-                // Of several connections each is one call away; of all streams that would be too many lines.
-                let is_one_stream = self.stream.is_some();
-                let items = all.iter().map(|(connections, stream)| Item {
-                    json: described(connections, stream, true),
-                    line: match is_one_stream {
-                        true => format!(
-                            "{}\n{}",
-                            line(connections, stream),
-                            lines::next("schema", &scoped(connections, stream), "")
-                        ),
-                        false => line(connections, stream),
-                    },
-                });
-                (items.collect(), Vec::new())
-            }
-        }
-    }
-
     fn page(
         &self,
         climb: &Climb<'_>,
-        items: &[Item],
-        streams: &[Json],
+        streams: &[Listed<'_>],
         bearer: Option<Json>,
-        full: Option<String>,
+        full: Option<&str>,
     ) -> Result<LadderAnswer, Trouble> {
-        let binding = binding(climb, items);
+        // The fields of the one stream that was asked for, or all streams.
+        let one = match streams {
+            [one] if self.stream.is_some() => Some(one),
+            _ => None,
+        };
+        let items: Vec<Item<'_>> = match one {
+            Some((_, stream)) => fields(stream).map(|(name, flags)| Item::Field { name, flags }).collect(),
+            None => {
+                // Of several connections each is one call away; of all streams that would be too many lines.
+                let has_way = self.stream.is_some();
+                streams.iter().map(|(connections, stream)| Item::Stream { connections, stream, has_way }).collect()
+            }
+        };
+        let binding = binding(climb, &items);
         let skipped = self.skipped(climb, binding)?;
         let rest = items.get(skipped..).unwrap_or_default();
         let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
         let text_room = climb.budgets.schema.saturating_sub(TEXT_AROUND_BYTES);
-        let full = Full::of(full, room, text_room);
+        let full = full.and_then(|told| Full::of(told, room, text_room));
+        let wanted = self.stream.as_deref().unwrap_or_default();
+        let said = |item: &Item<'_>| {
+            let beside = full.as_ref().zip(item.field()).map(|(full, field)| full.beside(wanted, field));
+            item.line() + &lines::plain(beside.unwrap_or_default())
+        };
+        let member = |item: &Item<'_>| {
+            let (full, field) = full.as_ref().zip(item.field())?;
+            Some(json!({ field: full.member(wanted, field)? }))
+        };
+        let full_line = full.as_ref().and_then(|full| full.line(wanted, skipped == 0));
+        let text_room = text_room.saturating_sub(full_line.as_ref().map_or(0, |line| line.len() + 1));
+        let rows_room = room.saturating_sub(full.as_ref().map_or(0, Full::bytes_shown));
         let fit = |sizes: &mut dyn Iterator<Item = usize>, room| fitting(sizes, room).max(1).min(rest.len());
-        let in_rows = fit(&mut rest.iter().map(|item| json_len(&item.json)), room.saturating_sub(full.bytes_shown()));
-        let in_text = fit(&mut rest.iter().map(|item| item.line.len() + 1), text_room.saturating_sub(full.line_len()));
+        let row_len = |item: &Item<'_>| json_len(&item.json()) + member(item).as_ref().map_or(0, json_len);
+        let in_rows = fit(&mut rest.iter().map(row_len), rows_room);
+        let in_text = fit(&mut rest.iter().map(|item| said(item).len() + 1), text_room);
         let cursor = |shown: usize| match shown < rest.len() {
             false => Ok(None),
             true => climb.seal(&ListedPlace { told: (skipped + shown) as u64 }.encode(binding)).map(Some),
         };
-        let what = if streams.is_empty() { "stream(s)" } else { "field(s)" };
+        let what = if one.is_none() { "stream(s)" } else { "field(s)" };
         let mut text = format!("schema: {} {what}. shown={in_text} of {}.", items.len(), rest.len());
-        let lines = streams.iter().map(described_line).chain(rest.iter().take(in_text).map(|item| item.line.clone()));
-        lines.chain(full.line.clone()).for_each(|line| text = format!("{text}\n{line}"));
+        let head = one.map(|(connections, stream)| line(connections, stream));
+        let lines = head.into_iter().chain(rest.iter().take(in_text).map(said)).chain(full_line);
+        lines.for_each(|line| text = format!("{text}\n{line}"));
         if let Some(cursor) = cursor(in_text)? {
             text = format!("{text}\n{}", lines::again(climb, Self::NAME, &cursor, ""));
         }
-        let listed: Vec<Json> = rest.iter().take(in_rows).map(|item| item.json.clone()).collect();
-        let listed = if streams.is_empty() { listed.into() } else { with_fields(streams.to_vec(), &listed) };
+        let shown = || rest.iter().take(in_rows);
+        let listed = match one {
+            None => shown().map(Item::json).collect(),
+            Some((connections, stream)) => {
+                let mut described = described(connections, stream, false);
+                put_fields(&mut described, "fields", shown().map(Item::json));
+                if full.as_ref().is_some_and(|full| !full.is_in_rows) {
+                    put_fields(&mut described, "schemas", shown().filter_map(member));
+                }
+                json!([described])
+            }
+        };
         let bearer = bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES);
+        let declaration = full.as_ref().map(Full::declaration);
         let told = [
             ("object", Some("schema".into())),
             ("bearer", bearer),
@@ -184,8 +202,8 @@ impl Schema {
             ("shown", Some(in_rows.into())),
             ("total", Some(items.len().into())),
             ("next_cursor", cursor(in_rows)?.map(Json::from)),
-            ("full_left_out_bytes", full.left_out().map(Json::from)),
-            ("full", full.declaration),
+            ("full_left_out_bytes", declaration.and_then(Result::err).map(Json::from)),
+            ("full", declaration.and_then(Result::ok).cloned()),
         ];
         let structured = told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
         Ok(LadderAnswer { text, structured: Json::Object(structured), links: Vec::new(), refusal: None })
@@ -200,54 +218,50 @@ impl Schema {
     }
 }
 
-/// The whole declaration of a stream, as far as there is room for it. Where there is none it is said to be left out; its
-/// fields are listed all the same.
-#[derive(Default)]
-struct Full {
-    /// In the structure.
-    declaration: Option<Json>,
-    /// In the text.
-    line: Option<String>,
-    /// How long it is.
-    bytes: usize,
-}
-
-impl Full {
-    /// In at most half of these rooms.
-    fn of(told: Option<String>, room: usize, text_room: usize) -> Self {
-        let told = told.and_then(|told| serde_json::from_str::<Map<String, Json>>(&told).ok());
-        let Some(told) = told.map(Json::Object) else { return Self::default() };
-        let bytes = json_len(&told);
-        let line = match bytes * 2 <= text_room {
-            true => lines::plain(format!("full: {told}")),
-            false => format!("full: left out, {bytes} bytes"),
-        };
-        Self { declaration: (bytes * 2 <= room).then_some(told), line: Some(line), bytes }
-    }
-
-    fn bytes_shown(&self) -> usize {
-        if self.declaration.is_some() { self.bytes } else { 0 }
-    }
-
-    fn line_len(&self) -> usize {
-        self.line.as_ref().map_or(0, |line| line.len() + 1)
-    }
-
-    fn left_out(&self) -> Option<usize> {
-        (self.bytes > 0 && self.declaration.is_none()).then_some(self.bytes)
-    }
-}
-
 /// What a cursor is bound to: the caller and the names of all that is listed.
-fn binding(climb: &Climb<'_>, items: &[Item]) -> Binding {
-    climb.binding(std::iter::once("schema").chain(items.iter().map(|item| item.line.as_str())))
+fn binding(climb: &Climb<'_>, items: &[Item<'_>]) -> Binding {
+    let lines: Vec<String> = items.iter().map(Item::line).collect();
+    climb.binding(std::iter::once("schema").chain(lines.iter().map(String::as_str)))
+}
+
+impl Item<'_> {
+    /// In the structure.
+    fn json(&self) -> Json {
+        match self {
+            Self::Stream { connections, stream, .. } => described(connections, stream, true),
+            Self::Field { name, flags } => json!({ *name: flags }),
+        }
+    }
+
+    /// In a text.
+    fn line(&self) -> String {
+        match self {
+            Self::Stream { connections, stream, has_way: true } => {
+                let way = lines::next(Schema::NAME, &scoped(connections, stream), "");
+                format!("{}\n{way}", line(connections, stream))
+            }
+            Self::Stream { connections, stream, has_way: false } => line(connections, stream),
+            Self::Field { name, flags } => {
+                lines::plain(format!("  {}: {}", Json::from(*name), flags.as_str().unwrap_or_default()))
+            }
+        }
+    }
+
+    /// The name of a field.
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field { name, .. } => Some(name),
+            Self::Stream { .. } => None,
+        }
+    }
 }
 
 impl Connector {
-    fn connections(&self) -> Vec<String> {
-        let granted: Vec<String> =
-            self.granted_connections.iter().map(|granted| granted.connection_id.clone()).collect();
-        if granted.is_empty() { self.connector_id.iter().cloned().collect() } else { granted }
+    fn connections(&self) -> Connections {
+        let granted = || self.granted_connections.iter().map(|granted| &granted.connection_id);
+        let all = || granted().chain(self.connector_id.iter().filter(|_| self.granted_connections.is_empty()));
+        let named = fitting(all().take(MOST_NAMED).map(|id| json_len(&id.as_str().into())), NAMED_BYTES).max(1);
+        Connections { named: all().take(named).cloned().collect(), count: all().count() }
     }
 }
 
@@ -260,11 +274,16 @@ fn fields(stream: &Map<String, Json>) -> impl Iterator<Item = (&String, &Json)> 
 }
 
 /// A stream of the structure; its fields only where they are few.
-fn described(connections: &[String], stream: &Map<String, Json>, with_fields: bool) -> Json {
+fn described(connections: &Connections, stream: &Map<String, Json>, with_fields: bool) -> Json {
     let mut told = Map::new();
     told.insert("name".to_owned(), name(stream).into());
-    told.insert("connections".to_owned(), connections.iter().map(|id| json!({ "connection_id": id })).collect());
-    told.extend(stream.get("cursor_field").map(|value| ("cursor_field".to_owned(), value.clone())));
+    let Connections { named, count } = connections;
+    told.insert("connections".to_owned(), named.iter().map(|id| json!({ "connection_id": id })).collect());
+    if *count > named.len() {
+        told.insert("connection_count".to_owned(), (*count).into());
+    }
+    let cursor_field = stream.get("cursor_field").filter(|value| json_len(value) <= KEY_BYTES);
+    told.extend(cursor_field.map(|value| ("cursor_field".to_owned(), value.clone())));
     if let Some(key) = stream.get("primary_key") {
         // Of a key that is longer than some streams together it is said how many fields it has.
         let (name, value) = match json_len(key) <= KEY_BYTES {
@@ -285,37 +304,32 @@ fn described(connections: &[String], stream: &Map<String, Json>, with_fields: bo
 }
 
 /// The arguments that show one stream of one connection with its fields.
-fn scoped(connections: &[String], stream: &Map<String, Json>) -> Json {
-    json!({ "stream": name(stream), "connection_id": connections.first() })
+fn scoped(connections: &Connections, stream: &Map<String, Json>) -> Json {
+    json!({ "stream": name(stream), "connection_id": connections.named.first() })
 }
 
-/// The one stream with the fields of this page.
-fn with_fields(mut streams: Vec<Json>, listed: &[Json]) -> Json {
-    let members = listed.iter().filter_map(Json::as_object).flatten();
-    let fields: Map<String, Json> = members.map(|(name, flags)| (name.clone(), flags.clone())).collect();
-    if let Some(stream) = streams.first_mut().and_then(Json::as_object_mut) {
-        stream.insert("fields".to_owned(), Json::Object(fields));
+/// Puts what is said of the fields of this page.
+fn put_fields(described: &mut Json, name: &str, fields: impl Iterator<Item = Json>) {
+    let mut all = Map::new();
+    fields.for_each(|field| {
+        if let Json::Object(members) = field {
+            all.extend(members)
+        }
+    });
+    if let Some(described) = described.as_object_mut() {
+        described.insert(name.to_owned(), all.into());
     }
-    Json::Array(streams)
 }
 
 /// A stream in one line.
-fn line(connections: &[String], stream: &Map<String, Json>) -> String {
-    described_line(&described(connections, stream, false))
-}
-
-fn described_line(stream: &Json) -> String {
-    let connections = stream.get("connections").and_then(Json::as_array).into_iter().flatten();
-    let connections: Vec<String> =
-        connections.filter_map(|connection| connection.get("connection_id")?.as_str()).map(lines::word).collect();
-    let member = |name: &str| stream.get(name).filter(|value| !value.is_null()).map(|value| format!(" {name}={value}"));
-    lines::plain(format!(
-        "stream={} connection_id={}{}{}{}{}",
-        stream.get("name").unwrap_or(&Json::Null),
-        connections.join("|"),
-        member("primary_key").unwrap_or_default(),
-        member("primary_key_count").unwrap_or_default(),
-        member("cursor_field").unwrap_or_default(),
-        member("field_count").unwrap_or_default(),
-    ))
+fn line(connections: &Connections, stream: &Map<String, Json>) -> String {
+    let described = described(connections, stream, false);
+    let named: Vec<String> = connections.named.iter().map(|id| lines::word(id)).collect();
+    let member = |name: &str| match described.get(name).filter(|value| !value.is_null()) {
+        Some(value) => format!(" {name}={value}"),
+        None => String::new(),
+    };
+    let members = ["connection_count", "primary_key", "primary_key_count", "cursor_field", "field_count"].map(member);
+    let name = Json::from(name(stream));
+    lines::plain(format!("stream={name} connection_id={}{}", named.join("|"), members.concat()))
 }

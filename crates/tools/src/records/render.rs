@@ -128,21 +128,21 @@ pub(super) fn put_value(
         } else {
             put_string(out, &beginning)
         }
-        let digest = long.map_or_else(
-            || inline.map_or_else(String::new, |text| digest_text(ContentHash::of(text.as_bytes()).as_bytes())),
-            |long| digest_text(&long.long.digest),
-        );
-        let mut told = json!({ "shown_chars": size.min(most), "size_chars": size, "digest": digest, "text_like": is_text && !entry.binary });
-        if let Some(told) = told.as_object_mut() {
-            let kind = match (is_text, entry.binary) {
-                (_, true) => "application/octet-stream",
-                (true, false) => "text/plain",
-                (false, false) => JSON_TYPE,
-            };
-            told.insert("mime_type".to_owned(), kind.into());
-            if entry.binary {
-                told.insert("encoding".to_owned(), "base64".into());
+        let digest = || match (inline, long) {
+            (_, Some(long)) => digest_text(&long.long.digest),
+            (text, None) => digest_text(ContentHash::of(text.unwrap_or_default().as_bytes()).as_bytes()),
+        };
+        let mut told = json!({ "shown_chars": size.min(most), "size_chars": size });
+        let more = match (is_text, entry.binary) {
+            // Of the bytes no digest is known, and that of their characters would be taken for it.
+            (_, true) => {
+                json!({ "text_like": false, "mime_type": "application/octet-stream", "encoding": "base64" })
             }
+            (true, false) => json!({ "digest": digest(), "text_like": true, "mime_type": "text/plain" }),
+            (false, false) => json!({ "digest": digest(), "text_like": false, "mime_type": JSON_TYPE }),
+        };
+        if let (Some(told), Json::Object(more)) = (told.as_object_mut(), more) {
+            told.extend(more);
         }
         return Ok(Some(told));
     }

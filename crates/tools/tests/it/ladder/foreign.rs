@@ -8,7 +8,8 @@ use stile_tools::ladder::port::{Ask, Declined, RecordServer};
 use stile_tools::ladder::resources::Body;
 
 use super::super::records::owner;
-use super::Client;
+use super::lines::{self, Next};
+use super::{Client, with};
 
 /// A server that is what it answers.
 struct Foreign<F>(F);
@@ -143,5 +144,98 @@ fn what_is_cut_here_and_spelled_otherwise_in_windows_is_read_from_its_beginning(
                 assert!(read == spaced, "{count} {last}: {} of {} bytes", read.len(), spaced.len());
             }
         }
+    }
+}
+
+#[test]
+fn a_stream_of_a_thousand_connections_is_told_in_a_line() {
+    let connections: Vec<Json> = (0..1000).map(|at| json!({ "connection_id": format!("account-{at:04}") })).collect();
+    let streams: Vec<Json> =
+        (0..40).map(|at| json!({ "name": format!("notes-{at}"), "primary_key": ["id"] })).collect();
+    let told =
+        json!({ "connectors": [{ "connector_id": "mail", "granted_connections": connections, "streams": streams }] });
+    let client = client(move |_| told.to_string());
+    for args in [json!({}), json!({ "stream": "notes-7" })] {
+        let answer = client.good("schema", &args);
+        let line = lines::of(&answer.text).find(|line| line.starts_with("stream=")).unwrap();
+        assert!(
+            line.contains("connection_id=account-0000|account-0001|") && line.contains(" connection_count=1000 "),
+            "{line}"
+        );
+        let stream = &answer.structured["streams"][0];
+        assert_eq!(stream["connection_count"], 1000);
+        let named = stream["connections"].as_array().unwrap().len();
+        assert!((2..1000).contains(&named) && line.len() < 1000, "{named}");
+    }
+    // All of them are there, and no page is spent on connections.
+    let answer = client.good("schema", &json!({}));
+    assert!(answer.structured["next_cursor"].is_null() && answer.text.len() <= 8192);
+}
+
+#[test]
+fn security_connections_are_not_repeated_for_each_stream() {
+    let connections = vec![json!({ "connection_id": "account" }); 20_000];
+    let streams = vec![json!({ "name": "notes" }); 20_000];
+    let told = json!({ "connectors": [{ "granted_connections": connections, "streams": streams }] }).to_string();
+    let client = client(move |_| told.clone());
+    assert_eq!(client.good("schema", &json!({})).structured["total"], 20_000);
+}
+
+/// The fields' schemas of a whole declaration, as one kind of answer tells them page by page.
+fn schemas(client: &Client, in_text: bool) -> Map<String, Json> {
+    let args = json!({ "stream": "notes", "detail": "full" });
+    let (mut all, mut next) = (Map::new(), Some(args.clone()));
+    while let Some(asked) = next {
+        let answer = client.good("schema", &asked);
+        let stream = &answer.structured["streams"][0];
+        if in_text {
+            for line in lines::of(&answer.text).filter(|line| line.starts_with("  ")) {
+                let (name, rest) = lines::json_at_start(line.trim_start()).unwrap();
+                let (_, schema) = rest.split_once(" schema=").unwrap();
+                all.insert(name.as_str().unwrap().to_owned(), serde_json::from_str(schema).unwrap());
+            }
+            let again = lines::of(&answer.text).filter_map(Next::parse).last();
+            next = again.map(|again| match again {
+                Next::Call { args, .. } => args,
+                Next::Again { args: more, .. } => with(&args, more),
+                Next::ThisId => panic!(),
+            });
+        } else {
+            all.extend(stream["schemas"].as_object().unwrap().clone());
+            let cursor = answer.structured["next_cursor"].as_str();
+            next = cursor.map(|cursor| with(&args, json!({ "cursor": cursor })));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_whole_declaration_is_shown_field_by_field_where_it_is_long() {
+    let schema =
+        |at: usize| json!({ "type": "string", "description": format!("What field {at} means. {}", "x ".repeat(300)) });
+    let name = |at: usize| format!("field_{at}");
+    let all: Map<String, Json> = (0..80).map(|at| (name(at), schema(at))).collect();
+    let compact: Map<String, Json> = all.keys().map(|name| (name.clone(), "t=string".into())).collect();
+    let of = |stream: Json| json!({ "connectors": [{ "connector_id": "chat", "streams": [stream] }] }).to_string();
+    let capabilities: Map<String, Json> =
+        all.iter().map(|(name, schema)| (name.clone(), json!({ "schema": schema }))).collect();
+    let by_capability = json!({ "name": "notes", "views": [{ "id": "short" }], "field_capabilities": capabilities });
+    let by_schema = json!({ "name": "notes", "views": [{ "id": "short" }], "schema": { "properties": all } });
+    for full in [by_capability, by_schema] {
+        let (full, compact) = (of(full), of(json!({ "name": "notes", "field_capabilities": compact })));
+        let client = client(move |ask| match ask.pairs.iter().any(|(name, _)| name == "detail") {
+            true => full.clone(),
+            false => compact.clone(),
+        });
+        for in_text in [true, false] {
+            assert_eq!(schemas(&client, in_text), all, "{in_text}");
+        }
+        let first = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
+        assert!(
+            first.text.contains("full, but for its fields: {\"name\":\"notes\",\"views\":[{\"id\":\"short\"}]}"),
+            "{}",
+            first.text
+        );
+        assert!(first.structured["full_left_out_bytes"].as_u64().unwrap() > 32 * 1024);
     }
 }

@@ -56,12 +56,13 @@ fn told<'a>(name: &'a str, value: &Value, preview: Option<u64>) -> Told<'a> {
         return Told { name, value: J::of_value(value), written, preview: None };
     };
     let mut told = json!({
-        "shown_chars": if binary { 0 } else { most }, "size_chars": size, "digest": digest_of(&text),
-        "text_like": is_text && !binary,
+        "shown_chars": if binary { 0 } else { most }, "size_chars": size, "text_like": is_text && !binary,
         "mime_type": if binary { "application/octet-stream" } else if is_text { "text/plain" } else { "application/json" },
     });
     if binary {
         told["encoding"] = "base64".into();
+    } else {
+        told["digest"] = digest_of(&text).into();
     }
     let beginning = if binary { Json::Null } else { json!(text.chars().take(most as usize).collect::<String>()) };
     Told { name, value: J::of(&beginning), written: beginning.to_string(), preview: Some(told) }
