@@ -142,8 +142,12 @@ impl Told {
     pub(super) fn count_anew(&mut self) {
         let size = self.size();
         let Self { field, window, .. } = self;
-        let (count, units) = (window.text.chars().count() as u64, window.text.encode_utf16().count() as u64);
-        if units == count || window.end_chars.checked_sub(window.start_chars) != Some(units) {
+        let (count, told) = (window.text.chars().count() as u64, window.end_chars.checked_sub(window.start_chars));
+        if told == Some(count) {
+            return;
+        }
+        let units = window.text.encode_utf16().count() as u64;
+        if told != Some(units) {
             return;
         }
         let Some(end) = window.start_chars.checked_add(count) else { return };
