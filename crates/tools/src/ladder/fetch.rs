@@ -203,7 +203,7 @@ async fn record(
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as JSON.
 async fn make(climb: &Climb<'_>, mut record: Record, fields: &[String], goes_on: bool) -> Result<Document, Trouble> {
     let is_text = |field: &Field| match &field.cut {
-        None => field.value.is_string(),
+        None => field.value.is_string() && field.written.is_none(),
         Some(cut) => cut.kind == Kind::Text,
     };
     let is_empty = |field: &&Field| field.value.as_str().is_some_and(str::is_empty);

@@ -83,13 +83,8 @@ pub struct LadderAnswer {
 }
 
 impl LadderAnswer {
-    /// The answer that a refusal makes of a call of `read_record_field`.
-    fn refused(trouble: Trouble) -> Self {
-        Self::refused_by(read_record_field::ReadRecordField::NAME, trouble)
-    }
-
     /// The answer that a refusal makes of a call of this tool. Whoever has its structure or its text alone has the code.
-    fn refused_by(tool: &str, trouble: Trouble) -> Self {
+    fn refused(tool: &str, trouble: Trouble) -> Self {
         let mut error = trouble.to_json();
         if let Some(tool) = trouble.next(tool).filter(|_| !error.contains_key("next")) {
             error.insert("next".to_owned(), json!({ "tool": tool }));
@@ -250,8 +245,8 @@ impl Ladder {
         let rung = RUNGS.iter().find(|rung| rung.name == name).ok_or(UnknownTool)?;
         let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, arguments);
         let climbed = guarded(rung.name, caller, async { (rung.run)(arguments, &climb).await }).await;
-        let answer = climbed.unwrap_or_else(|trouble| LadderAnswer::refused_by(rung.name, trouble));
-        let answer = if answer.is_over() { LadderAnswer::refused_by(rung.name, too_large().into()) } else { answer };
+        let answer = climbed.unwrap_or_else(|trouble| LadderAnswer::refused(rung.name, trouble));
+        let answer = if answer.is_over() { LadderAnswer::refused(rung.name, too_large().into()) } else { answer };
         let error = answer.refusal.as_ref().map(Trouble::to_json);
         self.inner.server.tell(caller, rung.name, error.as_ref().map_or(Ok(()), Err));
         Ok(answer)

@@ -462,7 +462,8 @@ async fn binary(climb: &Climb<'_>, id: &RecordId, field: &str, declined: Decline
         description: format!("{id} {}, its bytes", Json::from(field)),
         mime_type: "application/octet-stream".to_owned(),
     });
-    Ok(LadderAnswer { links: link.into_iter().collect(), ..LadderAnswer::refused(Trouble::Declined(declined)) })
+    let refused = LadderAnswer::refused(ReadRecordField::NAME, Trouble::Declined(declined));
+    Ok(LadderAnswer { links: link.into_iter().collect(), ..refused })
 }
 
 /// The input schema with the alternatives said in it.

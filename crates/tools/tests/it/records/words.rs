@@ -53,7 +53,8 @@ fn text(chance: &mut Chance, chars: usize) -> String {
 fn rewrite(chance: &mut Chance, world: &mut World) {
     for source in &mut world.sources {
         for field in &mut source.decl.fields {
-            field.lexical |= matches!(field.name.as_str(), "text" | "id") && chance.happens(90);
+            let may_be = matches!(field.name.as_str(), "text" | "id") && field.types().contains(&"string");
+            field.lexical |= may_be && chance.happens(90);
         }
         for record in source.records.values_mut() {
             if record.field("text").is_none() {
