@@ -90,7 +90,7 @@ impl Provider {
             return self.ask_once(&plain, due).await;
         }
         let first = match self.ask_once(&ask, due).await {
-            Err(first) if refusals::is_of_parameters(&first) => first,
+            Err(first) if refusals::is_of_parameters(&first) && !refusals::is_of_one(&first, &plain) => first,
             other => return other,
         };
         match self.ask_once(&plain, due).await {
@@ -98,8 +98,10 @@ impl Provider {
                 self.remember_plain(endpoint);
                 Ok(answer)
             }
-            Err(second) if refusals::is_of_parameters(&second) && !refusals::names_one(&first, &OPTIONAL) => Err(first),
-            Err(second) => Err(second),
+            Err(second) if refusals::names_one(&first, &OPTIONAL) => Err(second),
+            Err(second) if refusals::is_of_parameters(&second) => Err(first),
+            Err(second) if refusals::says_little(&first) || refusals::is_of_what_is_there(&second) => Err(second),
+            Err(_) => Err(first),
         }
     }
 

@@ -6,7 +6,7 @@
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use serde_json::{Map, Value as Json, json};
-use stile_tools::ladder::port::{Declined, too_large};
+use stile_tools::ladder::port::{Ask, Declined, too_large};
 
 use crate::outbound::{Answered, Failed};
 
@@ -147,6 +147,25 @@ fn retry_after(answered: &Answered) -> Option<String> {
 /// affair; the status alone says that the request is wrong.
 pub(super) fn is_of_parameters(declined: &Declined) -> bool {
     matches!(declined.status, 400 | 422)
+}
+
+/// Whether it names a parameter that this request has too, or its path, and so would be made of it as well.
+pub(super) fn is_of_one(declined: &Declined, ask: &Ask) -> bool {
+    let named = declined.error.get("param").and_then(Json::as_str);
+    named.is_some_and(|named| named == "stream" || ask.pairs.iter().any(|(name, _)| name == named))
+}
+
+/// Whether it says no more than that something is wrong with a request.
+pub(super) fn says_little(declined: &Declined) -> bool {
+    let code = declined.code();
+    let is_ours = declined.error.get("type").and_then(Json::as_str) == Some("adapter_error");
+    let general = ["invalid_request", "bad_request", "unsupported_query", "invalid_query", "invalid_argument"];
+    is_ours || general.contains(&code) || code.contains("param")
+}
+
+/// Whether a refusal says who may not ask or what there is not, which is so whatever the parameters are.
+pub(super) fn is_of_what_is_there(declined: &Declined) -> bool {
+    matches!(declined.status, 401 | 403 | 404 | 410)
 }
 
 /// Whether a refusal is about one of these parameters.

@@ -319,6 +319,32 @@ fn a_server_is_asked_without_what_it_does_not_know_whatever_it_calls_that() {
     assert_eq!(plain.asked().len(), 1);
 }
 
+#[test]
+fn a_refusal_of_what_was_asked_for_is_told_as_it_is() {
+    let of = |status: u16, code: &str, param: &str| {
+        let error = json!({ "type": "invalid_request_error", "code": code, "message": "no", "param": param });
+        Reply::json(status, &json!({ "error": error }))
+    };
+    // The second time, when it is asked without what it may not know.
+    let then = |reply: Reply| {
+        let second = Reply::bytes(500, "text/plain", "busy");
+        Behaviour::notes(move |asked| if asked.target.contains("cursors") { reply.clone() } else { second.clone() })
+    };
+    for (behaviour, requests) in [
+        // A second time it would take as long and be refused again.
+        (Behaviour::always(of(422, "search_too_broad", "q")), 1),
+        (Behaviour::always(of(400, "search_too_broad", "limit")), 1),
+        (then(of(422, "search_too_broad", "")), 2),
+    ] {
+        let upstream = Upstream::start(behaviour);
+        let desk = Desk::new(TOKEN);
+        let mut adapter = desk.adapter(&upstream.url(), &[]);
+        let error = adapter.refused("search", json!({ "q": "a*", "limit": 5 }));
+        assert_eq!(error["code"], "search_too_broad", "{error}");
+        assert_eq!(upstream.requests().len(), requests);
+    }
+}
+
 pub(super) fn of(manner: Manner, records: &[(&str, Value)]) -> (Plain, Desk, Adapter) {
     let plain = Plain::of(manner, records);
     let desk = Desk::new(TOKEN);

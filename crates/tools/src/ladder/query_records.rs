@@ -159,6 +159,10 @@ impl Items for Records<'_> {
     fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
         let record = self.records.get_mut(at).filter(|record| record.id.is_readable());
         let record = record.ok_or_else(Trouble::not_understood)?;
+        if is_deleted(&record.around) {
+            let json = row(&record.id, record.around.clone(), None);
+            return Ok(Row { json, entries: Vec::new(), more: None });
+        }
         let mut entries = Vec::new();
         for field in &record.fields {
             entries.extend(entry::of_field(climb, &record.id, field)?.map(|cut| cut.json()));
@@ -166,8 +170,7 @@ impl Items for Records<'_> {
         let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, self.fields)).transpose()?;
         let more = more.map(|more| more.json());
         let values = std::mem::take(&mut record.fields).into_iter().map(|field| (field.name, field.value)).collect();
-        let around = std::mem::take(&mut record.around);
-        Ok(Row { json: row(&record.id, around, Some(values)), entries, more })
+        Ok(Row { json: row(&record.id, record.around.clone(), Some(values)), entries, more })
     }
 
     fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble> {

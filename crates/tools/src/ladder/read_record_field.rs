@@ -448,7 +448,9 @@ async fn has_bytes(climb: &Climb<'_>, id: &RecordId, field: &str) -> bool {
     let ask = field_of(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
     match climb.ask(ask).await {
         Ok(told) => is_of_bytes(&told),
-        Err(Trouble::Declined(declined)) => declined.status != 400 && declined.code() != "field_not_text",
+        Err(Trouble::Declined(declined)) => {
+            !matches!(declined.status, 400 | 422) && declined.code() != "field_not_text"
+        }
         Err(_) => true,
     }
 }

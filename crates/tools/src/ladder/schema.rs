@@ -83,7 +83,7 @@ struct Connections {
 
 /// What is listed: a stream, or a field of the one that was asked for.
 enum Item<'a> {
-    Stream { connections: &'a Connections, stream: &'a Map<String, Json>, has_way: bool },
+    Stream { connections: &'a Connections, stream: &'a Map<String, Json>, has_way: bool, detail: Detail },
     Field { name: &'a str, flags: &'a Json },
 }
 
@@ -143,8 +143,9 @@ impl Schema {
             Some((_, stream)) => fields(stream).map(|(name, flags)| Item::Field { name, flags }).collect(),
             None => {
                 // Of several connections each is one call away; of all streams that would be too many lines.
-                let has_way = self.stream.is_some();
-                streams.iter().map(|(connections, stream)| Item::Stream { connections, stream, has_way }).collect()
+                let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
+                let streams = streams.iter();
+                streams.map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail }).collect()
             }
         };
         let binding = binding(climb, &items);
@@ -152,17 +153,16 @@ impl Schema {
         let rest = items.get(skipped..).unwrap_or_default();
         let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
         let text_room = climb.budgets.schema.saturating_sub(TEXT_AROUND_BYTES);
-        let full = full.and_then(|told| Full::of(told, room, text_room));
-        let wanted = self.stream.as_deref().unwrap_or_default();
+        let full = full.and_then(|told| Full::of(told, one.map(|(_, stream)| name(stream)), room, text_room));
         let said = |item: &Item<'_>| {
-            let beside = full.as_ref().zip(item.field()).map(|(full, field)| full.beside(wanted, field));
+            let beside = full.as_ref().zip(item.field()).map(|(full, field)| full.beside(field));
             item.line() + &lines::plain(beside.unwrap_or_default())
         };
         let member = |item: &Item<'_>| {
             let (full, field) = full.as_ref().zip(item.field())?;
-            Some(json!({ field: full.member(wanted, field)? }))
+            Some(json!({ field: full.member(field)? }))
         };
-        let full_line = full.as_ref().and_then(|full| full.line(wanted, skipped == 0));
+        let full_line = full.as_ref().and_then(|full| full.line(skipped == 0));
         let text_room = text_room.saturating_sub(full_line.as_ref().map_or(0, |line| line.len() + 1));
         let rows_room = room.saturating_sub(full.as_ref().map_or(0, Full::bytes_shown));
         let fit = |sizes: &mut dyn Iterator<Item = usize>, room| fitting(sizes, room).max(1).min(rest.len());
@@ -185,7 +185,7 @@ impl Schema {
         let listed = match one {
             None => shown().map(Item::json).collect(),
             Some((connections, stream)) => {
-                let mut described = described(connections, stream, false);
+                let mut described = described(connections, stream, None);
                 put_fields(&mut described, "fields", shown().map(Item::json));
                 if full.as_ref().is_some_and(|full| !full.is_in_rows) {
                     put_fields(&mut described, "schemas", shown().filter_map(member));
@@ -228,7 +228,7 @@ impl Item<'_> {
     /// In the structure.
     fn json(&self) -> Json {
         match self {
-            Self::Stream { connections, stream, .. } => described(connections, stream, true),
+            Self::Stream { connections, stream, detail, .. } => described(connections, stream, Some(*detail)),
             Self::Field { name, flags } => json!({ *name: flags }),
         }
     }
@@ -236,11 +236,11 @@ impl Item<'_> {
     /// In a text.
     fn line(&self) -> String {
         match self {
-            Self::Stream { connections, stream, has_way: true } => {
-                let way = lines::next(Schema::NAME, &scoped(connections, stream), "");
+            Self::Stream { connections, stream, has_way: true, detail } => {
+                let way = lines::next(Schema::NAME, &scoped(connections, stream, *detail), "");
                 format!("{}\n{way}", line(connections, stream))
             }
-            Self::Stream { connections, stream, has_way: false } => line(connections, stream),
+            Self::Stream { connections, stream, has_way: false, .. } => line(connections, stream),
             Self::Field { name, flags } => {
                 lines::plain(format!("  {}: {}", Json::from(*name), flags.as_str().unwrap_or_default()))
             }
@@ -273,8 +273,8 @@ fn fields(stream: &Map<String, Json>) -> impl Iterator<Item = (&String, &Json)> 
     stream.get("field_capabilities").and_then(Json::as_object).into_iter().flatten()
 }
 
-/// A stream of the structure; its fields only where they are few.
-fn described(connections: &Connections, stream: &Map<String, Json>, with_fields: bool) -> Json {
+/// A stream of the structure; its fields, where they are wanted, only where they are few.
+fn described(connections: &Connections, stream: &Map<String, Json>, fields_in: Option<Detail>) -> Json {
     let mut told = Map::new();
     told.insert("name".to_owned(), name(stream).into());
     let Connections { named, count } = connections;
@@ -295,17 +295,25 @@ fn described(connections: &Connections, stream: &Map<String, Json>, with_fields:
     told.insert("field_count".to_owned(), fields(stream).count().into());
     let capabilities: Map<String, Json> = fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
     let capabilities = Json::Object(capabilities);
-    if with_fields && json_len(&capabilities) <= FIELDS_BYTES {
-        told.insert("fields".to_owned(), capabilities);
-    } else if with_fields {
-        told.insert("read".to_owned(), json!({ "tool": "schema", "args": scoped(connections, stream) }));
+    if let Some(detail) = fields_in {
+        let (is_few, is_compact) = (json_len(&capabilities) <= FIELDS_BYTES, detail == Detail::Compact);
+        if is_few {
+            told.insert("fields".to_owned(), capabilities);
+        }
+        if !(is_few && is_compact) {
+            told.insert("read".to_owned(), json!({ "tool": "schema", "args": scoped(connections, stream, detail) }));
+        }
     }
     Json::Object(told)
 }
 
-/// The arguments that show one stream of one connection with its fields.
-fn scoped(connections: &Connections, stream: &Map<String, Json>) -> Json {
-    json!({ "stream": name(stream), "connection_id": connections.named.first() })
+/// The arguments that show one stream of one connection with its fields, and with all that is declared of it.
+fn scoped(connections: &Connections, stream: &Map<String, Json>, detail: Detail) -> Json {
+    let mut args = json!({ "stream": name(stream), "connection_id": connections.named.first() });
+    if let (Detail::Full, Some(args)) = (detail, args.as_object_mut()) {
+        args.insert("detail".to_owned(), "full".into());
+    }
+    args
 }
 
 /// Puts what is said of the fields of this page.
@@ -323,7 +331,7 @@ fn put_fields(described: &mut Json, name: &str, fields: impl Iterator<Item = Jso
 
 /// A stream in one line.
 fn line(connections: &Connections, stream: &Map<String, Json>) -> String {
-    let described = described(connections, stream, false);
+    let described = described(connections, stream, None);
     let named: Vec<String> = connections.named.iter().map(|id| lines::word(id)).collect();
     let member = |name: &str| match described.get(name).filter(|value| !value.is_null()) {
         Some(value) => format!(" {name}={value}"),

@@ -151,7 +151,9 @@ impl Told {
             return;
         }
         let Some(end) = window.start_chars.checked_add(count) else { return };
-        let is_whole = window.start_chars == 0 && window.complete && size.is_none_or(|size| size == units);
+        // A total in scalar values can be as many as these units by chance: what was cut where it may be cut is no whole.
+        let is_all = |size: u64| size == units && count != window.limit_chars;
+        let is_whole = window.start_chars == 0 && window.complete && size.is_none_or(is_all);
         if is_whole {
             (field.size_chars, window.total_chars) = (Some(count), Some(count));
         } else if count != window.limit_chars && size != Some(end) {

@@ -15,6 +15,8 @@ const SCHEMA_BYTES: usize = 16 * 1024;
 /// A declaration.
 pub(super) struct Full {
     told: Json,
+    /// Where in it the stream is of which the fields are listed: its connector, and its place there.
+    place: Option<(usize, usize)>,
     bytes: usize,
     /// Whether all of it is in the structure.
     pub(super) is_in_rows: bool,
@@ -25,12 +27,13 @@ pub(super) struct Full {
 }
 
 impl Full {
-    /// In at most half of these rooms.
-    pub(super) fn of(told: &str, room: usize, text_room: usize) -> Option<Self> {
+    /// In at most half of these rooms, beside the fields of a stream, if they are listed.
+    pub(super) fn of(told: &str, listed: Option<&str>, room: usize, text_room: usize) -> Option<Self> {
         let told = Json::Object(serde_json::from_str(told).ok()?);
+        let place = listed.and_then(|name| place(&told, name));
         let bytes = json_len(&told);
         let text_room = text_room / 2;
-        Some(Self { bytes, is_in_rows: bytes * 2 <= room, is_in_text: bytes <= text_room, text_room, told })
+        Some(Self { bytes, is_in_rows: bytes * 2 <= room, is_in_text: bytes <= text_room, text_room, place, told })
     }
 
     /// All of it, where that is in the structure, and how long it is where it is not.
@@ -44,12 +47,12 @@ impl Full {
     }
 
     /// In a text: all of it on every page, or on the first one what is not of single fields.
-    pub(super) fn line(&self, stream: &str, is_first: bool) -> Option<String> {
+    pub(super) fn line(&self, is_first: bool) -> Option<String> {
         if self.is_in_text {
             return Some(lines::plain(format!("full: {}", self.told)));
         }
         let left_out = format!("full: left out, {} bytes", self.bytes);
-        let Some(declared) = self.stream(stream) else { return Some(left_out) };
+        let Some(declared) = self.stream() else { return Some(left_out) };
         /// What the lines of fields say, and what they say too.
         const OF_FIELDS: [&[&str]; 2] =
             [&["schema", "field_capabilities"], &["schema", "field_capabilities", "query", "primary_key"]];
@@ -65,8 +68,8 @@ impl Full {
     }
 
     /// What stands behind a field's line in a text that has not all of it.
-    pub(super) fn beside(&self, stream: &str, field: &str) -> String {
-        match self.schema(stream, field).filter(|_| !self.is_in_text) {
+    pub(super) fn beside(&self, field: &str) -> String {
+        match self.schema(field).filter(|_| !self.is_in_text) {
             None => String::new(),
             Some(schema) if json_len(schema) <= LINE_SCHEMA_BYTES => format!(" schema={schema}"),
             Some(schema) => format!(" schema: left out, {} bytes", json_len(schema)),
@@ -74,23 +77,32 @@ impl Full {
     }
 
     /// A field's schema in a structure that has not all of it.
-    pub(super) fn member(&self, stream: &str, field: &str) -> Option<Json> {
-        let schema = self.schema(stream, field).filter(|_| !self.is_in_rows)?;
+    pub(super) fn member(&self, field: &str) -> Option<Json> {
+        let schema = self.schema(field).filter(|_| !self.is_in_rows)?;
         let bytes = json_len(schema);
         Some(if bytes <= SCHEMA_BYTES { schema.clone() } else { json!({ "left_out_bytes": bytes }) })
     }
 
-    fn schema(&self, stream: &str, field: &str) -> Option<&Json> {
-        let declared = self.stream(stream)?;
+    fn schema(&self, field: &str) -> Option<&Json> {
+        let declared = self.stream()?;
         let own = declared.get("field_capabilities").and_then(|fields| fields.get(field)?.get("schema"));
         let own = own.or_else(|| declared.get("schema")?.get("properties")?.get(field));
         own.filter(|schema| !schema.is_null())
     }
 
-    /// The stream that it is of.
-    fn stream(&self, name: &str) -> Option<&Map<String, Json>> {
-        let connectors = self.told.get("connectors").and_then(Json::as_array).into_iter().flatten();
-        let streams = connectors.filter_map(|connector| connector.get("streams")?.as_array()).flatten();
-        streams.filter_map(Json::as_object).find(|stream| super::name(stream) == name)
+    /// The stream whose fields are listed.
+    fn stream(&self) -> Option<&Map<String, Json>> {
+        let (connector, stream) = self.place?;
+        self.told.get("connectors")?.get(connector)?.get("streams")?.get(stream)?.as_object()
     }
+}
+
+/// Where the first stream of that name is.
+fn place(told: &Json, name: &str) -> Option<(usize, usize)> {
+    let streams = |connector: &Json| -> Option<usize> {
+        let streams = connector.get("streams")?.as_array()?;
+        streams.iter().position(|stream| stream.as_object().is_some_and(|stream| super::name(stream) == name))
+    };
+    let mut connectors = told.get("connectors")?.as_array()?.iter().enumerate();
+    connectors.find_map(|(at, connector)| Some((at, streams(connector)?)))
 }

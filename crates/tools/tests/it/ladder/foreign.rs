@@ -181,6 +181,50 @@ fn security_connections_are_not_repeated_for_each_stream() {
     assert_eq!(client.good("schema", &json!({})).structured["total"], 20_000);
 }
 
+#[test]
+fn security_streams_are_not_gone_through_for_each_field() {
+    let fields: Map<String, Json> = (0..6_000).map(|at| (format!("f{at}"), json!("eq"))).collect();
+    let listed = json!({ "name": "notes", "field_capabilities": fields });
+    let client = client(move |ask| {
+        let is_full = ask.pairs.contains(&("detail".to_owned(), "full".to_owned()));
+        let others = if is_full { 70_000 } else { 0 };
+        let streams = std::iter::repeat_n(json!({ "name": "other" }), others).chain([listed.clone()]);
+        json!({ "connectors": [{ "connector_id": "mail", "streams": streams.collect::<Vec<Json>>() }] }).to_string()
+    });
+    let told = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).structured;
+    assert_eq!(told["total"], 6_000);
+}
+
+#[test]
+fn of_several_connections_each_leads_to_its_own_whole_declaration() {
+    let client = client(|ask| {
+        let wanted = ask.pairs.iter().find(|(name, _)| name == "connection_id").map(|(_, id)| id.clone());
+        let of = |id: &str| {
+            let capabilities = json!({ "body": if ask.pairs.iter().any(|(name, _)| name == "detail") { json!({}) } else { json!("eq") } });
+            let stream = json!({ "name": "notes", "semantics": format!("{id} {}", "x ".repeat(4_500)), "field_capabilities": capabilities });
+            json!({ "connector_id": id, "granted_connections": [{ "connection_id": id }], "streams": [stream] })
+        };
+        let all = ["mail", "chat"].into_iter().filter(|id| wanted.as_deref().is_none_or(|wanted| wanted == *id));
+        json!({ "connectors": all.map(of).collect::<Vec<Json>>() }).to_string()
+    });
+    let both = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
+    assert!(!both.text.contains("x x x"), "neither is told as that of both");
+    let steps: Vec<Json> = lines::of(&both.text)
+        .filter_map(Next::parse)
+        .map(|next| match next {
+            Next::Call { args, .. } => args,
+            _ => panic!(),
+        })
+        .collect();
+    let reads: Vec<Json> = (0..2).map(|at| both.structured["streams"][at]["read"]["args"].clone()).collect();
+    assert_eq!(steps, reads);
+    for (args, id) in steps.iter().zip(["mail", "chat"]) {
+        assert_eq!(*args, json!({ "stream": "notes", "connection_id": id, "detail": "full" }));
+        let told = client.good("schema", args).structured.to_string();
+        assert!(told.contains(&format!("{id} x x x")), "{id}");
+    }
+}
+
 /// The fields' schemas of a whole declaration, as one kind of answer tells them page by page.
 fn schemas(client: &Client, in_text: bool) -> Map<String, Json> {
     let args = json!({ "stream": "notes", "detail": "full" });

@@ -53,6 +53,24 @@ fn a_record_is_gone_where_a_server_says_so_and_not_where_it_says_that_it_is_not(
 }
 
 #[test]
+fn a_record_that_is_too_long_for_a_structure_keeps_what_is_said_of_it() {
+    let fields: serde_json::Map<String, Json> = (0..400).map(|at| (format!("f{at}"), json!("x".repeat(400)))).collect();
+    for is_deleted in [false, true] {
+        let fields = fields.clone();
+        let client = client(move |_| {
+            let record =
+                json!({ "id": "1", "emitted_at": "2026-01-01T00:00:00Z", "deleted": is_deleted, "data": fields });
+            json!({ "data": [record] }).to_string()
+        });
+        let list = client.good("query_records", &json!({ "stream": "notes", "changes_since": "beginning" }));
+        let row = list.structured["data"]["data"][0].clone();
+        assert_eq!((&row["emitted_at"], &row["deleted"]), (&json!("2026-01-01T00:00:00Z"), &json!(is_deleted)));
+        assert_eq!(row.get("data").is_none(), is_deleted, "{row}");
+        assert_eq!(list.structured["content_ladder"]["entries"], json!([]));
+    }
+}
+
+#[test]
 fn a_document_is_the_first_text_that_says_something() {
     for (fields, text) in [
         (r#"{"text":"","body":"hello"}"#, "hello"),
