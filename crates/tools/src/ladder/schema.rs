@@ -127,6 +127,16 @@ impl Rung for Schema {
 }
 
 impl Schema {
+    /// What is listed: the fields of one stream, or all streams.
+    fn items<'a>(&self, one: Option<&Listed<'a>>, streams: &[Listed<'a>]) -> Vec<Item<'a>> {
+        if let Some((_, stream)) = one {
+            return fields(stream).map(|(name, flags)| Item::Field { name, flags }).collect();
+        }
+        // Of several connections each is one call away; of all streams that would be too many lines.
+        let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
+        streams.iter().map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail }).collect()
+    }
+
     fn page(
         &self,
         climb: &Climb<'_>,
@@ -134,29 +144,23 @@ impl Schema {
         bearer: Option<Json>,
         full: Option<&str>,
     ) -> Result<LadderAnswer, Trouble> {
-        // The fields of the one stream that was asked for, or all streams.
+        // The one stream that was asked for.
         let one = match streams {
             [one] if self.stream.is_some() => Some(one),
             _ => None,
         };
-        let items: Vec<Item<'_>> = match one {
-            Some((_, stream)) => fields(stream).map(|(name, flags)| Item::Field { name, flags }).collect(),
-            None => {
-                // Of several connections each is one call away; of all streams that would be too many lines.
-                let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
-                let streams = streams.iter();
-                streams.map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail }).collect()
-            }
-        };
-        let binding = binding(climb, &items);
+        let items = self.items(one, streams);
+        let lines: Vec<String> = items.iter().map(Item::line).collect();
+        let binding = climb.binding(std::iter::once("schema").chain(lines.iter().map(String::as_str)));
         let skipped = self.skipped(climb, binding)?;
         let rest = items.get(skipped..).unwrap_or_default();
+        let lines = lines.get(skipped..).unwrap_or_default();
         let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
         let text_room = climb.budgets.schema.saturating_sub(TEXT_AROUND_BYTES);
         let full = full.and_then(|told| Full::of(told, one.map(|(_, stream)| name(stream)), room, text_room));
-        let said = |item: &Item<'_>| {
+        let said = |(item, line): (&Item<'_>, &String)| {
             let beside = full.as_ref().zip(item.field()).map(|(full, field)| full.beside(field));
-            item.line() + &lines::plain(beside.unwrap_or_default())
+            format!("{line}{}", lines::plain(beside.unwrap_or_default()))
         };
         let member = |item: &Item<'_>| {
             let (full, field) = full.as_ref().zip(item.field())?;
@@ -165,10 +169,11 @@ impl Schema {
         let full_line = full.as_ref().and_then(|full| full.line(skipped == 0));
         let text_room = text_room.saturating_sub(full_line.as_ref().map_or(0, |line| line.len() + 1));
         let rows_room = room.saturating_sub(full.as_ref().map_or(0, Full::bytes_shown));
-        let fit = |sizes: &mut dyn Iterator<Item = usize>, room| fitting(sizes, room).max(1).min(rest.len());
-        let row_len = |item: &Item<'_>| json_len(&item.json()) + member(item).as_ref().map_or(0, json_len);
-        let in_rows = fit(&mut rest.iter().map(row_len), rows_room);
-        let in_text = fit(&mut rest.iter().map(|item| said(item).len() + 1), text_room);
+        let row_len = |(row, beside): &(Json, Option<Json>)| json_len(row) + beside.as_ref().map_or(0, json_len);
+        let rows = fitting_items(rest.iter().map(|item| (item.json(), member(item))), rows_room, row_len);
+        let said = rest.iter().zip(lines).map(said);
+        let said = fitting_items(said, text_room, |line| line.len() + 1);
+        let (in_rows, in_text) = (rows.len(), said.len());
         let cursor = |shown: usize| match shown < rest.len() {
             false => Ok(None),
             true => climb.seal(&ListedPlace { told: (skipped + shown) as u64 }.encode(binding)).map(Some),
@@ -176,21 +181,21 @@ impl Schema {
         let what = if one.is_none() { "stream(s)" } else { "field(s)" };
         let mut text = format!("schema: {} {what}. shown={in_text} of {}.", items.len(), rest.len());
         let head = one.map(|(connections, stream)| line(connections, stream));
-        let lines = head.into_iter().chain(rest.iter().take(in_text).map(said)).chain(full_line);
-        lines.for_each(|line| text = format!("{text}\n{line}"));
+        let lines = head.into_iter().chain(said).chain(full_line);
+        lines.for_each(|line| text += &format!("\n{line}"));
         if let Some(cursor) = cursor(in_text)? {
             text = format!("{text}\n{}", lines::again(climb, Self::NAME, &cursor, ""));
         }
-        let shown = || rest.iter().take(in_rows);
+        let (rows, members): (Vec<Json>, Vec<Option<Json>>) = rows.into_iter().unzip();
         let listed = match one {
-            None => shown().map(Item::json).collect(),
+            None => rows.into(),
             Some((connections, stream)) => {
                 let mut described = described(connections, stream, None);
-                put_fields(&mut described, "fields", shown().map(Item::json));
+                put_fields(&mut described, "fields", rows.into_iter());
                 if full.as_ref().is_some_and(|full| !full.is_in_rows) {
-                    put_fields(&mut described, "schemas", shown().filter_map(member));
+                    put_fields(&mut described, "schemas", members.into_iter().flatten());
                 }
-                json!([described])
+                Json::Array(vec![described])
             }
         };
         let bearer = bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES);
@@ -218,10 +223,17 @@ impl Schema {
     }
 }
 
-/// What a cursor is bound to: the caller and the names of all that is listed.
-fn binding(climb: &Climb<'_>, items: &[Item<'_>]) -> Binding {
-    let lines: Vec<String> = items.iter().map(Item::line).collect();
-    climb.binding(std::iter::once("schema").chain(lines.iter().map(String::as_str)))
+/// As many items as fit by their sizes, and at least one. None is made that is not needed to know.
+fn fitting_items<T>(items: impl Iterator<Item = T>, room: usize, size: impl Fn(&T) -> usize) -> Vec<T> {
+    let (mut kept, mut left) = (Vec::new(), Some(room));
+    for item in items {
+        left = left.and_then(|left| left.checked_sub(size(&item)));
+        if left.is_none() && !kept.is_empty() {
+            break;
+        }
+        kept.push(item);
+    }
+    kept
 }
 
 impl Item<'_> {
@@ -293,9 +305,10 @@ fn described(connections: &Connections, stream: &Map<String, Json>, fields_in: O
         told.insert(name.to_owned(), value);
     }
     told.insert("field_count".to_owned(), fields(stream).count().into());
-    let capabilities: Map<String, Json> = fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
-    let capabilities = Json::Object(capabilities);
     if let Some(detail) = fields_in {
+        let capabilities: Map<String, Json> =
+            fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
+        let capabilities = Json::Object(capabilities);
         let (is_few, is_compact) = (json_len(&capabilities) <= FIELDS_BYTES, detail == Detail::Compact);
         if is_few {
             told.insert("fields".to_owned(), capabilities);
