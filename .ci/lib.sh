@@ -59,20 +59,25 @@ install_python() {
   fi
 }
 
+# said FILE WORDS: what follows WORDS in a line of FILE, as soon as that line is there and whole.
+said() {
+  local tries line
+  for tries in $(seq 200); do
+    while IFS= read -r line; do
+      case $line in *"$2"*) printf '%s' "${line##*"$2"}"; return 0 ;; esac
+    done 2>/dev/null <"$1" || true
+    sleep 0.1
+  done
+  cat "$1" >&2
+  fail "it did not say \`$2\`"
+}
+
 # start_server FLAG...: starts `stile serve` on an empty space and sets $origin.
 start_server() {
   mkdir "$tmp/space"
   "$stile" serve "$tmp/space" --listen 127.0.0.1:0 --state "$tmp/state" "$@" >"$tmp/serve.out" 2>"$tmp/serve.log" &
   server_pid=$!
-  local tries
-  for tries in $(seq 100); do
-    origin=$(sed -n 's|.*listening on \(http://127\.0\.0\.1:[0-9]*\).*|\1|p' "$tmp/serve.log" | head -1)
-    [ -z "$origin" ] || return 0
-    kill -0 "$server_pid" 2>/dev/null || break
-    sleep 0.1
-  done
-  cat "$tmp/serve.log" >&2
-  fail "the server did not say where it listens"
+  origin=$(said "$tmp/serve.log" 'listening on ')
 }
 
 # Ends the server as a service manager would and expects a clean end.

@@ -37,18 +37,6 @@ prove_check() {
   python3 "$folder/writes.py" "$tmp/reads" || fail "something was seen where nothing was written"
 }
 
-# said FILE WORDS: what follows WORDS in FILE, as soon as it is there.
-said() {
-  local tries rest
-  for tries in $(seq 200); do
-    rest=$(sed -n "s|.*$2||p" "$1" 2>/dev/null | head -1)
-    [ -z "$rest" ] || { printf '%s' "$rest"; return 0; }
-    sleep 0.1
-  done
-  cat "$1" >&2
-  fail "it did not say \`$2\`"
-}
-
 # call ORIGIN TOOL NOTE: what the gateway answers.
 call() {
   curl --silent --max-time 20 "$1/mcp" -H "Authorization: Bearer $(cat "$tmp/token")" -H 'Content-Type: application/json' \

@@ -51,9 +51,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
         let offer = Offer::of_notes(Gateway::new(Arc::new(store)), terms);
         let mut options = serve::options(config)?;
         options.authorization_servers = provider.iter().map(|provider| provider.issuer.clone()).collect();
-        let announce = |address: SocketAddr| {
-            let _ = writeln!(io::stderr(), "listening on http://{address}");
-        };
+        let announce = |address: SocketAddr| serve::say(&format!("listening on http://{address}"));
         serve::until_stopped(config, options, offer, verifier, announce).await
     });
     // What is in flight was given its time by then.

@@ -42,9 +42,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
                 services.tools = registry::FILES;
                 options.authorization_servers = vec![provider.issuer.clone()];
                 let verifier = provider.verifier(hosted::outbound(config)?).await?;
-                let announce = |address: SocketAddr| {
-                    let _ = writeln!(io::stderr(), "listening on http://{address}");
-                };
+                let announce = |address: SocketAddr| say(&format!("listening on http://{address}"));
                 until_stopped(config, options, start::offer(config, services, Some(records)), verifier, announce).await
             }
             None => {
@@ -63,9 +61,14 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     served
 }
 
+/// Says a line to whoever started this, at once, so that no program that waits for it reads a part of it.
+pub(super) fn say(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// Says where the server listens, and to a person how to connect a client.
 fn announce(resolved: &Resolved, environment: Environment<'_>, key: &Key, tokens: &Tokens, address: SocketAddr) {
-    let _ = writeln!(io::stderr(), "listening on http://{address}");
+    say(&format!("listening on http://{address}"));
     if !io::stdout().is_terminal() {
         let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(&program(), resolved));
         return;
@@ -95,9 +98,7 @@ pub(super) async fn until_stopped(
     };
     let metrics = Arc::new(Metrics::default());
     let stopped = CancellationToken::new();
-    let told = |address: SocketAddr| {
-        let _ = writeln!(io::stderr(), "metrics on http://{address}/metrics");
-    };
+    let told = |address: SocketAddr| say(&format!("metrics on http://{address}/metrics"));
     let counted = crate::http::serve_metrics(listen, Arc::clone(&metrics), stopped.clone().cancelled_owned(), told);
     let counted = async { counted.await.map_err(|error| Failure::Failed(failed(listen, &error))) };
     let served = async {
