@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 
 use super::arguments::{Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty};
-use super::budget::{beginning, fitting, json_len};
+use super::budget::{beginning, fitting_items, json_len};
 use super::climb::Climb;
 use super::port::Ask;
 use super::shown::as_written;
@@ -186,11 +186,7 @@ impl Aggregate {
 
 /// The first groups as a text shows them: as many as fit, and at least one.
 fn first(groups: &[Json], room: usize) -> Vec<String> {
-    let of = |bytes: usize| {
-        let told: Vec<String> = groups.iter().map(|told| group(told, bytes)).collect();
-        let fits = fitting(told.iter().map(|group| group.len() + 2), room);
-        told.into_iter().take(fits.max(1)).collect::<Vec<String>>()
-    };
+    let of = |bytes: usize| fitting_items(groups.iter().map(|told| group(told, bytes)), room, |told| told.len() + 2);
     let long = of(TEXT_KEY_BYTES);
     if long.len() >= groups.len().min(TEXT_GROUPS) { long } else { of(SHORT_TEXT_KEY_BYTES) }
 }

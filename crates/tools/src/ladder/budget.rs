@@ -64,6 +64,19 @@ pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> us
     sizes.into_iter().take_while(fits).count()
 }
 
+/// As many items as fit by their sizes, and at least one. None is made that is not needed to know.
+pub(super) fn fitting_items<T>(items: impl Iterator<Item = T>, room: usize, size: impl Fn(&T) -> usize) -> Vec<T> {
+    let (mut kept, mut left) = (Vec::new(), Some(room));
+    for item in items {
+        left = left.and_then(|left| left.checked_sub(size(&item)));
+        if left.is_none() && !kept.is_empty() {
+            break;
+        }
+        kept.push(item);
+    }
+    kept
+}
+
 /// The bytes of a value as JSON with the comma after it, as texts have it; in a structure it may have some less.
 pub(super) fn json_len(value: &Json) -> usize {
     let own = match value {
@@ -205,6 +218,20 @@ mod tests {
             prop_assert!(most_len(&value) >= length);
             prop_assert!(is_longer(&value, length - 1) && !is_longer(&value, length));
         }
+    }
+
+    #[test]
+    fn items_are_made_as_far_as_is_needed_to_know_that_no_more_fit() {
+        let of = |sizes: &[usize], room| {
+            let mut made = 0;
+            let items = sizes.iter().inspect(|_| made += 1).copied();
+            (fitting_items(items, room, |size| *size), made)
+        };
+        assert_eq!(of(&[3, 4, 5], 7), (vec![3, 4], 3));
+        assert_eq!(of(&[3, 4, 5], 6), (vec![3], 2));
+        assert_eq!(of(&[3, 4, 5], 2), (vec![3], 2), "at least one");
+        assert_eq!(of(&[3, 4], 100), (vec![3, 4], 2));
+        assert_eq!(of(&[], 100), (vec![], 0));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use stile_domain::records::handle::ListedPlace;
 use stile_domain::records::problem::BadCursor;
 
 use self::full::Full;
-use super::budget::{fitting, json_len};
+use super::budget::{fitting, fitting_items, json_len};
 use super::climb::Climb;
 use super::port::Ask;
 use super::trouble::Trouble;
@@ -221,19 +221,6 @@ impl Schema {
         let place = ListedPlace::decode(&plain, binding).map_err(Trouble::Lost)?;
         Ok(usize::try_from(place.told).unwrap_or(usize::MAX))
     }
-}
-
-/// As many items as fit by their sizes, and at least one. None is made that is not needed to know.
-fn fitting_items<T>(items: impl Iterator<Item = T>, room: usize, size: impl Fn(&T) -> usize) -> Vec<T> {
-    let (mut kept, mut left) = (Vec::new(), Some(room));
-    for item in items {
-        left = left.and_then(|left| left.checked_sub(size(&item)));
-        if left.is_none() && !kept.is_empty() {
-            break;
-        }
-        kept.push(item);
-    }
-    kept
 }
 
 impl Item<'_> {
