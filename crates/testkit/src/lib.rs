@@ -8,6 +8,7 @@ pub mod history;
 pub mod hosted;
 pub mod issuer;
 pub mod leaks;
+pub mod log;
 pub mod process;
 pub mod readers;
 pub mod schema;

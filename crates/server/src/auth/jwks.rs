@@ -223,10 +223,10 @@ async fn landed(mut flight: Flight) -> Result<(), FetchError> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::future::join_all;
+    use stile_testkit::log::Log;
     use tokio::time::advance;
 
     use super::super::samples::{Sample, document};
@@ -636,41 +636,17 @@ mod tests {
         assert_eq!(provider.asked(), 1);
     }
 
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    async fn fail_and_fetch() {
+    #[tokio::test(start_paused = true)]
+    async fn the_log_names_the_failure_and_nothing_that_was_received() {
+        let log = Log::new();
         let (provider, jwks) = unfetched(&[&Sample::ec("canary")]);
         provider.says(Answer::With(br#"{"canary":"canary"}"#.to_vec()));
         assert_eq!(jwks.refresh().await, Err(FetchError::Malformed));
         provider.publishes(&[&Sample::ec("canary")]);
         advance(COOLDOWN).await;
         assert!(jwks.verify(Some("canary-2"), Algorithm::Es256, b"canary", b"canary").await.is_err());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_log_names_the_failure_and_nothing_that_was_received() {
-        // A place that logs for the first time in another thread, just as a log is set up here, is taken to be of no
-        // interest to anybody; after this it is not the first time.
-        fail_and_fetch().await;
-        let log = Log::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE);
-        let _guard = tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish());
-        fail_and_fetch().await;
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        assert!(text.contains("WARN stile::auth"), "{text}");
+        let text = log.text();
+        assert!(text.contains(" WARN the keys of the identity provider were not fetched"), "{text}");
         assert!(text.contains("what was fetched is not a set of keys"), "{text}");
         assert!(text.contains("were fetched"), "{text}");
         assert!(!text.contains("canary"), "{text}");

@@ -1,8 +1,7 @@
 //! What was planted in notes, tokens, secrets and the upstream's answers is in no place where it does not belong.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::FutureExt as _;
@@ -17,6 +16,7 @@ use stile_server::offer::Offer;
 use stile_testkit::client::Reply as Answered;
 use stile_testkit::issuer::{Alg, Signature};
 use stile_testkit::leaks::Canaries;
+use stile_testkit::log::Log;
 use stile_testkit::process::Server;
 use stile_testkit::upstream::faults::CANARY;
 use stile_testkit::upstream::{Behaviour, Reply};
@@ -25,9 +25,6 @@ use stile_tools::hosted::session::Credential;
 use stile_tools::hosted::upstream::{Failure, NoteStore, Reading};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::gateway_kit::{GATEWAY, Hosted, TOOLS, metrics, post_with, told};
 use crate::support::{Client, initialize, principal, request};
@@ -324,30 +321,10 @@ impl Verifier for Anybody {
     }
 }
 
-/// Where a subscriber of one test writes.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// All of it runs on this thread, whose log is the test's own.
 #[tokio::test]
 async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_does_not_hold() {
-    let lines = Lines::default();
-    let sink = lines.clone();
-    // As the program has it: what other crates say is not for its log.
-    let ours = Targets::new().with_target("stile", tracing::Level::TRACE);
-    let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_target(false).with_writer(move || sink.clone());
-    let subscriber = tracing_subscriber::registry().with(layer.with_filter(ours));
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let heard = Log::new();
     let terms = Terms { vault: VAULT.into(), credential: UpstreamCredential::Forward { audience: GATEWAY.into() } };
     let metrics = Arc::new(Metrics::default());
     let offer = Offer::of_notes(Gateway::new(Arc::new(Panics)), terms).counting(Arc::clone(&metrics));
@@ -376,10 +353,10 @@ async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_do
         let whole = format!("{:?} {}", reply.headers, reply.body);
         for canaries in [&canaries, &answers_only()] {
             canaries.assert_absent("the answer", whole.as_bytes());
-            canaries.assert_absent("the log", &lines.0.lock().unwrap());
+            canaries.assert_absent("the log", heard.text().as_bytes());
             canaries.assert_absent("the metrics", metrics.text().as_bytes());
         }
-        let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let log = heard.text();
         assert!(!log.contains(incident), "{log}");
         let line = log.lines().rfind(|line| line.contains("outcome=")).unwrap();
         assert_line(line);
