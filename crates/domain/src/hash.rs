@@ -59,6 +59,15 @@ impl ContentHash {
     }
 }
 
+/// Bytes as hexadecimal digits in lower case.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        digits.extend([byte >> 4, byte & 15].into_iter().filter_map(|digit| char::from_digit(digit.into(), 16)));
+    }
+    digits
+}
+
 /// Hashes bytes that arrive in pieces.
 #[derive(Clone, Default)]
 pub struct Hasher(Sha256);
@@ -77,7 +86,7 @@ impl Hasher {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 

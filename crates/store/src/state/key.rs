@@ -10,6 +10,7 @@ use std::path::Path;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
+use stile_domain::hash::hex;
 use uuid::Uuid;
 
 use super::{StateDir, StateError, create_private, io_error, private, sync_folder};
@@ -100,7 +101,7 @@ fn parse(bytes: &[u8]) -> Option<Key> {
 /// A finished file is linked to its name, so that nobody ever reads half a key and the first one stays.
 fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
     let key = Key::generate().map_err(io_error("make", path))?;
-    let stored = Stored { version: 1, secret: to_hex(&key.secret), audience: key.audience };
+    let stored = Stored { version: 1, secret: hex(&key.secret), audience: key.audience };
     let text = serde_json::to_vec(&stored).map_err(|error| io_error("make", path)(error.into()))?;
     let temporary = folder.join(format!(".key-{}.tmp", Uuid::new_v4().simple()));
     let linked = create_private(&temporary)
@@ -111,10 +112,6 @@ fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
         });
     let removed = std::fs::remove_file(&temporary);
     linked.and(removed).and_then(|()| sync_folder(folder)).map_err(io_error("make", path))
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn from_hex(text: &str) -> Option<[u8; 32]> {

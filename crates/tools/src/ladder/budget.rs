@@ -6,6 +6,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::lines;
+use crate::records::sink;
 
 /// The most that answers have, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,34 +122,17 @@ pub(super) fn members_len(members: &Map<String, Json>) -> usize {
 
 /// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
 pub(super) fn escaped_len(text: &str) -> usize {
-    // Most blocks have nothing to be escaped, which is seen of all their bytes at once.
-    let (blocks, left) = text.as_bytes().as_chunks::<16>();
-    let has_escape = |block: &&[u8; 16]| block.iter().fold(false, |has, byte| has | is_escaped(*byte));
-    let escapes = blocks.iter().filter(has_escape).flatten().chain(left).map(|byte| usize::from(escape_len(*byte)));
-    let mut more: usize = escapes.sum();
-    if !text.is_ascii() {
-        let breaks = text.chars().filter(|c| lines::is_break(*c));
-        more += breaks.map(|c| escaped_char_len(c) - c.len_utf8()).sum::<usize>();
+    let json = sink::escaped_len(text);
+    if text.is_ascii() {
+        return json;
     }
-    text.len() + more
-}
-
-fn is_escaped(byte: u8) -> bool {
-    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
-}
-
-/// The bytes that the escape of a byte has more than the byte.
-fn escape_len(byte: u8) -> u8 {
-    match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
-        0..0x20 => 5,
-        _ => 0,
-    }
+    let breaks = text.chars().filter(|c| lines::is_break(*c));
+    json + breaks.map(|c| escaped_char_len(c) - c.len_utf8()).sum::<usize>()
 }
 
 fn escaped_char_len(c: char) -> usize {
     match u8::try_from(c) {
-        Ok(byte) if c.is_ascii() => 1 + usize::from(escape_len(byte)),
+        Ok(byte) if c.is_ascii() => 1 + usize::from(sink::escape_len(byte)),
         _ if lines::is_break(c) => 6,
         _ => c.len_utf8(),
     }

@@ -11,7 +11,7 @@ use super::arguments::{OneOf, Orders, Whole, filter_pairs, filter_schema, not_em
 use super::climb::Climb;
 use super::entry;
 use super::port::Ask;
-use super::shown::{self, Field, MoreFields, Record};
+use super::shown::{self, MoreFields, Record};
 use super::trouble::Trouble;
 use super::{LadderAnswer, Rung, lines};
 use crate::records::endpoints::RECORDS;
@@ -219,10 +219,11 @@ fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, 
     let (mut fields, mut below, mut links) = (String::new(), String::new(), Vec::new());
     let mut shown = 0;
     for field in &record.fields {
-        let field: Field = field.cut_to(TEXT_CHARS, TEXT_CHARS * 3);
+        let shortened = field.shortened(TEXT_CHARS, TEXT_CHARS * 3);
+        let field = shortened.as_ref().unwrap_or(field);
         let comma = if fields.is_empty() { "" } else { "," };
         let member = format!("{comma}{}:{}", Json::from(field.name.as_str()), field.value);
-        let onward = entry::of_field(climb, &record.id, &field)?.map(|cut| (format!("\n{}", cut.line()), cut));
+        let onward = entry::of_field(climb, &record.id, field)?.map(|cut| (format!("\n{}", cut.line()), cut));
         let line = onward.as_ref().map_or(0, |(line, _)| line.len());
         if shown > 0 && head.len() + fields.len() + below.len() + member.len() + line > TEXT_RECORD_BYTES {
             break;

@@ -68,6 +68,17 @@ impl Cut {
     fn of_json() -> Self {
         Self { shown_chars: 0, size_chars: None, digest: None, kind: Kind::Json }
     }
+
+    /// Of so many characters of base64, which are not shown.
+    fn of_base64(chars: u64, mime_type: Option<String>) -> Self {
+        let kind = Kind::Binary { mime_type, size_bytes: Some(bytes_in(chars)) };
+        Self { shown_chars: 0, size_chars: Some(chars), digest: None, kind }
+    }
+}
+
+/// The bytes that so many characters of base64 are, but for the last few.
+fn bytes_in(chars: u64) -> u64 {
+    chars / 4 * 3
 }
 
 /// What a cut field is.
@@ -198,16 +209,18 @@ impl Field {
     }
 
     /// The same, shown only as far as so many scalar values and bytes of JSON.
-    pub(super) fn cut_to(&self, chars: usize, escaped_bytes: usize) -> Self {
+    pub(super) fn cut_to(self, chars: usize, escaped_bytes: usize) -> Self {
+        self.shortened(chars, escaped_bytes).unwrap_or(self)
+    }
+
+    /// The same, unless it is shown no further already.
+    pub(super) fn shortened(&self, chars: usize, escaped_bytes: usize) -> Option<Self> {
         let is_binary = self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, Kind::Binary { .. }));
-        if is_binary {
-            return self.clone();
-        }
-        let Some(text) = self.text() else { return self.clone() };
+        let text = self.text().filter(|_| !is_binary)?;
         let kind = if self.written.is_some() { Kind::Json } else { Kind::Text };
         let (shown, count) = beginning(text, chars, escaped_bytes);
         if shown.len() == text.len() {
-            return self.clone();
+            return None;
         }
         let cut = match &self.cut {
             // What was cut here before is read from its beginning, however much of it is shown.
@@ -221,7 +234,7 @@ impl Field {
                 kind,
             },
         };
-        Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None }
+        Some(Self { name: self.name.clone(), value: shown.into(), cut: Some(cut), written: None })
     }
 
     /// What of its text is here.
@@ -236,7 +249,7 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
         let preview: Preview = serde_json::from_str(preview.get()).ok()?;
         let kind = match (preview.encoding.as_deref(), preview.text_like) {
             (Some("base64"), _) => {
-                Kind::Binary { mime_type: preview.mime_type, size_bytes: preview.size_chars.map(|chars| chars / 4 * 3) }
+                Kind::Binary { mime_type: preview.mime_type, size_bytes: preview.size_chars.map(bytes_in) }
             }
             (_, Some(false)) => Kind::Json,
             _ => Kind::Text,
@@ -246,20 +259,30 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
             Cut { shown_chars: preview.shown_chars, size_chars: preview.size_chars, digest: preview.digest, kind };
         return Some(without_bytes(Field { name, value, cut: Some(cut), written: None }));
     }
-    // JSON that this program has no value for, such as 1e400, stays the text that it is.
-    let Ok(value) = serde_json::from_str::<Json>(raw.get()) else {
-        return Some(without_bytes(digits(name, raw.get(), most)));
+    Some(of_json(name, raw.get(), most))
+}
+
+/// A text that was sent whole.
+fn of_text(name: String, text: String, most: usize) -> Field {
+    if is_base64(&text) {
+        let cut = Cut::of_base64(text.len() as u64, None);
+        return Field { name, value: Json::Null, cut: Some(cut), written: None };
+    }
+    without_bytes(Field { name, value: text.into(), cut: None, written: None }.cut_to(most, usize::MAX))
+}
+
+/// JSON that was sent whole.
+fn of_json(name: String, raw: &str, most: usize) -> Field {
+    let value = match serde_json::from_str::<Json>(raw) {
+        Ok(Json::String(text)) => return of_text(name, text, most),
+        Ok(value) => value,
+        // JSON that this program has no value for, such as 1e400, stays the text that it is.
+        Err(_) => return without_bytes(digits(name, raw, most)),
     };
-    let written = (value.is_array() || value.is_object()).then(|| raw.get().to_owned());
+    let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
     let whole = Field { name, value, cut: None, written };
-    Some(match &whole.value {
-        Json::String(text) if is_base64(text) => {
-            let size = text.len() as u64;
-            let kind = Kind::Binary { mime_type: None, size_bytes: Some(size / 4 * 3) };
-            let cut = Cut { shown_chars: 0, size_chars: Some(size), digest: None, kind };
-            Field { value: Json::Null, cut: Some(cut), ..whole }
-        }
-        Json::Object(members) if is_reference(raw.get()) => {
+    match &whole.value {
+        Json::Object(members) if is_reference(raw) => {
             let kind = Kind::Binary {
                 mime_type: members.get("mime_type").and_then(Json::as_str).map(str::to_owned),
                 size_bytes: members.get("size_bytes").and_then(Json::as_u64),
@@ -268,11 +291,9 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
             Field { cut: Some(cut), ..whole }
         }
-        value if !is_exact(raw.get()) || is_deep(value, SHOWN_DEPTH) => {
-            without_bytes(digits(whole.name, raw.get(), most))
-        }
+        value if !is_exact(raw) || is_deep(value, SHOWN_DEPTH) => without_bytes(digits(whole.name, raw, most)),
         _ => without_bytes(whole.cut_to(most, usize::MAX)),
-    })
+    }
 }
 
 /// A value by its JSON text, or the beginning of that.
@@ -303,9 +324,9 @@ pub(super) fn as_written(raw: &RawValue) -> Json {
 
 /// The same without bytes that stand somewhere inside: it is cut before them.
 pub(super) fn without_bytes(field: Field) -> Field {
-    let at = field.text().and_then(|text| bytes_at(text).and_then(|at| text.get(..at)));
-    match at {
-        Some(before) => field.cut_to(before.chars().count(), usize::MAX),
+    let before = field.text().and_then(|text| text.get(..bytes_at(text)?)).map(|before| before.chars().count());
+    match before {
+        Some(chars) => field.cut_to(chars, usize::MAX),
         None => field,
     }
 }

@@ -7,6 +7,7 @@
 use std::io::{self, BufRead, Write};
 
 use serde_json::{Value as Json, json};
+use stile_domain::hash::hex;
 use stile_domain::permit::Principal;
 use stile_domain::records::blob::{self, BlobId, MAX_BYTES};
 use stile_domain::records::instant::Instant;
@@ -118,9 +119,8 @@ impl RecordServices {
             _ => not_spooled(&io::ErrorKind::UnexpectedEof.into()),
         })?;
         let id = BlobId::parse(&id).unwrap_or_else(|| BlobId::of(digest));
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(json!({
-            "object": "blob", "blob_id": id.to_string(), "size_bytes": bytes, "sha256": hex, "fetch_url": id.url(),
+            "object": "blob", "blob_id": id.to_string(), "size_bytes": bytes, "sha256": hex(&digest), "fetch_url": id.url(),
         }))
     }
 }

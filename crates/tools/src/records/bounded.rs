@@ -10,8 +10,8 @@ use stile_store::records::{Loaded, Row, Source};
 
 use super::Reading;
 use super::parameters::Parameters;
-use super::render::put_value;
-use super::sink::{Sink, put_string};
+use super::sink::{Sink, escaped_len, put_string};
+use super::values::{Told, told};
 
 /// How values and records are cut.
 #[derive(Clone, Debug, Default)]
@@ -63,18 +63,33 @@ fn asked(names: Option<&[String]>, view: Option<&str>) -> String {
     format!("{names:?}{view:?}")
 }
 
-/// Some fields of a record, as JSON.
+/// Some fields of a record, in their order.
 #[derive(Default)]
 pub(super) struct Page {
-    /// The members of `data`.
-    data: String,
-    /// The members of `previews`.
-    previews: String,
-    /// How many fields there are up to the end of the page, how many in all, and the cursor to the others.
-    more: Option<(u64, u64, String)>,
+    fields: Vec<Member>,
+    /// The bytes of the members of `data` and of `previews`, each with the comma before it but for the first.
+    bytes: usize,
+    has_previews: bool,
+    more: Option<More>,
 }
 
-/// The page of a record that is asked for, if its caller bounds it. `entries` are the fields that they are to see.
+/// A field.
+struct Member {
+    name: String,
+    told: Told,
+}
+
+/// That a record has fields after these.
+struct More {
+    /// How many there are up to the last one of these.
+    shown: u64,
+    /// How many there are in all.
+    total: u64,
+    /// Where they go on.
+    next_cursor: String,
+}
+
+/// The fields of a record that its caller has room for, if they bound it. `entries` are those that they are to see.
 ///
 /// # Errors
 /// [`Problem::InvalidFieldsCursor`]; what the database says.
@@ -84,27 +99,26 @@ pub(super) fn page<'b>(
     cut: &Cut,
     mut entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
 ) -> Result<Option<Page>, Problem> {
-    let Some(most) = cut.bytes else { return Ok(None) };
+    let (Some(most), Some(chars)) = (cut.bytes, cut.chars) else { return Ok(None) };
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
-    let binding = Binding::of(["fields", reading.view.caller(), stream, connection, &row.key, &cut.fields]);
+    let binding = || Binding::of(["fields", reading.view.caller(), stream, connection, &row.key, &cut.fields]);
     let mut names = FieldNames::default();
     if let Some(cursor) = &cut.cursor {
-        pass_over(place(reading, cursor, binding)?, &mut names, &mut entries)?;
+        pass_over(place(reading, cursor, binding())?, &mut names, &mut entries)?;
     }
-    let mut page = Page::default();
-    let mut total = names.place().before;
-    let mut end = None;
+    let (mut page, mut total, mut end) = (Page::default(), names.place().before, None);
     for entry in entries {
         let entry = entry?;
         total += 1;
-        if end.is_none() && page.takes(reading, loaded, &entry, cut.chars, most)? {
+        if end.is_none() && page.takes(Member::of(reading, loaded, &entry, chars)?, most) {
             names.push(entry.name);
         } else {
             end.get_or_insert_with(|| names.place());
         }
     }
     if let Some(end) = end {
-        page.more = Some((end.before, total, reading.view.seal(&end.encode(binding))?));
+        let next_cursor = reading.view.seal(&end.encode(binding()))?;
+        page.more = Some(More { shown: end.before, total, next_cursor });
     }
     Ok(Some(page))
 }
@@ -128,45 +142,51 @@ fn pass_over<'b>(
     if names.place() == place { Ok(()) } else { Err(stale()) }
 }
 
+impl Member {
+    fn of(reading: Reading<'_>, loaded: &Loaded, entry: &Entry<'_>, chars: u64) -> Result<Self, Problem> {
+        Ok(Self { name: entry.name.to_owned(), told: told(reading, loaded, entry, chars)? })
+    }
+}
+
 impl Page {
     /// Adds a field, if it fits or is the first.
-    fn takes(
-        &mut self,
-        reading: Reading<'_>,
-        loaded: &Loaded,
-        entry: &Entry<'_>,
-        chars: Option<u64>,
-        most: usize,
-    ) -> Result<bool, Problem> {
-        let mut member = String::new();
-        put_string(&mut member, entry.name);
-        member.push(':');
-        let mut told = member.clone();
-        match put_value(reading, loaded, entry, chars, &mut member)? {
-            Some(preview) => told.push_str(&preview.to_string()),
-            None => told.clear(),
-        }
-        let added = |to: &str, part: &str| part.len() + usize::from(!to.is_empty() && !part.is_empty());
-        let size = self.data.len() + self.previews.len() + added(&self.data, &member) + added(&self.previews, &told);
-        let fits = self.data.is_empty() || size <= most;
+    fn takes(&mut self, member: Member, most: usize) -> bool {
+        let (name, preview) = (escaped_len(&member.name) + 3, member.told.preview_len());
+        let value = name + member.told.len() + usize::from(!self.fields.is_empty());
+        let preview = preview.map(|preview| name + preview + usize::from(self.has_previews));
+        let bytes = self.bytes + value + preview.unwrap_or(0);
+        let fits = self.fields.is_empty() || bytes <= most;
         if fits {
-            for (to, part) in [(&mut self.data, &member), (&mut self.previews, &told)] {
-                to.push_str(if to.is_empty() || part.is_empty() { "" } else { "," });
-                to.push_str(part);
-            }
+            self.bytes = bytes;
+            self.has_previews |= preview.is_some();
+            self.fields.push(member);
         }
-        Ok(fits)
+        fits
     }
 
     /// Puts it, from within `data` on.
     pub(super) fn put(&self, out: &mut dyn Sink) {
-        out.put(&self.data);
-        out.put("}");
-        if !self.previews.is_empty() {
-            out.put(&format!(",\"previews\":{{{}}}", self.previews));
+        for (at, Member { name, told }) in self.fields.iter().enumerate() {
+            out.put(if at > 0 { "," } else { "" });
+            put_string(out, name);
+            out.put(":");
+            told.put(out);
         }
-        if let Some((shown, total, next)) = &self.more {
-            out.put(&format!(",\"more_fields\":{{\"shown\":{shown},\"total\":{total},\"next_cursor\":\"{next}\"}}"));
+        out.put("}");
+        let previews = self.fields.iter().filter_map(|Member { name, told }| Some((name, told.preview()?)));
+        for (at, (name, preview)) in previews.enumerate() {
+            out.put(if at > 0 { "," } else { ",\"previews\":{" });
+            put_string(out, name);
+            out.put(":");
+            out.put(&preview);
+        }
+        if self.has_previews {
+            out.put("}");
+        }
+        if let Some(More { shown, total, next_cursor }) = &self.more {
+            out.put(&format!(
+                ",\"more_fields\":{{\"shown\":{shown},\"total\":{total},\"next_cursor\":\"{next_cursor}\"}}"
+            ));
         }
     }
 }

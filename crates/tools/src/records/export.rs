@@ -10,6 +10,7 @@
 
 use std::io::{self, Write};
 
+use stile_domain::hash::hex;
 use stile_domain::permit::Principal;
 use stile_domain::records::body::Held;
 use stile_domain::records::instant::Instant;
@@ -180,8 +181,7 @@ fn write_record(
 
 /// Puts a text in a file of its own, unless it is there, and says which.
 fn write_text(view: &View<'_>, long: LongRef, to: &ExportFolder) -> Result<String, ExportError> {
-    let digest: String = long.long.digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let name = format!("{TEXTS}/{digest}.txt");
+    let name = format!("{TEXTS}/{}.txt", hex(&long.long.digest));
     if let Some(mut text) = to.create(&name)? {
         write_long(view, long, &mut text, |piece| piece.to_owned())?;
         text.finish()?;

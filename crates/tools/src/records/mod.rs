@@ -30,6 +30,7 @@ pub mod schema;
 pub mod search;
 pub mod sink;
 pub mod streams;
+mod values;
 pub mod window;
 
 use std::collections::HashMap;

@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
-use stile_domain::hash::ContentHash;
-use stile_domain::records::blob::is_reference;
-use stile_domain::records::body::{Entry, Held};
-use stile_domain::records::pieces;
+use stile_domain::hash::hex;
+use stile_domain::records::body::Entry;
 use stile_domain::records::problem::Problem;
 use stile_store::records::{Loaded, Row, Source};
 
 use super::Reading;
 use super::bounded::{self, Cut};
 use super::parameters::Parameters;
-use super::sink::{Sink, escaped, put_string};
+use super::sink::{Sink, put_string};
+use super::values::{put_whole, told};
 
 /// How records are shown.
 #[derive(Clone, Copy)]
@@ -66,7 +65,7 @@ fn put_fields<'b>(
     preview: Option<u64>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
-    let mut previews = serde_json::Map::new();
+    let mut previews = String::new();
     let mut first = true;
     for entry in entries {
         let entry = entry?;
@@ -78,98 +77,29 @@ fn put_fields<'b>(
         }
         put_string(out, entry.name);
         out.put(":");
-        if let Some(preview) = put_value(reading, loaded, &entry, preview, out)? {
-            previews.insert(entry.name.to_owned(), preview);
+        let Some(chars) = preview else {
+            put_whole(reading, loaded, &entry, out)?;
+            continue;
+        };
+        let told = told(reading, loaded, &entry, chars)?;
+        told.put(out);
+        if let Some(preview) = told.preview() {
+            previews.push_str(if previews.is_empty() { "" } else { "," });
+            put_string(&mut previews, entry.name);
+            previews.push(':');
+            previews.push_str(&preview);
         }
     }
     out.put("}");
     if !previews.is_empty() {
-        out.put(&format!(",\"previews\":{}", Json::Object(previews)));
+        out.put(&format!(",\"previews\":{{{previews}}}"));
     }
     Ok(())
 }
 
-/// Puts a value, or the beginning of a long one; of that it says what is missing.
-pub(super) fn put_value(
-    reading: Reading<'_>,
-    loaded: &Loaded,
-    entry: &Entry<'_>,
-    preview: Option<u64>,
-    out: &mut dyn Sink,
-) -> Result<Option<Json>, Problem> {
-    let (inline, long, is_text) = match entry.held {
-        Held::Null => (Some("null"), None, false),
-        Held::Bool(true) => (Some("true"), None, false),
-        Held::Bool(false) => (Some("false"), None, false),
-        Held::Number(digits) => (Some(digits), None, false),
-        Held::Text(text) => (Some(text), None, true),
-        Held::Json(json) => (Some(json), None, false),
-        Held::LongText(_) => (None, loaded.long(entry), true),
-        Held::LongJson(_) => (None, loaded.long(entry), false),
-    };
-    let size = inline.map_or_else(|| long.map_or(0, |long| long.long.chars), pieces::count);
-    let can_be_cut = match entry.held {
-        // Nothing reads on in one.
-        Held::Json(json) => !is_reference(json),
-        _ => is_text || matches!(entry.held, Held::LongJson(_)),
-    };
-    if let Some(most) = preview
-        && can_be_cut
-        && (size > most || entry.binary)
-    {
-        let most = if entry.binary { 0 } else { most };
-        let beginning = match (inline, long) {
-            (Some(text), _) => pieces::slice(text, 0, most).to_owned(),
-            (None, Some(long)) => reading.view.text(long, 0, most)?,
-            (None, None) => return Err(Problem::Corrupt),
-        };
-        if entry.binary {
-            out.put("null")
-        } else {
-            put_string(out, &beginning)
-        }
-        let digest = || match (inline, long) {
-            (_, Some(long)) => digest_text(&long.long.digest),
-            (text, None) => digest_text(ContentHash::of(text.unwrap_or_default().as_bytes()).as_bytes()),
-        };
-        let mut told = json!({ "shown_chars": size.min(most), "size_chars": size });
-        let more = match (is_text, entry.binary) {
-            // Of the bytes no digest is known, and that of their characters would be taken for it.
-            (_, true) => {
-                json!({ "text_like": false, "mime_type": "application/octet-stream", "encoding": "base64" })
-            }
-            (true, false) => json!({ "digest": digest(), "text_like": true, "mime_type": "text/plain" }),
-            (false, false) => json!({ "digest": digest(), "text_like": false, "mime_type": JSON_TYPE }),
-        };
-        if let (Some(told), Json::Object(more)) = (told.as_object_mut(), more) {
-            told.extend(more);
-        }
-        return Ok(Some(told));
-    }
-    match (inline, long) {
-        (Some(text), _) if is_text => put_string(out, text),
-        (Some(json), _) => out.put(json),
-        (None, Some(long)) => {
-            out.put(if is_text { "\"" } else { "" });
-            reading.view.pieces(long, |piece| {
-                if is_text {
-                    out.put(&escaped(piece))
-                } else {
-                    out.put(piece)
-                }
-                Ok(!out.is_gone())
-            })?;
-            out.put(if is_text { "\"" } else { "" });
-        }
-        (None, None) => return Err(Problem::Corrupt),
-    }
-    Ok(None)
-}
-
 /// A digest as it is shown.
 pub(super) fn digest_text(digest: &[u8; 32]) -> String {
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex(digest))
 }
 
 /// The member `meta`: what the caller should know, and what does not change the answer.
