@@ -55,7 +55,7 @@ pub enum Detail {
 
 /// The schema as the resource server tells it, in its compact form.
 #[derive(Deserialize)]
-struct Told {
+struct ToldSchema {
     bearer: Option<Json>,
     #[serde(default, deserialize_with = "told::or_default")]
     connectors: Vec<Connector>,
@@ -81,10 +81,11 @@ struct Connections {
     count: usize,
 }
 
-/// What is listed: a stream, or a field of the one that was asked for.
+/// What is listed: a stream, or of the one that was asked for a field or a part of its declaration.
 enum Item<'a> {
     Stream { connections: &'a Connections, stream: &'a Map<String, Json>, has_way: bool, detail: Detail },
     Field { name: &'a str, flags: &'a Json },
+    Part { number: usize, of: usize, json: &'a str },
 }
 
 /// One stream of one connector.
@@ -101,7 +102,7 @@ impl Rung for Schema {
                 "object": { "type": "string" },
                 "streams": { "type": "array", "items": { "type": "object", "required": ["name", "connections"] } },
                 "shown": { "type": "integer" }, "total": { "type": "integer" }, "next_cursor": { "type": "string" },
-                "full": { "type": "object" }
+                "full": { "type": "object" }, "full_parts": { "type": "array" }
             },
             "required": ["object", "streams", "shown", "total"]
         })
@@ -116,7 +117,7 @@ impl Rung for Schema {
             _ => None,
         };
         let text = climb.ask(ask.with("view", "compact")).await?;
-        let told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let told: ToldSchema = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
         let connections: Vec<Connections> = told.connectors.iter().map(Connector::connections).collect();
         let streams = told.connectors.iter().zip(&connections);
         let streams = streams.flat_map(|(connector, own)| connector.streams.iter().map(move |stream| (own, stream)));
@@ -126,17 +127,23 @@ impl Rung for Schema {
     }
 }
 
-impl Schema {
-    /// What is listed: the fields of one stream, or all streams.
-    fn items<'a>(&self, one: Option<&Listed<'a>>, streams: &[Listed<'a>]) -> Vec<Item<'a>> {
-        if let Some((_, stream)) = one {
-            return fields(stream).map(|(name, flags)| Item::Field { name, flags }).collect();
-        }
-        // Of several connections each is one call away; of all streams that would be too many lines.
-        let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
-        streams.iter().map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail }).collect()
-    }
+/// All that there is to be told, of which an answer is a page.
+struct Listing<'a> {
+    /// The one stream that was asked for.
+    one: Option<&'a Listed<'a>>,
+    full: Option<&'a Full>,
+    items: Vec<Item<'a>>,
+}
 
+/// The items of a page, as far as each of its forms has room for them.
+struct Told {
+    /// In the structure, each with what is declared of it.
+    rows: Vec<(Json, Option<Json>)>,
+    /// In the text.
+    lines: Vec<String>,
+}
+
+impl Schema {
     fn page(
         &self,
         climb: &Climb<'_>,
@@ -144,74 +151,47 @@ impl Schema {
         bearer: Option<Json>,
         full: Option<&str>,
     ) -> Result<LadderAnswer, Trouble> {
-        // The one stream that was asked for.
         let one = match streams {
             [one] if self.stream.is_some() => Some(one),
             _ => None,
         };
-        let items = self.items(one, streams);
-        let lines: Vec<String> = items.iter().map(Item::line).collect();
-        let binding = climb.binding(std::iter::once("schema").chain(lines.iter().map(String::as_str)));
-        let skipped = self.skipped(climb, binding)?;
-        let rest = items.get(skipped..).unwrap_or_default();
-        let lines = lines.get(skipped..).unwrap_or_default();
         let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
         let text_room = climb.budgets.schema.saturating_sub(TEXT_AROUND_BYTES);
-        let full = full.and_then(|told| Full::of(told, one.map(|(_, stream)| name(stream)), room, text_room));
-        let said = |(item, line): (&Item<'_>, &String)| {
-            let beside = full.as_ref().zip(item.field()).map(|(full, field)| full.beside(field));
-            format!("{line}{}", lines::plain(beside.unwrap_or_default()))
-        };
-        let member = |item: &Item<'_>| {
-            let (full, field) = full.as_ref().zip(item.field())?;
-            Some(json!({ field: full.member(field)? }))
-        };
-        let full_line = full.as_ref().and_then(|full| full.line(skipped == 0));
+        let full = full.and_then(|told| Full::of(told, one.map(|(_, stream)| *stream), room, text_room));
+        let (parts, full) = (full.as_ref().map(Full::parts).unwrap_or_default(), full.as_ref());
+        let listing = Listing { one, full, items: self.items(one, streams, &parts) };
+        let lines: Vec<String> = listing.items.iter().map(Item::line).collect();
+        let binding = climb.binding(std::iter::once("schema").chain(lines.iter().map(String::as_str)));
+        let skipped = self.skipped(climb, binding)?;
+        let rest = listing.items.get(skipped..).unwrap_or_default();
+        let full_line = full.and_then(|full| full.line(skipped == 0));
+        let room = room.saturating_sub(full.map_or(0, Full::bytes_shown));
         let text_room = text_room.saturating_sub(full_line.as_ref().map_or(0, |line| line.len() + 1));
-        let rows_room = room.saturating_sub(full.as_ref().map_or(0, Full::bytes_shown));
-        let row_len = |(row, beside): &(Json, Option<Json>)| json_len(row) + beside.as_ref().map_or(0, json_len);
-        let rows = fitting_items(rest.iter().map(|item| (item.json(), member(item))), rows_room, row_len);
-        let said = rest.iter().zip(lines).map(said);
-        let said = fitting_items(said, text_room, |line| line.len() + 1);
-        let (in_rows, in_text) = (rows.len(), said.len());
+        let told = listing.told(rest.iter().zip(lines.get(skipped..).unwrap_or_default()), room, text_room);
         let cursor = |shown: usize| match shown < rest.len() {
             false => Ok(None),
             true => climb.seal(&ListedPlace { told: (skipped + shown) as u64 }.encode(binding)).map(Some),
         };
-        let what = if one.is_none() { "stream(s)" } else { "field(s)" };
-        let mut text = format!("schema: {} {what}. shown={in_text} of {}.", items.len(), rest.len());
+        let (of_text, of_rows) = (cursor(told.lines.len())?, cursor(told.rows.len())?);
+        let mut text = format!("schema: {}. shown={} of {}.", listing.count(), told.lines.len(), rest.len());
         let head = one.map(|(connections, stream)| line(connections, stream));
-        let lines = head.into_iter().chain(said).chain(full_line);
+        let again = of_text.map(|cursor| lines::again(climb, Self::NAME, &cursor, ""));
+        let lines = head.into_iter().chain(told.lines).chain(full_line).chain(again);
         lines.for_each(|line| text += &format!("\n{line}"));
-        if let Some(cursor) = cursor(in_text)? {
-            text = format!("{text}\n{}", lines::again(climb, Self::NAME, &cursor, ""));
-        }
-        let (rows, members): (Vec<Json>, Vec<Option<Json>>) = rows.into_iter().unzip();
-        let listed = match one {
-            None => rows.into(),
-            Some((connections, stream)) => {
-                let mut described = described(connections, stream, None);
-                put_fields(&mut described, "fields", rows.into_iter());
-                if full.as_ref().is_some_and(|full| !full.is_in_rows) {
-                    put_fields(&mut described, "schemas", members.into_iter().flatten());
-                }
-                Json::Array(vec![described])
-            }
-        };
-        let bearer = bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES);
-        let declaration = full.as_ref().map(Full::declaration);
-        let told = [
-            ("object", Some("schema".into())),
-            ("bearer", bearer),
-            ("streams", Some(listed)),
-            ("shown", Some(in_rows.into())),
-            ("total", Some(items.len().into())),
-            ("next_cursor", cursor(in_rows)?.map(Json::from)),
-            ("full_left_out_bytes", declaration.and_then(Result::err).map(Json::from)),
-            ("full", declaration.and_then(Result::ok).cloned()),
-        ];
-        let structured = told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+        let structured = listing.structure(rest, told.rows, bearer, of_rows);
         Ok(LadderAnswer { text, structured: Json::Object(structured), links: Vec::new(), refusal: None })
+    }
+
+    /// What is listed: the fields of one stream and the parts of its declaration, or all streams.
+    fn items<'a>(&self, one: Option<&'a Listed<'a>>, streams: &'a [Listed<'a>], parts: &[&'a str]) -> Vec<Item<'a>> {
+        if let Some((_, stream)) = one {
+            let fields = fields(stream).map(|(name, flags)| Item::Field { name, flags });
+            let parts = parts.iter().zip(1..).map(|(json, number)| Item::Part { json, number, of: parts.len() });
+            return fields.chain(parts).collect();
+        }
+        // Of several connections each is one call away; of all streams that would be too many lines.
+        let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
+        streams.iter().map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail }).collect()
     }
 
     /// How many items the pages before had.
@@ -223,12 +203,95 @@ impl Schema {
     }
 }
 
+impl Listing<'_> {
+    /// How many items there are of which kind.
+    fn count(&self) -> String {
+        let parts = self.items.iter().filter(|item| matches!(item, Item::Part { .. })).count();
+        let others = self.items.len() - parts;
+        match (self.one, parts) {
+            (None, _) => format!("{others} stream(s)"),
+            (Some(_), 0) => format!("{others} field(s)"),
+            (Some(_), _) => format!("{others} field(s), {parts} part(s) of the declaration"),
+        }
+    }
+
+    /// As many of these items, each with its line, as there is room for, and at least one.
+    fn told<'i>(
+        &self,
+        items: impl Iterator<Item = (&'i Item<'i>, &'i String)> + Clone,
+        room: usize,
+        text_room: usize,
+    ) -> Told {
+        let line = |(item, line): (&Item<'_>, &String)| {
+            let beside = self.full.zip(item.field()).map(|(full, field)| full.beside(field));
+            format!("{line}{}", lines::plain(beside.unwrap_or_default()))
+        };
+        let member = |item: &Item<'_>| {
+            let (full, field) = self.full.zip(item.field())?;
+            Some(json!({ field: full.member(field)? }))
+        };
+        let is_told =
+            |item: &Item<'_>| matches!(item, Item::Part { .. }) && self.full.is_some_and(|full| full.is_in_rows);
+        let row =
+            |(item, _): (&Item<'_>, &String)| (if is_told(item) { Json::Null } else { item.json() }, member(item));
+        let row_len = |(row, beside): &(Json, Option<Json>)| json_len(row) + beside.as_ref().map_or(0, json_len);
+        Told {
+            rows: fitting_items(items.clone().map(row), room, row_len),
+            lines: fitting_items(items.map(line), text_room, |line| line.len() + 1),
+        }
+    }
+
+    /// The answer as a program reads it, with these rows of items.
+    fn structure(
+        &self,
+        items: &[Item<'_>],
+        rows: Vec<(Json, Option<Json>)>,
+        bearer: Option<Json>,
+        cursor: Option<String>,
+    ) -> Map<String, Json> {
+        let (shown, mut parts, mut fields, mut members) = (rows.len(), Vec::new(), Vec::new(), Vec::new());
+        for (item, (row, member)) in items.iter().zip(rows) {
+            match item {
+                Item::Part { .. } => parts.extend(Some(row).filter(|row| !row.is_null())),
+                Item::Stream { .. } | Item::Field { .. } => fields.push(row),
+            }
+            members.extend(member);
+        }
+        let listed = match self.one {
+            None => fields.into(),
+            Some((connections, stream)) => {
+                let mut described = described(connections, stream, None);
+                put_fields(&mut described, "fields", fields.into_iter());
+                if self.full.is_some_and(|full| !full.is_in_rows) {
+                    put_fields(&mut described, "schemas", members.into_iter());
+                }
+                Json::Array(vec![described])
+            }
+        };
+        let bearer = bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES);
+        let declaration = self.full.map(Full::declaration);
+        let told = [
+            ("object", Some("schema".into())),
+            ("bearer", bearer),
+            ("streams", Some(listed)),
+            ("shown", Some(shown.into())),
+            ("total", Some(self.items.len().into())),
+            ("next_cursor", cursor.map(Json::from)),
+            ("full_left_out_bytes", declaration.and_then(Result::err).map(Json::from)),
+            ("full", declaration.and_then(Result::ok).cloned()),
+            ("full_parts", Some(parts).filter(|parts| !parts.is_empty()).map(Json::from)),
+        ];
+        told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
 impl Item<'_> {
     /// In the structure.
     fn json(&self) -> Json {
         match self {
             Self::Stream { connections, stream, detail, .. } => described(connections, stream, Some(*detail)),
             Self::Field { name, flags } => json!({ *name: flags }),
+            Self::Part { number, of, json } => json!({ "part": number, "of": of, "json": json }),
         }
     }
 
@@ -243,6 +306,9 @@ impl Item<'_> {
             Self::Field { name, flags } => {
                 lines::plain(format!("  {}: {}", Json::from(*name), flags.as_str().unwrap_or_default()))
             }
+            Self::Part { number, of, json } => {
+                lines::plain(format!("full, part {number} of {of}: {}", Json::from(*json)))
+            }
         }
     }
 
@@ -250,7 +316,7 @@ impl Item<'_> {
     fn field(&self) -> Option<&str> {
         match self {
             Self::Field { name, .. } => Some(name),
-            Self::Stream { .. } => None,
+            Self::Stream { .. } | Self::Part { .. } => None,
         }
     }
 }

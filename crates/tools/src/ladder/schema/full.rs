@@ -1,16 +1,21 @@
 //! The whole declaration of a stream, as `detail: full` asks for it.
 //!
 //! It is shown as it came where there is room for it. Where there is none, each field that is listed has its schema beside
-//! it, which is what the words of the compact form do not say, and the rest of the declaration has a line of its own.
+//! it, which is what the words of the compact form do not say, and the rest of the declaration has a line of its own. What
+//! is too long for that is in the parts of the declaration's JSON, which are listed after the fields.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::super::budget::json_len;
+use super::super::budget::{beginning, json_len};
 use super::super::lines;
 
 /// The bytes of one field's schema in a text, and in a structure.
 const LINE_SCHEMA_BYTES: usize = 2 * 1024;
 const SCHEMA_BYTES: usize = 16 * 1024;
+
+/// The bytes of one part inside of a JSON string, at most, and beside it in its line.
+const PART_BYTES: usize = 2 * 1024;
+const PART_AROUND_BYTES: usize = 64;
 
 /// A declaration.
 pub(super) struct Full {
@@ -24,16 +29,47 @@ pub(super) struct Full {
     is_in_text: bool,
     /// The bytes that a text has for all of it.
     text_room: usize,
+    /// The JSON that is told in parts, where an answer leaves something out.
+    in_parts: Option<String>,
 }
 
 impl Full {
     /// In at most half of these rooms, beside the fields of a stream, if they are listed.
-    pub(super) fn of(told: &str, listed: Option<&str>, room: usize, text_room: usize) -> Option<Self> {
+    pub(super) fn of(told: &str, listed: Option<&Map<String, Json>>, room: usize, text_room: usize) -> Option<Self> {
         let told = Json::Object(serde_json::from_str(told).ok()?);
-        let place = listed.and_then(|name| place(&told, name));
+        let place = listed.and_then(|stream| place(&told, super::name(stream)));
         let bytes = json_len(&told);
         let text_room = text_room / 2;
-        Some(Self { bytes, is_in_rows: bytes * 2 <= room, is_in_text: bytes <= text_room, text_room, place, told })
+        let (is_in_rows, is_in_text) = (bytes * 2 <= room, bytes <= text_room);
+        let mut full = Self { bytes, is_in_rows, is_in_text, text_room, place, told, in_parts: None };
+        if listed.is_some_and(|listed| full.leaves_out(listed)) {
+            full.in_parts =
+                Some(full.stream().map_or_else(|| full.told.to_string(), |stream| json!(stream).to_string()));
+        }
+        Some(full)
+    }
+
+    /// Whether the structure has not all of it, or the text not even what is said of it beside the fields.
+    fn leaves_out(&self, listed: &Map<String, Json>) -> bool {
+        let is_short = |name: &String| self.schema(name).is_none_or(|schema| json_len(schema) <= LINE_SCHEMA_BYTES);
+        let is_in_lines = || self.rest().is_some() && super::fields(listed).all(|(name, _)| is_short(name));
+        !(self.is_in_rows && (self.is_in_text || is_in_lines()))
+    }
+
+    /// The parts of its JSON, which together are all of what the fields' lines are of.
+    pub(super) fn parts(&self) -> Vec<&str> {
+        let mut rest = self.in_parts.as_deref().unwrap_or_default();
+        let most = self.text_room.saturating_sub(PART_AROUND_BYTES).min(PART_BYTES);
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let (part, _) = beginning(rest, usize::MAX, most);
+            // A character at least, however little room there is.
+            let end = if part.is_empty() { rest.chars().next().map_or(rest.len(), char::len_utf8) } else { part.len() };
+            let (part, after) = rest.split_at(end);
+            parts.push(part);
+            rest = after;
+        }
+        parts
     }
 
     /// All of it, where that is in the structure, and how long it is where it is not.
@@ -51,20 +87,25 @@ impl Full {
         if self.is_in_text {
             return Some(lines::plain(format!("full: {}", self.told)));
         }
-        let left_out = format!("full: left out, {} bytes", self.bytes);
-        let Some(declared) = self.stream() else { return Some(left_out) };
+        let line = match self.rest() {
+            Some(rest) => lines::plain(format!("full, but for its fields: {rest}")),
+            None if self.in_parts.is_some() => format!("full: {} bytes, in the parts after the fields", self.bytes),
+            None => format!("full: left out, {} bytes", self.bytes),
+        };
+        is_first.then_some(line)
+    }
+
+    /// What is declared but for single fields, if that is short.
+    fn rest(&self) -> Option<Json> {
         /// What the lines of fields say, and what they say too.
         const OF_FIELDS: [&[&str]; 2] =
             [&["schema", "field_capabilities"], &["schema", "field_capabilities", "query", "primary_key"]];
+        let declared = self.stream()?;
         let rest = OF_FIELDS.into_iter().map(|left_out| {
             let kept = declared.iter().filter(|(name, _)| !left_out.contains(&name.as_str()));
             Json::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
         });
-        let line = match rest.into_iter().find(|rest| json_len(rest) <= self.text_room / 2) {
-            Some(rest) => lines::plain(format!("full, but for its fields: {rest}")),
-            None => left_out + ", but for the schema of each field",
-        };
-        is_first.then_some(line)
+        rest.into_iter().find(|rest| json_len(rest) <= self.text_room / 2)
     }
 
     /// What stands behind a field's line in a text that has not all of it.
@@ -72,7 +113,7 @@ impl Full {
         match self.schema(field).filter(|_| !self.is_in_text) {
             None => String::new(),
             Some(schema) if json_len(schema) <= LINE_SCHEMA_BYTES => format!(" schema={schema}"),
-            Some(schema) => format!(" schema: left out, {} bytes", json_len(schema)),
+            Some(schema) => format!(" schema: {} bytes, in the parts after the fields", json_len(schema)),
         }
     }
 

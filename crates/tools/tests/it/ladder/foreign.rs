@@ -192,7 +192,7 @@ fn security_streams_are_not_gone_through_for_each_field() {
         json!({ "connectors": [{ "connector_id": "mail", "streams": streams.collect::<Vec<Json>>() }] }).to_string()
     });
     let told = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).structured;
-    assert_eq!(told["total"], 6_000);
+    assert_eq!(told["streams"][0]["field_count"], 6_000);
 }
 
 #[test]
@@ -281,5 +281,73 @@ fn a_whole_declaration_is_shown_field_by_field_where_it_is_long() {
             first.text
         );
         assert!(first.structured["full_left_out_bytes"].as_u64().unwrap() > 32 * 1024);
+    }
+}
+
+/// The parts of a whole declaration's JSON, as one kind of answer tells them page by page; none where the other has all
+/// of it at once.
+fn parts(client: &Client, in_text: bool) -> String {
+    let args = json!({ "stream": "notes", "detail": "full" });
+    let (mut all, mut count, mut next) = (String::new(), 0, Some(args.clone()));
+    while let Some(asked) = next.take() {
+        let answer = client.good("schema", &asked);
+        if !in_text {
+            for part in answer.structured["full_parts"].as_array().into_iter().flatten() {
+                count += 1;
+                assert_eq!(part["part"], count);
+                all += part["json"].as_str().unwrap();
+            }
+            let cursor = answer.structured["next_cursor"].as_str();
+            next = cursor.map(|cursor| with(&args, json!({ "cursor": cursor })));
+            continue;
+        }
+        for line in lines::of(&answer.text) {
+            if let Some(part) = line.strip_prefix("full, part ") {
+                count += 1;
+                let (number, json) = part.split_once(": ").unwrap();
+                assert!(number.starts_with(&format!("{count} of ")), "{number}");
+                all += serde_json::from_str::<Json>(json).unwrap().as_str().unwrap();
+            }
+            match Next::parse(line) {
+                Some(Next::Call { args, .. }) => next = Some(args),
+                Some(Next::Again { args: more, .. }) => next = Some(with(&args, more)),
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn a_declaration_is_read_to_the_end_however_long_it_is() {
+    let long = |unit: &str, bytes: usize| json!({ "type": "string", "description": unit.repeat(bytes / unit.len()) });
+    let views = |count: usize| (0..count).map(|at| json!({ "id": format!("view {at}") })).collect::<Vec<_>>();
+    let few = json!({ "body": { "schema": { "type": "string" } } });
+    let declared = |capabilities: &Json, views: Vec<Json>| json!({ "name": "notes", "views": views, "field_capabilities": capabilities });
+    for (full, in_text, in_structure) in [
+        (declared(&few, views(3)), false, false),
+        (declared(&json!({ "body": { "schema": long("x", 5_000) } }), views(3)), true, false),
+        (declared(&few, views(300)), true, false),
+        (declared(&few, views(3_000)), true, true),
+        (declared(&json!({ "body": { "schema": long("\u{1}\"\\\u{2028}👩‍👧", 40_000) } }), views(3)), true, true),
+        (json!({ "name": "notes", "schema": { "properties": { "body": long("中", 9_000) } } }), true, false),
+    ] {
+        let of = |stream: &Json| json!({ "connectors": [{ "connector_id": "chat", "streams": [stream] }] }).to_string();
+        let compact = of(&json!({ "name": "notes", "field_capabilities": { "body": "t=string" } }));
+        let whole = of(&full);
+        let client = client(move |ask| {
+            (if ask.pairs.iter().any(|(name, _)| name == "detail") { &whole } else { &compact }).clone()
+        });
+        for (is_text, has_parts) in [(true, in_text), (false, in_structure)] {
+            let told = parts(&client, is_text);
+            assert_eq!(told.is_empty(), !has_parts, "{is_text} {:.90}", full.to_string());
+            if has_parts {
+                assert_eq!(serde_json::from_str::<Json>(&told).unwrap(), full, "{is_text}");
+            }
+        }
+        let first = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
+        let shown = &first.structured["full"]["connectors"][0]["streams"][0];
+        assert_eq!(*shown, if in_structure { Json::Null } else { full }, "whole where it is not in parts");
+        assert!(!first.text.contains("left out"), "{}", first.text);
     }
 }
