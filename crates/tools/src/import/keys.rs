@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use stile_domain::hash::ContentHash;
+use stile_domain::hash::{ContentHash, hex};
 use stile_domain::records::names::{MAX_KEY_BYTES, RecordKey};
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
@@ -112,8 +112,7 @@ impl Keys {
         let digest = hash.as_bytes().first_chunk().copied().unwrap_or_default();
         let count = self.seen.entry(digest).or_insert(0);
         *count += 1;
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        RecordKey::parse(&format!("{hex}-{count}")).map_err(|_| NoKey::TooLong)
+        RecordKey::parse(&format!("{}-{count}", hex(&digest))).map_err(|_| NoKey::TooLong)
     }
 }
 

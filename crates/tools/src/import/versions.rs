@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use stile_domain::hash::ContentHash;
+use stile_domain::hash::{ContentHash, hex};
 use stile_domain::records::names::RecordKey;
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
@@ -62,8 +62,7 @@ impl Versions {
 /// What is put behind the key of a row: the same in each import, also where the owner's fields are others.
 fn mark_of(known: &Known, fields: &Fields) -> String {
     let sent = fields.iter().filter(|(name, _)| !known.own.contains(&name.as_str())).cloned().collect();
-    let hex: String = beginning(&row::to_json(&sent)).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("#{hex}")
+    format!("#{}", hex(&beginning(&row::to_json(&sent))))
 }
 
 fn beginning(text: &str) -> [u8; 8] {

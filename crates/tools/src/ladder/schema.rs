@@ -131,16 +131,13 @@ impl Rung for Schema {
 struct Listing<'a> {
     /// The one stream that was asked for.
     one: Option<&'a Listed<'a>>,
-    full: Option<&'a Full>,
+    full: Option<&'a Full<'a>>,
+    /// The parts of a declaration come last.
     items: Vec<Item<'a>>,
-}
-
-/// The items of a page, as far as each of its forms has room for them.
-struct Told {
-    /// In the structure, each with what is declared of it.
-    rows: Vec<(Json, Option<Json>)>,
-    /// In the text.
+    /// The lines of the items, without what stands behind them.
     lines: Vec<String>,
+    /// How many of them are no parts.
+    own: usize,
 }
 
 impl Schema {
@@ -155,30 +152,23 @@ impl Schema {
             [one] if self.stream.is_some() => Some(one),
             _ => None,
         };
-        let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
-        let text_room = climb.budgets.schema.saturating_sub(TEXT_AROUND_BYTES);
-        let full = full.and_then(|told| Full::of(told, one.map(|(_, stream)| *stream), room, text_room));
-        let (parts, full) = (full.as_ref().map(Full::parts).unwrap_or_default(), full.as_ref());
-        let listing = Listing { one, full, items: self.items(one, streams, &parts) };
-        let lines: Vec<String> = listing.items.iter().map(Item::line).collect();
-        let binding = climb.binding(std::iter::once("schema").chain(lines.iter().map(String::as_str)));
-        let skipped = self.skipped(climb, binding)?;
-        let rest = listing.items.get(skipped..).unwrap_or_default();
-        let full_line = full.and_then(|full| full.line(skipped == 0));
-        let room = room.saturating_sub(full.map_or(0, Full::bytes_shown));
-        let text_room = text_room.saturating_sub(full_line.as_ref().map_or(0, |line| line.len() + 1));
-        let told = listing.told(rest.iter().zip(lines.get(skipped..).unwrap_or_default()), room, text_room);
-        let cursor = |shown: usize| match shown < rest.len() {
-            false => Ok(None),
-            true => climb.seal(&ListedPlace { told: (skipped + shown) as u64 }.encode(binding)).map(Some),
-        };
-        let (of_text, of_rows) = (cursor(told.lines.len())?, cursor(told.rows.len())?);
-        let mut text = format!("schema: {}. shown={} of {}.", listing.count(), told.lines.len(), rest.len());
         let head = one.map(|(connections, stream)| line(connections, stream));
-        let again = of_text.map(|cursor| lines::again(climb, Self::NAME, &cursor, ""));
-        let lines = head.into_iter().chain(told.lines).chain(full_line).chain(again);
-        lines.for_each(|line| text += &format!("\n{line}"));
-        let structured = listing.structure(rest, told.rows, bearer, of_rows);
+        let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
+        let around = TEXT_AROUND_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
+        let text_room = climb.budgets.schema.saturating_sub(around);
+        let listed = one.map(|(_, stream)| *stream);
+        let full = full.map(|told| Full::of(told, listed, room, text_room)).transpose()?;
+        let parts = full.as_ref().map(Full::parts).unwrap_or_default();
+        let listing = Listing::of(one, full.as_ref(), self.items(one, streams, &parts));
+        let skipped = listing.skipped(climb, self.cursor.as_deref())?;
+        let rows = listing.rows(skipped, room);
+        let of_rows = listing.cursor(climb, skipped + rows.len(), listing.count(|full| full.rows.has_parts))?;
+        let (mut text, in_text) = listing.text(skipped, text_room, head);
+        let of_text = listing.cursor(climb, skipped + in_text, listing.count(|full| full.text.has_parts))?;
+        if let Some(cursor) = of_text {
+            text += &format!("\n{}", lines::again(climb, Self::NAME, &cursor, ""));
+        }
+        let structured = listing.structure(skipped, rows, bearer, of_rows);
         Ok(LadderAnswer { text, structured: Json::Object(structured), links: Vec::new(), refusal: None })
     }
 
@@ -193,93 +183,123 @@ impl Schema {
         let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
         streams.iter().map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail }).collect()
     }
-
-    /// How many items the pages before had.
-    fn skipped(&self, climb: &Climb<'_>, binding: Binding) -> Result<usize, Trouble> {
-        let Some(cursor) = &self.cursor else { return Ok(0) };
-        let plain = climb.unseal(cursor).ok_or(Trouble::Lost(BadCursor::Malformed))?;
-        let place = ListedPlace::decode(&plain, binding).map_err(Trouble::Lost)?;
-        Ok(usize::try_from(place.told).unwrap_or(usize::MAX))
-    }
 }
 
-impl Listing<'_> {
-    /// How many items there are of which kind.
-    fn count(&self) -> String {
-        let parts = self.items.iter().filter(|item| matches!(item, Item::Part { .. })).count();
-        let others = self.items.len() - parts;
-        match (self.one, parts) {
-            (None, _) => format!("{others} stream(s)"),
-            (Some(_), 0) => format!("{others} field(s)"),
-            (Some(_), _) => format!("{others} field(s), {parts} part(s) of the declaration"),
-        }
+impl<'a> Listing<'a> {
+    fn of(one: Option<&'a Listed<'a>>, full: Option<&'a Full<'a>>, items: Vec<Item<'a>>) -> Self {
+        let own = items.iter().filter(|item| !matches!(item, Item::Part { .. })).count();
+        Self { one, full, lines: items.iter().map(Item::line).collect(), items, own }
     }
 
-    /// As many of these items, each with its line, as there is room for, and at least one.
-    fn told<'i>(
+    /// How many items are told in a form of which it is known whether it has parts.
+    fn count(&self, has_parts: impl Fn(&Full<'_>) -> bool) -> usize {
+        if self.full.is_some_and(has_parts) { self.items.len() } else { self.own }
+    }
+
+    /// What a place in the list depends on: the list, and where it is among the parts of a declaration, that.
+    fn binding(&self, climb: &Climb<'_>, is_in_parts: bool) -> Binding {
+        let own = self.lines.iter().take(self.own).map(String::as_str);
+        let raw = self.full.filter(|_| is_in_parts).map(Full::raw);
+        climb.binding(std::iter::once("schema").chain(own).chain(raw))
+    }
+
+    /// How many items the pages before had.
+    fn skipped(&self, climb: &Climb<'_>, cursor: Option<&str>) -> Result<usize, Trouble> {
+        let Some(cursor) = cursor else { return Ok(0) };
+        let plain = climb.unseal(cursor).ok_or(Trouble::Lost(BadCursor::Malformed))?;
+        let place = |is_in_parts| ListedPlace::decode(&plain, self.binding(climb, is_in_parts));
+        let place = place(false).or_else(|_| place(true)).map_err(Trouble::Lost)?;
+        Ok(usize::try_from(place.told).unwrap_or(usize::MAX))
+    }
+
+    /// The cursor that goes on after so many items, where there are more.
+    fn cursor(&self, climb: &Climb<'_>, told: usize, count: usize) -> Result<Option<String>, Trouble> {
+        if told >= count {
+            return Ok(None);
+        }
+        let place = ListedPlace { told: told as u64 };
+        climb.seal(&place.encode(self.binding(climb, told > self.own))).map(Some)
+    }
+
+    /// The items that are told in a form, from one on, each with its line.
+    fn items(
         &self,
-        items: impl Iterator<Item = (&'i Item<'i>, &'i String)> + Clone,
-        room: usize,
-        text_room: usize,
-    ) -> Told {
-        let line = |(item, line): (&Item<'_>, &String)| {
-            let beside = self.full.zip(item.field()).map(|(full, field)| full.beside(field));
-            format!("{line}{}", lines::plain(beside.unwrap_or_default()))
-        };
+        skipped: usize,
+        has_parts: impl Fn(&Full<'_>) -> bool,
+    ) -> impl Iterator<Item = (&Item<'a>, &String)> {
+        let count = self.count(has_parts).saturating_sub(skipped);
+        self.items.iter().zip(&self.lines).skip(skipped).take(count)
+    }
+
+    /// As many rows as the structure has room for, each with what is declared of it, and at least one.
+    fn rows(&self, skipped: usize, room: usize) -> Vec<(Json, Option<Json>)> {
+        let room = room.saturating_sub(self.full.map_or(0, |full| full.bytes_shown(skipped == 0)));
         let member = |item: &Item<'_>| {
             let (full, field) = self.full.zip(item.field())?;
             Some(json!({ field: full.member(field)? }))
         };
-        let is_told =
-            |item: &Item<'_>| matches!(item, Item::Part { .. }) && self.full.is_some_and(|full| full.is_in_rows);
-        let row =
-            |(item, _): (&Item<'_>, &String)| (if is_told(item) { Json::Null } else { item.json() }, member(item));
-        let row_len = |(row, beside): &(Json, Option<Json>)| json_len(row) + beside.as_ref().map_or(0, json_len);
-        Told {
-            rows: fitting_items(items.clone().map(row), room, row_len),
-            lines: fitting_items(items.map(line), text_room, |line| line.len() + 1),
-        }
+        let rows = self.items(skipped, |full| full.rows.has_parts).map(|(item, _)| (item.json(), member(item)));
+        fitting_items(rows, room, |(row, beside)| json_len(row) + beside.as_ref().map_or(0, json_len))
+    }
+
+    /// The answer as a model reads it, but for the line that goes on, and how many items it has.
+    fn text(&self, skipped: usize, room: usize, head: Option<String>) -> (String, usize) {
+        let full = self.full.and_then(|full| full.line(skipped == 0));
+        let room = room.saturating_sub(full.as_ref().map_or(0, |line| line.len() + 1));
+        let line = |(item, line): (&Item<'_>, &String)| {
+            let beside = self.full.zip(item.field()).map(|(full, field)| full.beside(field));
+            format!("{line}{}", lines::plain(beside.unwrap_or_default()))
+        };
+        let has_parts = |full: &Full<'_>| full.text.has_parts;
+        let shown = fitting_items(self.items(skipped, has_parts).map(line), room, |line| line.len() + 1);
+        let (count, parts) = (self.count(has_parts), self.count(has_parts) - self.own);
+        let what = if self.one.is_some() { "field(s)" } else { "stream(s)" };
+        let parts = if parts > 0 { format!(", {parts} part(s) of the declaration") } else { String::new() };
+        let (in_text, rest) = (shown.len(), count.saturating_sub(skipped));
+        let mut text = format!("schema: {} {what}{parts}. shown={in_text} of {rest}.", self.own);
+        head.into_iter().chain(shown).chain(full).for_each(|line| text += &format!("\n{line}"));
+        (text, in_text)
     }
 
     /// The answer as a program reads it, with these rows of items.
     fn structure(
         &self,
-        items: &[Item<'_>],
+        skipped: usize,
         rows: Vec<(Json, Option<Json>)>,
         bearer: Option<Json>,
         cursor: Option<String>,
     ) -> Map<String, Json> {
-        let (shown, mut parts, mut fields, mut members) = (rows.len(), Vec::new(), Vec::new(), Vec::new());
-        for (item, (row, member)) in items.iter().zip(rows) {
+        let (shown, mut parts, mut own, mut members) = (rows.len(), Vec::new(), Vec::new(), Vec::new());
+        for (item, (row, member)) in self.items.iter().skip(skipped).zip(rows) {
             match item {
-                Item::Part { .. } => parts.extend(Some(row).filter(|row| !row.is_null())),
-                Item::Stream { .. } | Item::Field { .. } => fields.push(row),
+                Item::Part { .. } => parts.push(row),
+                Item::Stream { .. } | Item::Field { .. } => own.push(row),
             }
             members.extend(member);
         }
         let listed = match self.one {
-            None => fields.into(),
+            None => own.into(),
             Some((connections, stream)) => {
                 let mut described = described(connections, stream, None);
-                put_fields(&mut described, "fields", fields.into_iter());
-                if self.full.is_some_and(|full| !full.is_in_rows) {
+                put_fields(&mut described, "fields", own.into_iter());
+                if self.full.is_some_and(|full| full.whole().is_none()) {
                     put_fields(&mut described, "schemas", members.into_iter());
                 }
                 Json::Array(vec![described])
             }
         };
         let bearer = bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES);
-        let declaration = self.full.map(Full::declaration);
         let told = [
             ("object", Some("schema".into())),
             ("bearer", bearer),
             ("streams", Some(listed)),
             ("shown", Some(shown.into())),
-            ("total", Some(self.items.len().into())),
+            ("total", Some(self.count(|full| full.rows.has_parts).into())),
             ("next_cursor", cursor.map(Json::from)),
-            ("full_left_out_bytes", declaration.and_then(Result::err).map(Json::from)),
-            ("full", declaration.and_then(Result::ok).cloned()),
+            ("full", self.full.and_then(Full::whole).cloned()),
+            ("full_but_fields", self.full.and_then(|full| full.but_fields(skipped == 0)).cloned()),
             ("full_parts", Some(parts).filter(|parts| !parts.is_empty()).map(Json::from)),
+            ("full_left_out_bytes", self.full.and_then(Full::left_out).map(Json::from)),
         ];
         told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }

@@ -128,6 +128,9 @@ pub(super) fn told(reading: Reading<'_>, loaded: &Loaded, entry: &Entry<'_>, cha
         Held::Json(json) => !is_reference(json),
         _ => is_text || matches!(entry.held, Held::LongJson(_)),
     };
+    if inline.is_none() && long.is_none() {
+        return Err(Problem::Corrupt);
+    }
     if can_be_cut && entry.binary {
         return Ok(Told::Bytes { size_chars: size });
     }

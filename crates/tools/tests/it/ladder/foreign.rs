@@ -8,11 +8,11 @@ use stile_tools::ladder::port::{Ask, Declined, RecordServer};
 use stile_tools::ladder::resources::Body;
 
 use super::super::records::owner;
+use super::Client;
 use super::lines::{self, Next};
-use super::{Client, with};
 
 /// A server that is what it answers.
-struct Foreign<F>(F);
+pub(super) struct Foreign<F>(pub(super) F);
 
 impl<F: Fn(&Ask) -> String + Send + Sync + 'static> RecordServer for Foreign<F> {
     fn ask<'a>(&'a self, _: &'a Principal, ask: Ask) -> BoxFuture<'a, Result<String, Declined>> {
@@ -222,132 +222,5 @@ fn of_several_connections_each_leads_to_its_own_whole_declaration() {
         assert_eq!(*args, json!({ "stream": "notes", "connection_id": id, "detail": "full" }));
         let told = client.good("schema", args).structured.to_string();
         assert!(told.contains(&format!("{id} x x x")), "{id}");
-    }
-}
-
-/// The fields' schemas of a whole declaration, as one kind of answer tells them page by page.
-fn schemas(client: &Client, in_text: bool) -> Map<String, Json> {
-    let args = json!({ "stream": "notes", "detail": "full" });
-    let (mut all, mut next) = (Map::new(), Some(args.clone()));
-    while let Some(asked) = next {
-        let answer = client.good("schema", &asked);
-        let stream = &answer.structured["streams"][0];
-        if in_text {
-            for line in lines::of(&answer.text).filter(|line| line.starts_with("  ")) {
-                let (name, rest) = lines::json_at_start(line.trim_start()).unwrap();
-                let (_, schema) = rest.split_once(" schema=").unwrap();
-                all.insert(name.as_str().unwrap().to_owned(), serde_json::from_str(schema).unwrap());
-            }
-            let again = lines::of(&answer.text).filter_map(Next::parse).last();
-            next = again.map(|again| match again {
-                Next::Call { args, .. } => args,
-                Next::Again { args: more, .. } => with(&args, more),
-                Next::ThisId => panic!(),
-            });
-        } else {
-            all.extend(stream["schemas"].as_object().unwrap().clone());
-            let cursor = answer.structured["next_cursor"].as_str();
-            next = cursor.map(|cursor| with(&args, json!({ "cursor": cursor })));
-        }
-    }
-    all
-}
-
-#[test]
-fn a_whole_declaration_is_shown_field_by_field_where_it_is_long() {
-    let schema =
-        |at: usize| json!({ "type": "string", "description": format!("What field {at} means. {}", "x ".repeat(300)) });
-    let name = |at: usize| format!("field_{at}");
-    let all: Map<String, Json> = (0..80).map(|at| (name(at), schema(at))).collect();
-    let compact: Map<String, Json> = all.keys().map(|name| (name.clone(), "t=string".into())).collect();
-    let of = |stream: Json| json!({ "connectors": [{ "connector_id": "chat", "streams": [stream] }] }).to_string();
-    let capabilities: Map<String, Json> =
-        all.iter().map(|(name, schema)| (name.clone(), json!({ "schema": schema }))).collect();
-    let by_capability = json!({ "name": "notes", "views": [{ "id": "short" }], "field_capabilities": capabilities });
-    let by_schema = json!({ "name": "notes", "views": [{ "id": "short" }], "schema": { "properties": all } });
-    for full in [by_capability, by_schema] {
-        let (full, compact) = (of(full), of(json!({ "name": "notes", "field_capabilities": compact })));
-        let client = client(move |ask| match ask.pairs.iter().any(|(name, _)| name == "detail") {
-            true => full.clone(),
-            false => compact.clone(),
-        });
-        for in_text in [true, false] {
-            assert_eq!(schemas(&client, in_text), all, "{in_text}");
-        }
-        let first = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
-        assert!(
-            first.text.contains("full, but for its fields: {\"name\":\"notes\",\"views\":[{\"id\":\"short\"}]}"),
-            "{}",
-            first.text
-        );
-        assert!(first.structured["full_left_out_bytes"].as_u64().unwrap() > 32 * 1024);
-    }
-}
-
-/// The parts of a whole declaration's JSON, as one kind of answer tells them page by page; none where the other has all
-/// of it at once.
-fn parts(client: &Client, in_text: bool) -> String {
-    let args = json!({ "stream": "notes", "detail": "full" });
-    let (mut all, mut count, mut next) = (String::new(), 0, Some(args.clone()));
-    while let Some(asked) = next.take() {
-        let answer = client.good("schema", &asked);
-        if !in_text {
-            for part in answer.structured["full_parts"].as_array().into_iter().flatten() {
-                count += 1;
-                assert_eq!(part["part"], count);
-                all += part["json"].as_str().unwrap();
-            }
-            let cursor = answer.structured["next_cursor"].as_str();
-            next = cursor.map(|cursor| with(&args, json!({ "cursor": cursor })));
-            continue;
-        }
-        for line in lines::of(&answer.text) {
-            if let Some(part) = line.strip_prefix("full, part ") {
-                count += 1;
-                let (number, json) = part.split_once(": ").unwrap();
-                assert!(number.starts_with(&format!("{count} of ")), "{number}");
-                all += serde_json::from_str::<Json>(json).unwrap().as_str().unwrap();
-            }
-            match Next::parse(line) {
-                Some(Next::Call { args, .. }) => next = Some(args),
-                Some(Next::Again { args: more, .. }) => next = Some(with(&args, more)),
-                _ => {}
-            }
-        }
-    }
-    all
-}
-
-#[test]
-fn a_declaration_is_read_to_the_end_however_long_it_is() {
-    let long = |unit: &str, bytes: usize| json!({ "type": "string", "description": unit.repeat(bytes / unit.len()) });
-    let views = |count: usize| (0..count).map(|at| json!({ "id": format!("view {at}") })).collect::<Vec<_>>();
-    let few = json!({ "body": { "schema": { "type": "string" } } });
-    let declared = |capabilities: &Json, views: Vec<Json>| json!({ "name": "notes", "views": views, "field_capabilities": capabilities });
-    for (full, in_text, in_structure) in [
-        (declared(&few, views(3)), false, false),
-        (declared(&json!({ "body": { "schema": long("x", 5_000) } }), views(3)), true, false),
-        (declared(&few, views(300)), true, false),
-        (declared(&few, views(3_000)), true, true),
-        (declared(&json!({ "body": { "schema": long("\u{1}\"\\\u{2028}👩‍👧", 40_000) } }), views(3)), true, true),
-        (json!({ "name": "notes", "schema": { "properties": { "body": long("中", 9_000) } } }), true, false),
-    ] {
-        let of = |stream: &Json| json!({ "connectors": [{ "connector_id": "chat", "streams": [stream] }] }).to_string();
-        let compact = of(&json!({ "name": "notes", "field_capabilities": { "body": "t=string" } }));
-        let whole = of(&full);
-        let client = client(move |ask| {
-            (if ask.pairs.iter().any(|(name, _)| name == "detail") { &whole } else { &compact }).clone()
-        });
-        for (is_text, has_parts) in [(true, in_text), (false, in_structure)] {
-            let told = parts(&client, is_text);
-            assert_eq!(told.is_empty(), !has_parts, "{is_text} {:.90}", full.to_string());
-            if has_parts {
-                assert_eq!(serde_json::from_str::<Json>(&told).unwrap(), full, "{is_text}");
-            }
-        }
-        let first = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
-        let shown = &first.structured["full"]["connectors"][0]["streams"][0];
-        assert_eq!(*shown, if in_structure { Json::Null } else { full }, "whole where it is not in parts");
-        assert!(!first.text.contains("left out"), "{}", first.text);
     }
 }

@@ -9,6 +9,7 @@ mod budgets;
 mod checks;
 mod cursors;
 mod dead_ends;
+mod declarations;
 mod foreign;
 mod foreign_lists;
 mod forging;
