@@ -1,6 +1,7 @@
 //! `schema`: which streams there are, and what can be done with their fields.
 
 mod full;
+mod words;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,7 +28,7 @@ const NAMED_BYTES: usize = 512;
 /// What a text has besides its list: its first lines, and the one that goes on.
 const TEXT_AROUND_BYTES: usize = 600;
 /// What a structure has besides its list.
-const AROUND_BYTES: usize = 4 * 1024;
+const AROUND_BYTES: usize = 5 * 1024;
 
 /// What there is to ask for: streams, their connections and fields. Begin here, or with `search`.
 /// Of a field: t= type, eq filter by value, r= ranges, lex searched, a= aggregates.
@@ -134,10 +135,10 @@ struct Listing<'a> {
     full: Option<&'a Full<'a>>,
     /// The parts of a declaration come last.
     items: Vec<Item<'a>>,
-    /// The lines of the items, without what stands behind them.
-    lines: Vec<String>,
     /// How many of them are no parts.
     own: usize,
+    /// The lines of those, without what stands behind them.
+    lines: Vec<String>,
 }
 
 impl Schema {
@@ -156,8 +157,7 @@ impl Schema {
         let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
         let around = TEXT_AROUND_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
         let text_room = climb.budgets.schema.saturating_sub(around);
-        let listed = one.map(|(_, stream)| *stream);
-        let full = full.map(|told| Full::of(told, listed, room, text_room)).transpose()?;
+        let full = full.map(|told| Full::of(told, one, room, text_room)).transpose()?;
         let parts = full.as_ref().map(Full::parts).unwrap_or_default();
         let listing = Listing::of(one, full.as_ref(), self.items(one, streams, &parts));
         let skipped = listing.skipped(climb, self.cursor.as_deref())?;
@@ -188,7 +188,7 @@ impl Schema {
 impl<'a> Listing<'a> {
     fn of(one: Option<&'a Listed<'a>>, full: Option<&'a Full<'a>>, items: Vec<Item<'a>>) -> Self {
         let own = items.iter().filter(|item| !matches!(item, Item::Part { .. })).count();
-        Self { one, full, lines: items.iter().map(Item::line).collect(), items, own }
+        Self { one, full, lines: items.iter().take(own).map(Item::line).collect(), own, items }
     }
 
     /// How many items are told in a form of which it is known whether it has parts.
@@ -198,9 +198,8 @@ impl<'a> Listing<'a> {
 
     /// What a place in the list depends on: the list, and where it is among the parts of a declaration, that.
     fn binding(&self, climb: &Climb<'_>, is_in_parts: bool) -> Binding {
-        let own = self.lines.iter().take(self.own).map(String::as_str);
         let raw = self.full.filter(|_| is_in_parts).map(Full::raw);
-        climb.binding(std::iter::once("schema").chain(own).chain(raw))
+        climb.binding(std::iter::once("schema").chain(self.lines.iter().map(String::as_str)).chain(raw))
     }
 
     /// How many items the pages before had.
@@ -221,14 +220,10 @@ impl<'a> Listing<'a> {
         climb.seal(&place.encode(self.binding(climb, told > self.own))).map(Some)
     }
 
-    /// The items that are told in a form, from one on, each with its line.
-    fn items(
-        &self,
-        skipped: usize,
-        has_parts: impl Fn(&Full<'_>) -> bool,
-    ) -> impl Iterator<Item = (&Item<'a>, &String)> {
+    /// The items that are told in a form, from one on.
+    fn items(&self, skipped: usize, has_parts: impl Fn(&Full<'_>) -> bool) -> impl Iterator<Item = &Item<'a>> {
         let count = self.count(has_parts).saturating_sub(skipped);
-        self.items.iter().zip(&self.lines).skip(skipped).take(count)
+        self.items.iter().skip(skipped).take(count)
     }
 
     /// As many rows as the structure has room for, each with what is declared of it, and at least one.
@@ -238,7 +233,7 @@ impl<'a> Listing<'a> {
             let (full, field) = self.full.zip(item.field())?;
             Some(json!({ field: full.member(field)? }))
         };
-        let rows = self.items(skipped, |full| full.rows.has_parts).map(|(item, _)| (item.json(), member(item)));
+        let rows = self.items(skipped, |full| full.rows.has_parts).map(|item| (item.json(), member(item)));
         fitting_items(rows, room, |(row, beside)| json_len(row) + beside.as_ref().map_or(0, json_len))
     }
 
@@ -246,9 +241,9 @@ impl<'a> Listing<'a> {
     fn text(&self, skipped: usize, room: usize, head: Option<String>) -> (String, usize) {
         let full = self.full.and_then(|full| full.line(skipped == 0));
         let room = room.saturating_sub(full.as_ref().map_or(0, |line| line.len() + 1));
-        let line = |(item, line): (&Item<'_>, &String)| {
+        let line = |item: &Item<'_>| {
             let beside = self.full.zip(item.field()).map(|(full, field)| full.beside(field));
-            format!("{line}{}", lines::plain(beside.unwrap_or_default()))
+            item.line() + &lines::plain(beside.unwrap_or_default())
         };
         let has_parts = |full: &Full<'_>| full.text.has_parts;
         let shown = fitting_items(self.items(skipped, has_parts).map(line), room, |line| line.len() + 1);

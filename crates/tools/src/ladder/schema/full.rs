@@ -13,24 +13,25 @@ use super::super::budget::{beginning, escaped_len, json_len, members_len};
 use super::super::exact::is_exact;
 use super::super::trouble::Trouble;
 use super::super::{lines, told};
-use super::KEY_BYTES;
+use super::words::Words;
+use super::{Connections, Granted, KEY_BYTES, Listed};
 
 /// The bytes of a field's name and schema in a text, and in a structure, at most.
 const LINE_SCHEMA_BYTES: usize = 2 * 1024;
 const SCHEMA_BYTES: usize = 16 * 1024;
-/// The bytes of one part inside of a JSON string, at most.
+/// The bytes of one part inside of a JSON string, at most. It depends on nothing, so that parts are the same ones on every
+/// page.
 const PART_BYTES: usize = 2 * 1024;
 
 /// A declaration.
 pub(super) struct Full<'t> {
-    /// The answer that has it. Null where this program would round its numbers or has no room for its depth.
-    told: Json,
-    bytes: usize,
-    /// Where in it the stream is of which the fields are listed: its connector, and its place there.
-    place: Option<(usize, usize)>,
+    /// The answer that has it, where it is short enough to be shown whole.
+    whole: Option<Json>,
+    /// The stream whose fields are listed. None where it is not found, or this program would round its numbers or has no
+    /// room for its depth.
+    stream: Option<Map<String, Json>>,
     /// The JSON of that stream as it was sent; of all of it where the stream is not found.
     raw: &'t str,
-    part_bytes: usize,
     pub(super) text: Form,
     pub(super) rows: Form,
 }
@@ -48,7 +49,7 @@ pub(super) struct Form {
     schema_bytes: usize,
 }
 
-/// An answer, of which only the JSON of streams is looked at.
+/// An answer, of which only the names of streams are looked at.
 #[derive(Deserialize)]
 struct Raw<'t> {
     #[serde(borrow, default, deserialize_with = "told::or_default")]
@@ -57,8 +58,16 @@ struct Raw<'t> {
 
 #[derive(Deserialize)]
 struct RawConnector<'t> {
+    #[serde(default, deserialize_with = "told::or_default")]
+    granted_connections: Vec<Granted>,
+    connector_id: Option<String>,
     #[serde(borrow, default, deserialize_with = "told::or_default")]
     streams: Vec<&'t RawValue>,
+}
+
+#[derive(Deserialize)]
+struct RawName {
+    name: String,
 }
 
 impl<'t> Full<'t> {
@@ -66,63 +75,55 @@ impl<'t> Full<'t> {
     ///
     /// # Errors
     /// Where it is no object.
-    pub(super) fn of(
-        told: &'t str,
-        listed: Option<&Map<String, Json>>,
-        room: usize,
-        text_room: usize,
-    ) -> Result<Self, Trouble> {
+    pub(super) fn of(told: &'t str, one: Option<&Listed<'_>>, room: usize, text_room: usize) -> Result<Self, Trouble> {
         let all: &RawValue = serde_json::from_str(told).map_err(|_| Trouble::not_understood())?;
         if !all.get().starts_with('{') {
             return Err(Trouble::not_understood());
         }
-        let told: Json = serde_json::from_str(told).ok().filter(|_| is_exact(told)).unwrap_or_default();
-        let place = listed.and_then(|stream| place(&told, super::name(stream)));
-        let raw = place.and_then(|place| raw_stream(all.get(), place)).unwrap_or(all.get());
-        let (bytes, part_bytes) = (json_len(&told), PART_BYTES.min(text_room / 4));
+        // Spaces and escapes may make it several times as long as it is shown.
+        let may_be_shown = all.get().len() <= room * 4 && is_exact(all.get());
+        let whole: Option<Json> = if may_be_shown { serde_json::from_str(all.get()).ok() } else { None };
+        let found = one.and_then(|(connections, listed)| find(all.get(), super::name(listed), connections));
+        let stream = found.filter(|raw| is_exact(raw)).and_then(|raw| serde_json::from_str(raw).ok());
         let (text, rows) = Default::default();
-        let mut full = Self { told, bytes, place, raw, part_bytes, text, rows };
-        full.text = full.form(listed, text_room, LINE_SCHEMA_BYTES);
-        full.rows = full.form(listed, room, SCHEMA_BYTES);
+        let mut full = Self { whole, stream, raw: found.unwrap_or(all.get()), text, rows };
+        let bytes = full.whole.as_ref().map(json_len);
+        let listed = one.map(|(_, listed)| *listed);
+        full.text = full.form(listed, bytes, text_room, LINE_SCHEMA_BYTES);
+        full.rows = full.form(listed, bytes, room, SCHEMA_BYTES);
         Ok(full)
     }
 
-    fn form(&self, listed: Option<&Map<String, Json>>, room: usize, schema_bytes: usize) -> Form {
+    fn form(&self, listed: Option<&Map<String, Json>>, bytes: Option<usize>, room: usize, schema_bytes: usize) -> Form {
         let schema_bytes = schema_bytes.min(room / 4);
-        if self.told.is_object() && self.bytes * 2 <= room {
+        if bytes.is_some_and(|bytes| bytes * 2 <= room) {
             return Form { is_whole: true, has_parts: false, rest: None, schema_bytes };
         }
-        let rest = self.rest(room / 4);
-        let is_told = |listed| rest.is_some() && self.is_told_beside(listed, schema_bytes);
-        let has_parts = listed.is_some_and(|listed| !is_told(listed));
-        Form { is_whole: false, has_parts, rest, schema_bytes }
+        let words = listed.and_then(|listed| listed.get("field_capabilities")?.as_object()).and_then(Words::of);
+        let key = listed.and_then(|listed| listed.get("primary_key"));
+        let rest = self.rest(words.as_ref(), key, room / 4);
+        let is_told = rest.is_some() && words.is_some_and(|words| self.is_told_beside(&words, schema_bytes));
+        Form { is_whole: false, has_parts: listed.is_some() && !is_told, rest, schema_bytes }
     }
 
     /// Whether all that is declared of single fields stands beside those that are listed.
-    fn is_told_beside(&self, listed: &Map<String, Json>, schema_bytes: usize) -> bool {
-        /// What the words of the compact form say, and the schema.
-        const KNOWN: [&str; 6] = ["granted", "schema", "exact_filter", "range_filter", "lexical_search", "aggregation"];
-        let Some(stream) = self.stream() else { return false };
-        let capabilities = members(stream.get("field_capabilities"));
-        let properties = members(stream.get("schema").and_then(|schema| schema.get("properties")));
-        let listed = members(listed.get("field_capabilities"));
-        let (Ok(capabilities), Ok(properties), Ok(Some(listed))) = (capabilities, properties, listed) else {
+    fn is_told_beside(&self, words: &Words<'_>, schema_bytes: usize) -> bool {
+        let Some(stream) = &self.stream else { return false };
+        let properties = stream.get("schema").and_then(|schema| schema.get("properties"));
+        let (Ok(capabilities), Ok(properties)) = (members(stream.get("field_capabilities")), members(properties))
+        else {
             return false;
         };
-        let known = |(name, capability): (&String, &Json)| {
-            let own = capability.as_object();
-            let is_known = own.is_some_and(|own| own.keys().all(|member| KNOWN.contains(&member.as_str())));
+        let is_said = |(name, capability): (&String, &Json)| {
             let (own, other) = (capability.get("schema"), properties.and_then(|all| all.get(name)));
-            is_known && own.zip(other).is_none_or(|(own, other)| own == other)
+            own.zip(other).is_none_or(|(own, other)| own == other) && words.say_capability(name, capability)
         };
         let is_short = |name: &String| {
             let schema = self.schema(name).map_or(0, json_len);
             schema == 0 || escaped_len(name) + schema <= schema_bytes
         };
         let mut names = capabilities.into_iter().chain(properties).flat_map(Map::keys);
-        listed.values().all(Json::is_string)
-            && capabilities.into_iter().flatten().all(known)
-            && names.all(|name| listed.contains_key(name) && is_short(name))
+        capabilities.into_iter().flatten().all(is_said) && names.all(|name| words.has(name) && is_short(name))
     }
 
     /// The parts of its JSON.
@@ -132,10 +133,8 @@ impl<'t> Full<'t> {
         }
         let (mut parts, mut rest) = (Vec::new(), self.raw);
         while !rest.is_empty() {
-            let (part, _) = beginning(rest, usize::MAX, self.part_bytes);
-            // A character at least, however little room there is.
-            let end = if part.is_empty() { rest.chars().next().map_or(rest.len(), char::len_utf8) } else { part.len() };
-            let (part, after) = rest.split_at(end);
+            let (part, _) = beginning(rest, usize::MAX, PART_BYTES);
+            let (part, after) = rest.split_at(part.len());
             parts.push(part);
             rest = after;
         }
@@ -149,7 +148,7 @@ impl<'t> Full<'t> {
 
     /// All of it, where the structure has that.
     pub(super) fn whole(&self) -> Option<&Json> {
-        Some(&self.told).filter(|_| self.rows.is_whole)
+        self.whole.as_ref().filter(|_| self.rows.is_whole)
     }
 
     /// What is declared but for single fields, where the structure has not all of it.
@@ -170,8 +169,8 @@ impl<'t> Full<'t> {
 
     /// In a text: all of it on every page, or on the first one what is not of single fields.
     pub(super) fn line(&self, is_first: bool) -> Option<String> {
-        if self.text.is_whole {
-            return Some(lines::plain(format!("full: {}", self.told)));
+        if let Some(whole) = self.whole.as_ref().filter(|_| self.text.is_whole) {
+            return Some(lines::plain(format!("full: {whole}")));
         }
         let line = match (&self.text.rest, self.text.has_parts) {
             (Some(rest), _) => lines::plain(format!("full, but for its fields: {rest}")),
@@ -205,15 +204,16 @@ impl<'t> Full<'t> {
     }
 
     fn schema(&self, field: &str) -> Option<&Json> {
-        let declared = self.stream()?;
+        let declared = self.stream.as_ref()?;
         let own = declared.get("field_capabilities").and_then(|fields| fields.get(field)?.get("schema"));
         let own = own.or_else(|| declared.get("schema")?.get("properties")?.get(field));
         own.filter(|schema| !schema.is_null())
     }
 
-    /// What is declared but for single fields, in so many bytes.
-    fn rest(&self, most: usize) -> Option<Json> {
-        let declared = self.stream()?;
+    /// What is declared but for single fields, in so many bytes; without what can be asked for and the key, where these
+    /// words and this key say the same and there is no room for both.
+    fn rest(&self, words: Option<&Words<'_>>, key: Option<&Json>, most: usize) -> Option<Json> {
+        let declared = self.stream.as_ref()?;
         let mut rest: Map<String, Json> = without(declared, &["field_capabilities", "schema"]);
         let schema = declared.get("schema").map(|schema| match schema {
             Json::Object(own) => Json::Object(without(own, &["properties"])),
@@ -222,29 +222,16 @@ impl<'t> Full<'t> {
         let schema = schema.filter(|schema| schema.as_object().is_none_or(|own| !own.is_empty()));
         rest.extend(schema.map(|schema| ("schema".to_owned(), schema)));
         let is_short = |rest: &Map<String, Json>| members_len(rest) + 2 <= most;
-        if !is_short(&rest) && is_repeated(&rest) {
-            rest.retain(|name, _| !matches!(name.as_str(), "query" | "primary_key"));
+        if !is_short(&rest) {
+            let is_said = |query: &Json| words.is_some_and(|words| words.say_query(query));
+            rest.retain(|name, value| match name.as_str() {
+                "query" => !is_said(value),
+                "primary_key" => key != Some(value) || json_len(value) > KEY_BYTES,
+                _ => true,
+            });
         }
         Some(rest).filter(is_short).map(Json::Object)
     }
-
-    /// The stream whose fields are listed.
-    fn stream(&self) -> Option<&Map<String, Json>> {
-        let (connector, stream) = self.place?;
-        self.told.get("connectors")?.get(connector)?.get("streams")?.get(stream)?.as_object()
-    }
-}
-
-/// Whether the key and what can be asked for stand in the lines of the stream and of its fields too.
-fn is_repeated(declared: &Map<String, Json>) -> bool {
-    let is_of = |value: Option<&Json>, names: &[&str]| match members(value) {
-        Ok(members) => members.is_none_or(|members| members.keys().all(|name| names.contains(&name.as_str()))),
-        Err(()) => false,
-    };
-    let query = declared.get("query");
-    is_of(query, &["range_filters", "exact_filters", "search", "aggregations"])
-        && is_of(query.and_then(|query| query.get("search")), &["lexical_fields"])
-        && declared.get("primary_key").is_none_or(|key| json_len(key) <= KEY_BYTES)
 }
 
 /// The members of an object, if there is one.
@@ -264,18 +251,21 @@ fn without(object: &Map<String, Json>, names: &[&str]) -> Map<String, Json> {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Where the first stream of that name is.
-fn place(told: &Json, name: &str) -> Option<(usize, usize)> {
-    let streams = |connector: &Json| -> Option<usize> {
-        let streams = connector.get("streams")?.as_array()?;
-        streams.iter().position(|stream| stream.as_object().is_some_and(|stream| super::name(stream) == name))
-    };
-    let mut connectors = told.get("connectors")?.as_array()?.iter().enumerate();
-    connectors.find_map(|(at, connector)| Some((at, streams(connector)?)))
-}
-
-/// The JSON of the stream at a place.
-fn raw_stream(told: &str, (connector, stream): (usize, usize)) -> Option<&str> {
-    let raw: Raw<'_> = serde_json::from_str(told).ok()?;
-    Some(raw.connectors.get(connector)?.streams.get(stream)?.get())
+/// The JSON of the stream of that name and one of these connections; of whichever connection where it is the only one.
+fn find<'t>(told: &'t str, name: &str, connections: &Connections) -> Option<&'t str> {
+    let raw: Raw<'t> = serde_json::from_str(told).ok()?;
+    let is_named =
+        |stream: &&&RawValue| serde_json::from_str::<RawName>(stream.get()).is_ok_and(|own| own.name == name);
+    let (mut own, mut others) = (None, Vec::new());
+    for RawConnector { granted_connections, connector_id, streams } in &raw.connectors {
+        let ids = granted_connections.iter().map(|granted| &granted.connection_id).chain(connector_id);
+        let is_own = ids.into_iter().any(|id| connections.named.contains(id));
+        for stream in streams.iter().filter(is_named) {
+            match is_own {
+                true => own = own.or(Some(stream.get())),
+                false => others.push(stream.get()),
+            }
+        }
+    }
+    own.or(others.first().copied().filter(|_| others.len() == 1))
 }

@@ -144,6 +144,11 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
     let beside = |name: &str, own: Json| few.clone().into_iter().chain([(name.to_owned(), own)]).collect::<Json>();
     let listed = |flags: Json| words(&few).into_iter().chain([("body".to_owned(), flags)]).collect::<Json>();
     let plain = listed(json!("eq"));
+    let asking = |query: Json| {
+        let mut stream = declared(views(3), beside("body", json!({ "schema": {} })));
+        stream["query"] = query;
+        stream
+    };
     let twice = |own: &str| {
         let mut stream = declared(views(3), beside("body", json!({ "schema": long("x", 5) })));
         stream["schema"] = json!({ "properties": { "body": long(own, 5) } });
@@ -159,6 +164,22 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
         ("some fields", &plain, declared(views(3), beside("body", json!({ "schema": {} }))), Lines, Whole),
         ("no field", &plain, declared(views(3), beside("body", json!("x"))), Parts, Whole),
         ("more of a field", &plain, declared(views(3), beside("body", json!({ "semantics": "x" }))), Parts, Whole),
+        (
+            "what is not usable",
+            &plain,
+            declared(
+                views(3),
+                beside(
+                    "body",
+                    json!({ "schema": {}, "exact_filter":
+            { "declared": true, "usable": false } }),
+                ),
+            ),
+            Parts,
+            Whole,
+        ),
+        ("a query that lines say", &plain, asking(json!({ "exact_filters": vec!["body"; 500] })), Lines, Whole),
+        ("a query that says more", &plain, asking(json!({ "exact_filters": vec!["body"; 500], "x": 1 })), Parts, Whole),
         ("not listed", &json!(words(&few)), declared(views(3), beside("body", json!({}))), Parts, Whole),
         (
             "flags that are no words",
@@ -184,7 +205,7 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
             Whole,
         ),
     ] {
-        let full = full.to_string();
+        let (declared, full) = (&full, full.to_string());
         let client = declaring(&json!({ "name": "notes", "field_capabilities": compact }), &full);
         let first = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
         let shown = first.structured["full"]["connectors"][0]["streams"][0].to_string();
@@ -194,6 +215,13 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
             let told = parts(&client, is_text);
             assert_eq!(is_whole, how == Whole, "{what}: {}", first.text);
             assert_eq!(told, if how == Parts { full.as_str() } else { "" }, "{what}");
+            if how == Lines {
+                let own = declared["field_capabilities"].as_object().unwrap().iter();
+                let own: Map<String, Json> = own.map(|(name, own)| (name.clone(), own["schema"].clone())).collect();
+                assert_eq!(schemas(&client, is_text), own, "{what}");
+                let rest = if is_text { first.text.clone() } else { first.structured["full_but_fields"].to_string() };
+                assert!(rest.contains("\"views\":[{\"id\":\"view 0\"}"), "{what}: {rest}");
+            }
         }
         assert!(!first.text.contains("left out") && first.structured["full_left_out_bytes"].is_null(), "{what}");
     }
@@ -223,7 +251,7 @@ fn a_declaration_that_no_program_holds_is_told_as_it_was_sent() {
         let client = declaring(&compact, &full);
         for in_text in [true, false] {
             let told = parts(&client, in_text);
-            assert!(told.contains(odd) && of_stream(&full).contains(&told), "{told}");
+            assert_eq!(told, full, "{odd}");
         }
     }
     let client = declaring(&compact, "{");
@@ -281,4 +309,37 @@ fn a_declaration_keeps_to_the_least_structure_and_a_long_key_to_the_text() {
         assert!(answer.text.len() <= 8192);
     }
     assert!(parts(&client, false).contains(&"x".repeat(16_000)));
+}
+
+#[test]
+fn the_declaration_is_that_of_the_connection_which_was_asked_for() {
+    let of = |id: &str, own: &str| json!({ "connector_id": id, "streams": [{ "name": "notes", "semantics": own.repeat(40_000) }] });
+    let client = client(move |ask| {
+        let compact = json!({ "connector_id": "b", "streams": [{ "name": "notes", "field_capabilities": {} }] });
+        let all = if ask.pairs.iter().any(|(name, _)| name == "detail") {
+            vec![of("a", "x"), of("b", "y")]
+        } else {
+            vec![compact]
+        };
+        json!({ "connectors": all }).to_string()
+    });
+    let told: Json = serde_json::from_str(&parts(&client, true)).unwrap();
+    assert_eq!(told, json!({ "name": "notes", "semantics": "y".repeat(40_000) }));
+}
+
+#[test]
+fn what_a_server_says_beside_a_declaration_does_not_stop_its_parts() {
+    let asked = AtomicUsize::new(0);
+    let full = json!({ "name": "notes", "semantics": "x".repeat(20_000), "field_capabilities": {} }).to_string();
+    let sent = full.clone();
+    let client = client(move |ask| {
+        if !ask.pairs.iter().any(|(name, _)| name == "detail") {
+            return of_stream(&json!({ "name": "notes", "field_capabilities": {} }).to_string());
+        }
+        let at = asked.fetch_add(1, Ordering::Relaxed);
+        format!("{{\"took\":{at}.12345678901234567890,{}", of_stream(&sent).strip_prefix('{').unwrap())
+    });
+    for in_text in [true, false] {
+        assert_eq!(parts(&client, in_text), full);
+    }
 }

@@ -1,0 +1,166 @@
+//! Whether the words that the compact form has for a field say all that the full form says of it, but for its schema.
+
+use serde_json::{Map, Value as Json};
+use stile_domain::records::declaration::Aggregation;
+
+/// The fields of a stream with their words: `t=string,eq,r=gte|lt,lex,a=sum|max`.
+pub(super) struct Words<'a>(&'a Map<String, Json>);
+
+impl<'a> Words<'a> {
+    /// None where what stands there are no words.
+    pub(super) fn of(fields: &'a Map<String, Json>) -> Option<Self> {
+        fields.values().all(Json::is_string).then_some(Self(fields))
+    }
+
+    /// Whether the field is listed.
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.0.contains_key(field)
+    }
+
+    fn say(&self, field: &str, word: &str) -> bool {
+        self.of_field(field).any(|own| own == word)
+    }
+
+    fn say_aggregation(&self, field: &str, kind: &str) -> bool {
+        self.of_field(field)
+            .filter_map(|own| own.strip_prefix("a="))
+            .any(|kinds| kinds.split('|').any(|own| own == kind))
+    }
+
+    fn of_field(&self, field: &str) -> impl Iterator<Item = &'a str> {
+        self.0.get(field).and_then(Json::as_str).unwrap_or_default().split(',')
+    }
+
+    /// Whether they say all of a member of `field_capabilities`.
+    pub(super) fn say_capability(&self, field: &str, capability: &Json) -> bool {
+        let says = |word: &str| self.say(field, word);
+        let all = capability.as_object().map(|members| {
+            members.iter().all(|(member, value)| match member.as_str() {
+                "schema" => true,
+                "granted" => *value == Json::Bool(true),
+                "exact_filter" => usable(value, false).is_some_and(|(is_usable, _)| !is_usable || says("eq")),
+                "lexical_search" => usable(value, false).is_some_and(|(is_usable, _)| !is_usable || says("lex")),
+                "range_filter" => usable(value, true).is_some_and(|(is_usable, operators)| {
+                    is_usable != operators.is_empty() && (!is_usable || says(&format!("r={operators}")))
+                }),
+                "aggregation" => value.as_object().is_some_and(|kinds| {
+                    let is_said = |(kind, value): (&String, &Json)| {
+                        usable(value, false).is_some_and(|(is_usable, _)| is_usable)
+                            && self.say_aggregation(field, kind)
+                    };
+                    kinds.iter().all(is_said)
+                }),
+                _ => false,
+            })
+        });
+        all == Some(true)
+    }
+
+    /// Whether they say all of the member `query`.
+    pub(super) fn say_query(&self, query: &Json) -> bool {
+        let all = |names: &Json, is_said: &dyn Fn(&str) -> bool| {
+            names.as_array().is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(is_said)))
+        };
+        members(query, |member, value| match member {
+            "exact_filters" => all(value, &|name| self.say(name, "eq")),
+            "range_filters" => members(value, |field, operators| {
+                joined(operators).is_some_and(|operators| self.say(field, &format!("r={operators}")))
+            }),
+            "search" => {
+                members(value, |member, names| member == "lexical_fields" && all(names, &|name| self.say(name, "lex")))
+            }
+            "aggregations" => members(value, |kind, names| {
+                let is_known = Aggregation::ALL.into_iter().any(|known| known.name() == kind);
+                is_known && all(names, &|name| self.say_aggregation(name, kind))
+            }),
+            _ => false,
+        })
+    }
+}
+
+/// Whether a value is nothing, or an object with such members alone.
+fn members(value: &Json, is_one: impl Fn(&str, &Json) -> bool) -> bool {
+    value.is_null() || value.as_object().is_some_and(|all| all.iter().all(|(name, value)| is_one(name, value)))
+}
+
+/// Whether something is declared and usable, with its operators, where it may have any; none where more is said than
+/// that, or it is the one and not the other.
+fn usable(value: &Json, has_operators: bool) -> Option<(bool, String)> {
+    let members = value.as_object()?;
+    let is_known = |name: &str| matches!(name, "declared" | "usable") || (has_operators && name == "operators");
+    let is_usable = members.get("usable")?.as_bool()?;
+    let operators = members.get("operators").map_or(Some(String::new()), joined)?;
+    let is_whole = members.keys().all(|name| is_known(name)) && members.get("declared")?.as_bool()? == is_usable;
+    is_whole.then_some((is_usable, operators))
+}
+
+/// The texts of a list as words have them.
+fn joined(list: &Json) -> Option<String> {
+    let texts: Option<Vec<&str>> = list.as_array()?.iter().map(Json::as_str).collect();
+    texts.map(|texts| texts.join("|"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fields() -> Map<String, Json> {
+        let told = json!({ "size": "t=integer,eq,r=gte|lt,a=sum|max", "body": "t=string,lex", "id": "t=string" });
+        told.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn capabilities_are_said_where_nothing_of_them_is_more_than_the_words() {
+        let fields = fields();
+        let words = Words::of(&fields).unwrap();
+        let on = json!({ "declared": true, "usable": true });
+        let off = json!({ "declared": false, "usable": false });
+        let range = |operators: Json| json!({ "declared": true, "usable": true, "operators": operators });
+        for (field, capability, is_said) in [
+            ("size", json!({ "granted": true, "schema": { "type": "integer" }, "exact_filter": on }), true),
+            ("size", json!({ "range_filter": range(json!(["gte", "lt"])), "aggregation": { "max": on } }), true),
+            ("size", json!({ "lexical_search": off, "aggregation": {} }), true),
+            ("id", json!({ "range_filter": { "declared": false, "usable": false, "operators": [] } }), true),
+            ("size", json!({ "granted": false }), false),
+            ("size", json!({ "lexical_search": on }), false),
+            ("body", json!({ "exact_filter": on }), false),
+            ("size", json!({ "exact_filter": { "declared": true, "usable": false } }), false),
+            ("size", json!({ "exact_filter": { "declared": true, "usable": true, "reason": "x" } }), false),
+            ("size", json!({ "range_filter": range(json!(["gte"])) }), false),
+            ("size", json!({ "range_filter": range(json!([])) }), false),
+            ("size", json!({ "range_filter": on }), false),
+            ("size", json!({ "aggregation": { "min": on } }), false),
+            ("size", json!({ "aggregation": { "max": off } }), false),
+            ("size", json!({ "semantics": "x" }), false),
+            ("size", json!("x"), false),
+        ] {
+            assert_eq!(words.say_capability(field, &capability), is_said, "{field} {capability}");
+        }
+    }
+
+    #[test]
+    fn a_query_is_said_where_the_words_of_each_field_say_it() {
+        let fields = fields();
+        let words = Words::of(&fields).unwrap();
+        for (query, is_said) in [
+            (json!(null), true),
+            (json!({ "exact_filters": ["size"], "range_filters": { "size": ["gte", "lt"] } }), true),
+            (json!({ "search": { "lexical_fields": ["body"] }, "aggregations": { "sum": ["size"], "max": [] } }), true),
+            (json!({ "exact_filters": ["body"] }), false),
+            (json!({ "range_filters": { "size": ["gte"] } }), false),
+            (json!({ "range_filters": { "size": { "operators": ["gte", "lt"] } } }), false),
+            (json!({ "search": { "lexical_fields": ["size"] } }), false),
+            (json!({ "search": { "ranked": true } }), false),
+            (json!({ "aggregations": { "count": true } }), false),
+            (json!({ "aggregations": { "percentile": ["size"] } }), false),
+            (json!({ "aggregations": { "min": ["size"] } }), false),
+            (json!({ "expand": [] }), false),
+            (json!([]), false),
+        ] {
+            assert_eq!(words.say_query(&query), is_said, "{query}");
+        }
+        let no_words = json!({ "size": "eq", "body": { "x": 1 } });
+        assert!(Words::of(no_words.as_object().unwrap()).is_none());
+    }
+}
