@@ -241,8 +241,7 @@ fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
         asked = None;
         for line in lines::of(&text).skip(1) {
             match Next::parse(line) {
-                Some(Next::Call { args, .. }) => asked = Some(args),
-                Some(Next::Again { args: more, .. }) => asked = Some(super::with(&args, more)),
+                Some(next) => asked = next.args(&args),
                 _ if line.starts_with("  ") => {
                     let (name, _) = lines::json_at_start(line.trim_start()).unwrap();
                     said.push(name.as_str().unwrap().to_owned());

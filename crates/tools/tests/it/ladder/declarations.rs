@@ -3,37 +3,39 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Map, Value as Json, json};
+use stile_tools::ladder::LadderAnswer;
 use stile_tools::ladder::budget::Budgets;
 use stile_tools::ladder::port::Ask;
 
 use super::super::records::owner;
 use super::foreign::{Foreign, client};
-use super::lines::{self, Next};
-use super::{Client, with};
+use super::{Client, lines, with};
 
-/// The fields' schemas of a whole declaration, as one kind of answer tells them page by page.
+/// The pages of a whole declaration, as one kind of answer leads to them.
+fn pages(client: &Client, in_text: bool) -> Vec<LadderAnswer> {
+    let mut asked = Some(json!({ "stream": "notes", "detail": "full" }));
+    let page = || {
+        let args = asked.take()?;
+        let answer = client.good("schema", &args);
+        let cursor = answer.structured["next_cursor"].as_str().map(|cursor| with(&args, json!({ "cursor": cursor })));
+        asked = if in_text { lines::onward(&answer.text, &args) } else { cursor };
+        Some(answer)
+    };
+    std::iter::from_fn(page).collect()
+}
+
+/// The fields' schemas of a whole declaration, as one kind of answer tells them.
 fn schemas(client: &Client, in_text: bool) -> Map<String, Json> {
-    let args = json!({ "stream": "notes", "detail": "full" });
-    let (mut all, mut next) = (Map::new(), Some(args.clone()));
-    while let Some(asked) = next {
-        let answer = client.good("schema", &asked);
-        let stream = &answer.structured["streams"][0];
-        if in_text {
-            for line in lines::of(&answer.text).filter(|line| line.starts_with("  ")) {
-                let (name, rest) = lines::json_at_start(line.trim_start()).unwrap();
-                let (_, schema) = rest.split_once(" schema=").unwrap();
-                all.insert(name.as_str().unwrap().to_owned(), serde_json::from_str(schema).unwrap());
-            }
-            let again = lines::of(&answer.text).filter_map(Next::parse).last();
-            next = again.map(|again| match again {
-                Next::Call { args, .. } => args,
-                Next::Again { args: more, .. } => with(&args, more),
-                Next::ThisId => panic!(),
-            });
-        } else {
-            all.extend(stream["schemas"].as_object().unwrap().clone());
-            let cursor = answer.structured["next_cursor"].as_str();
-            next = cursor.map(|cursor| with(&args, json!({ "cursor": cursor })));
+    let mut all = Map::new();
+    for answer in pages(client, in_text) {
+        if !in_text {
+            all.extend(answer.structured["streams"][0]["schemas"].as_object().unwrap().clone());
+            continue;
+        }
+        for line in lines::of(&answer.text).filter(|line| line.starts_with("  ")) {
+            let (name, rest) = lines::json_at_start(line.trim_start()).unwrap();
+            let (_, schema) = rest.split_once(" schema=").unwrap();
+            all.insert(name.as_str().unwrap().to_owned(), serde_json::from_str(schema).unwrap());
         }
     }
     all
@@ -71,35 +73,23 @@ fn a_whole_declaration_is_shown_field_by_field_where_it_is_long() {
     }
 }
 
-/// The parts of a whole declaration's JSON, as one kind of answer tells them page by page; none where it has all of it in
-/// another way.
+/// The parts of a whole declaration's JSON, as one kind of answer tells them; none where it has all of it in another way.
 fn parts(client: &Client, in_text: bool) -> String {
-    let args = json!({ "stream": "notes", "detail": "full" });
-    let (mut all, mut count, mut next) = (String::new(), 0, Some(args.clone()));
-    while let Some(asked) = next.take() {
-        let answer = client.good("schema", &asked);
+    let (mut all, mut count) = (String::new(), 0);
+    for answer in pages(client, in_text) {
         if !in_text {
             for part in answer.structured["full_parts"].as_array().into_iter().flatten() {
                 count += 1;
                 assert_eq!(part["part"], count);
                 all += part["json"].as_str().unwrap();
             }
-            let cursor = answer.structured["next_cursor"].as_str();
-            next = cursor.map(|cursor| with(&args, json!({ "cursor": cursor })));
             continue;
         }
-        for line in lines::of(&answer.text) {
-            if let Some(part) = line.strip_prefix("full, part ") {
-                count += 1;
-                let (number, json) = part.split_once(": ").unwrap();
-                assert!(number.starts_with(&format!("{count} of ")), "{number}");
-                all += serde_json::from_str::<Json>(json).unwrap().as_str().unwrap();
-            }
-            match Next::parse(line) {
-                Some(Next::Call { args, .. }) => next = Some(args),
-                Some(Next::Again { args: more, .. }) => next = Some(with(&args, more)),
-                _ => {}
-            }
+        for part in lines::of(&answer.text).filter_map(|line| line.strip_prefix("full, part ")) {
+            count += 1;
+            let (number, json) = part.split_once(": ").unwrap();
+            assert!(number.starts_with(&format!("{count} of ")), "{number}");
+            all += serde_json::from_str::<Json>(json).unwrap().as_str().unwrap();
         }
     }
     all
@@ -274,7 +264,7 @@ fn fields_are_gone_on_with_whatever_else_of_a_declaration_changes_and_parts_are_
         of_stream(&full.to_string())
     });
     let args = json!({ "stream": "notes", "detail": "full" });
-    let (mut next, mut fields, mut refused) = (Some(args.clone()), 0, None);
+    let (mut next, mut fields, mut refused) = (Some(args), 0, None);
     while let Some(asked) = next.take() {
         let answer = client.call("schema", &asked);
         if let Some(trouble) = answer.refusal {
@@ -282,11 +272,7 @@ fn fields_are_gone_on_with_whatever_else_of_a_declaration_changes_and_parts_are_
             break;
         }
         fields += lines::of(&answer.text).filter(|line| line.starts_with("  \"f")).count();
-        next = lines::of(&answer.text).filter_map(Next::parse).last().map(|next| match next {
-            Next::Call { args, .. } => args,
-            Next::Again { args: more, .. } => with(&args, more),
-            Next::ThisId => panic!(),
-        });
+        next = lines::onward(&answer.text, &asked);
     }
     assert_eq!((fields, refused.unwrap()["reason"].as_str()), (40, Some("mismatch")));
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value as Json;
 
+use super::with;
+
 /// What splits a text into lines for one client or another (Unicode Standard Annex 14, class BK and its like).
 const BREAKS: [char; 9] = ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}'];
 
@@ -48,6 +50,20 @@ impl Next {
             (false, _) => Some(Self::Call { tool, args, note }),
         }
     }
+
+    /// The arguments of the call, after one with these; none where the record's own line has them.
+    pub(super) fn args(self, asked: &Json) -> Option<Json> {
+        match self {
+            Self::Call { args, .. } => Some(args),
+            Self::Again { args, .. } => Some(with(asked, args)),
+            Self::ThisId => None,
+        }
+    }
+}
+
+/// The arguments of the call that the last such line of a text names, after one with these.
+pub(super) fn onward(text: &str, asked: &Json) -> Option<Json> {
+    of(text).filter_map(Next::parse).last()?.args(asked)
 }
 
 /// The JSON that a text begins with, and what comes after it.
