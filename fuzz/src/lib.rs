@@ -12,7 +12,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Looks for brackets, and for strings where a name belongs. It does not care whether the rest is JSON.
+    /// Looks for brackets, and for strings where a name belongs. It does not care whether the rest
+    /// is JSON.
     pub fn of(text: &[u8]) -> Self {
         let mut shape = Self::default();
         // The names of each open object; an array has none.

@@ -1,12 +1,17 @@
 //! How much the structure of a note costs beside the parser's own pass over its events.
 //!
-//! Three corpora, made up from a seed: many small notes, a few large ones, and pathological ones. For each, in
-//! turns within one run: megabytes a second of the bare event pass and of `section_source`, and their ratio, of
-//! which the contract allows 1.5; and how often memory is asked for, per note. The best of all rounds is told.
-//! The numbers say nothing of the disk, of a transport, or of notes in other languages. `--smoke` runs each once,
-//! to see that it runs.
+//! Three corpora, made up from a seed: many small notes, a few large ones, and pathological ones.
+//! For each, in turns within one run: megabytes a second of the bare event pass and of
+//! `section_source`, and their ratio, of which the contract allows 1.5; and how often memory is
+//! asked for, per note. The best of all rounds is told. The numbers say nothing of the disk, of a
+//! transport, or of notes in other languages. `--smoke` runs each once, to see that it runs.
 
-#![allow(clippy::print_stdout, clippy::disallowed_methods, clippy::unwrap_used, reason = "a program that measures")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a program that measures"
+)]
 
 use std::alloc::System;
 use std::hint::black_box;
@@ -49,7 +54,13 @@ fn note(dice: &mut Dice, bytes: usize) -> String {
     let mut text = String::from("---\ntitle: A note\ntags: [one, two]\n---\n\n");
     while text.len() < bytes {
         match dice.below(8) {
-            0 => text += &format!("{} Heading {}\n\n", "#".repeat(dice.below(4) as usize + 1), dice.below(1000)),
+            0 => {
+                text += &format!(
+                    "{} Heading {}\n\n",
+                    "#".repeat(dice.below(4) as usize + 1),
+                    dice.below(1000)
+                )
+            }
             1 => text += "- an item\n- another *item*\n\n",
             2 => text += "```\nlet code = true;\n```\n\n",
             3 => text += "> a quote\n\n",

@@ -1,13 +1,20 @@
 //! How fast a long text is searched, and how fast one is cut into tokens.
 //!
-//! Texts are made up from a seed: English-like words, Chinese-like characters, and what a filter by rare bytes
-//! cannot help with. The needle is absent or stands at the end; the text comes in pieces of 16,384 bytes. For each,
-//! in turns within one run: megabytes a second of our search, which knows no case, and of `memchr::memmem` for the
-//! exact bytes in the whole text; and their ratio, which is what can be compared between machines. The cutting is
-//! compared with `char::is_alphanumeric` over the same text. The best of all rounds is told. The numbers say
-//! nothing of a store, which must fetch the pieces first. `--smoke` runs each once, over little, to see that it runs.
+//! Texts are made up from a seed: English-like words, Chinese-like characters, and what a filter by
+//! rare bytes cannot help with. The needle is absent or stands at the end; the text comes in pieces
+//! of 16,384 bytes. For each, in turns within one run: megabytes a second of our search, which
+//! knows no case, and of `memchr::memmem` for the exact bytes in the whole text; and their ratio,
+//! which is what can be compared between machines. The cutting is compared with
+//! `char::is_alphanumeric` over the same text. The best of all rounds is told. The numbers say
+//! nothing of a store, which must fetch the pieces first. `--smoke` runs each once, over little, to
+//! see that it runs.
 
-#![allow(clippy::print_stdout, clippy::disallowed_methods, clippy::unwrap_used, reason = "a program that measures")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a program that measures"
+)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -57,7 +64,10 @@ fn chinese(bytes: usize) -> String {
 fn pieces(mut text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     while !text.is_empty() {
-        let end = (0..=PIECE.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        let end = (0..=PIECE.min(text.len()))
+            .rev()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or_default();
         let (piece, rest) = text.split_at(end);
         pieces.push(piece);
         text = rest;
@@ -72,7 +82,13 @@ fn once(work: impl FnOnce()) -> Duration {
 }
 
 /// Two ways through one text, in turns.
-fn compare(what: &str, bytes: usize, rounds: usize, mut ours: impl FnMut(), mut theirs: impl FnMut()) {
+fn compare(
+    what: &str,
+    bytes: usize,
+    rounds: usize,
+    mut ours: impl FnMut(),
+    mut theirs: impl FnMut(),
+) {
     let (mut a, mut b) = (Duration::MAX, Duration::MAX);
     for _ in 0..rounds {
         a = a.min(once(&mut ours));
@@ -130,7 +146,12 @@ fn main() {
         &"a".repeat(bytes),
         &("a".repeat(500) + "b" + &"a".repeat(500)),
     );
-    search("find: half a needle everywhere", rounds, &"aab".repeat(bytes / 3), &("baa".repeat(300) + "bab"));
+    search(
+        "find: half a needle everywhere",
+        rounds,
+        &"aab".repeat(bytes / 3),
+        &("baa".repeat(300) + "bab"),
+    );
     cut("tokens: English", rounds, &english);
     cut("tokens: English with capitals", rounds, &english.to_uppercase());
     cut("tokens: French", rounds, &english.replace('e', "é"));

@@ -1,11 +1,17 @@
 //! How fast rows are read, beside `serde_json` reading the same bytes into its own values.
 //!
-//! Four corpora: chat messages, rows of small numbers and names, nested metadata, and long texts. For each, in
-//! turns within one run, megabytes a second of both; the best of all rounds is told. The readers do not do the
-//! same work: ours refuses repeated names, keeps digits and makes compact text of what is nested. The numbers say
-//! nothing of the disk or the store. `--smoke` runs each once, to see that it runs.
+//! Four corpora: chat messages, rows of small numbers and names, nested metadata, and long texts.
+//! For each, in turns within one run, megabytes a second of both; the best of all rounds is told.
+//! The readers do not do the same work: ours refuses repeated names, keeps digits and makes compact
+//! text of what is nested. The numbers say nothing of the disk or the store. `--smoke` runs each
+//! once, to see that it runs.
 
-#![allow(clippy::print_stdout, clippy::disallowed_methods, clippy::unwrap_used, reason = "a program that measures")]
+#![allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "a program that measures"
+)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -39,8 +45,9 @@ fn corpora(bytes: usize) -> [(&'static str, Vec<String>); 4] {
         (
             "small numbers",
             rows(bytes, |index| {
-                let cells: Vec<String> =
-                    (0..12).map(|cell| format!("\"column_{cell}\":{}.{}", index * cell, cell)).collect();
+                let cells: Vec<String> = (0..12)
+                    .map(|cell| format!("\"column_{cell}\":{}.{}", index * cell, cell))
+                    .collect();
                 format!("{{{}}}", cells.join(","))
             }),
         ),
@@ -50,13 +57,18 @@ fn corpora(bytes: usize) -> [(&'static str, Vec<String>); 4] {
                 format!(
                     "{{\"id\":{index},\"meta\":{{\"headers\":[{}],\"flags\":{{\"seen\":true,\"draft\":null}}}}}}",
                     (0..20)
-                        .map(|at| format!("{{\"name\": \"X-Header-{at}\", \"value\": \"a value of it\"}}"))
+                        .map(|at| format!(
+                            "{{\"name\": \"X-Header-{at}\", \"value\": \"a value of it\"}}"
+                        ))
                         .collect::<Vec<_>>()
                         .join(", ")
                 )
             }),
         ),
-        ("long texts", rows(bytes, |index| format!("{{\"id\":{index},\"text\":\"{}\"}}", words.repeat(3000)))),
+        (
+            "long texts",
+            rows(bytes, |index| format!("{{\"id\":{index},\"text\":\"{}\"}}", words.repeat(3000))),
+        ),
     ]
 }
 

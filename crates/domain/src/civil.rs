@@ -1,6 +1,8 @@
-//! Days and dates of the Gregorian calendar, which every program here that reads a time needs, and no clock.
+//! Days and dates of the Gregorian calendar, which every program here that reads a time needs, and
+//! no clock.
 //!
-//! *Source*: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": `days_from_civil`, `civil_from_days`.
+//! *Source*: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": `days_from_civil`,
+//! `civil_from_days`.
 
 /// Days from 1970-01-01 to a day; a month or a day past its end counts on.
 pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
@@ -17,7 +19,8 @@ pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
 pub(crate) fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
@@ -31,7 +34,10 @@ mod tests {
 
     #[test]
     fn each_day_of_many_years_is_one_after_the_last() {
-        assert_eq!((days(1970, 1, 1), days(2000, 2, 29), days(2000, 14, 0)), (0, 11_016, days(2001, 1, 31)));
+        assert_eq!(
+            (days(1970, 1, 1), days(2000, 2, 29), days(2000, 14, 0)),
+            (0, 11_016, days(2001, 1, 31))
+        );
         for day in -800_000..800_000 {
             let (year, month, of_month) = date(day);
             assert_eq!(days(year, month, of_month), day);

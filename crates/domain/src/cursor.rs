@@ -1,8 +1,9 @@
 //! How a read goes on exactly where it stopped.
 //!
-//! A cursor names a place in one version of one file: it carries the digest of the path and the hash of the
-//! bytes, and is refused for any other. It gives no access, since every call is authorized by its path, and
-//! holds no content. A checksum makes a damaged one malformed instead of a slightly different place.
+//! A cursor names a place in one version of one file: it carries the digest of the path and the
+//! hash of the bytes, and is refused for any other. It gives no access, since every call is
+//! authorized by its path, and holds no content. A checksum makes a damaged one malformed instead
+//! of a slightly different place.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -67,14 +68,20 @@ impl Cursor {
         if body.get(1..9) != Some(&digest_of(path)[..]) {
             return Err(BadCursor::Mismatch);
         }
-        let hash = body.get(9..41).and_then(|bytes| bytes.try_into().ok()).ok_or(BadCursor::Malformed)?;
+        let hash =
+            body.get(9..41).and_then(|bytes| bytes.try_into().ok()).ok_or(BadCursor::Malformed)?;
         let number = |from: usize| {
             body.get(from..from + 8)
                 .and_then(|bytes| bytes.try_into().ok())
                 .map(u64::from_be_bytes)
                 .ok_or(BadCursor::Malformed)
         };
-        Ok(Self { hash: ContentHash::from_bytes(hash), offset: number(41)?, line: number(49)?, end: number(57)? })
+        Ok(Self {
+            hash: ContentHash::from_bytes(hash),
+            offset: number(41)?,
+            line: number(49)?,
+            end: number(57)?,
+        })
     }
 }
 
@@ -98,12 +105,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn cursor() -> impl Strategy<Value = Cursor> {
-        (any::<[u8; 32]>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(hash, offset, line, end)| Cursor {
-            hash: ContentHash::from_bytes(hash),
-            offset,
-            line,
-            end,
-        })
+        (any::<[u8; 32]>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+            |(hash, offset, line, end)| Cursor {
+                hash: ContentHash::from_bytes(hash),
+                offset,
+                line,
+                end,
+            },
+        )
     }
 
     proptest! {

@@ -1,9 +1,9 @@
 //! Changing lines of a text: text in, text out, and not one byte outside the edit different.
 //!
-//! Every function here is pure. It gets the whole file and says what the whole file becomes; the store
-//! makes that true or leaves everything as it was. Terminators are ignored where a caller's lines are
-//! compared with the file's, and nothing else is. A byte order mark belongs to the file, not to its first
-//! line: it stays in front whatever happens to that line.
+//! Every function here is pure. It gets the whole file and says what the whole file becomes; the
+//! store makes that true or leaves everything as it was. Terminators are ignored where a caller's
+//! lines are compared with the file's, and nothing else is. A byte order mark belongs to the file,
+//! not to its first line: it stays in front whatever happens to that line.
 
 use crate::error::ShownLine;
 use crate::limits::{NAMED_MATCHES, SHOWN_LINE_CHARS, SHOWN_LINES};
@@ -40,8 +40,8 @@ const BOM: char = '\u{feff}';
 
 /// Replaces the one place inside `range` where the lines of `old` stand by the lines of `new`.
 ///
-/// One final terminator of `old` and of `new` is ignored; an empty `new` deletes the lines. The terminator
-/// of the last replaced line is kept as it is. *Source*: MCP-013, MCP-045.
+/// One final terminator of `old` and of `new` is ignored; an empty `new` deletes the lines. The
+/// terminator of the last replaced line is kept as it is. *Source*: MCP-013, MCP-045.
 ///
 /// # Errors
 /// [`EditError`]; the text is then unchanged.
@@ -89,8 +89,9 @@ pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<Stri
     let line = resolve_line(line, total_lines).ok_or(EditError::Range { total_lines })?;
     let index = usize::try_from(line).unwrap_or(usize::MAX);
     let span = body.spans().nth(index).ok_or(EditError::Range { total_lines })?;
-    let stands_at =
-        |span: Span, line: u64| span.content(body.text) == body.for_line(line, without_final_terminator(anchor));
+    let stands_at = |span: Span, line: u64| {
+        span.content(body.text) == body.for_line(line, without_final_terminator(anchor))
+    };
     if !stands_at(span, line) {
         let here = Lines { start: line + 1, end: line + 2 };
         let elsewhere = body.spans().zip(0u64..).filter(|(span, line)| stands_at(*span, *line));
@@ -103,8 +104,9 @@ pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<Stri
     Ok([body.bom, before, &with_ending(content, ending), ending, after].concat())
 }
 
-/// Adds `content` as new lines at the end, after supplying the last line's missing terminator unless
-/// `content` itself begins with a line break. No final terminator is added. *Source*: MCP-015.
+/// Adds `content` as new lines at the end, after supplying the last line's missing terminator
+/// unless `content` itself begins with a line break. No final terminator is added. *Source*:
+/// MCP-015.
 pub fn append(text: &str, content: &str) -> String {
     let Body { text: body, .. } = Body::of(text);
     // The last terminator tells which ending is in use; do not walk the file for it.
@@ -136,7 +138,11 @@ impl<'t> Body<'t> {
 
     /// Its lines. A file that is a mark and nothing else has one, which is empty.
     fn spans(&self) -> impl Iterator<Item = Span> + 't {
-        let lone = (self.text.is_empty() && !self.bom.is_empty()).then_some(Span { start: 0, content_end: 0, end: 0 });
+        let lone = (self.text.is_empty() && !self.bom.is_empty()).then_some(Span {
+            start: 0,
+            content_end: 0,
+            end: 0,
+        });
         lone.into_iter().chain(spans(self.text, 0))
     }
 
@@ -144,13 +150,18 @@ impl<'t> Body<'t> {
         self.spans().count() as u64
     }
 
-    /// A caller's text as it stands for the 0-based line: what was read from the first line began with the
-    /// mark, and on any other line such a character is content.
+    /// A caller's text as it stands for the 0-based line: what was read from the first line began
+    /// with the mark, and on any other line such a character is content.
     fn for_line<'c>(&self, line: u64, text: &'c str) -> &'c str {
-        if line == 0 && !self.bom.is_empty() { text.strip_prefix(BOM).unwrap_or(text) } else { text }
+        if line == 0 && !self.bom.is_empty() {
+            text.strip_prefix(BOM).unwrap_or(text)
+        } else {
+            text
+        }
     }
 
-    /// Every place, overlapping ones too, where the lines of `old` stand inside `within`; at most `most`.
+    /// Every place, overlapping ones too, where the lines of `old` stand inside `within`; at most
+    /// `most`.
     fn find_all(&self, within: Lines, old: &str, most: usize) -> Vec<Place> {
         let wanted = wanted_lines(old);
         let bare = wanted_lines(self.for_line(0, old));
@@ -165,7 +176,8 @@ impl<'t> Body<'t> {
         found
     }
 
-    /// The line ending in use at an edited region: its own first one, else that of the line before it.
+    /// The line ending in use at an edited region: its own first one, else that of the line before
+    /// it.
     fn ending_at(&self, first: Span, last: Span) -> &'static str {
         let own = spans(self.text, first.start)
             .take_while(|span| span.start <= last.start)
@@ -173,7 +185,11 @@ impl<'t> Body<'t> {
             .find(|terminator| !terminator.is_empty());
         let used = match own {
             Some(terminator) => terminator,
-            None => match first.start.checked_sub(2).and_then(|from| self.text.as_bytes().get(from..first.start)) {
+            None => match first
+                .start
+                .checked_sub(2)
+                .and_then(|from| self.text.as_bytes().get(from..first.start))
+            {
                 Some(b"\r\n") => "\r\n",
                 _ => "\n",
             },
@@ -226,8 +242,9 @@ struct Place {
     last: Span,
 }
 
-/// Every place, overlapping ones too, where `wanted` stands as consecutive whole lines inside `within`; at
-/// most `most`. Linear in lines whatever they hold (Knuth, Morris and Pratt over lines).
+/// Every place, overlapping ones too, where `wanted` stands as consecutive whole lines inside
+/// `within`; at most `most`. Linear in lines whatever they hold (Knuth, Morris and Pratt over
+/// lines).
 fn find_all(body: &Body<'_>, within: Lines, wanted: &[&str], most: usize) -> Vec<Place> {
     let pattern = Pattern::new(wanted.to_vec());
     let mut found = Vec::new();
@@ -244,7 +261,11 @@ fn find_all(body: &Body<'_>, within: Lines, wanted: &[&str], most: usize) -> Vec
         matched = pattern.step(matched, &span.content(body.text));
         if matched == wanted.len() {
             if let Some(first) = recent.front() {
-                found.push(Place { line: line + 1 - wanted.len() as u64, first: *first, last: span });
+                found.push(Place {
+                    line: line + 1 - wanted.len() as u64,
+                    first: *first,
+                    last: span,
+                });
             }
             if found.len() == most {
                 break;
@@ -286,14 +307,18 @@ mod tests {
     #[test]
     fn matching_ignores_terminators_and_nothing_else() {
         for old in [" b", "b ", "B", "b\n\n"] {
-            assert!(matches!(replace("a\nb\nc", ALL, old, "x"), Err(EditError::NoMatch { .. })), "{old:?}");
+            assert!(
+                matches!(replace("a\nb\nc", ALL, old, "x"), Err(EditError::NoMatch { .. })),
+                "{old:?}"
+            );
         }
         assert_eq!(replace("a\r\nb\nc", ALL, "a\nb\r\n", "x"), Ok("x\nc".into()));
     }
 
     #[test]
     fn no_match_shows_what_is_there_and_where_it_stands_instead() {
-        let Err(EditError::NoMatch { searched, lines, elsewhere }) = replace("a\nb\nc\nb", LineRange(3, 4), "b", "x")
+        let Err(EditError::NoMatch { searched, lines, elsewhere }) =
+            replace("a\nb\nc\nb", LineRange(3, 4), "b", "x")
         else {
             panic!("expected no match");
         };
@@ -339,7 +364,10 @@ mod tests {
     #[test]
     fn a_byte_order_mark_stays_in_front() {
         assert_eq!(replace("\u{feff}a\nb", ALL, "a", "x"), Ok("\u{feff}x\nb".into()));
-        assert_eq!(replace("\u{feff}a\nb", ALL, "\u{feff}a", "\u{feff}x"), Ok("\u{feff}x\nb".into()));
+        assert_eq!(
+            replace("\u{feff}a\nb", ALL, "\u{feff}a", "\u{feff}x"),
+            Ok("\u{feff}x\nb".into())
+        );
         assert_eq!(insert("\u{feff}a", 1, "a", "x"), Ok("\u{feff}x\na".into()));
         assert_eq!(append("\u{feff}", "x"), "\u{feff}x");
         assert_eq!(insert("\u{feff}a", 1, "\u{feff}a", "\u{feff}x"), Ok("\u{feff}x\na".into()));
@@ -349,21 +377,32 @@ mod tests {
 
     #[test]
     fn at_the_first_line_the_callers_mark_is_the_files_and_never_content() {
-        let none = |outcome| assert!(matches!(outcome, Err(EditError::NoMatch { .. })), "{outcome:?}");
+        let none =
+            |outcome| assert!(matches!(outcome, Err(EditError::NoMatch { .. })), "{outcome:?}");
         let doubled = "\u{feff}\u{feff}a\n\u{feff}a";
         assert_eq!(replace(doubled, ALL, "\u{feff}a", "x"), Ok("\u{feff}\u{feff}a\nx".into()));
-        assert_eq!(replace(doubled, ALL, "\u{feff}\u{feff}a", "x"), Ok("\u{feff}x\n\u{feff}a".into()));
+        assert_eq!(
+            replace(doubled, ALL, "\u{feff}\u{feff}a", "x"),
+            Ok("\u{feff}x\n\u{feff}a".into())
+        );
         none(replace(doubled, LineRange(1, 2), "\u{feff}a", "x"));
         none(insert(doubled, 1, "\u{feff}a", "x"));
     }
 
     #[test]
     fn on_any_other_line_such_a_character_is_content() {
-        let none = |outcome| assert!(matches!(outcome, Err(EditError::NoMatch { .. })), "{outcome:?}");
+        let none =
+            |outcome| assert!(matches!(outcome, Err(EditError::NoMatch { .. })), "{outcome:?}");
         none(replace("\u{feff}a\nb\nc", ALL, "\u{feff}b", "x"));
         none(insert("\u{feff}a\nc\nd", 3, "\u{feff}d", "x"));
-        assert_eq!(replace("\u{feff}a\nc\n\u{feff}b", ALL, "\u{feff}b", "x"), Ok("\u{feff}a\nc\nx".into()));
-        assert_eq!(replace("\u{feff}a\nd", ALL, "d", "\u{feff}x"), Ok("\u{feff}a\n\u{feff}x".into()));
+        assert_eq!(
+            replace("\u{feff}a\nc\n\u{feff}b", ALL, "\u{feff}b", "x"),
+            Ok("\u{feff}a\nc\nx".into())
+        );
+        assert_eq!(
+            replace("\u{feff}a\nd", ALL, "d", "\u{feff}x"),
+            Ok("\u{feff}a\n\u{feff}x".into())
+        );
         assert_eq!(
             replace("\u{feff}a\n\u{feff}a", ALL, "\u{feff}a", "x"),
             Err(EditError::Ambiguous { matches: vec![1, 2], more: false })
@@ -402,7 +441,8 @@ mod tests {
             let wanted: Vec<String> = {
                 let stripped = without_final_terminator(&old);
                 let mut parts: Vec<String> = stripped.replace("\r\n", "\n").split('\n').map(str::to_owned).collect();
-                // A `\r` at the very end of `old` is content: nothing follows that would make it a terminator.
+                // A `\r` at the very end of `old` is content: nothing follows that would make it a
+                // terminator.
                 if stripped.ends_with('\r') && !stripped.ends_with("\r\n") {
                     let last = parts.pop().unwrap_or_default();
                     parts.push(last);

@@ -1,8 +1,8 @@
 //! Why a call was refused, told to the one reader who has to act on it: the agent.
 //!
-//! Each message says what is wrong and in which argument, what is true now, and what to call next, in that
-//! order. It never holds a path of the machine, a secret, or content, but for the lines that a failed
-//! match shows to a caller who may read them. Codes are stable; wording is free.
+//! Each message says what is wrong and in which argument, what is true now, and what to call next,
+//! in that order. It never holds a path of the machine, a secret, or content, but for the lines
+//! that a failed match shows to a caller who may read them. Codes are stable; wording is free.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -140,8 +140,8 @@ pub enum Refusal {
         /// Its hash.
         hash: ContentHash,
     },
-    /// The hash, or a cursor's, is not that of the file as it is. The current one is withheld on purpose:
-    /// only reading again may yield a new base.
+    /// The hash, or a cursor's, is not that of the file as it is. The current one is withheld on
+    /// purpose: only reading again may yield a new base.
     #[error(
         "`{path}` has changed since you read it: `{argument}` is not of its current bytes. Nothing was written. Call `text.read` on it again, redo the change on the text that is there now, and send the hash that it returns."
     )]
@@ -190,7 +190,9 @@ pub enum Refusal {
         more: bool,
     },
     /// Over a limit.
-    #[error("`{path}` is or would be larger than {limit_bytes} bytes. Nothing was written. {advice}")]
+    #[error(
+        "`{path}` is or would be larger than {limit_bytes} bytes. Nothing was written. {advice}"
+    )]
     TooLarge {
         /// What was asked for.
         path: SpacePath,
@@ -287,7 +289,8 @@ impl Refusal {
         }
     }
 
-    /// The `error` object of a structured answer: `code`, `message`, and what a program can use besides.
+    /// The `error` object of a structured answer: `code`, `message`, and what a program can use
+    /// besides.
     pub fn to_json(&self) -> Value {
         let mut error = Map::new();
         error.insert("code".to_owned(), self.code().0.into());

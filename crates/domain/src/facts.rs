@@ -1,10 +1,10 @@
 //! What is known of a file without reading it again, and when that may be believed.
 //!
-//! Facts are kept under the file's identity, size, and change and modification time at full resolution. A
-//! file that changed within the clock's granularity before it was read could change once more without any
-//! of these moving, so its facts are not kept at all: the rule that careful version-control tools follow
-//! for their index. Writes through a shared memory mapping move no clock until much later and are outside
-//! the promise.
+//! Facts are kept under the file's identity, size, and change and modification time at full
+//! resolution. A file that changed within the clock's granularity before it was read could change
+//! once more without any of these moving, so its facts are not kept at all: the rule that careful
+//! version-control tools follow for their index. Writes through a shared memory mapping move no
+//! clock until much later and are outside the promise.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,22 +30,26 @@ pub struct Stamp {
     pub changed: Nanos,
 }
 
-/// The coarsest tick of a clock that gives fractions of a second, doubled: 100 Hz is the slowest kernel
-/// clock in use.
+/// The coarsest tick of a clock that gives fractions of a second, doubled: 100 Hz is the slowest
+/// kernel clock in use.
 pub const FINE_GRANULARITY: Nanos = 20_000_000;
 /// The tick of file systems that store whole seconds, or pairs of them.
 pub const COARSE_GRANULARITY: Nanos = 2_000_000_000;
 
 impl Stamp {
-    /// How coarse the clock that made it may be: a stamp without any fraction may come from a clock that
-    /// knows none.
+    /// How coarse the clock that made it may be: a stamp without any fraction may come from a clock
+    /// that knows none.
     pub fn granularity(&self) -> Nanos {
         let whole = |time: Nanos| time % 1_000_000_000 == 0;
-        if whole(self.modified) && whole(self.changed) { COARSE_GRANULARITY } else { FINE_GRANULARITY }
+        if whole(self.modified) && whole(self.changed) {
+            COARSE_GRANULARITY
+        } else {
+            FINE_GRANULARITY
+        }
     }
 
-    /// Whether any later change must show in the stamp, for a stamp taken at `taken`: the file last changed
-    /// longer ago than the clock's granularity. A time in the future settles nothing.
+    /// Whether any later change must show in the stamp, for a stamp taken at `taken`: the file last
+    /// changed longer ago than the clock's granularity. A time in the future settles nothing.
     pub fn settled_at(&self, taken: Nanos) -> bool {
         self.modified.max(self.changed).saturating_add(self.granularity()) <= taken
     }
@@ -95,14 +99,17 @@ impl Memory {
         })
     }
 
-    /// Remembers what a read told that began at `began` with this stamp, if that may be believed later.
+    /// Remembers what a read told that began at `began` with this stamp, if that may be believed
+    /// later.
     pub fn remember(&mut self, stamp: Stamp, facts: &Arc<Facts>, began: Nanos) {
         if !stamp.settled_at(began) || facts.footprint() > self.most {
             return;
         }
         self.clock += 1;
         self.footprint += facts.footprint();
-        if let Some(old) = self.slots.insert(stamp, Slot { facts: Arc::clone(facts), used: self.clock }) {
+        if let Some(old) =
+            self.slots.insert(stamp, Slot { facts: Arc::clone(facts), used: self.clock })
+        {
             self.footprint -= old.facts.footprint();
         }
         if self.footprint > self.most {
@@ -112,7 +119,8 @@ impl Memory {
 
     /// Drops the least recently used until an eighth is free, so that the sort is paid for rarely.
     fn forget_oldest(&mut self) {
-        let mut by_age: Vec<(u64, Stamp)> = self.slots.iter().map(|(stamp, slot)| (slot.used, *stamp)).collect();
+        let mut by_age: Vec<(u64, Stamp)> =
+            self.slots.iter().map(|(stamp, slot)| (slot.used, *stamp)).collect();
         by_age.sort_unstable_by_key(|(used, _)| *used);
         for (_, stamp) in by_age {
             if self.footprint <= self.most - self.most / 8 {
@@ -166,8 +174,8 @@ mod tests {
     }
 
     proptest! {
-        /// A model of a file on a file system whose clock ticks: writes of one size land at any time, reads
-        /// go through the memory, and what is remembered is never an older content.
+        /// A model of a file on a file system whose clock ticks: writes of one size land at any
+        /// time, reads go through the memory, and what is remembered is never an older content.
         #[test]
         fn a_rewrite_within_one_tick_is_never_answered_from_memory(
             events in proptest::collection::vec((0i64..8_000_000, any::<bool>()), 1..60),

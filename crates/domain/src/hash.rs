@@ -63,7 +63,11 @@ impl ContentHash {
 pub fn hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        digits.extend([byte >> 4, byte & 15].into_iter().filter_map(|digit| char::from_digit(digit.into(), 16)));
+        digits.extend(
+            [byte >> 4, byte & 15]
+                .into_iter()
+                .filter_map(|digit| char::from_digit(digit.into(), 16)),
+        );
     }
     digits
 }

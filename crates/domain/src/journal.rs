@@ -1,8 +1,8 @@
 //! What the owner can read afterwards about each call: who, what, where, and what became of it.
 //!
-//! A line never holds content. Hashes say which version was read, replaced and made, so a line can be
-//! checked against the file, and a later undo can find its way back. Of the note tools it holds less: neither
-//! path nor heading, only how much was told.
+//! A line never holds content. Hashes say which version was read, replaced and made, so a line can
+//! be checked against the file, and a later undo can find its way back. Of the note tools it holds
+//! less: neither path nor heading, only how much was told.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! What is true in Stile, and nothing that happens.
 //!
-//! Paths, scopes, permits, hashes, lines, edits, windows, cursors and every error live here as values
-//! and pure functions. This crate opens no file, reads no clock and awaits nothing, so each rule can be
-//! tested alone and is the same for every transport and every store.
+//! Paths, scopes, permits, hashes, lines, edits, windows, cursors and every error live here as
+//! values and pure functions. This crate opens no file, reads no clock and awaits nothing, so each
+//! rule can be tested alone and is the same for every transport and every store.
 
 mod civil;
 pub mod cursor;

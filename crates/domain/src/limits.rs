@@ -3,10 +3,11 @@
 /// Ceilings that an operator may change; all in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The most content that one `text.read` answers with. 64 KiB is some 16,000 tokens: more floods an
-    /// agent's context, less makes a long note tedious.
+    /// The most content that one `text.read` answers with. 64 KiB is some 16,000 tokens: more
+    /// floods an agent's context, less makes a long note tedious.
     pub read_budget: usize,
-    /// The largest file that a change may leave behind. An edit holds the old and the new text in memory.
+    /// The largest file that a change may leave behind. An edit holds the old and the new text in
+    /// memory.
     pub file_size: u64,
     /// The largest file that is read at all. It is hashed whole the first time.
     pub read_size: u64,

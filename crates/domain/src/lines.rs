@@ -1,9 +1,9 @@
 //! What a line is, which lines a range selects, and where in a file they begin.
 //!
-//! A line ends at `\n`, with a `\r` directly before it belonging to the terminator; the last line may have
-//! no terminator. So `""` has 0 lines, `"a"` 1, `"a\n"` 1 and `"a\n\n"` 2. A [`LineIndex`] is sparse: it
-//! remembers a line start about every [`STRIDE`] bytes, so a window costs at most one stride of reading
-//! before it, and the index of a gigabyte stays in the hundreds of kilobytes.
+//! A line ends at `\n`, with a `\r` directly before it belonging to the terminator; the last line
+//! may have no terminator. So `""` has 0 lines, `"a"` 1, `"a\n"` 1 and `"a\n\n"` 2. A [`LineIndex`]
+//! is sparse: it remembers a line start about every [`STRIDE`] bytes, so a window costs at most one
+//! stride of reading before it, and the index of a gigabyte stays in the hundreds of kilobytes.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// A range of lines as a caller writes it: `[start, end)`, 1-indexed, end exclusive.
 ///
-/// Negative numbers count from the end (`-1` is the last line); `0` as start means from the first line, `0`
-/// as end means to the end. *Source*: MCP-040 to MCP-042.
+/// Negative numbers count from the end (`-1` is the last line); `0` as start means from the first
+/// line, `0` as end means to the end. *Source*: MCP-040 to MCP-042.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineRange(pub i64, pub i64);
 
@@ -58,7 +58,8 @@ impl LineRange {
     /// Which lines of a file with `total` lines are meant. What lies past either end is clipped.
     ///
     /// # Errors
-    /// [`EmptyRange`] where nothing is selected in a file that has lines, or the start lies after the end.
+    /// [`EmptyRange`] where nothing is selected in a file that has lines, or the start lies after
+    /// the end.
     pub fn resolve(self, total: u64) -> Result<Lines, EmptyRange> {
         let total = i128::from(total);
         let place = |number: i64, open: i128| match i128::from(number) {
@@ -83,7 +84,8 @@ pub fn resolve_line(number: i64, total: u64) -> Option<u64> {
     (line >= 1 && line <= total).then(|| u64::try_from(line - 1).ok()).flatten()
 }
 
-/// One line of a text: byte offsets of its beginning, the end of its content, and the end of its terminator.
+/// One line of a text: byte offsets of its beginning, the end of its content, and the end of its
+/// terminator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
@@ -204,10 +206,12 @@ impl LineScanner {
     pub fn feed(&mut self, piece: &[u8]) {
         let mut counted_to = 0;
         while let Some(rest) = piece.get(counted_to..) {
-            // Jump to the first newline that makes the next mark due; count those before it in bulk.
+            // Jump to the first newline that makes the next mark due; count those before it in
+            // bulk.
             let due = self.marks.last().map_or(0, |(_, byte)| byte + STRIDE);
             let here = self.bytes + counted_to as u64;
-            let skip = usize::try_from(due.saturating_sub(here + 1)).unwrap_or(usize::MAX).min(rest.len());
+            let skip =
+                usize::try_from(due.saturating_sub(here + 1)).unwrap_or(usize::MAX).min(rest.len());
             let (before, after) = rest.split_at_checked(skip).unwrap_or((rest, &[]));
             self.newlines += memchr::memchr_iter(b'\n', before).count() as u64;
             let Some(newline) = memchr::memchr(b'\n', after) else { break };
@@ -241,7 +245,9 @@ mod tests {
 
     #[test]
     fn lines_are_counted_as_the_contract_says() {
-        for (text, lines) in [("", 0), ("a", 1), ("a\n", 1), ("a\n\n", 2), ("\n", 1), ("\r\n", 1), ("a\rb", 1)] {
+        for (text, lines) in
+            [("", 0), ("a", 1), ("a\n", 1), ("a\n\n", 2), ("\n", 1), ("\r\n", 1), ("a\rb", 1)]
+        {
             assert_eq!(count(text), lines, "{text:?}");
         }
     }
@@ -271,7 +277,11 @@ mod tests {
             ((i64::MIN, i64::MAX), 10, lines(1, 11)),
             ((i64::MAX, i64::MIN), 10, Err(EmptyRange)),
         ] {
-            assert_eq!(LineRange(range.0, range.1).resolve(total), expected, "{range:?} of {total}");
+            assert_eq!(
+                LineRange(range.0, range.1).resolve(total),
+                expected,
+                "{range:?} of {total}"
+            );
         }
     }
 

@@ -1,8 +1,9 @@
 //! What a directory holds, a page at a time, and the `list://` URIs that ask for it.
 //!
-//! Everything after `list://` is the path: clients differ in what they escape and how many slashes they
-//! write, so a URI is taken apart by hand, percent-decoded once and then parsed like any path. Links made
-//! here are always `list:///` with every segment percent-encoded, which no URL parser changes.
+//! Everything after `list://` is the path: clients differ in what they escape and how many slashes
+//! they write, so a URI is taken apart by hand, percent-decoded once and then parsed like any path.
+//! Links made here are always `list:///` with every segment percent-encoded, which no URL parser
+//! changes.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -41,7 +42,8 @@ pub struct Entry {
     pub hash: Option<ContentHash>,
 }
 
-/// The place of an entry in the order of a listing: directories first, then by name in code-point order.
+/// The place of an entry in the order of a listing: directories first, then by name in code-point
+/// order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     is_file: bool,
@@ -137,7 +139,9 @@ pub fn parse_uri(uri: &str) -> Result<Request, BadUri> {
                 "f" => true,
                 _ => return Err(BadUri::After),
             };
-            let name = percent_decode(name).filter(|name| path.child(name).is_some()).ok_or(BadUri::After)?;
+            let name = percent_decode(name)
+                .filter(|name| path.child(name).is_some())
+                .ok_or(BadUri::After)?;
             Ok(Position { is_file, name })
         })
         .transpose()?;

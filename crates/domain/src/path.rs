@@ -1,8 +1,9 @@
-//! Where a file lives, as a caller may name it: from the root of the space, never from the machine's.
+//! Where a file lives, as a caller may name it: from the root of the space, never from the
+//! machine's.
 //!
-//! A [`SpacePath`] can only be made by parsing, and its text is already canonical, so authorization and
-//! the store always speak of the same file. The check is textual; symlinks, devices and races are settled
-//! by the store, which resolves the components beneath one directory handle.
+//! A [`SpacePath`] can only be made by parsing, and its text is already canonical, so authorization
+//! and the store always speak of the same file. The check is textual; symlinks, devices and races
+//! are settled by the store, which resolves the components beneath one directory handle.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,9 +20,8 @@ pub const RESERVED_PREFIX: &str = ".stile-";
 ///
 /// *Shape*: starts with `/`, components separated by one `/`, no component empty, `.` or `..`, no
 /// backslash, no control character, no final `/` but the root's. Unicode is kept byte for byte.
-/// *Units*: at most [`SpacePath::MAX_BYTES`] bytes of UTF-8, as given and as it stands here, each component at most
-/// [`SpacePath::MAX_COMPONENT_BYTES`].
-/// *Source*: MCP-025 to MCP-028, AUTH-038.
+/// *Units*: at most [`SpacePath::MAX_BYTES`] bytes of UTF-8, as given and as it stands here, each
+/// component at most [`SpacePath::MAX_COMPONENT_BYTES`]. *Source*: MCP-025 to MCP-028, AUTH-038.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SpacePath(String);
@@ -111,7 +111,8 @@ impl SpacePath {
             return Err(BadPath::Drive);
         }
         let canonical = format!("/{}", kept.join("/"));
-        // The slash in front may be one byte more than was given, and what is answered must parse again.
+        // The slash in front may be one byte more than was given, and what is answered must parse
+        // again.
         if canonical.len() > Self::MAX_BYTES {
             return Err(BadPath::TooLong);
         }
@@ -127,7 +128,8 @@ impl SpacePath {
         Self::parse(&text).ok()
     }
 
-    /// Whether [`SpacePath::child`] would be a path, without making it: a listing asks this of every name.
+    /// Whether [`SpacePath::child`] would be a path, without making it: a listing asks this of
+    /// every name.
     pub fn can_hold(&self, name: &str) -> bool {
         let length = self.0.len() + name.len() + usize::from(!self.is_root());
         !name.is_empty()
@@ -140,7 +142,9 @@ impl SpacePath {
             && if name.is_ascii() {
                 !name.bytes().any(|byte| byte.is_ascii_control() || byte == b'/' || byte == b'\\')
             } else {
-                !name.chars().any(|character| character.is_control() || character == '/' || character == '\\')
+                !name.chars().any(|character| {
+                    character.is_control() || character == '/' || character == '\\'
+                })
             }
     }
 
@@ -272,9 +276,13 @@ mod tests {
     #[test]
     fn cover_goes_by_whole_components() {
         let notes = SpacePath::parse("notes").unwrap();
-        for (path, covered) in
-            [("notes", true), ("notes/a", true), ("notes-old/a", false), ("Notes/a", false), ("/", false)]
-        {
+        for (path, covered) in [
+            ("notes", true),
+            ("notes/a", true),
+            ("notes-old/a", false),
+            ("Notes/a", false),
+            ("/", false),
+        ] {
             assert_eq!(notes.covers(&SpacePath::parse(path).unwrap()), covered, "{path}");
         }
         assert!(SpacePath::root().covers(&notes));
@@ -282,13 +290,22 @@ mod tests {
 
     /// The slow, obvious reading of the contract's table.
     fn oracle(text: &str) -> Option<Vec<String>> {
-        if text.is_empty() || text.len() > 4096 || text.contains('\\') || text.chars().any(char::is_control) {
+        if text.is_empty()
+            || text.len() > 4096
+            || text.contains('\\')
+            || text.chars().any(char::is_control)
+        {
             return None;
         }
         let mut stack: Vec<String> = Vec::new();
-        for (index, part) in text.split('/').filter(|part| !part.is_empty() && *part != ".").enumerate() {
-            let drive =
-                |part: &str| part.len() > 1 && part.as_bytes()[1] == b':' && part.as_bytes()[0].is_ascii_alphabetic();
+        for (index, part) in
+            text.split('/').filter(|part| !part.is_empty() && *part != ".").enumerate()
+        {
+            let drive = |part: &str| {
+                part.len() > 1
+                    && part.as_bytes()[1] == b':'
+                    && part.as_bytes()[0].is_ascii_alphabetic()
+            };
             if part.len() > 255 || (index == 0 && drive(part)) || part.starts_with(".stile-") {
                 return None;
             }

@@ -1,10 +1,11 @@
 //! Authority as a value that is held, not a condition that is remembered.
 //!
-//! A [`Principal`] is a caller whose token was verified; a [`Gate`] turns one into [`Permit`]s, each of
-//! which contains the path it is for and what may be done there. Store functions take permits and no path
-//! beside them, so a call that was not authorized cannot be written down. A permit is neither cloned nor
-//! made elsewhere: `Principal::assert_verified`, `Gate::permit`, `Gate::records` and `Gate::owner` are banned outside
-//! their one place by `disallowed-methods`, and compile-fail tests hold the rest.
+//! A [`Principal`] is a caller whose token was verified; a [`Gate`] turns one into [`Permit`]s,
+//! each of which contains the path it is for and what may be done there. Store functions take
+//! permits and no path beside them, so a call that was not authorized cannot be written down. A
+//! permit is neither cloned nor made elsewhere: `Principal::assert_verified`, `Gate::permit`,
+//! `Gate::records` and `Gate::owner` are banned outside their one place by `disallowed-methods`,
+//! and compile-fail tests hold the rest.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -26,10 +27,11 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// States that these facts come from a verified token or from the local user's own command line.
+    /// States that these facts come from a verified token or from the local user's own command
+    /// line.
     ///
-    /// `subject` is the user, `token` the token's `jti`, `client` the token's `client` claim, `records` what it says
-    /// about records.
+    /// `subject` is the user, `token` the token's `jti`, `client` the token's `client` claim,
+    /// `records` what it says about records.
     pub fn assert_verified(
         subject: &str,
         token: Option<&str>,
@@ -51,7 +53,8 @@ impl Principal {
         &self.subject
     }
 
-    /// The token's identifier; none for the local user on stdio, who has one there only as the client of a grant.
+    /// The token's identifier; none for the local user on stdio, who has one there only as the
+    /// client of a grant.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
@@ -90,7 +93,11 @@ impl Gate<'_> {
     /// [`Refusal::InsufficientScope`], naming the scope that is needed and those that there are.
     pub fn permit<A: Action>(&self, path: &SpacePath) -> Result<Permit<A>, Refusal> {
         if self.principal.scopes.cover(A::VERB, path) {
-            Ok(Permit { path: path.clone(), scopes: Arc::clone(&self.principal.scopes), action: PhantomData })
+            Ok(Permit {
+                path: path.clone(),
+                scopes: Arc::clone(&self.principal.scopes),
+                action: PhantomData,
+            })
         } else {
             Err(Refusal::InsufficientScope {
                 needed: vec![A::needed(path)],
@@ -101,8 +108,8 @@ impl Gate<'_> {
 }
 
 impl Gate<'_> {
-    /// Lets the caller ask for records: the owner for all, a client for what its grant allows, which is looked up
-    /// later.
+    /// Lets the caller ask for records: the owner for all, a client for what its grant allows,
+    /// which is looked up later.
     ///
     /// # Errors
     /// [`Problem::InsufficientScope`], where the token says nothing about records.
@@ -178,12 +185,14 @@ impl<A: Action> Permit<A> {
 }
 
 impl Permit<List> {
-    /// Whether an entry of the listed directory may be shown: the caller could read or list it itself.
+    /// Whether an entry of the listed directory may be shown: the caller could read or list it
+    /// itself.
     pub fn shows(&self, name: &str) -> bool {
         self.path.child(name).is_some_and(|entry| self.scopes.cover(Verb::Read, &entry))
     }
 
-    /// Whether every entry that a path can name may be shown, so that they need not be asked for one by one.
+    /// Whether every entry that a path can name may be shown, so that they need not be asked for
+    /// one by one.
     pub fn shows_all(&self) -> bool {
         self.scopes.cover_children(Verb::Read, &self.path)
     }
@@ -204,7 +213,13 @@ mod tests {
     use super::*;
 
     fn principal(claim: &str) -> Principal {
-        Principal::assert_verified("ann", Some("t1"), None, Scopes::from_claim(claim), RecordsClaim::None)
+        Principal::assert_verified(
+            "ann",
+            Some("t1"),
+            None,
+            Scopes::from_claim(claim),
+            RecordsClaim::None,
+        )
     }
 
     #[test]
@@ -222,8 +237,10 @@ mod tests {
         let permit = principal("read:/work/*").gate().permit::<List>(&root).unwrap();
         assert!(permit.shows("a") && permit.shows_all());
         assert!(!permit.shows("a/b") && !permit.shows("..") && !permit.shows(""));
-        let permit =
-            principal("read:/work/* read:/work/sub/b").gate().permit::<List>(&root.child("sub").unwrap()).unwrap();
+        let permit = principal("read:/work/* read:/work/sub/b")
+            .gate()
+            .permit::<List>(&root.child("sub").unwrap())
+            .unwrap();
         assert!(permit.shows("b") && !permit.shows("c") && !permit.shows_all());
     }
 }

@@ -27,8 +27,8 @@ impl Role {
         }
     }
 
-    /// The role that a claim names, letter for letter. What names none is the least of them, so a word that
-    /// only somebody else knows gives nobody more.
+    /// The role that a claim names, letter for letter. What names none is the least of them, so a
+    /// word that only somebody else knows gives nobody more.
     pub fn from_claim(claim: Option<&str>) -> Self {
         Self::ALL.into_iter().find(|role| claim == Some(role.as_str())).unwrap_or(Self::Viewer)
     }
@@ -47,7 +47,18 @@ mod tests {
 
     #[test]
     fn whatever_is_no_word_of_ours_is_a_viewer() {
-        for claim in ["", "Admin", "ADMIN", " admin", "admin ", "admin\n", "owner", "root", "viewer,admin", "аdmin"] {
+        for claim in [
+            "",
+            "Admin",
+            "ADMIN",
+            " admin",
+            "admin ",
+            "admin\n",
+            "owner",
+            "root",
+            "viewer,admin",
+            "аdmin",
+        ] {
             assert_eq!(Role::from_claim(Some(claim)), Role::Viewer, "{claim:?}");
         }
         assert_eq!(Role::from_claim(None), Role::Viewer);

@@ -1,7 +1,8 @@
 //! What a token lets its bearer read and write, as a list of path scopes.
 //!
-//! The one rule for matching lives here: by whole components, case-sensitive, on canonical paths. A claim
-//! of which any item is malformed grants nothing at all, and removing a scope never permits more.
+//! The one rule for matching lives here: by whole components, case-sensitive, on canonical paths. A
+//! claim of which any item is malformed grants nothing at all, and removing a scope never permits
+//! more.
 
 use std::fmt;
 
@@ -45,7 +46,8 @@ enum Reach {
 /// One path scope such as `read:/work/` or `write:/notes/*`.
 ///
 /// *Shape* in tokens and challenges: verb, colon, canonical space path, percent-encoded outside
-/// `A-Za-z0-9/._~-`; a final `/*` is the wildcard, a literal `*` is `%2A`. *Source*: AUTH-034 to AUTH-039.
+/// `A-Za-z0-9/._~-`; a final `/*` is the wildcard, a literal `*` is `%2A`. *Source*: AUTH-034 to
+/// AUTH-039.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
     path: SpacePath,
@@ -104,8 +106,8 @@ impl Scope {
         Self::assemble(verb, &format!("/{}", parts.join("/")), reach)
     }
 
-    /// Parses what a person types after `--scope`: raw text, not percent-encoded, where only a final
-    /// `/*` is special. The path is normalized like any other.
+    /// Parses what a person types after `--scope`: raw text, not percent-encoded, where only a
+    /// final `/*` is special. The path is normalized like any other.
     ///
     /// # Errors
     /// [`BadScope`] without a verb or with a path that is none.
@@ -176,15 +178,17 @@ pub fn percent_encode(text: &str, is_plain: impl Fn(u8) -> bool) -> String {
         } else {
             encoded.push('%');
             for digit in [byte >> 4, byte & 15] {
-                encoded.extend(char::from_digit(u32::from(digit), 16).map(|digit| digit.to_ascii_uppercase()));
+                encoded.extend(
+                    char::from_digit(u32::from(digit), 16).map(|digit| digit.to_ascii_uppercase()),
+                );
             }
         }
     }
     encoded
 }
 
-/// Undoes [`encode_component`], once; `None` where a character should have been encoded, or an escape is
-/// malformed or not UTF-8.
+/// Undoes [`encode_component`], once; `None` where a character should have been encoded, or an
+/// escape is malformed or not UTF-8.
 fn decode_component(component: &str) -> Option<String> {
     if !component.bytes().all(|byte| is_plain(byte) || byte == b'%') {
         return None;
@@ -395,19 +399,22 @@ mod tests {
     }
 
     fn path() -> impl Strategy<Value = SpacePath> {
-        proptest::collection::vec(component(), 0..4)
-            .prop_filter_map("a path", |parts| SpacePath::parse(&format!("/{}", parts.join("/"))).ok())
+        proptest::collection::vec(component(), 0..4).prop_filter_map("a path", |parts| {
+            SpacePath::parse(&format!("/{}", parts.join("/"))).ok()
+        })
     }
 
     fn scope() -> impl Strategy<Value = Scope> {
-        (path(), prop_oneof![Just(Verb::Read), Just(Verb::Write)], 0..3).prop_map(|(path, verb, reach)| {
-            let reach = match reach {
-                0 if !path.is_root() => Reach::Subtree,
-                1 => Reach::Children,
-                _ => Reach::Directory,
-            };
-            Scope { path, verb, reach }
-        })
+        (path(), prop_oneof![Just(Verb::Read), Just(Verb::Write)], 0..3).prop_map(
+            |(path, verb, reach)| {
+                let reach = match reach {
+                    0 if !path.is_root() => Reach::Subtree,
+                    1 => Reach::Children,
+                    _ => Reach::Directory,
+                };
+                Scope { path, verb, reach }
+            },
+        )
     }
 
     proptest! {

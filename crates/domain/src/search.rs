@@ -1,10 +1,11 @@
 //! Finding the first line that contains a text, by simple case folding, as the file streams past.
 //!
-//! Simple folding maps one scalar value to one, so positions stay positions and nothing is buffered. The
-//! matcher is Knuth, Morris and Pratt over folded characters and starts anew on each line.
+//! Simple folding maps one scalar value to one, so positions stay positions and nothing is
+//! buffered. The matcher is Knuth, Morris and Pratt over folded characters and starts anew on each
+//! line.
 
-/// A sequence that is looked for, and how much of it still matches when a match breaks off (Knuth, Morris and
-/// Pratt): linear, whatever the pattern and the text repeat.
+/// A sequence that is looked for, and how much of it still matches when a match breaks off (Knuth,
+/// Morris and Pratt): linear, whatever the pattern and the text repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern<T> {
     items: Vec<T>,
@@ -27,8 +28,8 @@ impl<T: PartialEq> Pattern<T> {
         pattern
     }
 
-    /// How many items match once `item` follows, where `matched` did before it. After a whole match it goes on
-    /// with one that overlaps it.
+    /// How many items match once `item` follows, where `matched` did before it. After a whole match
+    /// it goes on with one that overlaps it.
     pub(crate) fn step(&self, mut matched: usize, item: &T) -> usize {
         loop {
             if self.items.get(matched) == Some(item) {
@@ -56,11 +57,14 @@ pub fn fold(character: char) -> char {
     if character.is_ascii() {
         return character.to_ascii_lowercase();
     }
-    unicode_case_mapping::case_folded(character).and_then(|folded| char::from_u32(folded.get())).unwrap_or(character)
+    unicode_case_mapping::case_folded(character)
+        .and_then(|folded| char::from_u32(folded.get()))
+        .unwrap_or(character)
 }
 
 impl Query {
-    /// Prepares a query; `None` where it is empty, holds a line break, or has more than `most` characters.
+    /// Prepares a query; `None` where it is empty, holds a line break, or has more than `most`
+    /// characters.
     pub fn new(text: &str, most: usize) -> Option<Self> {
         let folded: Vec<char> = text.chars().take(most + 1).map(fold).collect();
         if folded.is_empty() || folded.len() > most || folded.contains(&'\n') {

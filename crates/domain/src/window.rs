@@ -1,8 +1,8 @@
 //! The piece of a text that one answer carries: whole lines while they fit, never half a character.
 //!
-//! The bound is in bytes of content because that is what an answer costs; it is cut at a line boundary
-//! because that is what an agent can name. Only a single line that is longer than the whole budget is cut
-//! inside, at a character boundary, and then only a cursor leads on.
+//! The bound is in bytes of content because that is what an answer costs; it is cut at a line
+//! boundary because that is what an agent can name. Only a single line that is longer than the
+//! whole budget is cut inside, at a character boundary, and then only a cursor leads on.
 
 /// Where a window stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +15,11 @@ pub struct Cut {
     pub inside: bool,
 }
 
-/// Cuts a window from `bytes`, which begin in line `first` (1-based), so that it ends before line `end` and
-/// within `budget`.
+/// Cuts a window from `bytes`, which begin in line `first` (1-based), so that it ends before line
+/// `end` and within `budget`.
 ///
-/// `bytes` hold either all up to the end of the file (`whole`) or more than `budget` bytes. The budget is at
-/// least one character, 4 bytes.
+/// `bytes` hold either all up to the end of the file (`whole`) or more than `budget` bytes. The
+/// budget is at least one character, 4 bytes.
 pub fn cut(bytes: &[u8], first: u64, end: u64, budget: usize, whole: bool) -> Cut {
     let mut taken = 0;
     let mut line = first;

@@ -1,14 +1,18 @@
 //! What does a call through the gateway cost?
 //!
-//! Measured, in turns within one run: the processor time of the gateway's process for a call of a tool, beside
-//! that of a process which only hands requests on to the same note store with the same HTTP library; how much the
-//! gateway grows over ten thousand calls; what a session costs in memory. Tokens are signed with ES256, the
-//! dearer of the two, and verified anew for each call.
+//! Measured, in turns within one run: the processor time of the gateway's process for a call of a
+//! tool, beside that of a process which only hands requests on to the same note store with the same
+//! HTTP library; how much the gateway grows over ten thousand calls; what a session costs in
+//! memory. Tokens are signed with ES256, the dearer of the two, and verified anew for each call.
 //!
-//! What the numbers do not say: how long a call takes, which depends on the note store; and TLS, which neither
-//! speaks here.
+//! What the numbers do not say: how long a call takes, which depends on the note store; and TLS,
+//! which neither speaks here.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and fails by panicking"
+)]
 
 use std::convert::Infallible;
 use std::io::{BufRead as _, BufReader};
@@ -30,31 +34,53 @@ use stile_testkit::issuer::{Alg, Issuer};
 use stile_testkit::process::Rig;
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
 
-/// Clients that call at once: a server that is idle between two calls pays for falling asleep and waking up.
+/// Clients that call at once: a server that is idle between two calls pays for falling asleep and
+/// waking up.
 const CALLERS: usize = 16;
 const AUDIENCE: &str = "https://gateway.example.org/mcp";
 
 fn main() {
-    if let Some(upstream) = std::env::args().skip_while(|argument| argument != "--hand-on-to").nth(1) {
+    if let Some(upstream) =
+        std::env::args().skip_while(|argument| argument != "--hand-on-to").nth(1)
+    {
         return hand_on(upstream);
     }
     let plan = Plan::from_arguments();
     // A note as people write them: eight headings, and some four kilobytes of text.
     let body: String = (1..=8)
-        .map(|day| format!("## Day {day}\n\n{}\n\n", "Watered the ferns, and let the moss alone. ".repeat(12)))
+        .map(|day| {
+            format!(
+                "## Day {day}\n\n{}\n\n",
+                "Watered the ferns, and let the moss alone. ".repeat(12)
+            )
+        })
         .collect();
-    let store = Upstream::start(Behaviour::always(Reply::note(&json!({ "title": "Garden" }), &body)));
+    let store =
+        Upstream::start(Behaviour::always(Reply::note(&json!({ "title": "Garden" }), &body)));
     let issuer = Issuer::start();
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::below(folder.path(), env!("CARGO_BIN_EXE_stile"));
     let (url, keys, issued_by) = (store.url(), issuer.jwks_url(), issuer.url());
-    let mut arguments = vec!["--upstream", &url, "--jwks", &keys, "--issuer", &issued_by, "--audience", AUDIENCE];
-    arguments.extend(["--rate-per-second", "1000000", "--rate-burst", "1000000", "--sessions-per-subject", "100000"]);
+    let mut arguments =
+        vec!["--upstream", &url, "--jwks", &keys, "--issuer", &issued_by, "--audience", AUDIENCE];
+    arguments.extend([
+        "--rate-per-second",
+        "1000000",
+        "--rate-burst",
+        "1000000",
+        "--sessions-per-subject",
+        "100000",
+    ]);
     let gateway = rig.gateway(&arguments);
     let token = issuer.mint("ann", AUDIENCE).role("viewer").token(Alg::Es256);
 
     let mut proxy = Command::new(std::env::current_exe().unwrap());
-    let mut proxy = proxy.args(["--hand-on-to", &url]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut proxy = proxy
+        .args(["--hand-on-to", &url])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
     BufReader::new(proxy.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let through: SocketAddr = line.trim().parse().unwrap();
@@ -67,12 +93,16 @@ fn main() {
     let mut readers: Vec<Http> = (0..CALLERS).map(|_| Http::new(through, &token)).collect();
     let mut call = || {
         at_once(&mut callers, calls, |client| {
-            let told = client.tool("get_section_source", json!({ "path": "garden/ferns.md" })).unwrap();
+            let told =
+                client.tool("get_section_source", json!({ "path": "garden/ferns.md" })).unwrap();
             assert!(told.get("schema").is_some(), "{told}");
         });
     };
-    let mut hand_on =
-        || at_once(&mut readers, calls, |client| assert_eq!(client.send(read.as_bytes()).unwrap().status, 200));
+    let mut hand_on = || {
+        at_once(&mut readers, calls, |client| {
+            assert_eq!(client.send(read.as_bytes()).unwrap().status, 200)
+        })
+    };
     call();
     hand_on();
     let grown_from = resident(gateway.id());
@@ -111,7 +141,10 @@ fn main() {
         })
         .collect();
     let grown = resident(gateway.id()).saturating_sub(before);
-    println!("memory of a session, its connection included: {} KiB over {sessions}", grown / sessions as u64);
+    println!(
+        "memory of a session, its connection included: {} KiB over {sessions}",
+        grown / sessions as u64
+    );
     drop(open);
     end(&mut proxy);
     let (status, _) = gateway.stop();
@@ -123,7 +156,8 @@ fn initialize(token: &str) -> Vec<u8> {
     let params = json!({
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "bench", "version": "1" }
     });
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
     format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
@@ -157,7 +191,8 @@ fn processor_time(pid: u32) -> Duration {
     // In nanoseconds, for each thread; `stat` counts in hundredths of a second.
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of_task = |task: std::io::Result<std::fs::DirEntry>| -> u64 {
-        let text = std::fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(task.unwrap().path().join("schedstat")).unwrap_or_default();
         text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or_default()
     };
     Duration::from_nanos(tasks.map(of_task).sum())
@@ -198,8 +233,9 @@ fn hand_on(upstream: String) {
                 }
             });
             tokio::spawn(async move {
-                let _ =
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await;
             });
         }
     });

@@ -1,8 +1,9 @@
 //! How long does a client wait for the program?
 //!
-//! Measured: from spawning `stile stdio` to its answer to `tools/list`, beside spawning the program for its
-//! version alone; the structure of a long note on stdio beside a read of its beginning; a small read over HTTP through every layer, beside a tool that answers a constant through the
-//! SDK alone, on the same kind of connection in the same run.
+//! Measured: from spawning `stile stdio` to its answer to `tools/list`, beside spawning the program
+//! for its version alone; the structure of a long note on stdio beside a read of its beginning; a
+//! small read over HTTP through every layer, beside a tool that answers a constant through the SDK
+//! alone, on the same kind of connection in the same run.
 //!
 //! What the numbers do not say: what the client itself costs. It is one thread on the same cores.
 
@@ -12,7 +13,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities,
+    ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -47,8 +49,11 @@ fn bare_sdk(runtime: &tokio::runtime::Runtime) -> std::net::SocketAddr {
     use axum::serve::ListenerExt as _;
     let handler = Arc::new(Constant);
     let config = StreamableHttpServerConfig::default().with_json_response(true);
-    let service =
-        StreamableHttpService::new(move || Ok(Arc::clone(&handler)), Arc::new(LocalSessionManager::default()), config);
+    let service = StreamableHttpService::new(
+        move || Ok(Arc::clone(&handler)),
+        Arc::new(LocalSessionManager::default()),
+        config,
+    );
     let app = axum::Router::new().route_service("/mcp", service);
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
@@ -70,7 +75,8 @@ fn main() {
         plan.rounds(40),
         || {
             let mut client = None;
-            let time = timed(|| client.insert(rig.stdio(&[])).request("tools/list", json!({})).unwrap());
+            let time =
+                timed(|| client.insert(rig.stdio(&[])).request("tools/list", json!({})).unwrap());
             client.unwrap().finish().unwrap();
             time
         },
@@ -79,8 +85,9 @@ fn main() {
     );
 
     // A note of some 300 KB, of which the structure says what a read would have to show.
-    let long: String =
-        (0..3000).map(|day| format!("## Day {day}\n\n{}\n\n", "Watered the ferns. ".repeat(4))).collect();
+    let long: String = (0..3000)
+        .map(|day| format!("## Day {day}\n\n{}\n\n", "Watered the ferns. ".repeat(4)))
+        .collect();
     std::fs::write(rig.root.join("long.md"), long).unwrap();
     let (mut outliner, mut reader) = (rig.stdio(&[]), rig.stdio(&[]));
     compare(

@@ -1,8 +1,9 @@
 //! What an operator can set, each declared once: its name, help, default and parser.
 //!
-//! A setting is looked up in four places: a flag, an environment variable (`STILE_LISTEN` for `listen`), the
-//! file `stile.toml`, the default. The file is never looked for in the space or in the current directory,
-//! where an agent could have written it. No setting is a secret, so all of them can be shown.
+//! A setting is looked up in four places: a flag, an environment variable (`STILE_LISTEN` for
+//! `listen`), the file `stile.toml`, the default. The file is never looked for in the space or in
+//! the current directory, where an agent could have written it. No setting is a secret, so all of
+//! them can be shown.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use stile_tools::ladder::budget::Budgets;
 mod values;
 
 use values::{
-    LEAST_BYTES, Show as _, address, bytes, bytes_within, count, count_to, header, list, loopback, optional_path,
-    origin, path, text, trusted_url, url, word,
+    LEAST_BYTES, Show as _, address, bytes, bytes_within, count, count_to, header, list, loopback,
+    optional_path, origin, path, text, trusted_url, url, word,
 };
 pub use values::{LogLevel, ShownCredential, ToolNames, YesNo, is_exposed};
 
@@ -64,8 +65,8 @@ settings! {
     root: PathBuf = Positional "ROOT", Fallback::Text("~/stile"), path;
     /// Accept connections on this address and port.
     listen: SocketAddr = Flag "ADDR:PORT", Fallback::Text("127.0.0.1:9999"), address;
-    /// Call the server by this origin in challenges and metadata, as in `https://notes.example.org`;
-    /// left out, the request's own Host is used.
+    /// Call the server by this origin in challenges and metadata, as in
+    /// `https://notes.example.org`; left out, the request's own Host is used.
     public_url: Option<String> = Flag "URL", Fallback::Text(""), origin;
     /// Accept these names in the Host header besides localhost and the address listened on.
     allowed_hosts: Vec<String> = Flag "HOST,…", Fallback::Text(""), list;
@@ -89,20 +90,24 @@ settings! {
     session_idle_seconds: u64 = Flag "SECONDS", Fallback::Text("3600"), count;
     /// Hold so many connections open.
     max_connections: usize = Flag "COUNT", Fallback::Text("4096"), count;
-    /// Spell tool names in lists: auto, dotted (file.create) or underscored (file_create). Calls may use either.
+    /// Spell tool names in lists: auto, dotted (file.create) or underscored (file_create). Calls
+    /// may use either.
     tool_names: ToolNames = Flag "SPELLING", Fallback::Text("auto"), word;
-    /// Show at most so much text of records in an answer that lists them; the structure beside it may have more.
-    /// No more than 128KiB.
+    /// Show at most so much text of records in an answer that lists them; the structure beside it
+    /// may have more. No more than 128KiB.
     record_text_bytes: usize = Flag "BYTES", Fallback::Text("1800"), bytes_within::<LEAST_BYTES, { Budgets::MOST_BYTES }>;
     /// Show at most so many characters of a field where records are listed. No more than 2000.
     record_preview_chars: usize = Flag "COUNT", Fallback::Text("512"), count_to::<{ Budgets::MOST_PREVIEW_CHARS }>;
-    /// Answer with at most so much structure about records. No less than 16KiB, and no more than 128KiB.
+    /// Answer with at most so much structure about records. No less than 16KiB, and no more than
+    /// 128KiB.
     record_structure_bytes: usize = Flag "BYTES", Fallback::Text("64KiB"),
         bytes_within::<{ Budgets::LEAST_STRUCTURED }, { Budgets::MOST_BYTES }>;
-    /// Show at most so much text of one record, and no more than half of what the structure may have. No more than 128KiB.
+    /// Show at most so much text of one record, and no more than half of what the structure may
+    /// have. No more than 128KiB.
     record_document_bytes: usize = Flag "BYTES", Fallback::Text("16KiB"),
         bytes_within::<LEAST_BYTES, { Budgets::MOST_BYTES }>;
-    /// Say in a tool's schema, too, which arguments exclude each other (yes or no). Models' interfaces refuse such lists.
+    /// Say in a tool's schema, too, which arguments exclude each other (yes or no). Models'
+    /// interfaces refuse such lists.
     strict_schemas: YesNo = Flag "yes|no", Fallback::Text("no"), word;
     /// Wait so long for another process that is changing the same file.
     lock_wait_seconds: u64 = Flag "SECONDS", Fallback::Text("10"), count;
@@ -110,8 +115,8 @@ settings! {
     jwks: Option<String> = Flag "URL", Fallback::Text(""), trusted_url;
     /// The `iss` of such tokens.
     issuer: Option<String> = Flag "ISS", Fallback::Text(""), text;
-    /// The `aud` of such tokens: this server's address, as in `https://notes.example.org/mcp`, which is taken from
-    /// the public URL where it is left out.
+    /// The `aud` of such tokens: this server's address, as in `https://notes.example.org/mcp`,
+    /// which is taken from the public URL where it is left out.
     audience: Option<String> = Flag "AUD", Fallback::Text(""), text;
     /// The vault that the space is, or that the gateway takes for tokens which name none.
     vault: String = Flag "ID", Fallback::Text("default"), header;
@@ -123,7 +128,8 @@ settings! {
     ca_file: Option<PathBuf> = Flag "FILE", Fallback::Text(""), optional_path;
     /// Read notes from the server at this address.
     upstream: Option<String> = Flag "URL", Fallback::Text(""), url;
-    /// Forward a token only where its `aud` has this too; left out, what the gateway itself is called.
+    /// Forward a token only where its `aud` has this too; left out, what the gateway itself is
+    /// called.
     upstream_audience: Option<String> = Flag "AUD", Fallback::Text(""), text;
     /// Show the server with the notes the caller's token (forward), or the gateway's (own).
     upstream_credential: ShownCredential = Flag "WHOSE", Fallback::Text("forward"), word;
@@ -141,7 +147,8 @@ settings! {
     token_file: Option<PathBuf> = Flag "FILE", Fallback::Text(""), optional_path;
     /// Wait so long for an answer about records, connecting included.
     provider_timeout_seconds: u64 = Flag "SECONDS", Fallback::Text("30"), count;
-    /// Tell how many calls there were at `/metrics` on this address of this machine; left out, nowhere.
+    /// Tell how many calls there were at `/metrics` on this address of this machine; left out,
+    /// nowhere.
     metrics_listen: Option<SocketAddr> = Flag "ADDR:PORT", Fallback::Text(""), loopback;
     /// Write this much to the log on standard error: error, warn, info, debug or trace.
     log: LogLevel = Flag "LEVEL", Fallback::Text("info"), word;
@@ -162,7 +169,11 @@ impl Config {
 
     /// The ceilings of the file tools.
     pub fn limits(&self) -> Limits {
-        Limits { read_budget: self.read_budget_bytes, file_size: self.max_file_bytes, read_size: self.max_read_bytes }
+        Limits {
+            read_budget: self.read_budget_bytes,
+            file_size: self.max_file_bytes,
+            read_size: self.max_read_bytes,
+        }
     }
 }
 
@@ -331,7 +342,10 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 ///
 /// # Errors
 /// [`ConfigError`], for the first thing that is wrong.
-pub fn resolve(flag: &dyn Fn(&str) -> Option<String>, environment: Environment<'_>) -> Result<Resolved, ConfigError> {
+pub fn resolve(
+    flag: &dyn Fn(&str) -> Option<String>,
+    environment: Environment<'_>,
+) -> Result<Resolved, ConfigError> {
     let mut lookup = Lookup {
         flag,
         file: PathBuf::new(),
@@ -350,7 +364,11 @@ pub fn resolve(flag: &dyn Fn(&str) -> Option<String>, environment: Environment<'
 fn read_file(file: &Path, source: &Source) -> Result<toml::Table, ConfigError> {
     let text = match stile_store::state::read_settings(file) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && *source == Source::Default => String::new(),
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound && *source == Source::Default =>
+        {
+            String::new()
+        }
         Err(error) => return Err(ConfigError::Unreadable { file: file.to_owned(), error }),
     };
     text.parse().map_err(|error: toml::de::Error| ConfigError::Syntax {
@@ -402,12 +420,16 @@ impl Lookup<'_> {
             Fallback::Text(text) => Some(text.to_owned()),
             Fallback::Computed(_, compute) => compute(&self.surroundings),
         };
-        let missing = || ConfigError::NoDefault { name, place: format!("--{} or {variable}", name.replace('_', "-")) };
+        let missing = || ConfigError::NoDefault {
+            name,
+            place: format!("--{} or {variable}", name.replace('_', "-")),
+        };
         Ok((text.ok_or_else(missing)?, Source::Default))
     }
 
     fn find_path(&self, name: &'static str) -> Result<(PathBuf, Source), ConfigError> {
-        let default = SETTINGS.iter().find(|setting| setting.name == name).map(|setting| setting.default);
+        let default =
+            SETTINGS.iter().find(|setting| setting.name == name).map(|setting| setting.default);
         let (text, source) = self.find(name, default.unwrap_or(Fallback::Text("")))?;
         match path(&text, &self.surroundings) {
             Ok(path) => Ok((path, source)),
@@ -434,7 +456,10 @@ impl Lookup<'_> {
                     return Err(ConfigError::UnknownKey { file, nearest: nearest(&key), key });
                 }
                 Some(setting) if setting.given == Given::NotInFile => {
-                    return Err(ConfigError::NotInFile { file: self.file.clone(), key: key.clone() });
+                    return Err(ConfigError::NotInFile {
+                        file: self.file.clone(),
+                        key: key.clone(),
+                    });
                 }
                 Some(_) => {}
             }
@@ -512,7 +537,9 @@ mod tests {
     }
 
     fn with_flags(flags: &[(&str, &str)]) -> Result<Resolved, ConfigError> {
-        let flag = |name: &str| flags.iter().find(|(flag, _)| *flag == name).map(|(_, value)| (*value).to_owned());
+        let flag = |name: &str| {
+            flags.iter().find(|(flag, _)| *flag == name).map(|(_, value)| (*value).to_owned())
+        };
         resolve(&flag, &environment)
     }
 
@@ -538,7 +565,9 @@ mod tests {
     #[test]
     fn the_text_of_a_record_has_room_in_the_structure() {
         let least =
-            with_flags(&[("record_structure_bytes", "16KiB"), ("record_preview_chars", "2000")]).unwrap().config;
+            with_flags(&[("record_structure_bytes", "16KiB"), ("record_preview_chars", "2000")])
+                .unwrap()
+                .config;
         let Budgets { structured, document, preview_chars, .. } = least.budgets();
         assert_eq!((structured, document, preview_chars), (16384, 8192, 2000));
         let names = ["record_text_bytes", "record_structure_bytes", "record_document_bytes"];
@@ -559,7 +588,11 @@ mod tests {
             assert!(page.contains(&format!("`{name}` | {bounds} |")), "{name}");
             let setting = SETTINGS.iter().find(|setting| setting.name == name).unwrap();
             let (_, most) = bounds.split_once(" to ").unwrap();
-            assert!(setting.help().ends_with(&format!("o more than {most}.")), "{}", setting.help());
+            assert!(
+                setting.help().ends_with(&format!("o more than {most}.")),
+                "{}",
+                setting.help()
+            );
         }
     }
 
@@ -574,9 +607,15 @@ mod tests {
             std::fs::write(state.path().join("stile.toml"), text).unwrap();
             with_flags(&[("state", state.path().to_str().unwrap())]).unwrap().config
         });
-        assert_eq!((&origin.vault, &origin.jwks, &origin.issuer), (&gateway.vault, &gateway.jwks, &gateway.issuer));
+        assert_eq!(
+            (&origin.vault, &origin.jwks, &origin.issuer),
+            (&gateway.vault, &gateway.jwks, &gateway.issuer)
+        );
         assert!(origin.jwks.is_some() && origin.issuer.is_some());
-        assert!(origin.gateway_secret_file.is_some() && origin.gateway_secret_file == gateway.gateway_secret_file);
+        assert!(
+            origin.gateway_secret_file.is_some()
+                && origin.gateway_secret_file == gateway.gateway_secret_file
+        );
         assert_eq!(gateway.upstream, Some(format!("http://{}", origin.listen)));
         assert_eq!(gateway.upstream_audience, origin.audience);
         assert_ne!(gateway.audience, origin.audience);
@@ -585,8 +624,13 @@ mod tests {
     #[cfg(not(any(target_os = "macos", windows)))]
     #[test]
     fn the_state_folder_follows_the_platform() {
-        assert_eq!(with_flags(&[]).unwrap().config.state, Path::new("/home/ann/.local/state/stile"));
-        let xdg = |name: &str| if name == "XDG_STATE_HOME" { Some("/xdg".to_owned()) } else { environment(name) };
+        assert_eq!(
+            with_flags(&[]).unwrap().config.state,
+            Path::new("/home/ann/.local/state/stile")
+        );
+        let xdg = |name: &str| {
+            if name == "XDG_STATE_HOME" { Some("/xdg".to_owned()) } else { environment(name) }
+        };
         let resolved = resolve(&|_| None, &xdg).unwrap();
         assert_eq!(resolved.config.state, Path::new("/xdg/stile"));
         assert_eq!(resolved.config.config, Path::new("/xdg/stile/stile.toml"));
@@ -595,7 +639,11 @@ mod tests {
     #[test]
     fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
         let state = tempfile::tempdir().unwrap();
-        std::fs::write(state.path().join("stile.toml"), "rate_burst = 1\nrate_per_second = 1\nlog = 'warn'").unwrap();
+        std::fs::write(
+            state.path().join("stile.toml"),
+            "rate_burst = 1\nrate_per_second = 1\nlog = 'warn'",
+        )
+        .unwrap();
         let flag = |name: &str| match name {
             "state" => Some(state.path().to_str().unwrap().to_owned()),
             "rate_burst" => Some("3".to_owned()),
@@ -609,29 +657,45 @@ mod tests {
         assert_eq!((resolved.config.rate_burst, resolved.config.rate_per_second), (3, 2));
         assert_eq!(resolved.config.log, LogLevel::Warn);
         assert_eq!(*resolved.source("rate_burst"), Source::Flag);
-        assert_eq!(*resolved.source("rate_per_second"), Source::Environment("STILE_RATE_PER_SECOND".to_owned()));
+        assert_eq!(
+            *resolved.source("rate_per_second"),
+            Source::Environment("STILE_RATE_PER_SECOND".to_owned())
+        );
         assert_eq!(*resolved.source("log"), Source::File);
         assert_eq!(*resolved.source("listen"), Source::Default);
     }
 
     #[test]
     fn lists_are_written_with_commas_or_as_arrays() {
-        let hosts = with_flags(&[("allowed_hosts", "a.example, b.example")]).unwrap().config.allowed_hosts;
+        let hosts =
+            with_flags(&[("allowed_hosts", "a.example, b.example")]).unwrap().config.allowed_hosts;
         assert_eq!(hosts, ["a.example", "b.example"]);
-        assert_eq!(with_file("allowed_hosts = ['a.example', 'b.example']").unwrap().config.allowed_hosts, hosts);
+        assert_eq!(
+            with_file("allowed_hosts = ['a.example', 'b.example']").unwrap().config.allowed_hosts,
+            hosts
+        );
     }
 
     #[test]
     fn what_config_shows_can_be_read_back() {
-        let shown = with_flags(&[("public_url", "https://a.example/"), ("allowed_hosts", "x,y"), ("log", "debug")]);
+        let shown = with_flags(&[
+            ("public_url", "https://a.example/"),
+            ("allowed_hosts", "x,y"),
+            ("log", "debug"),
+        ]);
         let config = shown.unwrap().config;
         let text: String = SETTINGS
             .iter()
             .filter(|setting| setting.given != Given::NotInFile)
-            .filter_map(|setting| setting.show(&config).map(|value| format!("{} = {value}\n", setting.name)))
+            .filter_map(|setting| {
+                setting.show(&config).map(|value| format!("{} = {value}\n", setting.name))
+            })
             .collect();
         let again = with_file(&text).unwrap().config;
-        assert_eq!(Config { state: config.state.clone(), config: config.config.clone(), ..again }, config);
+        assert_eq!(
+            Config { state: config.state.clone(), config: config.config.clone(), ..again },
+            config
+        );
     }
 
     #[test]
@@ -659,8 +723,14 @@ mod tests {
         ] {
             errors += &format!("{}\n", with_flags(&[(name, value)]).unwrap_err());
         }
-        for text in ["lisen = '1'", "zzz = 1", "state = '/x'", "listen = ", "log = true", "log = 'warn'\nlog = 'info'"]
-        {
+        for text in [
+            "lisen = '1'",
+            "zzz = 1",
+            "state = '/x'",
+            "listen = ",
+            "log = true",
+            "log = 'warn'\nlog = 'info'",
+        ] {
             errors += &format!("{}\n", with_file(text).unwrap_err());
         }
         errors += &format!("{}\n", resolve(&|_| None, &|_| None).unwrap_err());

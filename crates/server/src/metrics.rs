@@ -1,8 +1,8 @@
 //! How many calls there were, how they ended, and how long they took.
 //!
-//! Every label is a word of ours (a tool's name, a class), never anything that was sent or received, so the
-//! number of series is bounded and a scrape tells nothing of anybody. *Source*: Prometheus text exposition
-//! format 0.0.4.
+//! Every label is a word of ours (a tool's name, a class), never anything that was sent or
+//! received, so the number of series is bounded and a scrape tells nothing of anybody. *Source*:
+//! Prometheus text exposition format 0.0.4.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,8 @@ use std::time::Duration;
 /// The media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds of the histogram, in seconds: from what a small read takes to where clients give up.
+/// Upper bounds of the histogram, in seconds: from what a small read takes to where clients give
+/// up.
 const BOUNDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 /// What is counted since the server started.
@@ -34,7 +35,8 @@ pub struct Ended {
     pub tool: &'static str,
     /// `ok`, or the class of what went wrong.
     pub outcome: &'static str,
-    /// The class of the status that a server behind this one gave, such as `2xx`; `none` where none was asked.
+    /// The class of the status that a server behind this one gave, such as `2xx`; `none` where none
+    /// was asked.
     pub upstream: &'static str,
 }
 
@@ -71,12 +73,18 @@ impl Metrics {
             let labels = format!("tool=\"{tool}\",outcome=\"{outcome}\",upstream=\"{upstream}\"");
             let _ = writeln!(out, "stile_calls_total{{{labels}}} {count}");
         }
-        let _ = out.write_str("# HELP stile_call_seconds How long calls took.\n# TYPE stile_call_seconds histogram\n");
+        let _ = out.write_str(
+            "# HELP stile_call_seconds How long calls took.\n# TYPE stile_call_seconds histogram\n",
+        );
         for (tool, Histogram { buckets, count, seconds }) in &counts.took {
             for (bound, below) in BOUNDS.iter().zip(buckets) {
-                let _ = writeln!(out, "stile_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {below}");
+                let _ = writeln!(
+                    out,
+                    "stile_call_seconds_bucket{{tool=\"{tool}\",le=\"{bound}\"}} {below}"
+                );
             }
-            let _ = writeln!(out, "stile_call_seconds_bucket{{tool=\"{tool}\",le=\"+Inf\"}} {count}");
+            let _ =
+                writeln!(out, "stile_call_seconds_bucket{{tool=\"{tool}\",le=\"+Inf\"}} {count}");
             let _ = writeln!(out, "stile_call_seconds_sum{{tool=\"{tool}\"}} {seconds}");
             let _ = writeln!(out, "stile_call_seconds_count{{tool=\"{tool}\"}} {count}");
         }

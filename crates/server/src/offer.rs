@@ -1,8 +1,8 @@
-//! What a server offers: the tools of a space, the note tools over a server that has the notes, and the content ladder
-//! over records, beside a space or alone.
+//! What a server offers: the tools of a space, the note tools over a server that has the notes, and
+//! the content ladder over records, beside a space or alone.
 //!
-//! Both transports and both lifecycles come here. Who is asking is an [`Asker`], made for each request from the
-//! token that came with it.
+//! Both transports and both lifecycles come here. Who is asking is an [`Asker`], made for each
+//! request from the token that came with it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -83,7 +83,12 @@ pub enum Structured {
 impl From<Answer> for Told {
     fn from(answer: Answer) -> Self {
         let Answer { text, structured, refusal } = answer;
-        Self { text, links: Vec::new(), structured: Structured::Tree(structured), is_error: refusal.is_some() }
+        Self {
+            text,
+            links: Vec::new(),
+            structured: Structured::Tree(structured),
+            is_error: refusal.is_some(),
+        }
     }
 }
 
@@ -97,7 +102,12 @@ impl From<LadderAnswer> for Told {
 impl From<HostedAnswer> for Told {
     fn from(answer: HostedAnswer) -> Self {
         let HostedAnswer { text, outcome } = answer;
-        Self { text, links: Vec::new(), structured: Structured::SameAsText, is_error: outcome.refused.is_some() }
+        Self {
+            text,
+            links: Vec::new(),
+            structured: Structured::SameAsText,
+            is_error: outcome.refused.is_some(),
+        }
     }
 }
 
@@ -122,7 +132,9 @@ impl Denied {
     /// What is needed, as scopes; a grant is none.
     pub fn scopes(&self) -> Vec<String> {
         match self {
-            Self::Scopes(Refusal::InsufficientScope { needed, .. }) => needed.iter().map(ToString::to_string).collect(),
+            Self::Scopes(Refusal::InsufficientScope { needed, .. }) => {
+                needed.iter().map(ToString::to_string).collect()
+            }
             Self::Scopes(_) | Self::Records(_) => Vec::new(),
         }
     }
@@ -181,7 +193,12 @@ impl Offer {
 
     /// The same offer, and these records beside it, with the ladder over them.
     #[must_use]
-    pub fn with_records(self, records: RecordServices, budgets: Budgets, strict_schemas: bool) -> Self {
+    pub fn with_records(
+        self,
+        records: RecordServices,
+        budgets: Budgets,
+        strict_schemas: bool,
+    ) -> Self {
         let ladder = Ladder::new(Stored::new(records.clone(), clock::now), budgets, strict_schemas);
         Self { records: Some(records), ladder: Some(ladder), ..self }
     }
@@ -241,7 +258,9 @@ impl Offer {
     /// The names of the tools that this caller is shown, sorted.
     pub fn listed(&self, asker: &Asker) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = match (&self.kind, &asker.session) {
-            (Kind::Space(services), _) => services.listed(&asker.principal).into_iter().map(|tool| tool.name).collect(),
+            (Kind::Space(services), _) => {
+                services.listed(&asker.principal).into_iter().map(|tool| tool.name).collect()
+            }
             (Kind::Notes { gateway, .. }, Some(session)) => {
                 gateway.listed(session.role).into_iter().map(|tool| tool.name).collect()
             }
@@ -259,8 +278,8 @@ impl Offer {
         self.ladder.is_some() && Ladder::is_for(&asker.principal)
     }
 
-    /// Whether a call may be made, decided from the token alone before anything is touched. The gateway has no scopes:
-    /// there a tool that a role may not use does not exist.
+    /// Whether a call may be made, decided from the token alone before anything is touched. The
+    /// gateway has no scopes: there a tool that a role may not use does not exist.
     ///
     /// # Errors
     /// The refusal.
@@ -293,7 +312,12 @@ impl Offer {
     ///
     /// # Errors
     /// [`UnknownTool`]; every other failure is an answer.
-    pub async fn call(&self, name: &str, arguments: Value, asker: &Asker) -> Result<Told, UnknownTool> {
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Value,
+        asker: &Asker,
+    ) -> Result<Told, UnknownTool> {
         let began = Instant::now();
         if let (Some(ladder), Some(name)) = (&self.ladder, Ladder::name(name)) {
             let answer = ladder.call(name, &arguments, &asker.principal).await?;
@@ -336,7 +360,9 @@ impl Offer {
         if self.ladder.is_some() && ladder::resources::is_one(uri) {
             return self.ask_records("resource", asker);
         }
-        self.space().map_or(Ok(()), |services| services.ask_resource(uri, &asker.principal).map_err(Denied::Scopes))
+        self.space().map_or(Ok(()), |services| {
+            services.ask_resource(uri, &asker.principal).map_err(Denied::Scopes)
+        })
     }
 
     /// Reads a resource.
@@ -350,12 +376,24 @@ impl Offer {
             self.count("resource", outcome_of(read.as_ref().err()), "none", began.elapsed());
             return read.map_err(NotRead::Record);
         }
-        let Some(services) = self.space() else { return Err(NotRead::Listing(ListError::NoSuchResource)) };
+        let Some(services) = self.space() else {
+            return Err(NotRead::Listing(ListError::NoSuchResource));
+        };
         let text = services.read_resource(uri, &asker.principal).await.map_err(NotRead::Listing)?;
-        Ok(Content { body: Body::Text(text), mime_type: list::MIME_TYPE.to_owned(), meta: Map::new() })
+        Ok(Content {
+            body: Body::Text(text),
+            mime_type: list::MIME_TYPE.to_owned(),
+            meta: Map::new(),
+        })
     }
 
-    fn count(&self, tool: &'static str, outcome: &'static str, upstream: &'static str, took: Duration) {
+    fn count(
+        &self,
+        tool: &'static str,
+        outcome: &'static str,
+        upstream: &'static str,
+        took: Duration,
+    ) {
         self.metrics.count(Ended { tool, outcome, upstream }, took);
     }
 }

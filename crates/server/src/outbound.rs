@@ -1,7 +1,8 @@
 //! Requests that leave this program. No other place makes any.
 //!
-//! Where they go is configured and never said by a caller or by an answer: no redirect is followed and no
-//! proxy is taken from the environment. Each is made once. Each wait is bounded, and so is what is read.
+//! Where they go is configured and never said by a caller or by an answer: no redirect is followed
+//! and no proxy is taken from the environment. Each is made once. Each wait is bounded, and so is
+//! what is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +25,13 @@ use tokio::time::timeout;
 
 use crate::auth::{FetchError, KeySource, MAX_SET_BYTES};
 
-/// How long a connection is kept that nothing is asked on. Shorter than servers commonly keep theirs, so that
-/// it is seldom they who close it, just when it is used again.
+/// How long a connection is kept that nothing is asked on. Shorter than servers commonly keep
+/// theirs, so that it is seldom they who close it, just when it is used again.
 const IDLE: Duration = Duration::from_secs(20);
 /// Connections that are kept to one server.
 const MOST_IDLE: usize = 64;
-/// How much of an answer that is not wanted is read, so that its connection can be used again, and for how long.
+/// How much of an answer that is not wanted is read, so that its connection can be used again, and
+/// for how long.
 const DRAINED_BYTES: usize = 16 * 1024;
 const DRAINING: Duration = Duration::from_millis(100);
 /// The longest head of an answer.
@@ -63,8 +65,8 @@ pub struct Answered {
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body. Of a status other than 200 it is empty where it cannot be read, is encoded or is longer than
-    /// [`MAX_REFUSAL_BYTES`].
+    /// The body. Of a status other than 200 it is empty where it cannot be read, is encoded or is
+    /// longer than [`MAX_REFUSAL_BYTES`].
     pub body: Vec<u8>,
 }
 
@@ -79,7 +81,8 @@ pub enum Failed {
     Status(StatusCode),
     /// The body is longer than is read.
     TooLarge,
-    /// The body has an encoding that was not asked for, and could be a small spelling of something huge.
+    /// The body has an encoding that was not asked for, and could be a small spelling of something
+    /// huge.
     Encoded,
 }
 
@@ -95,14 +98,15 @@ pub enum BadCertificates {
 }
 
 impl Outbound {
-    /// Trusts what the platform trusts and the authorities in `authorities`, certificates in PEM. Waits `connect`
-    /// for a connection.
+    /// Trusts what the platform trusts and the authorities in `authorities`, certificates in PEM.
+    /// Waits `connect` for a connection.
     ///
     /// # Errors
     /// [`BadCertificates`].
     pub fn new(authorities: Option<&str>, connect: Duration) -> Result<Self, BadCertificates> {
         let mut roots = RootCertStore::empty();
-        // Where the platform has none, or some that cannot be read, a connection that needs one fails.
+        // Where the platform has none, or some that cannot be read, a connection that needs one
+        // fails.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(pem) = authorities {
             let mut added = 0;
@@ -115,19 +119,23 @@ impl Outbound {
                 return Err(BadCertificates::NotPem);
             }
         }
-        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|_| BadCertificates::NotAnAuthority)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls =
+            ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .map_err(|_| BadCertificates::NotAnAuthority)?
+                .with_root_certificates(roots)
+                .with_no_client_auth();
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(connect));
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_all_versions().wrap_connector(tcp);
-        // A request whose connection was closed before any of it was sent is sent on another; that is not a
-        // second try, and nothing else is tried twice.
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_all_versions()
+            .wrap_connector(tcp);
+        // A request whose connection was closed before any of it was sent is sent on another; that
+        // is not a second try, and nothing else is tried twice.
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
@@ -141,23 +149,37 @@ impl Outbound {
     ///
     /// # Errors
     /// [`Failed`], which holds nothing of what was sent or received but the status.
-    pub async fn get(&self, uri: Uri, headers: HeaderMap, bounds: Bounds) -> Result<Vec<u8>, Failed> {
+    pub async fn get(
+        &self,
+        uri: Uri,
+        headers: HeaderMap,
+        bounds: Bounds,
+    ) -> Result<Vec<u8>, Failed> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        timeout(bounds.total, self.answer(request, bounds.body_bytes)).await.unwrap_or(Err(Failed::Timeout))
+        timeout(bounds.total, self.answer(request, bounds.body_bytes))
+            .await
+            .unwrap_or(Err(Failed::Timeout))
     }
 
-    /// The answer to one `GET` with exactly these headers and `Host`, whatever its status. No redirect is followed.
+    /// The answer to one `GET` with exactly these headers and `Host`, whatever its status. No
+    /// redirect is followed.
     ///
     /// # Errors
     /// [`Failed`], but [`Failed::Status`].
-    pub async fn exchange(&self, uri: Uri, headers: HeaderMap, bounds: Bounds) -> Result<Answered, Failed> {
+    pub async fn exchange(
+        &self,
+        uri: Uri,
+        headers: HeaderMap,
+        bounds: Bounds,
+    ) -> Result<Answered, Failed> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         let answered = async {
-            let response = self.client.request(request).await.map_err(|error| unreachable(&error))?;
+            let response =
+                self.client.request(request).await.map_err(|error| unreachable(&error))?;
             let (status, headers) = (response.status(), response.headers().clone());
             let body = match (status, is_encoded(&headers)) {
                 (StatusCode::OK, true) => return Err(Failed::Encoded),
@@ -204,7 +226,10 @@ fn unreachable(error: &hyper_util::client::legacy::Error) -> Failed {
 
 /// Reads a body up to a length, and no further.
 async fn body(response: Response<Incoming>, most: usize) -> Result<Vec<u8>, Failed> {
-    let announced = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let announced = response
+        .headers()
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > most) {
         return Err(Failed::TooLarge);
     }
@@ -236,16 +261,19 @@ impl KeysAt {
 
 impl KeySource for KeysAt {
     fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
-        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
+        let headers =
+            HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
         let bounds = Bounds { total: FETCH, body_bytes: MAX_SET_BYTES };
         async move {
-            self.outbound.get(self.uri.clone(), headers, bounds).await.map_err(|failed| match failed {
-                Failed::Timeout => FetchError::TimedOut,
-                Failed::Unavailable => FetchError::Unreachable,
-                Failed::Status(status) => FetchError::Status(status.as_u16()),
-                Failed::TooLarge => FetchError::TooLong,
-                Failed::Encoded => FetchError::Malformed,
-            })
+            self.outbound.get(self.uri.clone(), headers, bounds).await.map_err(
+                |failed| match failed {
+                    Failed::Timeout => FetchError::TimedOut,
+                    Failed::Unavailable => FetchError::Unreachable,
+                    Failed::Status(status) => FetchError::Status(status.as_u16()),
+                    Failed::TooLarge => FetchError::TooLong,
+                    Failed::Encoded => FetchError::Malformed,
+                },
+            )
         }
         .boxed()
     }

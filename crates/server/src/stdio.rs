@@ -1,12 +1,13 @@
 //! MCP over standard input and output: one line, one message.
 //!
-//! The SDK's own transport passes over lines that it cannot read in silence, and a notification that comes
-//! first ends its process. This one answers what it can be asked about, reads as strictly as the HTTP edge
-//! does ([`crate::mcp::envelope`]), and holds no more of a line than a message may be long. Only protocol is
-//! written to standard output.
+//! The SDK's own transport passes over lines that it cannot read in silence, and a notification
+//! that comes first ends its process. This one answers what it can be asked about, reads as
+//! strictly as the HTTP edge does ([`crate::mcp::envelope`]), and holds no more of a line than a
+//! message may be long. Only protocol is written to standard output.
 //!
-//! The process ends when standard input ends, and when its parent goes away without closing it. Input is read
-//! by a thread of its own that nothing waits for: a read that never returns must not keep the process alive.
+//! The process ends when standard input ends, and when its parent goes away without closing it.
+//! Input is read by a thread of its own that nothing waits for: a read that never returns must not
+//! keep the process alive.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -15,7 +16,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, GetMeta as _, ProtocolVersion, ServerJsonRpcMessage,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage, serve_server};
 use rmcp::transport::Transport;
 use serde_json::Value;
@@ -63,15 +66,21 @@ pub async fn serve_on(
 ) -> io::Result<()> {
     let (lines_in, lines) = mpsc::channel(QUEUE);
     // Not joined: it ends with its input, or with the process.
-    std::thread::Builder::new().name("stdin".to_owned()).spawn(move || read_lines(input, &lines_in))?;
+    std::thread::Builder::new()
+        .name("stdin".to_owned())
+        .spawn(move || read_lines(input, &lines_in))?;
     let (answers, answers_out) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write_lines(answers_out, output));
     let handler = Handler::new(offer, Caller::Fixed(Asker::local(principal)), tool_names);
-    let served = serve_server(handler, Lines { lines, answers: Some(answers), unsent: None, opened: false }).await;
+    let served =
+        serve_server(handler, Lines { lines, answers: Some(answers), unsent: None, opened: false })
+            .await;
     match served {
         Ok(running) => drop(running.waiting().await),
         // The input ended before anything was opened, which is no failure of ours.
-        Err(error) => tracing::debug!(target: "stile::stdio", kind = kind(&error), "nothing was opened"),
+        Err(error) => {
+            tracing::debug!(target: "stile::stdio", kind = kind(&error), "nothing was opened")
+        }
     }
     finish(writer).await
 }
@@ -150,7 +159,10 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
 }
 
 /// Writes each answer as it comes; ends when there can be no more, or nobody reads.
-async fn write_lines(mut answers: mpsc::Receiver<Vec<u8>>, mut output: impl AsyncWrite + Unpin) -> io::Result<()> {
+async fn write_lines(
+    mut answers: mpsc::Receiver<Vec<u8>>,
+    mut output: impl AsyncWrite + Unpin,
+) -> io::Result<()> {
     while let Some(mut answer) = answers.recv().await {
         answer.push(b'\n');
         output.write_all(&answer).await?;
@@ -163,9 +175,11 @@ async fn write_lines(mut answers: mpsc::Receiver<Vec<u8>>, mut output: impl Asyn
 struct Lines {
     lines: mpsc::Receiver<Line>,
     answers: Option<mpsc::Sender<Vec<u8>>>,
-    /// An answer to a line that was no message. It waits here, since a wait for room may be cancelled.
+    /// An answer to a line that was no message. It waits here, since a wait for room may be
+    /// cancelled.
     unsent: Option<Value>,
-    /// Whether a lifecycle was chosen. Before that the SDK takes anything but a request for a fatal error.
+    /// Whether a lifecycle was chosen. Before that the SDK takes anything but a request for a fatal
+    /// error.
     opened: bool,
 }
 
@@ -237,12 +251,17 @@ impl Lines {
             Err(malformed) => return Reading::Answer(malformed.to_json()),
         };
         let id = message.id().filter(|_| message.is_request()).cloned();
-        let Ok(message) = serde_json::from_value::<ClientJsonRpcMessage>(message.into_value()) else {
+        let Ok(message) = serde_json::from_value::<ClientJsonRpcMessage>(message.into_value())
+        else {
             let message = "the message is not one of the protocol's".to_owned();
-            return Reading::Answer(Malformed { code: envelope::INVALID_REQUEST, message, id }.to_json());
+            return Reading::Answer(
+                Malformed { code: envelope::INVALID_REQUEST, message, id }.to_json(),
+            );
         };
         match &message {
-            ClientJsonRpcMessage::Request(request) => self.opened = self.opened || opens(&request.request),
+            ClientJsonRpcMessage::Request(request) => {
+                self.opened = self.opened || opens(&request.request)
+            }
             _ if self.opened => {}
             _ => return Reading::Nothing,
         }

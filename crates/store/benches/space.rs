@@ -1,13 +1,18 @@
 //! What do a window and an edit cost beside the bare steps that they cannot do without?
 //!
-//! Measured: twenty lines in the middle of 50 MB, read for the first time and again; a durable edit of one line
-//! of 1 MB; the first page of a folder of 10,000 files. The corpus is made here: numbered lines, so nothing
-//! about it is random. The floors are the same system calls written by hand, in the same run.
+//! Measured: twenty lines in the middle of 50 MB, read for the first time and again; a durable edit
+//! of one line of 1 MB; the first page of a folder of 10,000 files. The corpus is made here:
+//! numbered lines, so nothing about it is random. The floors are the same system calls written by
+//! hand, in the same run.
 //!
-//! What the numbers do not say: how a cold disk does. The page cache is warm, and the disk of the machine may be
-//! a virtual one whose sync is cheap.
+//! What the numbers do not say: how a cold disk does. The page cache is warm, and the disk of the
+//! machine may be a virtual one whose sync is cheap.
 
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a benchmark is its own verified caller")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark is its own verified caller"
+)]
 
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -30,10 +35,19 @@ fn main() {
     let plan = Plan::from_arguments();
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let principal = Principal::assert_verified("bench", None, None, Scopes::from_claim("write:/"), RecordsClaim::None);
+    let principal = Principal::assert_verified(
+        "bench",
+        None,
+        None,
+        Scopes::from_claim("write:/"),
+        RecordsClaim::None,
+    );
     let open = || {
-        let options =
-            SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(10), events: Arc::new(|_| {}) };
+        let options = SpaceOptions {
+            limits: Limits::default(),
+            lock_wait: Duration::from_secs(10),
+            events: Arc::new(|_| {}),
+        };
         Space::open_ambient(folder.path(), options).unwrap().0
     };
 
@@ -92,7 +106,10 @@ fn main() {
             );
             let permit = principal.gate().permit::<Edit>(&note_path).unwrap();
             let plan = move |text: &str| edit::replace(text, LineRange::ALL, &old, &new);
-            timed(|| base = runtime.block_on(space.edit(permit, base, ["lines", "old"], plan)).unwrap().hash)
+            timed(|| {
+                base =
+                    runtime.block_on(space.edit(permit, base, ["lines", "old"], plan)).unwrap().hash
+            })
         },
         "read, hash, write, sync, rename, sync by hand",
         || {

@@ -1,10 +1,11 @@
-//! What a service lets its people download, as a folder or as a zip file of it: entries that are read by their names
-//! and never unpacked.
+//! What a service lets its people download, as a folder or as a zip file of it: entries that are
+//! read by their names and never unpacked.
 //!
-//! A zip file is judged before anything in it is read. An entry that would lie outside of the archive, is encrypted,
-//! a link, or packed in an unusual way is refused by itself; a file with more than [`MAX_ENTRIES`] entries, or one that
-//! claims to hold more than [`MAX_RATIO`] times its own size, is refused whole. What an entry says of its size is what
-//! is read of it: one byte more is an error, and so is a wrong checksum. Archives in archives are not opened.
+//! A zip file is judged before anything in it is read. An entry that would lie outside of the
+//! archive, is encrypted, a link, or packed in an unusual way is refused by itself; a file with
+//! more than [`MAX_ENTRIES`] entries, or one that claims to hold more than [`MAX_RATIO`] times its
+//! own size, is refused whole. What an entry says of its size is what is read of it: one byte more
+//! is an error, and so is a wrong checksum. Archives in archives are not opened.
 //!
 //! *Source*: APPNOTE.TXT 6.3.10, sections 4.3.7 (the header before an entry's data) and 4.4.
 
@@ -26,7 +27,8 @@ use crate::files;
 
 /// The most entries of a zip file.
 pub const MAX_ENTRIES: usize = 1_000_000;
-/// How many times its own size a zip file may hold, once that is more than [`FREE_BYTES`]. Text shrinks to a tenth.
+/// How many times its own size a zip file may hold, once that is more than [`FREE_BYTES`]. Text
+/// shrinks to a tenth.
 pub const MAX_RATIO: u64 = 1000;
 /// What any zip file may hold.
 pub const FREE_BYTES: u64 = 100_000_000;
@@ -55,7 +57,8 @@ enum Place {
 /// A file in an archive.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name, `/` between its parts: never absolute, no part `.` or `..`, no backslash, no control character.
+    /// Its name, `/` between its parts: never absolute, no part `.` or `..`, no backslash, no
+    /// control character.
     pub name: String,
     /// Its size, unpacked, in bytes.
     pub bytes: u64,
@@ -118,7 +121,8 @@ impl Archive {
     /// Opens a folder, a zip file, or any other file as the only entry of its folder.
     ///
     /// # Errors
-    /// What the system says; [`ErrorKind::InvalidData`] for a zip file that is broken or refused whole.
+    /// What the system says; [`ErrorKind::InvalidData`] for a zip file that is broken or refused
+    /// whole.
     pub fn open(path: &Path) -> io::Result<Self> {
         if files::is_folder(path) {
             return Self::folder(path);
@@ -127,7 +131,8 @@ impl Archive {
         if is_zip(&mut source.reader)? {
             return Self::zip(source.reader.into_inner(), source.bytes);
         }
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidFilename)?;
+        let name =
+            path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidFilename)?;
         let entries = vec![Entry { name: name.to_owned(), bytes: source.bytes, packed: None }];
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { place: Place::Folder(folder), entries, refused: Vec::new() })
@@ -146,15 +151,19 @@ impl Archive {
     /// Begins to read an entry of this archive.
     ///
     /// # Errors
-    /// What the system says, here and while it is read; [`ErrorKind::InvalidData`] for one that is not what it says.
+    /// What the system says, here and while it is read; [`ErrorKind::InvalidData`] for one that is
+    /// not what it says.
     pub fn read(&self, entry: &Entry) -> io::Result<EntryReader> {
         let inner = match (&self.place, &entry.packed) {
             (Place::Zip(file), Some(packed)) => Inner::packed(file, packed)?,
-            (Place::Folder(folder), _) => Inner::Plain(files::open(&folder.join(&entry.name))?.reader.into_inner()),
+            (Place::Folder(folder), _) => {
+                Inner::Plain(files::open(&folder.join(&entry.name))?.reader.into_inner())
+            }
             (Place::Zip(_), None) => return Err(ErrorKind::NotFound.into()),
         };
         let expected = entry.packed.as_ref().map(|packed| packed.crc);
-        let checked = Checked { inner, left: entry.bytes, crc: Crc::new(), expected, is_over: false };
+        let checked =
+            Checked { inner, left: entry.bytes, crc: Crc::new(), expected, is_over: false };
         Ok(EntryReader(BufReader::with_capacity(BUFFER, checked)))
     }
 
@@ -166,7 +175,11 @@ impl Archive {
                     let bytes = found.path.metadata()?.len();
                     entries.push(Entry { name, bytes, packed: None });
                 }
-                _ => refuse(&mut refused, found.path.as_os_str().as_encoded_bytes(), EntryFault::Name)?,
+                _ => refuse(
+                    &mut refused,
+                    found.path.as_os_str().as_encoded_bytes(),
+                    EntryFault::Name,
+                )?,
             }
         }
         Ok(Self { place: Place::Folder(path.to_owned()), entries, refused })
@@ -174,10 +187,16 @@ impl Archive {
 
     fn zip(file: File, length: u64) -> io::Result<Self> {
         let file = Arc::new(file);
-        let directory = BufReader::with_capacity(DIRECTORY_BUFFER, At { file: Arc::clone(&file), at: 0, length });
-        let mut directory = ZipIterable::try_new(directory, Config::default()).map_err(|_| broken())?;
+        let directory = BufReader::with_capacity(
+            DIRECTORY_BUFFER,
+            At { file: Arc::clone(&file), at: 0, length },
+        );
+        let mut directory =
+            ZipIterable::try_new(directory, Config::default()).map_err(|_| broken())?;
         if directory.len() > MAX_ENTRIES {
-            return Err(bad("the archive has more than 1,000,000 entries; unpack it and import the folder"));
+            return Err(bad(
+                "the archive has more than 1,000,000 entries; unpack it and import the folder",
+            ));
         }
         let (mut entries, mut refused) = (Vec::new(), Vec::new());
         // Of each name a hash under a key that nobody can know: a million names are not held twice.
@@ -199,7 +218,9 @@ impl Archive {
             }
         }
         if total > FREE_BYTES && total / MAX_RATIO > length {
-            return Err(bad("the archive claims to hold more than 1,000 times its own size; it was not read"));
+            return Err(bad(
+                "the archive claims to hold more than 1,000 times its own size; it was not read",
+            ));
         }
         Ok(Self { place: Place::Zip(file), entries, refused })
     }
@@ -231,10 +252,12 @@ fn refuse(refused: &mut Vec<RefusedEntry>, name: &[u8], why: EntryFault) -> io::
     Ok(())
 }
 
-/// What systems put into archives beside what is theirs: a part that begins with a dot, or macOS's own folder.
+/// What systems put into archives beside what is theirs: a part that begins with a dot, or macOS's
+/// own folder.
 fn is_hidden(name: &[u8]) -> bool {
     let mut parts = name.split(|&byte| byte == b'/');
-    name.starts_with(b"__MACOSX/") || parts.any(|part| part.starts_with(b".") && part != b"." && part != b"..")
+    name.starts_with(b"__MACOSX/")
+        || parts.any(|part| part.starts_with(b".") && part != b"." && part != b"..")
 }
 
 fn is_plain(name: &str) -> bool {
@@ -246,7 +269,10 @@ fn is_plain(name: &str) -> bool {
 fn judged(found: &ZipFileEntry<'_>) -> Result<Entry, EntryFault> {
     const KIND: u32 = 0o170_000;
     const LINK: u32 = 0o120_000;
-    let name = std::str::from_utf8(found.name_raw()).ok().filter(|name| is_plain(name)).ok_or(EntryFault::Name)?;
+    let name = std::str::from_utf8(found.name_raw())
+        .ok()
+        .filter(|name| is_plain(name))
+        .ok_or(EntryFault::Name)?;
     if found.encrypted() {
         return Err(EntryFault::Encrypted);
     }
@@ -258,8 +284,12 @@ fn judged(found: &ZipFileEntry<'_>) -> Result<Entry, EntryFault> {
         CompressionMethod::Stored => false,
         _ => return Err(EntryFault::Method),
     };
-    let packed =
-        Packed { header: found.header_start(), bytes: found.compressed_size(), crc: found.crc32(), is_deflated };
+    let packed = Packed {
+        header: found.header_start(),
+        bytes: found.compressed_size(),
+        crc: found.crc32(),
+        is_deflated,
+    };
     Ok(Entry { name: name.to_owned(), bytes: found.size(), packed: Some(packed) })
 }
 
@@ -302,12 +332,18 @@ impl Inner {
     fn packed(file: &Arc<File>, packed: &Packed) -> io::Result<Self> {
         let mut header = [0; 30];
         file.read_exact_at(&mut header, packed.header).map_err(|_| broken())?;
-        let [b'P', b'K', 3, 4, .., names, more_names, extra, more_extra] = header else { return Err(broken()) };
-        let behind =
-            u64::from(u16::from_le_bytes([names, more_names])) + u64::from(u16::from_le_bytes([extra, more_extra]));
+        let [b'P', b'K', 3, 4, .., names, more_names, extra, more_extra] = header else {
+            return Err(broken());
+        };
+        let behind = u64::from(u16::from_le_bytes([names, more_names]))
+            + u64::from(u16::from_le_bytes([extra, more_extra]));
         let at = packed.header.checked_add(30 + behind).ok_or_else(broken)?;
         let data = At { file: Arc::clone(file), at, length: u64::MAX }.take(packed.bytes);
-        Ok(if packed.is_deflated { Self::Deflated(DeflateDecoder::new(data)) } else { Self::Stored(data) })
+        Ok(if packed.is_deflated {
+            Self::Deflated(DeflateDecoder::new(data))
+        } else {
+            Self::Stored(data)
+        })
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

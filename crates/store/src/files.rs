@@ -1,7 +1,7 @@
 //! Files of the owner's, named on the command line: what an import reads and an export writes.
 //!
-//! They have nothing to do with a space, its permits or its locks: whoever may start the program may read them
-//! anyway. What an export makes is for its owner alone.
+//! They have nothing to do with a space, its permits or its locks: whoever may start the program
+//! may read them anyway. What an export makes is for its owner alone.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
@@ -30,8 +30,8 @@ pub struct SourceFile {
 /// Opens a file to read it.
 ///
 /// # Errors
-/// What the system says; [`io::ErrorKind::InvalidInput`] for what is no regular file, since an import reads a file
-/// twice.
+/// What the system says; [`io::ErrorKind::InvalidInput`] for what is no regular file, since an
+/// import reads a file twice.
 pub fn open(path: &Path) -> io::Result<SourceFile> {
     let metadata = path.metadata()?;
     if !metadata.is_file() {
@@ -40,7 +40,11 @@ pub fn open(path: &Path) -> io::Result<SourceFile> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     let modified = metadata.modified().ok().and_then(instant);
-    Ok(SourceFile { reader: BufReader::with_capacity(BUFFER, file), bytes: metadata.len(), modified })
+    Ok(SourceFile {
+        reader: BufReader::with_capacity(BUFFER, file),
+        bytes: metadata.len(),
+        modified,
+    })
 }
 
 fn instant(time: std::time::SystemTime) -> Option<Instant> {
@@ -61,7 +65,8 @@ pub fn is_folder(path: &Path) -> bool {
 /// # Errors
 /// What the system says.
 pub fn names(folder: &Path) -> io::Result<Vec<String>> {
-    let names = folder.read_dir()?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
+    let names =
+        folder.read_dir()?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
     names.filter_map(io::Result::transpose).collect()
 }
 
@@ -74,21 +79,22 @@ pub struct NoteFile {
     pub name: Option<String>,
 }
 
-/// Every file below a folder that ends in `.md` or `.markdown`, ordered by its parts. Links are not followed, and
-/// what begins with a dot is passed over.
+/// Every file below a folder that ends in `.md` or `.markdown`, ordered by its parts. Links are not
+/// followed, and what begins with a dot is passed over.
 ///
 /// # Errors
 /// What the system says of a folder that cannot be read.
 pub fn notes(folder: &Path) -> io::Result<Vec<NoteFile>> {
     let is_note = |path: &Path| {
-        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        let extension =
+            path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
         matches!(extension.as_deref(), Some("md" | "markdown"))
     };
     below(folder, &is_note)
 }
 
-/// Every file below a folder that is wanted, ordered by its parts. Links are not followed, and what begins with a dot
-/// is passed over.
+/// Every file below a folder that is wanted, ordered by its parts. Links are not followed, and what
+/// begins with a dot is passed over.
 pub(crate) fn below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> io::Result<Vec<NoteFile>> {
     let mut found = Vec::new();
     walk(folder, wanted, &mut Vec::new(), &mut found)?;
@@ -102,7 +108,10 @@ fn walk(
     found: &mut Vec<NoteFile>,
 ) -> io::Result<()> {
     if parts.len() > MAX_DEPTH {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "its folders are more than 100 deep"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "its folders are more than 100 deep",
+        ));
     }
     let mut entries = folder.read_dir()?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
@@ -119,7 +128,8 @@ fn walk(
         if kind.is_dir() {
             walk(&path, wanted, parts, found)?;
         } else {
-            let name = parts.iter().cloned().collect::<Option<Vec<String>>>().map(|parts| parts.join("/"));
+            let name =
+                parts.iter().cloned().collect::<Option<Vec<String>>>().map(|parts| parts.join("/"));
             found.push(NoteFile { path, name });
         }
         parts.pop();
@@ -163,7 +173,8 @@ impl ExportFolder {
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Makes a file in it, and the folder that its name has before a `/`. None where there is one of that name.
+    /// Makes a file in it, and the folder that its name has before a `/`. None where there is one
+    /// of that name.
     ///
     /// # Errors
     /// What the system says.
@@ -225,7 +236,15 @@ mod tests {
         for inner in ["b/deep", ".hidden", "x.md"] {
             std::fs::create_dir_all(at(inner)).unwrap();
         }
-        for name in ["z.md", "a.MD", "b/one.markdown", "b/deep/two.md", "b/no.txt", ".hidden/x.md", "x.md/in.md"] {
+        for name in [
+            "z.md",
+            "a.MD",
+            "b/one.markdown",
+            "b/deep/two.md",
+            "b/no.txt",
+            ".hidden/x.md",
+            "x.md/in.md",
+        ] {
             std::fs::write(at(name), name).unwrap();
         }
         #[cfg(unix)]
@@ -233,7 +252,8 @@ mod tests {
             std::os::unix::fs::symlink(at("z.md"), at("link.md")).unwrap();
             std::os::unix::fs::symlink(at("b"), at("c")).unwrap();
         }
-        let names: Vec<String> = notes(folder.path()).unwrap().into_iter().filter_map(|note| note.name).collect();
+        let names: Vec<String> =
+            notes(folder.path()).unwrap().into_iter().filter_map(|note| note.name).collect();
         assert_eq!(names, ["a.MD", "b/deep/two.md", "b/one.markdown", "x.md/in.md", "z.md"]);
     }
 

@@ -1,12 +1,12 @@
 //! The journal: one line for each call, appended before the answer.
 //!
-//! One file a process, merged when read, so that no two processes ever write to one file. A line is written
-//! with one system call before its call is answered, so it survives a kill; a background thread syncs at most
-//! a second later. Space for coming lines is reserved ahead, so that a mutation is refused before it happens
-//! where it could not be journalled.
+//! One file a process, merged when read, so that no two processes ever write to one file. A line is
+//! written with one system call before its call is answered, so it survives a kill; a background
+//! thread syncs at most a second later. Space for coming lines is reserved ahead, so that a
+//! mutation is refused before it happens where it could not be journalled.
 //!
-//! After any failure the file is left as it is and the next line begins a new one: a torn line can then only
-//! be the last of its file, and readers leave it out.
+//! After any failure the file is left as it is and the next line begins a new one: a torn line can
+//! then only be the last of its file, and readers leave it out.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -26,16 +26,18 @@ const EXTENSION: &str = "jsonl";
 
 /// The longest line, newline included.
 ///
-/// A path has at most 4,096 bytes and no control character, so JSON at most doubles it (quotes). Subject,
-/// token and client come from one token of at most 8 KiB, whose claims are JSON already and at most 6 KiB.
-/// The rest is two hashes and a few words. That is less than 15 KiB.
+/// A path has at most 4,096 bytes and no control character, so JSON at most doubles it (quotes).
+/// Subject, token and client come from one token of at most 8 KiB, whose claims are JSON already
+/// and at most 6 KiB. The rest is two hashes and a few words. That is less than 15 KiB.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
 
-/// How much room is reserved at a time. [`Journal::ready`] wants this much, so that the calls that are under
-/// way at once have room for their lines too, which are some 400 bytes but for the longest paths.
+/// How much room is reserved at a time. [`Journal::ready`] wants this much, so that the calls that
+/// are under way at once have room for their lines too, which are some 400 bytes but for the
+/// longest paths.
 const STEP: u64 = 64 * 1024;
 
-/// A line is synced at most this much later, with time to spare for the sync itself within the second.
+/// A line is synced at most this much later, with time to spare for the sync itself within the
+/// second.
 const SYNC_AFTER: Duration = Duration::from_millis(500);
 
 /// Where lines go.
@@ -86,9 +88,12 @@ impl Journal {
         let folder = state.path().join(FOLDER);
         make_folder(&folder)?;
         sync_folder(state.path())?;
-        let shared = Arc::new(Shared { folder, create, state: Mutex::default(), changed: Condvar::new() });
+        let shared =
+            Arc::new(Shared { folder, create, state: Mutex::default(), changed: Condvar::new() });
         let syncing = Arc::clone(&shared);
-        let syncer = std::thread::Builder::new().name("journal".to_owned()).spawn(move || syncing.keep_synced())?;
+        let syncer = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || syncing.keep_synced())?;
         Ok(Self { shared, syncer: Some(syncer) })
     }
 
@@ -168,9 +173,11 @@ impl Shared {
             _ => {}
         }
         let started = Utc::now().format("%Y%m%dT%H%M%S%.6fZ");
-        let name = format!("{started}-{}-{}.{EXTENSION}", std::process::id(), Uuid::new_v4().simple());
+        let name =
+            format!("{started}-{}-{}.{EXTENSION}", std::process::id(), Uuid::new_v4().simple());
         let path = self.folder.join(name);
-        let mut current = Current { file: Arc::new((self.create)(&path)?), written: 0, reserved: Some(0) };
+        let mut current =
+            Current { file: Arc::new((self.create)(&path)?), written: 0, reserved: Some(0) };
         // An empty file for each failed attempt would fill the folder.
         current.reserve(STEP).and_then(|()| sync_folder(&self.folder)).inspect_err(|_| {
             let _ = std::fs::remove_file(&path);
@@ -182,14 +189,16 @@ impl Shared {
         let unsynced = std::mem::take(&mut self.lock().unsynced);
         for file in unsynced {
             if let Err(error) = file.sync_data() {
-                // The system may have dropped what it could not write, so this file is not to be trusted.
+                // The system may have dropped what it could not write, so this file is not to be
+                // trusted.
                 tracing::error!(kind = ?error.kind(), errno = error.raw_os_error(), "the journal was not synced");
                 self.lock().current.take_if(|current| Arc::ptr_eq(&current.file, &file));
             }
         }
     }
 
-    /// Syncs after lines were written, until the journal is closed. Sleeps where nothing is written.
+    /// Syncs after lines were written, until the journal is closed. Sleeps where nothing is
+    /// written.
     fn keep_synced(&self) {
         let mut state = self.lock();
         loop {
@@ -197,7 +206,8 @@ impl Shared {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             if !state.closing {
-                let more = self.changed.wait_timeout_while(state, SYNC_AFTER, |state| !state.closing);
+                let more =
+                    self.changed.wait_timeout_while(state, SYNC_AFTER, |state| !state.closing);
                 state = more.unwrap_or_else(PoisonError::into_inner).0;
             }
             let closing = state.closing;
@@ -218,7 +228,8 @@ impl Current {
         if reserved >= self.written + bytes {
             return Ok(());
         }
-        self.reserved = reserve_room(&self.file, self.written, bytes + STEP)?.then_some(self.written + bytes + STEP);
+        self.reserved = reserve_room(&self.file, self.written, bytes + STEP)?
+            .then_some(self.written + bytes + STEP);
         Ok(())
     }
 
@@ -231,7 +242,10 @@ impl Current {
             }
         };
         if written < line.len() {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "only a part of the line was written"));
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "only a part of the line was written",
+            ));
         }
         self.written += line.len() as u64;
         Ok(())
@@ -252,7 +266,9 @@ fn reserve_room(file: &File, offset: u64, bytes: u64) -> io::Result<bool> {
     use rustix::io::Errno;
     match rustix::io::retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes)) {
         Ok(()) => Ok(true),
-        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV | Errno::INVAL | Errno::SPIPE) => Ok(false),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV | Errno::INVAL | Errno::SPIPE) => {
+            Ok(false)
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -281,7 +297,9 @@ fn not_before(now: i64, last: i64) -> i64 {
 
 /// RFC 3339, UTC, with exactly six decimals, so that times sort as text.
 fn timestamp(micros: i64) -> String {
-    DateTime::from_timestamp_micros(micros).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Micros, true)
+    DateTime::from_timestamp_micros(micros)
+        .unwrap_or_default()
+        .to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
 /// The journal of all processes.
@@ -302,7 +320,8 @@ pub fn read_all(state: &StateDir) -> io::Result<Merged> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Merged::default()),
         entries => entries?,
     };
-    let mut paths: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
     paths.sort();
     let mut merged = Merged::default();
@@ -364,7 +383,8 @@ mod tests {
         let journal = Journal::open(&state).unwrap();
         assert!(files(&state).is_empty(), "a process that journals nothing leaves no file");
         let path = SpacePath::parse("/a\"b").unwrap();
-        let written = Line { path: Some(path), after: Some(ContentHash::of(b"x")), ..line("file.create") };
+        let written =
+            Line { path: Some(path), after: Some(ContentHash::of(b"x")), ..line("file.create") };
         journal.append(written.clone()).unwrap();
         // A kill now would change nothing: the bytes are the system's.
         let read = read_all(&state).unwrap().lines;
@@ -398,7 +418,9 @@ mod tests {
         std::thread::scope(|scope| {
             for n in 0..8 {
                 let journal = &journal;
-                scope.spawn(move || (0..100).for_each(|_| journal.append(line(&n.to_string())).unwrap()));
+                scope.spawn(move || {
+                    (0..100).for_each(|_| journal.append(line(&n.to_string())).unwrap())
+                });
             }
         });
         let merged = read_all(&state).unwrap();
@@ -528,7 +550,8 @@ mod tests {
         assert_eq!(tools(&state), ["one", "two"]);
     }
 
-    /// A file system of one megabyte, in a namespace of its own; nothing to see where that is not allowed.
+    /// A file system of one megabyte, in a namespace of its own; nothing to see where that is not
+    /// allowed.
     #[cfg(target_os = "linux")]
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a child process is told so by a variable")]
@@ -552,7 +575,8 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let script = "mount -t tmpfs -o size=1m,mode=700 none \"$2\" || exit 77; exec \"$0\" \"$1\" --exact";
+        let script =
+            "mount -t tmpfs -o size=1m,mode=700 none \"$2\" || exit 77; exec \"$0\" \"$1\" --exact";
         let status = std::process::Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
             .arg(std::env::current_exe().unwrap())
@@ -581,7 +605,11 @@ mod tests {
         let (_folder, state) = state();
         let journal = Journal::open(&state).unwrap();
         journal.append(long).unwrap();
-        assert!(journal.append(Line { subject: Some("x".repeat(MAX_LINE_BYTES)), ..line("x") }).is_err());
+        assert!(
+            journal
+                .append(Line { subject: Some("x".repeat(MAX_LINE_BYTES)), ..line("x") })
+                .is_err()
+        );
         journal.append(line("after")).unwrap();
         assert_eq!((read_all(&state).unwrap().lines.len(), files(&state).len()), (2, 1));
     }

@@ -1,7 +1,7 @@
 //! What persists: the file space beneath one directory handle, keys and tokens, the journal.
 //!
-//! The only crate that opens a file or a database. It decides nothing that the domain can decide: it takes
-//! permits and plans, and makes them true on a disk that others write to as well.
+//! The only crate that opens a file or a database. It decides nothing that the domain can decide:
+//! it takes permits and plans, and makes them true on a disk that others write to as well.
 
 pub mod archive;
 pub mod files;
@@ -15,8 +15,8 @@ use std::io;
 
 use stile_domain::error::Refusal;
 
-/// Turns an error that nobody expected into a refusal that names a line of the log, and writes that line.
-/// Neither holds a path.
+/// Turns an error that nobody expected into a refusal that names a line of the log, and writes that
+/// line. Neither holds a path.
 pub fn incident(doing: &'static str, error: &io::Error) -> Refusal {
     let incident = new_incident();
     tracing::error!(incident, doing, kind = ?error.kind(), errno = error.raw_os_error(), "unexpected error");

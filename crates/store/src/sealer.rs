@@ -1,7 +1,8 @@
-//! Seals for a program that keeps nothing: the key is made of a secret that it is given anew at each start.
+//! Seals for a program that keeps nothing: the key is made of a secret that it is given anew at
+//! each start.
 //!
-//! What was sealed opens for whoever has the same secret and purpose, in this process or in a later one, and for nobody
-//! else. Nothing is written anywhere.
+//! What was sealed opens for whoever has the same secret and purpose, in this process or in a later
+//! one, and for nobody else. Nothing is written anywhere.
 
 use crate::records::seal::{SealKey, Seals};
 
@@ -14,13 +15,14 @@ pub struct Sealer(Seals);
 pub struct CannotSeal;
 
 impl Sealer {
-    /// With the key that `secret` gives for this purpose and in this place. The secret must be one that cannot be
-    /// guessed, such as a token: a password would need to be stretched first.
+    /// With the key that `secret` gives for this purpose and in this place. The secret must be one
+    /// that cannot be guessed, such as a token: a password would need to be stretched first.
     ///
     /// # Errors
     /// [`CannotSeal`].
     pub fn of_secret(secret: &str, place: &str, purpose: &str) -> Result<Self, CannotSeal> {
-        let key = SealKey::derive(secret.as_bytes(), place.as_bytes(), purpose.as_bytes()).map_err(|_| CannotSeal)?;
+        let key = SealKey::derive(secret.as_bytes(), place.as_bytes(), purpose.as_bytes())
+            .map_err(|_| CannotSeal)?;
         Seals::new([key]).map(Self).map_err(|_| CannotSeal)
     }
 
@@ -32,7 +34,8 @@ impl Sealer {
         self.0.seal(plain).map_err(|_| CannotSeal)
     }
 
-    /// Opens what [`Sealer::seal`] made with the same secret, place and purpose. None for everything else.
+    /// Opens what [`Sealer::seal`] made with the same secret, place and purpose. None for
+    /// everything else.
     pub fn open(&self, text: &str) -> Option<Vec<u8>> {
         self.0.open(text)
     }
@@ -65,7 +68,10 @@ mod tests {
     fn security_only_the_same_secret_place_and_purpose_open() {
         let text = sealer("secret", "https://a.example", "handles").seal(b"a place").unwrap();
         let open = |secret, place, purpose| sealer(secret, place, purpose).open(&text);
-        assert_eq!(open("secret", "https://a.example", "handles").as_deref(), Some(&b"a place"[..]));
+        assert_eq!(
+            open("secret", "https://a.example", "handles").as_deref(),
+            Some(&b"a place"[..])
+        );
         for (secret, place, purpose) in [
             ("secret2", "https://a.example", "handles"),
             ("", "https://a.example", "handles"),

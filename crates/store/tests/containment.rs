@@ -1,7 +1,10 @@
-//! Another program exchanges folders and files with symlinks to the outside, as fast as it can, while the
-//! space is read and written: nothing outside is ever read, made or changed.
+//! Another program exchanges folders and files with symlinks to the outside, as fast as it can,
+//! while the space is read and written: nothing outside is ever read, made or changed.
 
-#![expect(clippy::disallowed_methods, reason = "a test is its own verified caller and its own operator")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test is its own verified caller and its own operator"
+)]
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 use std::fs;
@@ -27,8 +30,8 @@ const OUTSIDE: &str = "outside\n";
 /// Past this the other thread seems to get no turn at all.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A space whose folder `swapped` and file `plain/swapped.md` change places with links to the outside, where
-/// the same names stand.
+/// A space whose folder `swapped` and file `plain/swapped.md` change places with links to the
+/// outside, where the same names stand.
 ///
 /// *Shape*: `space/{swapped,other,plain}`, `outside/deep/{file,swapped}.md`.
 struct Field {
@@ -51,12 +54,20 @@ impl Field {
         // One relative link and one absolute one.
         symlink("../outside", inside.join("other")).unwrap();
         symlink(outside.join("swapped.md"), inside.join("plain/other.md")).unwrap();
-        let options =
-            SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(20), events: Arc::new(|_| {}) };
+        let options = SpaceOptions {
+            limits: Limits::default(),
+            lock_wait: Duration::from_secs(20),
+            events: Arc::new(|_| {}),
+        };
         let (space, notices) = Space::open_ambient(&inside, options).unwrap();
         assert_eq!(notices, Vec::<String>::new());
-        let principal =
-            Principal::assert_verified("ann", None, None, Scopes::from_claim("write:/"), RecordsClaim::None);
+        let principal = Principal::assert_verified(
+            "ann",
+            None,
+            None,
+            Scopes::from_claim("write:/"),
+            RecordsClaim::None,
+        );
         Self { folder, space, principal }
     }
 
@@ -77,7 +88,13 @@ impl Field {
         let mut found = Vec::new();
         list(&self.at("outside"), &mut found);
         found.sort();
-        assert_eq!(found, [("file.md".to_owned(), OUTSIDE.to_owned()), ("swapped.md".to_owned(), OUTSIDE.to_owned())]);
+        assert_eq!(
+            found,
+            [
+                ("file.md".to_owned(), OUTSIDE.to_owned()),
+                ("swapped.md".to_owned(), OUTSIDE.to_owned())
+            ]
+        );
     }
 }
 
@@ -86,7 +103,10 @@ fn list(folder: &Path, found: &mut Vec<(String, String)>) {
         match entry.file_type().unwrap().is_dir() {
             true => list(&entry.path(), found),
             false => {
-                found.push((entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()));
+                found.push((
+                    entry.file_name().into_string().unwrap(),
+                    fs::read_to_string(entry.path()).unwrap(),
+                ));
             }
         }
     }
@@ -108,7 +128,14 @@ impl Tally {
             }
             Err(refusal) => {
                 let code = refusal.code().0;
-                let moving = ["symlink_refused", "not_found", "not_a_directory", "stale", "already_exists", "busy"];
+                let moving = [
+                    "symlink_refused",
+                    "not_found",
+                    "not_a_directory",
+                    "stale",
+                    "already_exists",
+                    "busy",
+                ];
                 assert!(moving.contains(&code), "{refusal:?}");
                 self.refused += 1;
                 None
@@ -124,10 +151,13 @@ async fn nothing_outside_is_read_while_folders_and_files_become_links() {
     let folders = Swapper::start(&field.at("space"), "swapped", "other");
     let files = Swapper::start(&field.at("space/plain"), "swapped.md", "other.md");
     let mut tally = Tally::default();
-    let paths = ["/swapped/deep/file.md", "/plain/swapped.md", "/other/deep/file.md", "/plain/other.md"];
+    let paths =
+        ["/swapped/deep/file.md", "/plain/swapped.md", "/other/deep/file.md", "/plain/other.md"];
     let deadline = Instant::now() + PATIENCE;
     let enough = |tally: &Tally, swaps: u64| {
-        tally.done + tally.refused >= goal && tally.done.min(tally.refused) > goal / 50 && swaps > goal as u64 / 10
+        tally.done + tally.refused >= goal
+            && tally.done.min(tally.refused) > goal / 50
+            && swaps > goal as u64 / 10
     };
     for path in paths.iter().cycle() {
         if enough(&tally, folders.swaps() + files.swaps()) || Instant::now() > deadline {
@@ -153,18 +183,22 @@ async fn nothing_outside_is_written_while_folders_and_files_become_links() {
     let goal = scaled(500, 20_000);
     let folders = Swapper::start(&field.at("space"), "swapped", "other");
     let files = Swapper::start(&field.at("space/plain"), "swapped.md", "other.md");
-    let (mut created, mut edited, mut removed) = (Tally::default(), Tally::default(), Tally::default());
+    let (mut created, mut edited, mut removed) =
+        (Tally::default(), Tally::default(), Tally::default());
     for count in 0..goal {
         // One beside what is there, and one in folders that have to be made.
         let path = match count % 2 {
             0 => format!("/swapped/deep/{count}.md"),
             _ => format!("/swapped/{count}/new.md"),
         };
-        if let Some(made) = created.count(field.space.create(field.permit(&path), b"made\n".to_vec()).await) {
+        if let Some(made) =
+            created.count(field.space.create(field.permit(&path), b"made\n".to_vec()).await)
+        {
             removed.count(field.space.remove(field.permit(&path), made.hash).await);
         }
         // A file that was just changed is read after it has settled, so this is slow.
-        for path in ["/swapped/deep/file.md", "/plain/swapped.md"].iter().filter(|_| count % 4 == 0) {
+        for path in ["/swapped/deep/file.md", "/plain/swapped.md"].iter().filter(|_| count % 4 == 0)
+        {
             let Ok(window) = field.read(path).await else { continue };
             let plan = |text: &str| Ok(edit::append(text, "more\n"));
             let cut = |_: &str| Ok(INSIDE.to_owned());
@@ -178,7 +212,10 @@ async fn nothing_outside_is_written_while_folders_and_files_become_links() {
     let swaps = folders.swaps() + files.swaps();
     drop((folders, files));
     println!("created {created:?}, removed {removed:?}, edited {edited:?}, {swaps} swaps");
-    assert!(created.done > 0 && created.refused > 0 && edited.done > 0, "created {created:?}, edited {edited:?}");
+    assert!(
+        created.done > 0 && created.refused > 0 && edited.done > 0,
+        "created {created:?}, edited {edited:?}"
+    );
     field.assert_untouched();
     field.space.close().await;
     field.assert_untouched();

@@ -1,4 +1,5 @@
-//! Figures that mean something on a noisy machine: two ways of doing one thing, in turns, in the same run.
+//! Figures that mean something on a noisy machine: two ways of doing one thing, in turns, in the
+//! same run.
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,8 @@ impl Plan {
     }
 }
 
-/// Times two things in turns and prints the median, the tenth and the ninetieth percentile of each, and the
-/// ratio of the medians. Each closure does the thing once and answers how long it took.
+/// Times two things in turns and prints the median, the tenth and the ninetieth percentile of each,
+/// and the ratio of the medians. Each closure does the thing once and answers how long it took.
 #[expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 pub fn compare(
     what: &str,
@@ -37,7 +38,10 @@ pub fn compare(
         b.push(theirs());
     }
     let (a, b) = (Spread::of(a), Spread::of(b));
-    println!("{what:<44} {a}   {floor:<40} {b}   ratio {:.2}", a.median.as_secs_f64() / b.median.as_secs_f64());
+    println!(
+        "{what:<44} {a}   {floor:<40} {b}   ratio {:.2}",
+        a.median.as_secs_f64() / b.median.as_secs_f64()
+    );
 }
 
 /// Runs a closure once and says how long it took.
@@ -57,8 +61,8 @@ pub fn cpu<T>(work: impl FnOnce() -> T) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
 }
 
-/// Runs a closure once and says how much more memory the process had meanwhile, in KiB, than before. Zero where the
-/// system does not say.
+/// Runs a closure once and says how much more memory the process had meanwhile, in KiB, than
+/// before. Zero where the system does not say.
 pub fn peak<T>(work: impl FnOnce() -> T) -> u64 {
     let field = |name: &str| -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -80,7 +84,9 @@ struct Spread {
 impl Spread {
     fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
-        let at = |percent: usize| times.get((times.len().max(1) - 1) * percent / 100).copied().unwrap_or_default();
+        let at = |percent: usize| {
+            times.get((times.len().max(1) - 1) * percent / 100).copied().unwrap_or_default()
+        };
         Self { low: at(10), median: at(50), high: at(90) }
     }
 }
@@ -88,6 +94,12 @@ impl Spread {
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
-        write!(f, "{:>9.1} µs [{:.1}–{:.1}]", micros(self.median), micros(self.low), micros(self.high))
+        write!(
+            f,
+            "{:>9.1} µs [{:.1}–{:.1}]",
+            micros(self.median),
+            micros(self.low),
+            micros(self.high)
+        )
     }
 }

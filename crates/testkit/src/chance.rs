@@ -46,8 +46,8 @@ pub fn seed() -> u64 {
     })
 }
 
-/// How much of a rig to run: `usual` in every test run, `full` where `STILE_RIG_SCALE` is `full`, and so many
-/// times the usual, but no more than the full amount, where it is a number.
+/// How much of a rig to run: `usual` in every test run, `full` where `STILE_RIG_SCALE` is `full`,
+/// and so many times the usual, but no more than the full amount, where it is a number.
 ///
 /// # Panics
 /// Where the variable is something else.
@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn a_seed_makes_the_same_choices_again() {
-        let draw = |mut chance: Chance| -> Vec<usize> { (0..50).map(|_| chance.below(7)).collect() };
+        let draw =
+            |mut chance: Chance| -> Vec<usize> { (0..50).map(|_| chance.below(7)).collect() };
         assert_eq!(draw(Chance::of(1)), draw(Chance::of(1)));
         assert_ne!(draw(Chance::of(1)), draw(Chance::of(2)));
         assert!((0..7).all(|face| draw(Chance::of(3)).contains(&face)));

@@ -1,6 +1,6 @@
-//! Scripted clients of few words: one over HTTP, one over standard input and output. They speak the protocol
-//! from its text and not through the SDK that the server uses, since two halves of one library agreeing
-//! proves little.
+//! Scripted clients of few words: one over HTTP, one over standard input and output. They speak the
+//! protocol from its text and not through the SDK that the server uses, since two halves of one
+//! library agreeing proves little.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -26,7 +26,8 @@ pub trait Caller: Send {
     /// # Errors
     /// Where the server did not answer, or answered with a JSON-RPC error.
     fn tool(&mut self, name: &str, arguments: Value) -> io::Result<Value> {
-        let mut response = self.request("tools/call", json!({ "name": name, "arguments": arguments }))?;
+        let mut response =
+            self.request("tools/call", json!({ "name": name, "arguments": arguments }))?;
         match response.pointer_mut("/result/structuredContent") {
             Some(content) => Ok(content.take()),
             None => Err(io::Error::other(response.to_string())),
@@ -81,7 +82,8 @@ impl Reply {
 
     /// Everything as text, for the leak check.
     pub fn bytes(&self) -> Vec<u8> {
-        let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+        let headers: String =
+            self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         [headers.as_bytes(), &self.body].concat()
     }
 }
@@ -98,7 +100,11 @@ impl Http {
     /// What the connection says.
     pub fn post(&mut self, method: &str, params: Value) -> io::Result<Reply> {
         self.next += 1;
-        let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str).map(str::to_owned);
+        let name = params
+            .get("name")
+            .or_else(|| params.get("uri"))
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         let body = message(self.next, method, params).to_string();
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
@@ -131,7 +137,8 @@ impl Http {
         connection.get_mut().write_all(bytes)?;
         // Nothing follows the head of such a reply, whatever length it tells.
         let is_head = bytes.starts_with(b"HEAD ");
-        let reply = if is_head { read_head(&mut connection)? } else { read_reply(&mut connection)? };
+        let reply =
+            if is_head { read_head(&mut connection)? } else { read_reply(&mut connection)? };
         if reply.header("connection") != Some("close") {
             self.connection = Some(connection);
         }
@@ -142,8 +149,9 @@ impl Http {
 impl Caller for Http {
     fn request(&mut self, method: &str, params: Value) -> io::Result<Value> {
         let reply = self.post(method, params)?;
-        serde_json::from_slice(&reply.body)
-            .map_err(|_| io::Error::other(format!("{}: {}", reply.status, String::from_utf8_lossy(&reply.body))))
+        serde_json::from_slice(&reply.body).map_err(|_| {
+            io::Error::other(format!("{}: {}", reply.status, String::from_utf8_lossy(&reply.body)))
+        })
     }
 }
 
@@ -155,7 +163,8 @@ pub fn read_reply(connection: &mut impl io::BufRead) -> io::Result<Reply> {
     let mut reply = read_head(connection)?;
     if reply.header("transfer-encoding").is_some_and(|encoding| encoding.contains("chunked")) {
         loop {
-            let size = usize::from_str_radix(line(connection)?.trim(), 16).map_err(|_| invalid())?;
+            let size =
+                usize::from_str_radix(line(connection)?.trim(), 16).map_err(|_| invalid())?;
             let mut chunk = vec![0; size + 2];
             connection.read_exact(&mut chunk)?;
             chunk.truncate(size);
@@ -184,7 +193,11 @@ fn line(connection: &mut impl io::BufRead) -> io::Result<String> {
 
 /// Reads a reply up to its body.
 fn read_head(connection: &mut impl io::BufRead) -> io::Result<Reply> {
-    let status = line(connection)?.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(invalid)?;
+    let status = line(connection)?
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .ok_or_else(invalid)?;
     let mut headers = Vec::new();
     loop {
         let header = line(connection)?;
@@ -211,7 +224,10 @@ impl Stdio {
     ///
     /// # Panics
     /// Where an end is not piped.
-    #[expect(clippy::expect_used, reason = "a rig that is put together wrongly should say so at once")]
+    #[expect(
+        clippy::expect_used,
+        reason = "a rig that is put together wrongly should say so at once"
+    )]
     pub fn new(mut child: Child) -> Self {
         let input = child.stdin.take().expect("standard input is piped");
         let output = child.stdout.take().expect("standard output is piped");
@@ -278,8 +294,8 @@ impl Drop for Stdio {
     }
 }
 
-/// A client over the standard input and output of a server, that several threads share: each call waits for
-/// the answer that bears its number. Clones are clients of the same server.
+/// A client over the standard input and output of a server, that several threads share: each call
+/// waits for the answer that bears its number. Clones are clients of the same server.
 #[derive(Clone, Debug)]
 pub struct Lane(Arc<Shared>);
 
@@ -295,7 +311,11 @@ impl Lane {
     /// Talks through both ends of a child, and reads what it answers on a thread of its own.
     pub fn new(input: ChildStdin, output: ChildStdout) -> Self {
         let waiting = Mutex::new(Some(HashMap::new()));
-        let lane = Self(Arc::new(Shared { input: Mutex::new(Some(input)), waiting, next: AtomicU64::new(0) }));
+        let lane = Self(Arc::new(Shared {
+            input: Mutex::new(Some(input)),
+            waiting,
+            next: AtomicU64::new(0),
+        }));
         let shared = Arc::clone(&lane.0);
         std::thread::spawn(move || {
             let mut lines = BufReader::new(output).lines();
@@ -324,7 +344,13 @@ impl Caller for Lane {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed) + 1;
         let (answer, answered) = channel();
         let gone = || io::Error::from(io::ErrorKind::UnexpectedEof);
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).as_mut().ok_or_else(gone)?.insert(id, answer);
+        self.0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_mut()
+            .ok_or_else(gone)?
+            .insert(id, answer);
         let line = message(id, method, params).to_string() + "\n";
         match self.0.input.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             Some(input) => input.write_all(line.as_bytes())?,

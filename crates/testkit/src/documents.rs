@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Fails unless the document at `path`, relative to the repository, is exactly `text`; with `UPDATE_DOCS` set
-/// in the environment it is written instead.
+/// Fails unless the document at `path`, relative to the repository, is exactly `text`; with
+/// `UPDATE_DOCS` set in the environment it is written instead.
 ///
 /// # Panics
 /// Where the document differs, or cannot be written.
@@ -16,5 +16,8 @@ pub fn assert_document(path: &str, text: &str) {
         return;
     }
     let found = fs::read_to_string(&file).unwrap_or_default();
-    assert!(found == text, "{path} is not what the code says; run the tests with UPDATE_DOCS=1 and read the change");
+    assert!(
+        found == text,
+        "{path} is not what the code says; run the tests with UPDATE_DOCS=1 and read the change"
+    );
 }

@@ -1,13 +1,13 @@
-//! The history checker: from what clients were told and what is left in the end, it says whether a write was
-//! lost.
+//! The history checker: from what clients were told and what is left in the end, it says whether a
+//! write was lost.
 //!
-//! Every version is unique and every change names the version that it was based on. So the versions of a file
-//! that nobody else writes form one line: back from the last, parent by parent, to the first. [`check_line`]
-//! holds a file to that. A file that an editor saves as well, without asking, has gaps in its line, but each
-//! version still has a fate: [`lost`] names those that have none.
+//! Every version is unique and every change names the version that it was based on. So the versions
+//! of a file that nobody else writes form one line: back from the last, parent by parent, to the
+//! first. [`check_line`] holds a file to that. A file that an editor saves as well, without asking,
+//! has gaps in its line, but each version still has a fate: [`lost`] names those that have none.
 //!
-//! Versions are anything that can be compared, such as hashes. Instants are numbers from one counter that all
-//! clients share, drawn before a request is sent and after its answer has come.
+//! Versions are anything that can be compared, such as hashes. Instants are numbers from one
+//! counter that all clients share, drawn before a request is sent and after its answer has come.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -94,7 +94,11 @@ pub enum Fault<V> {
 ///
 /// # Errors
 /// Each [`Fault`].
-pub fn check_line<V: Version>(first: V, last: V, events: &[Event<V>]) -> Result<Vec<V>, Vec<Fault<V>>> {
+pub fn check_line<V: Version>(
+    first: V,
+    last: V,
+    events: &[Event<V>],
+) -> Result<Vec<V>, Vec<Fault<V>>> {
     let mut faults = Vec::new();
     let mut made: HashMap<V, Change<V>> = HashMap::new();
     let mut children: HashMap<V, V> = HashMap::new();
@@ -106,7 +110,10 @@ pub fn check_line<V: Version>(first: V, last: V, events: &[Event<V>]) -> Result<
         if change.outcome == Outcome::Acknowledged
             && let Some(other) = children.insert(change.parent, change.version)
         {
-            faults.push(Fault::ParentUsedTwice { parent: change.parent, versions: [other, change.version] });
+            faults.push(Fault::ParentUsedTwice {
+                parent: change.parent,
+                versions: [other, change.version],
+            });
         }
     }
     let mut line = vec![last];
@@ -127,13 +134,18 @@ pub fn check_line<V: Version>(first: V, last: V, events: &[Event<V>]) -> Result<
         line.push(at);
     }
     line.reverse();
-    let places: HashMap<V, usize> = line.iter().enumerate().map(|(place, version)| (*version, place)).collect();
+    let places: HashMap<V, usize> =
+        line.iter().enumerate().map(|(place, version)| (*version, place)).collect();
     for event in events {
         match event.deed {
-            Deed::Asked(Change { version, outcome: Outcome::Acknowledged, .. }) if !places.contains_key(&version) => {
+            Deed::Asked(Change { version, outcome: Outcome::Acknowledged, .. })
+                if !places.contains_key(&version) =>
+            {
                 faults.push(Fault::Lost(version));
             }
-            Deed::Saw(version) if !places.contains_key(&version) => faults.push(Fault::SeenOffTheLine(version)),
+            Deed::Saw(version) if !places.contains_key(&version) => {
+                faults.push(Fault::SeenOffTheLine(version))
+            }
             _ => {}
         }
     }
@@ -144,7 +156,8 @@ pub fn check_line<V: Version>(first: V, last: V, events: &[Event<V>]) -> Result<
 /// Whether every client was shown at least what had been shown, or acknowledged, before it asked.
 fn in_order<V: Version>(events: &[Event<V>], places: &HashMap<V, usize>) -> Vec<Fault<V>> {
     let told = |event: &Event<V>| match event.deed {
-        Deed::Saw(version) | Deed::Asked(Change { version, outcome: Outcome::Acknowledged, .. }) => {
+        Deed::Saw(version)
+        | Deed::Asked(Change { version, outcome: Outcome::Acknowledged, .. }) => {
             Some((version, *places.get(&version)?))
         }
         Deed::Asked(_) => None,
@@ -182,11 +195,16 @@ pub struct Save<V> {
     pub overwrote: Option<V>,
 }
 
-/// Of a file that clients change and an editor saves, the versions that have no fate: which were neither the
-/// base of a change that was made, nor overwritten by the editor itself, nor in place at the end, nor in a
-/// conflict copy. Besides, each parent that two acknowledged changes share and each refused version that
-/// somebody's change was based on.
-pub fn lost<V: Version>(changes: &[Change<V>], saves: &[Save<V>], in_place: V, copies: &[V]) -> Vec<Fault<V>> {
+/// Of a file that clients change and an editor saves, the versions that have no fate: which were
+/// neither the base of a change that was made, nor overwritten by the editor itself, nor in place
+/// at the end, nor in a conflict copy. Besides, each parent that two acknowledged changes share and
+/// each refused version that somebody's change was based on.
+pub fn lost<V: Version>(
+    changes: &[Change<V>],
+    saves: &[Save<V>],
+    in_place: V,
+    copies: &[V],
+) -> Vec<Fault<V>> {
     let mut faults = Vec::new();
     let mut fates: HashSet<V> = copies.iter().copied().chain([in_place]).collect();
     fates.extend(saves.iter().filter_map(|save| save.overwrote));
@@ -194,7 +212,10 @@ pub fn lost<V: Version>(changes: &[Change<V>], saves: &[Save<V>], in_place: V, c
     for change in changes.iter().filter(|change| change.outcome == Outcome::Acknowledged) {
         fates.insert(change.parent);
         if let Some(other) = children.insert(change.parent, change.version) {
-            faults.push(Fault::ParentUsedTwice { parent: change.parent, versions: [other, change.version] });
+            faults.push(Fault::ParentUsedTwice {
+                parent: change.parent,
+                versions: [other, change.version],
+            });
         }
     }
     // A change of which nobody knows was made if something came of it.
@@ -211,14 +232,21 @@ pub fn lost<V: Version>(changes: &[Change<V>], saves: &[Save<V>], in_place: V, c
     }
     for change in changes {
         match change.outcome {
-            Outcome::Acknowledged if !fates.contains(&change.version) => faults.push(Fault::Lost(change.version)),
+            Outcome::Acknowledged if !fates.contains(&change.version) => {
+                faults.push(Fault::Lost(change.version))
+            }
             Outcome::Refused if children.contains_key(&change.version) => {
                 faults.push(Fault::RefusedButThere(change.version));
             }
             _ => {}
         }
     }
-    faults.extend(saves.iter().filter(|save| !fates.contains(&save.version)).map(|save| Fault::Lost(save.version)));
+    faults.extend(
+        saves
+            .iter()
+            .filter(|save| !fates.contains(&save.version))
+            .map(|save| Fault::Lost(save.version)),
+    );
     faults
 }
 
@@ -265,7 +293,10 @@ mod tests {
     #[test]
     fn two_changes_of_one_version_are_a_lost_update() {
         let events = [asked([1, 4], 0, 1, Acknowledged), asked([2, 3], 0, 2, Acknowledged)];
-        assert_eq!(faults(2, &events), [Fault::ParentUsedTwice { parent: 0, versions: [1, 2] }, Fault::Lost(1)]);
+        assert_eq!(
+            faults(2, &events),
+            [Fault::ParentUsedTwice { parent: 0, versions: [1, 2] }, Fault::Lost(1)]
+        );
     }
 
     #[test]
@@ -288,7 +319,10 @@ mod tests {
 
     #[test]
     fn a_version_that_was_shown_and_withdrawn_is_found() {
-        assert_eq!(faults(0, &[asked([1, 2], 0, 1, Unknown), saw([3, 4], 1)]), [Fault::SeenOffTheLine(1)]);
+        assert_eq!(
+            faults(0, &[asked([1, 2], 0, 1, Unknown), saw([3, 4], 1)]),
+            [Fault::SeenOffTheLine(1)]
+        );
     }
 
     #[test]
@@ -321,7 +355,8 @@ mod tests {
 
     #[test]
     fn every_save_with_a_fate_is_kept() {
-        let changes = [change(0, 1, Acknowledged), change(10, 2, Acknowledged), change(10, 3, Refused)];
+        let changes =
+            [change(0, 1, Acknowledged), change(10, 2, Acknowledged), change(10, 3, Refused)];
         let saves = [save(10, Some(1)), save(11, Some(2)), save(12, Some(11)), save(13, None)];
         assert_eq!(lost(&changes, &saves, 13, &[12]), []);
     }
@@ -337,7 +372,10 @@ mod tests {
 
     #[test]
     fn a_change_that_the_editor_did_not_overwrite_is_lost_too() {
-        assert_eq!(lost(&[change(0, 1, Acknowledged)], &[save(10, None)], 10, &[]), [Fault::Lost(1)]);
+        assert_eq!(
+            lost(&[change(0, 1, Acknowledged)], &[save(10, None)], 10, &[]),
+            [Fault::Lost(1)]
+        );
         assert_eq!(lost(&[change(0, 1, Acknowledged)], &[save(10, Some(1))], 10, &[]), []);
         let twice = [change(0, 1, Acknowledged), change(0, 2, Acknowledged)];
         assert_eq!(

@@ -1,5 +1,5 @@
-//! A hosted deployment of processes: an identity provider, servers with notes, gateways before them, and clients
-//! of either lifecycle.
+//! A hosted deployment of processes: an identity provider, servers with notes, gateways before
+//! them, and clients of either lifecycle.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,8 @@ use crate::process::{Rig, Server};
 /// What all servers of a deployment are called by the tokens for them.
 pub const AUDIENCE: &str = "https://notes.example/mcp";
 
-/// The four tools, sorted as they are listed, and the subcommands of `stile note` that tell the same.
+/// The four tools, sorted as they are listed, and the subcommands of `stile note` that tell the
+/// same.
 pub const NOTE_TOOLS: [(&str, &str); 4] = [
     ("get_document_tree", "tree"),
     ("get_metadata_facets", "facets"),
@@ -154,7 +155,8 @@ impl Peer {
     /// # Errors
     /// What the connection says.
     pub fn initialize(&mut self) -> io::Result<Reply> {
-        let revision = if let Lifecycle::Session(revision) = self.lifecycle { revision } else { SESSIONLESS };
+        let revision =
+            if let Lifecycle::Session(revision) = self.lifecycle { revision } else { SESSIONLESS };
         self.post(
             "initialize",
             json!({ "protocolVersion": revision, "capabilities": {}, "clientInfo": { "name": "testkit", "version": "1" } }),
@@ -167,7 +169,11 @@ impl Peer {
     /// What the connection says.
     pub fn post(&mut self, method: &str, mut params: Value) -> io::Result<Reply> {
         self.next += 1;
-        let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str).map(str::to_owned);
+        let name = params
+            .get("name")
+            .or_else(|| params.get("uri"))
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         if let (Lifecycle::Sessionless, Some(params)) = (self.lifecycle, params.as_object_mut()) {
             let meta = json!({
                 "io.modelcontextprotocol/protocolVersion": SESSIONLESS,
@@ -176,7 +182,8 @@ impl Peer {
             });
             params.insert("_meta".to_owned(), meta);
         }
-        let message = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
+        let message =
+            json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
         self.send(&message, Some((method, name)))
     }
 
@@ -189,17 +196,25 @@ impl Peer {
         self.http.send(format!("{head}Accept: text/event-stream\r\n\r\n").as_bytes())
     }
 
-    fn send(&mut self, message: &Value, method: Option<(&str, Option<String>)>) -> io::Result<Reply> {
+    fn send(
+        &mut self,
+        message: &Value,
+        method: Option<(&str, Option<String>)>,
+    ) -> io::Result<Reply> {
         let mut head = self.head("POST");
         if let (Lifecycle::Sessionless, Some((method, name))) = (self.lifecycle, method) {
-            head.push_str(&format!("MCP-Protocol-Version: {SESSIONLESS}\r\nMcp-Method: {method}\r\n"));
+            head.push_str(&format!(
+                "MCP-Protocol-Version: {SESSIONLESS}\r\nMcp-Method: {method}\r\n"
+            ));
             if let Some(name) = name {
                 head.push_str(&format!("Mcp-Name: {name}\r\n"));
             }
         }
         let body = message.to_string();
         let length = body.len();
-        head.push_str("Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n");
+        head.push_str(
+            "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n",
+        );
         self.http.send(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes())
     }
 
@@ -229,15 +244,18 @@ impl Peer {
         response.get_mut("result").map(Value::take).unwrap_or(response)
     }
 
-    /// Calls a tool with a path and answers the one text block, having checked that the rest of the result says
-    /// the same.
+    /// Calls a tool with a path and answers the one text block, having checked that the rest of the
+    /// result says the same.
     ///
     /// # Panics
     /// Where it does not.
     #[expect(clippy::expect_used, reason = "a helper of a test fails the test")]
     pub fn told(&mut self, tool: &str, path: &str) -> String {
         let result = self.call(tool, &json!({ "path": path }));
-        let text = result.pointer("/content/0/text").and_then(Value::as_str).expect("there is a text block");
+        let text = result
+            .pointer("/content/0/text")
+            .and_then(Value::as_str)
+            .expect("there is a text block");
         assert_eq!(result.pointer("/content/1"), None, "{result}");
         let structured = result.get("structuredContent").map(Value::to_string);
         assert_eq!(structured.as_deref(), Some(text), "both are the same, in the same order");
@@ -261,9 +279,11 @@ impl Caller for Peer {
 /// The message of a reply: its body, or the last event of a stream.
 pub fn message_of(reply: &Reply) -> Value {
     let text = String::from_utf8_lossy(&reply.body);
-    let is_stream = reply.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let is_stream =
+        reply.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
     let mut events = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
-    let message = if is_stream { events.rfind(|data| !data.is_empty()).unwrap_or_default() } else { &text };
+    let message =
+        if is_stream { events.rfind(|data| !data.is_empty()).unwrap_or_default() } else { &text };
     serde_json::from_str(message).unwrap_or_default()
 }
 

@@ -1,7 +1,8 @@
-//! An identity provider that does as it is told: real keys behind a real JWKS endpoint, and tokens signed with
-//! them, well or badly.
+//! An identity provider that does as it is told: real keys behind a real JWKS endpoint, and tokens
+//! signed with them, well or badly.
 //!
-//! The endpoint is an [`Upstream`], so every fault of a note store is one that the provider can have as well.
+//! The endpoint is an [`Upstream`], so every fault of a note store is one that the provider can
+//! have as well.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +13,19 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use ring::rsa::PublicKeyComponents;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+};
 use serde_json::{Map, Value, json};
 
 use crate::upstream::{Behaviour, Received, Reply, Upstream};
 
 /// RSA keys take long to make, so these are made already. They guard nothing.
-const RSA_KEYS: [&str; 3] =
-    [include_str!("../keys/rsa-1.pem"), include_str!("../keys/rsa-2.pem"), include_str!("../keys/rsa-3.pem")];
+const RSA_KEYS: [&str; 3] = [
+    include_str!("../keys/rsa-1.pem"),
+    include_str!("../keys/rsa-2.pem"),
+    include_str!("../keys/rsa-3.pem"),
+];
 
 /// What a token is signed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,10 +86,13 @@ impl Key {
     fn sign(&self, message: &[u8]) -> Vec<u8> {
         let random = SystemRandom::new();
         match &self.secret {
-            Secret::Es256(pair) => pair.sign(&random, message).expect("it can be signed").as_ref().to_vec(),
+            Secret::Es256(pair) => {
+                pair.sign(&random, message).expect("it can be signed").as_ref().to_vec()
+            }
             Secret::Rs256(pair) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
-                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).expect("it can be signed");
+                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature)
+                    .expect("it can be signed");
                 signature
             }
         }
@@ -101,8 +110,10 @@ impl Keys {
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     fn add(&mut self) {
         let random = SystemRandom::new();
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key can be made");
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random);
+        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random)
+            .expect("a key can be made");
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &random);
         let pem = RSA_KEYS.iter().cycle().nth(self.generation).copied().unwrap_or_default();
         let text: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
         let der = STANDARD.decode(text).expect("the key is in base64");
@@ -183,7 +194,10 @@ impl Issuer {
 
     /// How often its keys were asked for.
     pub fn fetches(&self) -> usize {
-        self.requests().iter().filter(|received| received.target == "/.well-known/jwks.json").count()
+        self.requests()
+            .iter()
+            .filter(|received| received.target == "/.well-known/jwks.json")
+            .count()
     }
 
     /// How many connections it has accepted.
@@ -259,7 +273,8 @@ impl Issuer {
     /// A token of these claims alone, signed with the newest key.
     pub fn token(&self, claims: Value, alg: Alg) -> String {
         let claims = if let Value::Object(claims) = claims { claims } else { Map::new() };
-        Mint { issuer: self, claims, header: Map::new(), key: None, signature: Signature::Good }.token(alg)
+        Mint { issuer: self, claims, header: Map::new(), key: None, signature: Signature::Good }
+            .token(alg)
     }
 }
 
@@ -275,9 +290,14 @@ fn jwks(keys: &Keys) -> Value {
 
 fn serve(received: &Received, keys: &Mutex<Keys>, url: &str, after: Duration) -> Reply {
     let reply = match received.target.as_str() {
-        "/.well-known/jwks.json" => Reply::json(200, &jwks(&keys.lock().unwrap_or_else(PoisonError::into_inner))),
+        "/.well-known/jwks.json" => {
+            Reply::json(200, &jwks(&keys.lock().unwrap_or_else(PoisonError::into_inner)))
+        }
         "/.well-known/openid-configuration" | "/.well-known/oauth-authorization-server" => {
-            Reply::json(200, &json!({ "issuer": url, "jwks_uri": format!("{url}/.well-known/jwks.json") }))
+            Reply::json(
+                200,
+                &json!({ "issuer": url, "jwks_uri": format!("{url}/.well-known/jwks.json") }),
+            )
         }
         _ => Reply::refusal(404, "not found"),
     };
@@ -299,8 +319,8 @@ pub enum Signature {
     Empty,
     /// A signature with one bit turned over.
     Broken,
-    /// A keyed hash whose key is the public key, which a verifier accepts that lets the token choose how it is
-    /// verified; the header says `HS256`.
+    /// A keyed hash whose key is the public key, which a verifier accepts that lets the token
+    /// choose how it is verified; the header says `HS256`.
     HashOfPublicKey,
 }
 
@@ -353,8 +373,8 @@ impl Mint<'_> {
         self.claim("exp", now().saturating_add(seconds))
     }
 
-    /// With a field of the header, in place of one of that name. It changes what the token says, not how it is
-    /// signed; null leaves the field out.
+    /// With a field of the header, in place of one of that name. It changes what the token says,
+    /// not how it is signed; null leaves the field out.
     pub fn header(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.header.insert(name.to_owned(), value.into());
         self
@@ -379,7 +399,8 @@ impl Mint<'_> {
     pub fn token(self, alg: Alg) -> String {
         let keys = self.issuer.keys();
         let key = self.key.as_deref().map_or_else(|| keys.newest(alg), |id| keys.named(id));
-        let alg = if self.signature == Signature::HashOfPublicKey { "HS256" } else { key.alg().name() };
+        let alg =
+            if self.signature == Signature::HashOfPublicKey { "HS256" } else { key.alg().name() };
         let mut header = Map::from_iter([
             ("typ".to_owned(), json!("JWT")),
             ("alg".to_owned(), json!(alg)),
@@ -402,7 +423,9 @@ impl Mint<'_> {
                     Secret::Es256(pair) => pair.public_key().as_ref().to_vec(),
                     Secret::Rs256(pair) => pair.public_key().as_ref().to_vec(),
                 };
-                hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &public), message.as_bytes()).as_ref().to_vec()
+                hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &public), message.as_bytes())
+                    .as_ref()
+                    .to_vec()
             }
         };
         format!("{message}.{}", encode(signature))
@@ -421,7 +444,9 @@ mod tests {
     /// Asks the endpoint, as a verifier would.
     fn fetch(issuer: &Issuer) -> Value {
         let address: SocketAddr = issuer.url().strip_prefix("http://").unwrap().parse().unwrap();
-        let request = format!("GET /.well-known/jwks.json HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "GET /.well-known/jwks.json HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        );
         Http::new(address, "").send(request.as_bytes()).unwrap().json()
     }
 
@@ -436,13 +461,18 @@ mod tests {
     /// Verifies a token with what the endpoint serves and nothing else.
     fn verifies(jwks: &Value, token: &str) -> bool {
         let kid = header(token)["kid"].clone();
-        let Some(key) = jwks["keys"].as_array().unwrap().iter().find(|key| key["kid"] == kid) else { return false };
+        let Some(key) = jwks["keys"].as_array().unwrap().iter().find(|key| key["kid"] == kid)
+        else {
+            return false;
+        };
         let field = |name: &str| URL_SAFE_NO_PAD.decode(key[name].as_str().unwrap()).unwrap();
         let (message, signature) = (token.rsplit_once('.').unwrap().0.as_bytes(), part(token, 2));
         match key["kty"].as_str().unwrap() {
             "EC" => {
                 let point = [vec![4], field("x"), field("y")].concat();
-                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, &signature).is_ok()
+                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
+                    .verify(message, &signature)
+                    .is_ok()
             }
             _ => {
                 let components = PublicKeyComponents { n: field("n"), e: field("e") };
@@ -455,7 +485,8 @@ mod tests {
     fn tokens_verify_with_what_the_endpoint_serves() {
         let issuer = Issuer::start();
         for alg in [Alg::Es256, Alg::Rs256] {
-            let good = issuer.mint("alice", "store").vault("one").role("viewer").actor("robot").token(alg);
+            let good =
+                issuer.mint("alice", "store").vault("one").role("viewer").actor("robot").token(alg);
             assert!(verifies(&fetch(&issuer), &good));
             let claims: Value = serde_json::from_slice(&part(&good, 1)).unwrap();
             assert_eq!(claims["sub"], "alice");
@@ -489,7 +520,11 @@ mod tests {
     #[test]
     fn a_header_says_what_it_is_told_to() {
         let issuer = Issuer::start();
-        let token = issuer.mint("alice", "store").header("alg", "none").header("kid", Value::Null).token(Alg::Es256);
+        let token = issuer
+            .mint("alice", "store")
+            .header("alg", "none")
+            .header("kid", Value::Null)
+            .token(Alg::Es256);
         assert_eq!(header(&token), json!({ "typ": "JWT", "alg": "none" }));
     }
 

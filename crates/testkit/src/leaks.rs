@@ -1,5 +1,5 @@
-//! Looks for what must not be there: canaries in answers, logs and panics, in every form in which they could
-//! have slipped through.
+//! Looks for what must not be there: canaries in answers, logs and panics, in every form in which
+//! they could have slipped through.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -66,7 +66,9 @@ fn forms(text: &str) -> Vec<Form> {
     let reserved: String = text
         .bytes()
         .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'~' | b'-' => char::from(byte).to_string(),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'~' | b'-' => {
+                char::from(byte).to_string()
+            }
             _ => format!("%{byte:02X}"),
         })
         .collect();
@@ -83,7 +85,9 @@ fn forms(text: &str) -> Vec<Form> {
 
 fn forms_of_bytes(bytes: &[u8]) -> Vec<Form> {
     let hex = |upper: bool| -> Vec<u8> {
-        let digits = bytes.iter().map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") });
+        let digits = bytes
+            .iter()
+            .map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") });
         digits.collect::<String>().into_bytes()
     };
     let percent: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();

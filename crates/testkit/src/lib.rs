@@ -1,4 +1,5 @@
-//! Fixtures, scripted clients, servers that misbehave and the leak check for the tests of the other crates.
+//! Fixtures, scripted clients, servers that misbehave and the leak check for the tests of the other
+//! crates.
 
 pub mod bench;
 pub mod chance;

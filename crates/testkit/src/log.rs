@@ -9,18 +9,20 @@ use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-/// Every line, of every level, that Stile's own crates log in the thread that made this, until it is dropped. A thread has one
-/// at a time.
+/// Every line, of every level, that Stile's own crates log in the thread that made this, until it
+/// is dropped. A thread has one at a time.
 ///
-/// Lines have no colours and, as the gateway's, no targets: `2026-01-01T00:00:00Z  WARN words field=value`.
+/// Lines have no colours and, as the gateway's, no targets: `2026-01-01T00:00:00Z  WARN words
+/// field=value`.
 pub struct Log {
     lines: Lines,
     _until_dropped: DefaultGuard,
 }
 
-/// While a process has one subscriber only, a place that logs for the first time asks the subscriber of the thread that
-/// came there whether it is of interest to anybody, and remembers the answer for all threads. Other tests have threads
-/// without one. With a second one it asks both; this one, which is there before any other and stays, wants nothing.
+/// While a process has one subscriber only, a place that logs for the first time asks the
+/// subscriber of the thread that came there whether it is of interest to anybody, and remembers the
+/// answer for all threads. Other tests have threads without one. With a second one it asks both;
+/// this one, which is there before any other and stays, wants nothing.
 static SECOND: LazyLock<Dispatch> =
     LazyLock::new(|| Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF)));
 

@@ -103,7 +103,8 @@ impl Rig {
     /// Where the folders cannot be made.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn below(folder: &Path, binary: impl Into<PathBuf>) -> Self {
-        let rig = Self { binary: binary.into(), root: folder.join("space"), state: folder.join("state") };
+        let rig =
+            Self { binary: binary.into(), root: folder.join("space"), state: folder.join("state") };
         std::fs::create_dir_all(&rig.root).expect("the space can be made");
         rig
     }
@@ -131,12 +132,17 @@ impl Rig {
     /// Where it does not start.
     pub fn serve(&self, more: &[&str]) -> Server {
         let mut command = self.command(&["serve"]);
-        command.arg(&self.root).args(["--listen", "127.0.0.1:0", "--state"]).arg(&self.state).args(more);
+        command
+            .arg(&self.root)
+            .args(["--listen", "127.0.0.1:0", "--state"])
+            .arg(&self.state)
+            .args(more);
         Server::start(command)
     }
 
-    /// Starts `stile gateway` on a free port and waits until it accepts connections. It makes no key: either a
-    /// token was minted before, which makes one, or `more` names the keys of an identity provider.
+    /// Starts `stile gateway` on a free port and waits until it accepts connections. It makes no
+    /// key: either a token was minted before, which makes one, or `more` names the keys of an
+    /// identity provider.
     ///
     /// # Panics
     /// Where it does not start.
@@ -144,7 +150,8 @@ impl Rig {
         Server::start(self.gateway_command(more))
     }
 
-    /// The command that [`gateway`](Self::gateway) runs, for whoever wants to change its surroundings.
+    /// The command that [`gateway`](Self::gateway) runs, for whoever wants to change its
+    /// surroundings.
     pub fn gateway_command(&self, more: &[&str]) -> Command {
         let mut command = self.command(&["gateway", "--listen", "127.0.0.1:0", "--state"]);
         command.arg(&self.state).args(more);
@@ -191,15 +198,23 @@ impl Rig {
 }
 
 impl Server {
-    /// Starts a command that says on standard error where it listens, as the servers of the program do, and waits
-    /// until it has said so.
+    /// Starts a command that says on standard error where it listens, as the servers of the program
+    /// do, and waits until it has said so.
     ///
     /// # Panics
     /// Where it does not start.
-    #[expect(clippy::expect_used, clippy::panic, reason = "a rig that cannot be set up should say so at once")]
+    #[expect(
+        clippy::expect_used,
+        clippy::panic,
+        reason = "a rig that cannot be set up should say so at once"
+    )]
     pub fn start(mut command: Command) -> Self {
-        let mut child =
-            command.stdin(Pipe::null()).stdout(Pipe::null()).stderr(Pipe::piped()).spawn().expect("the program starts");
+        let mut child = command
+            .stdin(Pipe::null())
+            .stdout(Pipe::null())
+            .stderr(Pipe::piped())
+            .spawn()
+            .expect("the program starts");
         let mut errors = BufReader::new(child.stderr.take().expect("standard error is piped"));
         let (mut log, mut line) = (Vec::new(), Vec::new());
         let address = loop {
@@ -217,12 +232,14 @@ impl Server {
         Self { child, address, log: Log::collect(errors, log) }
     }
 
-    /// What it has said on standard error so far; [`stop`](Self::stop) and [`kill`](Self::kill) answer all of it.
+    /// What it has said on standard error so far; [`stop`](Self::stop) and [`kill`](Self::kill)
+    /// answer all of it.
     pub fn log_so_far(&self) -> Vec<u8> {
         self.log.so_far()
     }
 
-    /// What follows these words on the line of standard error that holds them, as soon as it has come.
+    /// What follows these words on the line of standard error that holds them, as soon as it has
+    /// come.
     ///
     /// # Panics
     /// Where no such line comes.
@@ -279,13 +296,15 @@ impl Drop for Server {
 }
 
 impl Piped {
-    /// Starts a command that speaks the protocol over its standard input and output, and collects its log.
+    /// Starts a command that speaks the protocol over its standard input and output, and collects
+    /// its log.
     ///
     /// # Panics
     /// Where it does not start.
     #[expect(clippy::expect_used, reason = "a rig that cannot be set up should say so at once")]
     pub fn start(mut command: Command) -> Self {
-        let child = command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped()).spawn();
+        let child =
+            command.stdin(Pipe::piped()).stdout(Pipe::piped()).stderr(Pipe::piped()).spawn();
         let mut child = child.expect("the program starts");
         let input = child.stdin.take().expect("standard input is piped");
         let output = child.stdout.take().expect("standard output is piped");

@@ -1,8 +1,9 @@
-//! Scripted clients of the content ladder, of three classes: each sees of an answer only what its class of program
-//! shows to a model, goes from a question to a quotation with nothing else, and counts what that cost.
+//! Scripted clients of the content ladder, of three classes: each sees of an answer only what its
+//! class of program shows to a model, goes from a question to a quotation with nothing else, and
+//! counts what that cost.
 //!
-//! They know no identifier, field, offset or size beforehand, and no tool but `search`: every further step is one that
-//! an answer named.
+//! They know no identifier, field, offset or size beforehand, and no tool but `search`: every
+//! further step is one that an answer named.
 
 use serde_json::{Value, json};
 
@@ -69,8 +70,8 @@ impl<'a> Reader<'a> {
         Self { class, caller, spent: Spent::default() }
     }
 
-    /// The sentence after the one that holds the question's phrase. Hits are tried in their order, and each is read on
-    /// only as long as it may be the right one.
+    /// The sentence after the one that holds the question's phrase. Hits are tried in their order,
+    /// and each is read on only as long as it may be the right one.
     ///
     /// # Errors
     /// What was shown where no step led on.
@@ -98,9 +99,11 @@ impl<'a> Reader<'a> {
         let mut places = match self.class {
             Class::Text => places_in_text(&self.text_of(&result)?),
             Class::Structured => places_in_structure(&self.structure_of(&result)?),
-            Class::Resources => {
-                self.links_of(&result).into_iter().map(|uri| (String::new(), Step::Read { uri })).collect()
-            }
+            Class::Resources => self
+                .links_of(&result)
+                .into_iter()
+                .map(|uri| (String::new(), Step::Read { uri }))
+                .collect(),
         };
         if places.is_empty() {
             return Err(format!("{:?}: the search leads nowhere: {result}", self.class));
@@ -129,7 +132,8 @@ impl<'a> Reader<'a> {
 
     fn request(&mut self, method: &str, params: Value) -> Result<Value, Lost> {
         self.spent.calls += 1;
-        let mut response = self.caller.request(method, params).map_err(|error| error.to_string())?;
+        let mut response =
+            self.caller.request(method, params).map_err(|error| error.to_string())?;
         response.get_mut("result").map(Value::take).ok_or_else(|| response.to_string())
     }
 
@@ -144,11 +148,16 @@ impl<'a> Reader<'a> {
     fn structure_of(&mut self, result: &Value) -> Result<Value, Lost> {
         let shown = result.get("structuredContent").cloned().unwrap_or_default();
         self.spent.bytes += shown.to_string().len();
-        if shown.get("error").is_some() || shown.is_null() { Err(shown.to_string()) } else { Ok(shown) }
+        if shown.get("error").is_some() || shown.is_null() {
+            Err(shown.to_string())
+        } else {
+            Ok(shown)
+        }
     }
 
     fn links_of(&mut self, result: &Value) -> Vec<String> {
-        let links = list(result, "content").iter().filter(|block| text(block, "type") == "resource_link");
+        let links =
+            list(result, "content").iter().filter(|block| text(block, "type") == "resource_link");
         let mut uris = Vec::new();
         for link in links {
             self.spent.bytes += link.to_string().len();
@@ -178,7 +187,8 @@ fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The calls that lines of a text name, each with the line before it. `next: TOOL {ARGUMENTS}`, and perhaps a remark.
+/// The calls that lines of a text name, each with the line before it. `next: TOOL {ARGUMENTS}`, and
+/// perhaps a remark.
 fn places_in_text(shown: &str) -> Vec<(String, Step)> {
     let mut before = "";
     let mut places = Vec::new();
@@ -199,7 +209,8 @@ fn step_of_line(line: &str) -> Option<Step> {
     Some(Step::Call { tool: tool.to_owned(), arguments })
 }
 
-/// A part of a field as text: a header line, where there is more the call that reads it, and the part as it is.
+/// A part of a field as text: a header line, where there is more the call that reads it, and the
+/// part as it is.
 fn piece_of_text(shown: &str) -> Result<Piece, Lost> {
     let bad = || format!("no window of a field: {shown}");
     let (header, rest) = shown.split_once('\n').ok_or_else(bad)?;
@@ -214,21 +225,28 @@ fn piece_of_text(shown: &str) -> Result<Piece, Lost> {
 fn places_in_structure(shown: &Value) -> Vec<(String, Step)> {
     let windows = list(shown, "results").iter().flat_map(|result| list(result, "match_windows"));
     windows
-        .filter_map(|window| Some((text(window, "preview_text").to_owned(), step_of(window.get("read")?)?)))
+        .filter_map(|window| {
+            Some((text(window, "preview_text").to_owned(), step_of(window.get("read")?)?))
+        })
         .collect()
 }
 
 fn step_of(read: &Value) -> Option<Step> {
-    Some(Step::Call { tool: read.get("tool")?.as_str()?.to_owned(), arguments: read.get("args")?.clone() })
+    Some(Step::Call {
+        tool: read.get("tool")?.as_str()?.to_owned(),
+        arguments: read.get("args")?.clone(),
+    })
 }
 
 /// How much a client asks for that needs a little more than it has, where it makes the call itself.
 const LITTLE_MORE: u64 = 2048;
 
-/// A part of a field as a structure. It has no call that goes on, but the record, the field and a cursor.
+/// A part of a field as a structure. It has no call that goes on, but the record, the field and a
+/// cursor.
 fn piece_of_structure(shown: &Value) -> Result<Piece, Lost> {
     let at = |pointer: &str| shown.pointer(pointer).and_then(Value::as_str);
-    let text = at("/window/text").ok_or_else(|| format!("no window of a field: {shown}"))?.to_owned();
+    let text =
+        at("/window/text").ok_or_else(|| format!("no window of a field: {shown}"))?.to_owned();
     let next = at("/window/next_cursor").map(|cursor| Step::Call {
         tool: "read_record_field".to_owned(),
         arguments: json!({
@@ -238,8 +256,8 @@ fn piece_of_structure(shown: &Value) -> Result<Piece, Lost> {
     Ok(Piece { text, next })
 }
 
-/// The sentence after the one that holds `phrase`, if all of it is there. A sentence ends with a full stop before white
-/// space, or where the text ends for good.
+/// The sentence after the one that holds `phrase`, if all of it is there. A sentence ends with a
+/// full stop before white space, or where the text ends for good.
 pub fn sentence_after(text: &str, phrase: &str, is_all: bool) -> Option<String> {
     let (_, rest) = text.split_once(phrase)?;
     let (_, rest) = rest.split_once(". ")?;
@@ -264,7 +282,9 @@ mod tests {
 
     #[test]
     fn a_line_names_a_call() {
-        let Some(Step::Call { tool, arguments }) = step_of_line("next: fetch {\"id\":\"a {}\"} (2 of 3)") else {
+        let Some(Step::Call { tool, arguments }) =
+            step_of_line("next: fetch {\"id\":\"a {}\"} (2 of 3)")
+        else {
             panic!("it does")
         };
         assert_eq!((tool.as_str(), arguments), ("fetch", json!({ "id": "a {}" })));

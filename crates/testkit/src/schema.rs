@@ -1,5 +1,6 @@
-//! As much of JSON Schema as Stile's own schemas use, for checking that every answer fits the schema that was
-//! advertised for it. A keyword that is not known here is a failure, so nothing is passed over.
+//! As much of JSON Schema as Stile's own schemas use, for checking that every answer fits the
+//! schema that was advertised for it. A keyword that is not known here is a failure, so nothing is
+//! passed over.
 
 use serde_json::Value;
 
@@ -13,7 +14,11 @@ pub fn check(schema: &Value, value: &Value) -> Result<(), String> {
 
 fn at(place: &str, schema: &Value, value: &Value) -> Result<(), String> {
     let Some(keywords) = schema.as_object() else {
-        return if schema == &Value::Bool(true) { Ok(()) } else { Err(format!("{place}: nothing is allowed")) };
+        return if schema == &Value::Bool(true) {
+            Ok(())
+        } else {
+            Err(format!("{place}: nothing is allowed"))
+        };
     };
     for (keyword, rule) in keywords {
         let fits = match keyword.as_str() {
@@ -26,17 +31,28 @@ fn at(place: &str, schema: &Value, value: &Value) -> Result<(), String> {
                 }
                 true
             }
-            "required" => {
-                rule.as_array().into_iter().flatten().all(|name| value.get(name.as_str().unwrap_or("")).is_some())
-            }
+            "required" => rule
+                .as_array()
+                .into_iter()
+                .flatten()
+                .all(|name| value.get(name.as_str().unwrap_or("")).is_some()),
             "additionalProperties" => {
-                let known =
-                    |name: &String| keywords.get("properties").and_then(|properties| properties.get(name)).is_some();
-                rule != &Value::Bool(false) || value.as_object().is_none_or(|object| object.keys().all(known))
+                let known = |name: &String| {
+                    keywords.get("properties").and_then(|properties| properties.get(name)).is_some()
+                };
+                rule != &Value::Bool(false)
+                    || value.as_object().is_none_or(|object| object.keys().all(known))
             }
-            "anyOf" => rule.as_array().into_iter().flatten().any(|schema| at(place, schema, value).is_ok()),
+            "anyOf" => {
+                rule.as_array().into_iter().flatten().any(|schema| at(place, schema, value).is_ok())
+            }
             "oneOf" => {
-                rule.as_array().into_iter().flatten().filter(|schema| at(place, schema, value).is_ok()).count() == 1
+                rule.as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter(|schema| at(place, schema, value).is_ok())
+                    .count()
+                    == 1
             }
             "const" => rule == value,
             "enum" => rule.as_array().is_some_and(|allowed| allowed.contains(value)),
@@ -46,14 +62,23 @@ fn at(place: &str, schema: &Value, value: &Value) -> Result<(), String> {
                 }
                 true
             }
-            "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= rule.as_u64().unwrap_or(0)),
-            "maxItems" => value.as_array().is_none_or(|items| items.len() as u64 <= rule.as_u64().unwrap_or(0)),
-            "minLength" => value.as_str().is_none_or(|text| text.chars().count() as u64 >= rule.as_u64().unwrap_or(0)),
-            "maxLength" => value.as_str().is_none_or(|text| text.chars().count() as u64 <= rule.as_u64().unwrap_or(0)),
+            "minItems" => value
+                .as_array()
+                .is_none_or(|items| items.len() as u64 >= rule.as_u64().unwrap_or(0)),
+            "maxItems" => value
+                .as_array()
+                .is_none_or(|items| items.len() as u64 <= rule.as_u64().unwrap_or(0)),
+            "minLength" => value
+                .as_str()
+                .is_none_or(|text| text.chars().count() as u64 >= rule.as_u64().unwrap_or(0)),
+            "maxLength" => value
+                .as_str()
+                .is_none_or(|text| text.chars().count() as u64 <= rule.as_u64().unwrap_or(0)),
             "minimum" => value.as_i64().is_none_or(|number| number >= rule.as_i64().unwrap_or(0)),
             // The one pattern in use is that of a hash.
             "pattern" => value.as_str().is_none_or(|text| {
-                text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+                text.len() == 64
+                    && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
             }),
             "description" | "default" => true,
             _ => return Err(format!("{place}: the keyword `{keyword}` is not known")),

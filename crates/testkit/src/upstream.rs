@@ -1,9 +1,10 @@
-//! A note store that misbehaves on purpose: an HTTP server on loopback that records all it receives.
+//! A note store that misbehaves on purpose: an HTTP server on loopback that records all it
+//! receives.
 //!
-//! Requests are read and answers written as raw bytes, so that no library mends what a test wants broken or
-//! hides what a client sent. The server has a thread and a runtime of its own: it serves a test that drives the
-//! program as a process as well as one that is asynchronous itself, and it goes on however busy the test is.
-//! What can go wrong is listed in [`faults`].
+//! Requests are read and answers written as raw bytes, so that no library mends what a test wants
+//! broken or hides what a client sent. The server has a thread and a runtime of its own: it serves
+//! a test that drives the program as a process as well as one that is asynchronous itself, and it
+//! goes on however busy the test is. What can go wrong is listed in [`faults`].
 
 mod bomb;
 pub mod faults;
@@ -38,8 +39,8 @@ pub struct Received {
     pub target: String,
     /// The version as on the wire, such as `HTTP/1.1`.
     pub version: String,
-    /// Names as they were written and values without the space around them, in order. Over HTTP/2 the first is
-    /// `:authority`.
+    /// Names as they were written and values without the space around them, in order. Over HTTP/2
+    /// the first is `:authority`.
     pub headers: Vec<(String, String)>,
     /// The request line and the headers, byte for byte; empty over HTTP/2.
     pub head: Vec<u8>,
@@ -50,7 +51,10 @@ pub struct Received {
 impl Received {
     /// The first value of a header, in whichever case its name was written.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// All values of a header, to see that it was sent once.
@@ -109,7 +113,13 @@ impl Reply {
     /// Any bytes, labelled as a type.
     pub fn bytes(status: u16, media_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("Content-Type".to_owned(), media_type.to_owned())];
-        Self { status, reason: "Answer".to_owned(), headers, body: body.into(), after: Duration::ZERO }
+        Self {
+            status,
+            reason: "Answer".to_owned(),
+            headers,
+            body: body.into(),
+            after: Duration::ZERO,
+        }
     }
 
     /// A note, as the store answers one.
@@ -153,7 +163,8 @@ pub enum Step {
     Send(Vec<u8>),
     /// Sends bytes one by one, with a pause before each.
     Drip(Vec<u8>, Duration),
-    /// Sends the same bytes again and again, with a pause before each time, until the client leaves.
+    /// Sends the same bytes again and again, with a pause before each time, until the client
+    /// leaves.
     Repeat(Vec<u8>, Duration),
     /// Does nothing for a while.
     Pause(Duration),
@@ -175,8 +186,8 @@ pub type Script = Arc<dyn Fn(&Received) -> Vec<Step> + Send + Sync>;
 pub enum Behaviour {
     /// Answers well, and keeps the connection.
     Notes(Answer),
-    /// Reads each request and then goes through steps. Where they do not end the connection, it is kept. Over
-    /// HTTP/2 there are no raw bytes to send, and the stream is reset.
+    /// Reads each request and then goes through steps. Where they do not end the connection, it is
+    /// kept. Over HTTP/2 there are no raw bytes to send, and the stream is reset.
     Wire(Script),
     /// Reads requests and never answers.
     Silence,
@@ -269,8 +280,8 @@ impl Upstream {
     }
 
     /// Starts under TLS, with an authority of its own that nobody trusts but who is given
-    /// [`authority`](Self::authority). Everything goes over TLS that can: over HTTP/1.1 all there is, over HTTP/2
-    /// the well-behaved answers.
+    /// [`authority`](Self::authority). Everything goes over TLS that can: over HTTP/1.1 all there
+    /// is, over HTTP/2 the well-behaved answers.
     ///
     /// # Panics
     /// Where no port can be opened or no certificate be made.
@@ -290,20 +301,24 @@ impl Upstream {
             open: AtomicUsize::new(0),
             sent: AtomicU64::new(0),
         });
-        let (acceptor, authority) = identity.map(|identity| (identity.acceptor, identity.authority)).unzip();
+        let (acceptor, authority) =
+            identity.map(|identity| (identity.acceptor, identity.authority)).unzip();
         let (orders, received) = unbounded_channel();
         let server = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime can be made").block_on(run(listening, address, acceptor, server, received));
+            runtime
+                .expect("a runtime can be made")
+                .block_on(run(listening, address, acceptor, server, received));
         });
-        let upstream = Self { address, shared, orders: Some(orders), thread: Some(thread), authority };
+        let upstream =
+            Self { address, shared, orders: Some(orders), thread: Some(thread), authority };
         upstream.set(behaviour);
         upstream
     }
 
-    /// Where it is, such as `http://127.0.0.1:40123`, without a slash at the end. A good certificate is for
-    /// `localhost` as well.
+    /// Where it is, such as `http://127.0.0.1:40123`, without a slash at the end. A good
+    /// certificate is for `localhost` as well.
     pub fn url(&self) -> String {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
@@ -319,7 +334,8 @@ impl Upstream {
         self.address
     }
 
-    /// All requests so far, in the order in which they were complete. A request is here before it is answered.
+    /// All requests so far, in the order in which they were complete. A request is here before it
+    /// is answered.
     pub fn requests(&self) -> Vec<Received> {
         held(&self.shared.received).clone()
     }
@@ -334,14 +350,15 @@ impl Upstream {
         self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// How many connections are open now. A client that leaves is seen when something is sent to it or read
-    /// from it.
+    /// How many connections are open now. A client that leaves is seen when something is sent to it
+    /// or read from it.
     pub fn open_connections(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// How many bytes the system has taken from it to send, over TLS before they are encrypted: what a client
-    /// read is less than this by what is in buffers. Over HTTP/2 it is the bodies alone.
+    /// How many bytes the system has taken from it to send, over TLS before they are encrypted:
+    /// what a client read is less than this by what is in buffers. Over HTTP/2 it is the bodies
+    /// alone.
     pub fn bytes_sent(&self) -> u64 {
         self.shared.sent.load(Ordering::SeqCst)
     }
@@ -368,7 +385,8 @@ impl Drop for Upstream {
     }
 }
 
-/// The port: open, or held without listening, so that the system refuses connections and nobody else gets it.
+/// The port: open, or held without listening, so that the system refuses connections and nobody
+/// else gets it.
 enum Port {
     Open(TcpListener),
     Closed(TcpSocket),
@@ -383,8 +401,9 @@ impl Port {
     }
 }
 
-/// Holds the port of an address without listening. A process that another thread is just starting has a copy of the
-/// listening socket until it becomes its program, so the port may be in use for a moment longer.
+/// Holds the port of an address without listening. A process that another thread is just starting
+/// has a copy of the listening socket until it becomes its program, so the port may be in use for a
+/// moment longer.
 #[expect(clippy::expect_used, reason = "a rig that has broken should say so at once")]
 fn hold(address: SocketAddr) -> TcpSocket {
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -447,7 +466,12 @@ impl Drop for Open {
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, number: usize, shared: Arc<Shared>) {
+async fn connection(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    number: usize,
+    shared: Arc<Shared>,
+) {
     shared.open.fetch_add(1, Ordering::SeqCst);
     let _open = Open(Arc::clone(&shared));
     let _ = stream.set_nodelay(true);
@@ -473,26 +497,38 @@ mod tests {
 
     fn echo(received: &Received) -> Reply {
         let user = received.header("x-user-id").unwrap_or("nobody");
-        Reply::note(&json!({}), &format!("{user} asked for {}", received.note().unwrap_or_default()))
+        Reply::note(
+            &json!({}),
+            &format!("{user} asked for {}", received.note().unwrap_or_default()),
+        )
     }
 
     fn get(client: &mut Http, target: &str, headers: &str) -> Value {
-        client.send(format!("GET {target} HTTP/1.1\r\nHost: store\r\n{headers}\r\n").as_bytes()).unwrap().json()
+        client
+            .send(format!("GET {target} HTTP/1.1\r\nHost: store\r\n{headers}\r\n").as_bytes())
+            .unwrap()
+            .json()
     }
 
     #[test]
     fn requests_are_recorded_as_they_were_written() {
         let upstream = Upstream::start(Behaviour::notes(echo));
         let mut client = Http::new(upstream.address(), "");
-        let answer =
-            get(&mut client, "/api/v1/notes/a%2Fb%20%C3%A9.md", "X-USER-Id:  alice \r\nAccept: a\r\naccept: b\r\n");
+        let answer = get(
+            &mut client,
+            "/api/v1/notes/a%2Fb%20%C3%A9.md",
+            "X-USER-Id:  alice \r\nAccept: a\r\naccept: b\r\n",
+        );
         assert_eq!(answer["body"], "alice asked for a/b é.md");
         let requests = upstream.requests();
         let [request] = requests.as_slice() else { panic!("{requests:?}") };
         assert_eq!((request.method.as_str(), request.version.as_str()), ("GET", "HTTP/1.1"));
         assert_eq!(request.target, "/api/v1/notes/a%2Fb%20%C3%A9.md");
         let headers = [("Host", "store"), ("X-USER-Id", "alice"), ("Accept", "a"), ("accept", "b")];
-        assert_eq!(request.headers, headers.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(
+            request.headers,
+            headers.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
         assert_eq!(request.values("ACCEPT"), ["a", "b"]);
         assert!(request.head.ends_with(b"X-USER-Id:  alice \r\nAccept: a\r\naccept: b\r\n\r\n"));
     }
@@ -507,26 +543,38 @@ mod tests {
         let mut answers = String::new();
         stream.read_to_string(&mut answers).unwrap();
         assert_eq!(answers.matches("HTTP/1.1 200 Answer\r\n").count(), 2);
-        let bodies: Vec<_> = upstream.requests().into_iter().map(|request| (request.target, request.body)).collect();
-        assert_eq!(bodies, [("/one".to_owned(), b"abc".to_vec()), ("/two".to_owned(), b"de".to_vec())]);
+        let bodies: Vec<_> =
+            upstream.requests().into_iter().map(|request| (request.target, request.body)).collect();
+        assert_eq!(
+            bodies,
+            [("/one".to_owned(), b"abc".to_vec()), ("/two".to_owned(), b"de".to_vec())]
+        );
     }
 
     #[test]
     fn reuse_of_a_connection_can_be_seen() {
         let upstream = Upstream::start(Behaviour::notes(echo));
-        let (mut one, mut other) = (Http::new(upstream.address(), ""), Http::new(upstream.address(), ""));
+        let (mut one, mut other) =
+            (Http::new(upstream.address(), ""), Http::new(upstream.address(), ""));
         get(&mut one, "/1", "");
         get(&mut other, "/2", "");
         get(&mut one, "/3", "");
-        let on: Vec<_> = upstream.take_requests().iter().map(|request| request.connection).collect();
-        assert_eq!((on, upstream.connections(), upstream.open_connections()), (vec![1, 2, 1], 2, 2));
+        let on: Vec<_> =
+            upstream.take_requests().iter().map(|request| request.connection).collect();
+        assert_eq!(
+            (on, upstream.connections(), upstream.open_connections()),
+            (vec![1, 2, 1], 2, 2)
+        );
         assert!(upstream.requests().is_empty());
     }
 
     #[test]
     fn behaviour_changes_between_two_requests_and_a_closed_port_refuses() {
         let upstream = Upstream::start(Behaviour::Refuse);
-        assert_eq!(Stream::connect(upstream.address()).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(
+            Stream::connect(upstream.address()).unwrap_err().kind(),
+            std::io::ErrorKind::ConnectionRefused
+        );
         upstream.set(Behaviour::notes(echo));
         let mut client = Http::new(upstream.address(), "");
         get(&mut client, "/1", "");

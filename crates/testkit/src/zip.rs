@@ -34,7 +34,15 @@ impl Member {
         let mut crc = flate2::Crc::new();
         crc.update(data);
         let size = u32::try_from(data.len()).unwrap();
-        Self { name: name.into(), data: data.to_vec(), method: 0, flags: 0, crc: crc.sum(), size, attributes: 0 }
+        Self {
+            name: name.into(),
+            data: data.to_vec(),
+            method: 0,
+            flags: 0,
+            crc: crc.sum(),
+            size,
+            attributes: 0,
+        }
     }
 
     /// Deflated.

@@ -1,12 +1,16 @@
-//! What does a tool of the ladder cost beside the call of the resource server beneath it, and what does it save a model?
+//! What does a tool of the ladder cost beside the call of the resource server beneath it, and what
+//! does it save a model?
 //!
-//! Measured: the CPU time (of all threads) of each tool's call, beside that of the same request with the same parameters
-//! through the port, which is how an async server makes it (on a blocking thread, its answer as JSON text), in turns. Then
-//! the bytes that a model is shown for a task, text and structure apart, beside fetching the whole records.
+//! Measured: the CPU time (of all threads) of each tool's call, beside that of the same request
+//! with the same parameters through the port, which is how an async server makes it (on a blocking
+//! thread, its answer as JSON text), in turns. Then the bytes that a model is shown for a task,
+//! text and structure apart, beside fetching the whole records.
 //!
-//! The corpus is made here: 2,000 messages of 6 to 2,000 words and one of 1 MB, of made-up words drawn evenly.
+//! The corpus is made here: 2,000 messages of 6 to 2,000 words and one of 1 MB, of made-up words
+//! drawn evenly.
 //!
-//! What the numbers do not say: what the transport and the SDK cost (`stile-server`'s benchmarks), and a cold disk.
+//! What the numbers do not say: what the transport and the SDK cost (`stile-server`'s benchmarks),
+//! and a cold disk.
 
 #![expect(
     clippy::unwrap_used,
@@ -31,7 +35,9 @@ use stile_testkit::bench::{Plan, compare, cpu};
 use stile_testkit::chance::Chance;
 use stile_tools::ladder::Ladder;
 use stile_tools::ladder::port::{Ask, RecordServer as _, Stored};
-use stile_tools::records::endpoints::{AGGREGATE, Endpoint, FIELD_WINDOW, RECORD, RECORDS, SCHEMA, SEARCH};
+use stile_tools::records::endpoints::{
+    AGGREGATE, Endpoint, FIELD_WINDOW, RECORD, RECORDS, SCHEMA, SEARCH,
+};
 use stile_tools::records::{RecordServices, terms_of};
 
 const MESSAGES: usize = 2_000;
@@ -55,7 +61,13 @@ fn main() {
         server: Stored::new(services.clone(), clock),
         ladder: Ladder::over(Stored::new(services.clone(), clock)),
         services,
-        owner: Principal::assert_verified("bench", Some("t"), None, Scopes::none(), RecordsClaim::Owner),
+        owner: Principal::assert_verified(
+            "bench",
+            Some("t"),
+            None,
+            Scopes::none(),
+            RecordsClaim::Owner,
+        ),
         runtime: tokio::runtime::Builder::new_current_thread().build().unwrap(),
     };
     rig.fill(if plan.smoke { 200 } else { MESSAGES });
@@ -91,7 +103,10 @@ fn message(number: usize) -> Fields {
     let text = |text: String| Value::Text(text);
     vec![
         ("id".to_owned(), text(format!("m{number}"))),
-        ("sent_at".to_owned(), text(Instant(1_000_000_000_000_000 + number as i64 * 60_000_000).to_rfc3339())),
+        (
+            "sent_at".to_owned(),
+            text(Instant(1_000_000_000_000_000 + number as i64 * 60_000_000).to_rfc3339()),
+        ),
         ("author".to_owned(), text(format!("person {}", number % 9))),
         ("subject".to_owned(), text(words(&mut chance, 6))),
         ("body".to_owned(), text(body)),
@@ -108,10 +123,20 @@ impl Rig {
         let owner = self.owner.gate().owner().unwrap();
         let written = self.services.records.write(&owner, |store| {
             let terms = terms_of(&declaration);
-            let target = store.declare(&name("mail"), &name("messages"), &declaration.to_json().to_string(), &terms)?;
+            let target = store.declare(
+                &name("mail"),
+                &name("messages"),
+                &declaration.to_json().to_string(),
+                &terms,
+            )?;
             for fields in &batch {
-                let key = RecordKey::parse(fields.first().and_then(|(_, value)| value.scalar()).unwrap()).unwrap();
-                store.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() })?;
+                let key =
+                    RecordKey::parse(fields.first().and_then(|(_, value)| value.scalar()).unwrap())
+                        .unwrap();
+                store.upsert(
+                    &target,
+                    Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                )?;
             }
             Ok(())
         });
@@ -136,7 +161,9 @@ impl Rig {
         };
         let id = "mail/messages:m77";
         let is_short = |number: &usize| {
-            message(*number).iter().all(|(_, value)| value.scalar().is_some_and(|text| text.len() < 400))
+            message(*number)
+                .iter()
+                .all(|(_, value)| value.scalar().is_some_and(|text| text.len() < 400))
         };
         let short = format!("m{}", (0..200).find(is_short).unwrap());
         let cases: [(&str, &str, Json, Ask); 8] = [
@@ -162,7 +189,11 @@ impl Rig {
                 "query_records, 25",
                 "query_records",
                 json!({ "stream": "messages" }),
-                of(&RECORDS, "", &[("preview_chars", "512"), ("preview_bytes", "8192"), ("cursors", "each")]),
+                of(
+                    &RECORDS,
+                    "",
+                    &[("preview_chars", "512"), ("preview_bytes", "8192"), ("cursors", "each")],
+                ),
             ),
             (
                 "aggregate by author",
@@ -174,7 +205,15 @@ impl Rig {
                 "fetch, a short record",
                 "fetch",
                 json!({ "id": format!("mail/messages:{short}") }),
-                of(&RECORD, &short, &[("connection_id", "mail"), ("preview_chars", "512"), ("preview_bytes", "8192")]),
+                of(
+                    &RECORD,
+                    &short,
+                    &[
+                        ("connection_id", "mail"),
+                        ("preview_chars", "512"),
+                        ("preview_bytes", "8192"),
+                    ],
+                ),
             ),
             (
                 "read_record_field, 4096 of 1 MB",
@@ -219,12 +258,18 @@ impl Rig {
     /// What a model is shown until it has the sentence after the match.
     fn savings(&self) {
         let search = self.call("search", &json!({ "q": "zanzibar crate" }));
-        let read = search.structured.pointer("/content_ladder/entries/0/read/args").cloned().unwrap_or_default();
+        let read = search
+            .structured
+            .pointer("/content_ladder/entries/0/read/args")
+            .cloned()
+            .unwrap_or_default();
         let window = self.call("read_record_field", &read);
         assert!(window.text.contains("It holds seven lamps."));
         let text = search.text.len() + window.text.len();
         let structured = search.structured.to_string().len() + window.structured.to_string().len();
-        let whole = self.ask(&Ask { stream: "messages".to_owned(), key: "m77".to_owned(), ..Ask::of(&RECORD) }).len();
+        let whole = self
+            .ask(&Ask { stream: "messages".to_owned(), key: "m77".to_owned(), ..Ask::of(&RECORD) })
+            .len();
         println!(
             "the sentence after a match in 1 MB: {text} bytes of text or {structured} of structure in 2 calls; the whole record {whole}"
         );

@@ -1,15 +1,16 @@
 //! Does a window cost what the window costs, and what do a page, a grant and an import cost?
 //!
-//! Measured: a window of 4,096 characters at the beginning, the middle and the end of texts of 100 KB to 1 GB, and a
-//! search for a text at the end of each, beside SQL over the same text in one row; a page of 25 records of 100,000
-//! (of 1,000,000 with `--million`), by the owner and by a client whose grant has a time and half of the fields;
-//! storing small records and long ones, beside bare inserts of the same bytes. All through the operations that
-//! `/v1` calls, without HTTP. Memory is the peak of the process above what it had before, reset for each line.
+//! Measured: a window of 4,096 characters at the beginning, the middle and the end of texts of 100
+//! KB to 1 GB, and a search for a text at the end of each, beside SQL over the same text in one
+//! row; a page of 25 records of 100,000 (of 1,000,000 with `--million`), by the owner and by a
+//! client whose grant has a time and half of the fields; storing small records and long ones,
+//! beside bare inserts of the same bytes. All through the operations that `/v1` calls, without
+//! HTTP. Memory is the peak of the process above what it had before, reset for each line.
 //!
 //! `--without-windows` leaves out the first part, which needs 2 GB of disk and a minute.
 //!
-//! The corpus is made here: numbered sentences, seeded by their number. What the numbers do not say: how a cold disk
-//! does, or how long a real export's rows are.
+//! The corpus is made here: numbered sentences, seeded by their number. What the numbers do not
+//! say: how a cold disk does, or how long a real export's rows are.
 
 #![expect(
     clippy::unwrap_used,
@@ -45,7 +46,10 @@ fn main() {
     let plan = Plan::from_arguments();
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-    let rig = Rig { services: RecordServices::new(records), plain: plain(&folder.path().join("plain.db")) };
+    let rig = Rig {
+        services: RecordServices::new(records),
+        plain: plain(&folder.path().join("plain.db")),
+    };
     let arguments: Vec<String> = std::env::args().collect();
     if !arguments.iter().any(|argument| argument == "--without-windows") {
         rig.windows(plan);
@@ -57,19 +61,36 @@ fn main() {
 
 /// A database is opened and asked for a stream, beside one that is empty but for that.
 fn opening(plan: Plan, full: &std::path::Path) {
-    println!("opening a database and reading a record; floor: the same of one with a single record");
-    let size: u64 = std::fs::read_dir(full).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    println!(
+        "opening a database and reading a record; floor: the same of one with a single record"
+    );
+    let size: u64 =
+        std::fs::read_dir(full).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
     let small = tempfile::tempdir().unwrap();
-    let open = |folder: &std::path::Path| Records::open(&StateDir::open(folder).unwrap(), Instant(0)).unwrap();
-    let rig = Rig { services: RecordServices::new(open(small.path())), plain: plain(&small.path().join("plain.db")) };
+    let open = |folder: &std::path::Path| {
+        Records::open(&StateDir::open(folder).unwrap(), Instant(0)).unwrap()
+    };
+    let rig = Rig {
+        services: RecordServices::new(open(small.path())),
+        plain: plain(&small.path().join("plain.db")),
+    };
     rig.store("messages", (0..1).map(message));
     let owner = principal(RecordsClaim::Owner);
     let first = |folder: &std::path::Path| {
-        let rig = Rig { services: RecordServices::new(open(folder)), plain: Connection::open_in_memory().unwrap() };
+        let rig = Rig {
+            services: RecordServices::new(open(folder)),
+            plain: Connection::open_in_memory().unwrap(),
+        };
         rig.answer(&owner, &RECORDS, "messages", "", &[("limit", "1")])
     };
     let what = format!("{} on disk", bytes(usize::try_from(size).unwrap()));
-    compare(&what, plan.rounds(20), || timed(|| first(full)), "one record", || timed(|| first(small.path())));
+    compare(
+        &what,
+        plan.rounds(20),
+        || timed(|| first(full)),
+        "one record",
+        || timed(|| first(small.path())),
+    );
 }
 
 struct Rig {
@@ -80,7 +101,11 @@ struct Rig {
 /// The same database settings, with each record as JSON in one row.
 fn plain(path: &std::path::Path) -> Connection {
     let plain = Connection::open(path).unwrap();
-    plain.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768").unwrap();
+    plain
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768",
+        )
+        .unwrap();
     plain
         .execute_batch(
             "CREATE TABLE texts (size INTEGER PRIMARY KEY, text TEXT);
@@ -119,7 +144,11 @@ impl TextSource for Sentences {
 impl Read for Saying {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.held.is_empty() {
-            let text = format!("Sentence {} says that the ferns were watered on day {}. ", self.next, self.next % 365);
+            let text = format!(
+                "Sentence {} says that the ferns were watered on day {}. ",
+                self.next,
+                self.next % 365
+            );
             self.next += 1;
             let mut bytes = text.into_bytes();
             if bytes.len() >= self.left {
@@ -149,9 +178,11 @@ impl Rig {
         key: &str,
         query: &[(&str, &str)],
     ) -> usize {
-        let pairs = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let pairs =
+            query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let address = Address { path: "/v1".to_owned(), query: String::new() };
-        let call = Call { endpoint, stream: stream.to_owned(), key: key.to_owned(), pairs, address };
+        let call =
+            Call { endpoint, stream: stream.to_owned(), key: key.to_owned(), pairs, address };
         let mut out = String::new();
         self.services.answer(caller, Instant(1), &call, &mut out).unwrap();
         out.len()
@@ -178,16 +209,24 @@ impl Rig {
             for (place, at) in [("start", 0), ("middle", size / 2), ("end", size - 4096)] {
                 let at_text = at.to_string();
                 let window = || {
-                    self.answer(&owner, &FIELD_WINDOW, "texts", &key, &[("field", "text"), ("offset_chars", &at_text)])
+                    self.answer(
+                        &owner,
+                        &FIELD_WINDOW,
+                        "texts",
+                        &key,
+                        &[("field", "text"), ("offset_chars", &at_text)],
+                    )
                 };
                 window();
                 let memory = peak(window);
                 let rounds = plan.rounds(if size > 1_000_000 { 60 } else { 500 });
-                // Beside the floor, which reads all of a long text, ours finds the processor's caches emptied.
+                // Beside the floor, which reads all of a long text, ours finds the processor's
+                // caches emptied.
                 let mut alone: Vec<Duration> = (0..rounds).map(|_| timed(window)).collect();
                 alone.sort_unstable();
                 let alone = alone[alone.len() / 2].as_micros();
-                let label = format!("{} {place}, peak +{memory} KiB, alone {alone} µs", bytes(size));
+                let label =
+                    format!("{} {place}, peak +{memory} KiB, alone {alone} µs", bytes(size));
                 let rounds = if floor > 10_000_000 { rounds.min(9) } else { rounds };
                 compare(
                     &label,
@@ -198,7 +237,13 @@ impl Rig {
                 );
             }
             let search = || {
-                self.answer(&owner, &FIELD_WINDOW, "texts", &key, &[("field", "text"), ("q", "The VERY last words")])
+                self.answer(
+                    &owner,
+                    &FIELD_WINDOW,
+                    "texts",
+                    &key,
+                    &[("field", "text"), ("q", "The VERY last words")],
+                )
             };
             search();
             let memory = peak(search);
@@ -226,7 +271,8 @@ impl Rig {
             let target = match batch.target(&connection, &stream)? {
                 Some(target) => target,
                 None => {
-                    // Not searchable: what is measured here is windows. Imports are measured with the index.
+                    // Not searchable: what is measured here is windows. Imports are measured with
+                    // the index.
                     let declaration = serde_json::json!({
                         "schema": { "type": "object", "properties": { "id": { "type": "string" }, "text": { "type": "string" } } },
                         "primary_key": ["id"],
@@ -247,14 +293,18 @@ impl Rig {
         if size <= 100_000_000 {
             let mut text = String::new();
             Sentences { size }.open().unwrap().read_to_string(&mut text).unwrap();
-            self.plain.execute("INSERT INTO texts VALUES (?1, ?2)", params![size as i64, text]).unwrap();
+            self.plain
+                .execute("INSERT INTO texts VALUES (?1, ?2)", params![size as i64, text])
+                .unwrap();
         }
     }
 
     fn plain_window(&self, size: usize, at: usize) -> usize {
         let query = "SELECT substr(text, ?2 + 1, 4096), length(text) FROM texts WHERE size = ?1";
         let mut query = self.plain.prepare_cached(query).unwrap();
-        query.query_row(params![size as i64, at as i64], |row| Ok(row.get::<_, String>(0)?.len())).unwrap()
+        query
+            .query_row(params![size as i64, at as i64], |row| Ok(row.get::<_, String>(0)?.len()))
+            .unwrap()
     }
 
     fn plain_search(&self, size: usize) -> usize {
@@ -314,7 +364,10 @@ impl Rig {
                 };
                 for fields in &batch {
                     let key = RecordKey::parse(fields[0].1.scalar().unwrap()).unwrap();
-                    writer.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() })?;
+                    writer.upsert(
+                        &target,
+                        Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                    )?;
                 }
                 Ok(batch.len())
             });
@@ -334,7 +387,11 @@ impl Rig {
                 let data = stile_domain::records::row::to_json(fields);
                 let text = |at: usize| fields[at].1.scalar().unwrap().to_owned();
                 let insert = "INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3)";
-                transaction.prepare_cached(insert).unwrap().execute(params![text(0), text(1), data]).unwrap();
+                transaction
+                    .prepare_cached(insert)
+                    .unwrap()
+                    .execute(params![text(0), text(1), data])
+                    .unwrap();
             }
             transaction.commit().unwrap();
             stored += batch.len();
@@ -348,12 +405,25 @@ impl Rig {
         let plain = || {
             let query = "SELECT data FROM records ORDER BY at DESC, key DESC LIMIT 25";
             let mut query = self.plain.prepare_cached(query).unwrap();
-            query.query_map([], |row| Ok(row.get::<_, String>(0)?.len())).unwrap().map(Result::unwrap).sum::<usize>()
+            query
+                .query_map([], |row| Ok(row.get::<_, String>(0)?.len()))
+                .unwrap()
+                .map(Result::unwrap)
+                .sum::<usize>()
         };
-        let page = |caller: &Principal| self.answer(caller, &RECORDS, "messages", "", &[("preview_chars", "512")]);
+        let page = |caller: &Principal| {
+            self.answer(caller, &RECORDS, "messages", "", &[("preview_chars", "512")])
+        };
         compare("as the owner", rounds, || timed(|| page(&owner)), "bare SQL", || timed(plain));
-        let all = self.grant(["id", "sent_at", "author", "thread", "stars", "text"].into_iter(), None);
-        compare("with a grant of all", rounds, || timed(|| page(&all)), "as the owner", || timed(|| page(&owner)));
+        let all =
+            self.grant(["id", "sent_at", "author", "thread", "stars", "text"].into_iter(), None);
+        compare(
+            "with a grant of all",
+            rounds,
+            || timed(|| page(&all)),
+            "as the owner",
+            || timed(|| page(&owner)),
+        );
         let some = self.grant(["sent_at", "author", "text"].into_iter(), Some("2001-01-01"));
         compare(
             "with a time and half of the fields",
@@ -395,13 +465,19 @@ fn message(number: usize) -> Fields {
     let text = |text: String| Value::Text(text);
     vec![
         ("id".to_owned(), text(format!("m{}", number.wrapping_mul(7_919) % 10_000_019))),
-        ("sent_at".to_owned(), text(Instant(1_000_000_000_000_000 + number as i64 * 60_000_000).to_rfc3339())),
+        (
+            "sent_at".to_owned(),
+            text(Instant(1_000_000_000_000_000 + number as i64 * 60_000_000).to_rfc3339()),
+        ),
         ("author".to_owned(), text(format!("person {}", number % 97))),
         ("thread".to_owned(), text(format!("t{}", number / 12))),
         ("stars".to_owned(), Value::Number((number % 5).to_string().into())),
         (
             "text".to_owned(),
-            text(format!("Message {number}: the ferns on shelf {} want water, and so do we.", number % 31)),
+            text(format!(
+                "Message {number}: the ferns on shelf {} want water, and so do we.",
+                number % 31
+            )),
         ),
     ]
 }
@@ -409,7 +485,9 @@ fn message(number: usize) -> Fields {
 fn article(number: usize) -> Fields {
     let mut fields = message(number);
     let body: String = (0..300)
-        .map(|line| format!("Line {line} of article {number} is about plant {}. ", (line * number) % 1009))
+        .map(|line| {
+            format!("Line {line} of article {number} is about plant {}. ", (line * number) % 1009)
+        })
         .collect();
     fields.push(("body".to_owned(), Value::Text(body)));
     fields

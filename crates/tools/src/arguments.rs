@@ -1,8 +1,8 @@
 //! From a caller's JSON to a tool's input type, and a helpful word when it does not fit.
 //!
-//! The types do the checking. When they refuse, the tool's own schema explains: which argument, and what it
-//! must be. Values are never repeated, since an argument may hold content that belongs nowhere but in the
-//! file.
+//! The types do the checking. When they refuse, the tool's own schema explains: which argument, and
+//! what it must be. Values are never repeated, since an argument may hold content that belongs
+//! nowhere but in the file.
 
 use serde_json::{Map, Value};
 use stile_domain::error::Refusal;
@@ -22,14 +22,16 @@ pub fn parse<T: Tool>(arguments: &Value) -> Result<T, Refusal> {
     input.ok_or_else(|| (T::ENVELOPE.explain)(&crate::tool::input_schema::<T>(), arguments))
 }
 
-/// What is wrong with arguments that did not parse, in the words that all tools have but those with their own.
+/// What is wrong with arguments that did not parse, in the words that all tools have but those with
+/// their own.
 pub(crate) fn explain(schema: &Map<String, Value>, arguments: &Value) -> Refusal {
     let Value::Object(arguments) = arguments else {
         return Refusal::invalid_argument("`arguments` must be an object");
     };
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
-    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let required =
+        schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for name in required.iter().filter_map(Value::as_str) {
         if !arguments.contains_key(name) {
             return Refusal::invalid_argument(format!("`{name}` is missing"));
@@ -69,9 +71,10 @@ fn mismatch(property: &Value, value: &Value) -> Option<String> {
             let Some(text) = value.as_str() else { return Some("a string".to_owned()) };
             if property.get("pattern").is_some() {
                 let hash = stile_domain::hash::ContentHash::parse(text);
-                return hash
-                    .is_err()
-                    .then(|| "the 64 lower-case hexadecimal digits of a hash, as `text.read` returned it".to_owned());
+                return hash.is_err().then(|| {
+                    "the 64 lower-case hexadecimal digits of a hash, as `text.read` returned it"
+                        .to_owned()
+                });
             }
             let most = property.get("maxLength").and_then(Value::as_u64).unwrap_or(u64::MAX);
             let least = property.get("minLength").and_then(Value::as_u64).unwrap_or(0);
@@ -83,7 +86,9 @@ fn mismatch(property: &Value, value: &Value) -> Option<String> {
         }
         Some("integer") => (!value.is_i64()).then(|| "an integer".to_owned()),
         Some("array") => {
-            let pair = value.as_array().is_some_and(|items| items.len() == 2 && items.iter().all(Value::is_i64));
+            let pair = value
+                .as_array()
+                .is_some_and(|items| items.len() == 2 && items.iter().all(Value::is_i64));
             (!pair).then(|| "an array of two integers, `[start, end]`".to_owned())
         }
         Some("boolean") => (!value.is_boolean()).then(|| "true or false".to_owned()),

@@ -1,7 +1,7 @@
 //! The life of a call from its name to its line in the journal.
 //!
-//! Whatever the transport, a call comes through here: it is authorized, run, journalled once, and only then
-//! answered. A mutation does not begin where it could not be journalled.
+//! Whatever the transport, a call comes through here: it is authorized, run, journalled once, and
+//! only then answered. A mutation does not begin where it could not be journalled.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub struct Services {
 pub struct UnknownTool;
 
 impl Services {
-    /// Whether a call may be made, decided before anything is touched. A refusal is journalled here, since
-    /// the call then ends here.
+    /// Whether a call may be made, decided before anything is touched. A refusal is journalled
+    /// here, since the call then ends here.
     ///
     /// # Errors
     /// The refusal, where scopes do not suffice.
@@ -52,7 +52,12 @@ impl Services {
     ///
     /// # Errors
     /// [`UnknownTool`]; every other failure is an [`Answer`].
-    pub async fn call(&self, name: &str, arguments: Value, principal: &Principal) -> Result<Answer, UnknownTool> {
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Value,
+        principal: &Principal,
+    ) -> Result<Answer, UnknownTool> {
         let tool = registry::find(self.tools, name).ok_or(UnknownTool)?;
         if !tool.read_only
             && let Err(error) = self.journal.ready()
@@ -61,13 +66,15 @@ impl Services {
         }
         let running = AssertUnwindSafe(tool.call(arguments, principal, &self.space)).catch_unwind();
         let (mut answer, trace) = running.await.unwrap_or_else(|_| {
-            // The panic hook has logged where it happened; what it said may hold content and is dropped.
+            // The panic hook has logged where it happened; what it said may hold content and is
+            // dropped.
             let incident = stile_store::new_incident();
             tracing::error!(incident, tool = tool.name, "a handler panicked");
             (tool.refused(Refusal::Internal { incident }), Trace::default())
         });
         let path = trace.path.clone();
-        if let Err(error) = self.journal.append(line(tool.name, principal, trace, answer.refusal.as_ref()))
+        if let Err(error) =
+            self.journal.append(line(tool.name, principal, trace, answer.refusal.as_ref()))
             && !tool.read_only
             && answer.refusal.is_none()
         {
@@ -77,18 +84,27 @@ impl Services {
         Ok(answer)
     }
 
-    /// The tools that this caller is shown, sorted by name: changing ones only with some `write:` scope,
-    /// reading ones only with some scope at all.
+    /// The tools that this caller is shown, sorted by name: changing ones only with some `write:`
+    /// scope, reading ones only with some scope at all.
     pub fn listed(&self, principal: &Principal) -> Vec<Declared> {
         let needed = |tool: &Declared| if tool.read_only { Verb::Read } else { Verb::Write };
-        let mut tools: Vec<Declared> =
-            self.tools.iter().filter(|tool| principal.scopes().any(needed(tool))).copied().collect();
+        let mut tools: Vec<Declared> = self
+            .tools
+            .iter()
+            .filter(|tool| principal.scopes().any(needed(tool)))
+            .copied()
+            .collect();
         tools.sort_by_key(|tool| tool.name);
         tools
     }
 }
 
-pub(crate) fn line(tool: &str, principal: &Principal, trace: Trace, refusal: Option<&Refusal>) -> Line {
+pub(crate) fn line(
+    tool: &str,
+    principal: &Principal,
+    trace: Trace,
+    refusal: Option<&Refusal>,
+) -> Line {
     Line {
         at: String::new(),
         subject: Some(principal.subject().to_owned()),

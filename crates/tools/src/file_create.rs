@@ -12,8 +12,8 @@ use stile_store::space::Space;
 
 use crate::tool::{Output, Tool};
 
-/// Make a new file. Missing folders are made too. Refused with `already_exists` if anything is at the path:
-/// this never overwrites. Returns the hash that the next change of the file needs.
+/// Make a new file. Missing folders are made too. Refused with `already_exists` if anything is at
+/// the path: this never overwrites. Returns the hash that the next change of the file needs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileCreate {
@@ -83,7 +83,9 @@ impl Tool for FileCreate {
         let bytes = match self.encoding {
             Encoding::Utf8 => self.content.into_bytes(),
             Encoding::Base64 => STANDARD.decode(self.content).map_err(|_| {
-                Refusal::invalid_argument("`content` must be base64 with padding when `encoding` is `base64`")
+                Refusal::invalid_argument(
+                    "`content` must be base64 with padding when `encoding` is `base64`",
+                )
             })?,
         };
         let created = space.create(permit, bytes).await?;

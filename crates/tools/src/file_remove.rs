@@ -10,7 +10,8 @@ use stile_store::space::Space;
 
 use crate::tool::{Output, Tool};
 
-/// Remove a regular file that you have read. Refused with `stale` if it changed since. Folders stay.
+/// Remove a regular file that you have read. Refused with `stale` if it changed since. Folders
+/// stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileRemove {

@@ -1,8 +1,8 @@
 //! What an agent can do: one file per tool, resources beside them.
 //!
-//! A tool's input struct is the tool: its doc comment is the description, its fields are the schema, `ask`
-//! says which permits it needs and `run` uses them. No tool knows a transport or learns who is asking, so
-//! none can decide for them. [`registry::TOOLS`] lists them all.
+//! A tool's input struct is the tool: its doc comment is the description, its fields are the
+//! schema, `ask` says which permits it needs and `run` uses them. No tool knows a transport or
+//! learns who is asking, so none can decide for them. [`registry::TOOLS`] lists them all.
 
 pub mod arguments;
 pub mod calls;

@@ -33,13 +33,15 @@ fn request(uri: &str) -> Result<listing::Request, ListError> {
     listing::parse_uri(uri).map_err(|error| match error {
         BadUri::Scheme => ListError::NoSuchResource,
         BadUri::Path(why) => ListError::Refused(Refusal::InvalidPath { argument: "uri", why }),
-        BadUri::Encoding | BadUri::After => ListError::Refused(Refusal::invalid_argument(format!("`uri` {error}"))),
+        BadUri::Encoding | BadUri::After => {
+            ListError::Refused(Refusal::invalid_argument(format!("`uri` {error}")))
+        }
     })
 }
 
 impl Services {
-    /// Whether a resource may be read, decided before anything is touched. URIs that do not parse pass, and
-    /// are answered by [`Services::read_resource`].
+    /// Whether a resource may be read, decided before anything is touched. URIs that do not parse
+    /// pass, and are answered by [`Services::read_resource`].
     ///
     /// # Errors
     /// The refusal, where scopes do not suffice; it is journalled.
@@ -55,7 +57,11 @@ impl Services {
     ///
     /// # Errors
     /// [`ListError`].
-    pub async fn read_resource(&self, uri: &str, principal: &Principal) -> Result<String, ListError> {
+    pub async fn read_resource(
+        &self,
+        uri: &str,
+        principal: &Principal,
+    ) -> Result<String, ListError> {
         let request = request(uri)?;
         let trace = Trace { path: Some(request.path.clone()), ..Trace::default() };
         let page = self.list(request, principal).await;
@@ -63,7 +69,11 @@ impl Services {
         page.map(|page| page.to_string()).map_err(ListError::Refused)
     }
 
-    async fn list(&self, request: listing::Request, principal: &Principal) -> Result<Value, Refusal> {
+    async fn list(
+        &self,
+        request: listing::Request,
+        principal: &Principal,
+    ) -> Result<Value, Refusal> {
         let permit: Permit<List> = principal.gate().permit(&request.path)?;
         let page = self.space.list(permit, request.after).await?;
         serde_json::to_value(page).map_err(|error| stile_store::incident("answer", &error.into()))

@@ -1,7 +1,8 @@
 //! What the four note tools share: how they ask and read, and how their refusals are told.
 //!
-//! Their contract comes from elsewhere, and so does their envelope: a flat object of two strings. Only a scope
-//! that does not suffice is told as everywhere, since that is decided before a tool is asked.
+//! Their contract comes from elsewhere, and so does their envelope: a flat object of two strings.
+//! Only a scope that does not suffice is told as everywhere, since that is decided before a tool is
+//! asked.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -78,7 +79,10 @@ fn explain(_: &Map<String, Value>, arguments: &Value) -> Refusal {
         return Refusal::invalid_argument("`path` is the only argument");
     }
     let text = arguments.get("path").and_then(Value::as_str).unwrap_or_default();
-    Refusal::InvalidPath { argument: "path", why: NotePath::parse(text).err().unwrap_or(BadPath::Empty) }
+    Refusal::InvalidPath {
+        argument: "path",
+        why: NotePath::parse(text).err().unwrap_or(BadPath::Empty),
+    }
 }
 
 fn refused(refusal: Refusal) -> Answer {
@@ -96,7 +100,9 @@ fn message(refusal: &Refusal) -> String {
         Refusal::InvalidArgument { .. } => "Invalid arguments".to_owned(),
         Refusal::TooLarge { .. } => "Note too large".to_owned(),
         Refusal::Busy { .. } => "Note is being changed; call again".to_owned(),
-        Refusal::Internal { incident } => format!("Internal error; give the user incident number {incident}"),
+        Refusal::Internal { incident } => {
+            format!("Internal error; give the user incident number {incident}")
+        }
         _ => match refusal.path() {
             Some(path) => format!("Note not found: {}", path.as_str().trim_start_matches('/')),
             None => "Note not found".to_owned(),

@@ -2,8 +2,8 @@
 
 use crate::tool::Declared;
 use crate::{
-    file_create, file_remove, note_facets, note_outline, note_sections, note_tree, text_append, text_insert, text_read,
-    text_replace,
+    file_create, file_remove, note_facets, note_outline, note_sections, note_tree, text_append,
+    text_insert, text_read, text_replace,
 };
 
 /// All tools. The list that a caller sees is filtered by its scopes and sorted by name.

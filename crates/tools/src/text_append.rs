@@ -12,8 +12,8 @@ use stile_store::space::Space;
 use crate::text_replace::TextChanged;
 use crate::tool::Tool;
 
-/// Add new lines at the end of a text file that you have read. Refused with `stale` if the file changed since
-/// you read it. A large file is made by `file.create` and then appending to it.
+/// Add new lines at the end of a text file that you have read. Refused with `stale` if the file
+/// changed since you read it. A large file is made by `file.create` and then appending to it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextAppend {
@@ -39,8 +39,11 @@ impl Tool for TextAppend {
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
         let Self { path, hash, content } = self;
-        let edited =
-            space.edit(permit, hash, ["content", "content"], move |text| Ok(edit::append(text, &content))).await?;
+        let edited = space
+            .edit(permit, hash, ["content", "content"], move |text| {
+                Ok(edit::append(text, &content))
+            })
+            .await?;
         Ok(TextChanged::new(path, hash, &edited))
     }
 

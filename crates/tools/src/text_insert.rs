@@ -12,8 +12,9 @@ use stile_store::space::Space;
 use crate::text_replace::TextChanged;
 use crate::tool::Tool;
 
-/// Insert new lines before one line of a text file that you have read. `anchor` is the full content of that
-/// line. Refused with `stale` if the file changed since you read it. To add at the end, use `text.append`.
+/// Insert new lines before one line of a text file that you have read. `anchor` is the full content
+/// of that line. Refused with `stale` if the file changed since you read it. To add at the end, use
+/// `text.append`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextInsert {
@@ -21,7 +22,8 @@ pub struct TextInsert {
     path: SpacePath,
     /// The `hash` that `text.read` or the last change returned for it.
     hash: ContentHash,
-    /// The line before which to insert, from 1; negative numbers count from the end, -1 is the last line.
+    /// The line before which to insert, from 1; negative numbers count from the end, -1 is the last
+    /// line.
     line: i64,
     /// The full content of that line, every character of it.
     anchor: String,
@@ -44,7 +46,9 @@ impl Tool for TextInsert {
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
         let Self { path, hash, line, anchor, content } = self;
         let edited = space
-            .edit(permit, hash, ["line", "anchor"], move |text| edit::insert(text, line, &anchor, &content))
+            .edit(permit, hash, ["line", "anchor"], move |text| {
+                edit::insert(text, line, &anchor, &content)
+            })
             .await?;
         Ok(TextChanged::new(path, hash, &edited))
     }

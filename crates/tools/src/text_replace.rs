@@ -12,8 +12,8 @@ use stile_store::space::{Edited, Space};
 
 use crate::tool::{Output, Tool};
 
-/// Replace whole lines of a text file that you have read. `old` must stand exactly once inside `lines`.
-/// Refused with `stale` if the file changed since you read it; then read again.
+/// Replace whole lines of a text file that you have read. `old` must stand exactly once inside
+/// `lines`. Refused with `stale` if the file changed since you read it; then read again.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextReplace {
@@ -21,9 +21,11 @@ pub struct TextReplace {
     path: SpacePath,
     /// The `hash` that `text.read` or the last change returned for it.
     hash: ContentHash,
-    /// `[start, end]` within which to look, from 1, end exclusive, 0 as end for the end of the file.
+    /// `[start, end]` within which to look, from 1, end exclusive, 0 as end for the end of the
+    /// file.
     lines: LineRange,
-    /// The full content of one or more consecutive lines, every character of them, as `text.read` showed them.
+    /// The full content of one or more consecutive lines, every character of them, as `text.read`
+    /// showed them.
     old: String,
     /// The lines that take their place; empty to delete them.
     new: String,
@@ -68,8 +70,11 @@ impl Tool for TextReplace {
 
     async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
         let Self { path, hash, lines, old, new } = self;
-        let edited =
-            space.edit(permit, hash, ["lines", "old"], move |text| edit::replace(text, lines, &old, &new)).await?;
+        let edited = space
+            .edit(permit, hash, ["lines", "old"], move |text| {
+                edit::replace(text, lines, &old, &new)
+            })
+            .await?;
         Ok(TextChanged::new(path, hash, &edited))
     }
 

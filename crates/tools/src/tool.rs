@@ -46,7 +46,11 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
     fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal>;
 
     /// Does it.
-    fn run(self, permits: Self::Permits, space: &Space) -> impl Future<Output = Result<Self::Output, Refusal>> + Send;
+    fn run(
+        self,
+        permits: Self::Permits,
+        space: &Space,
+    ) -> impl Future<Output = Result<Self::Output, Refusal>> + Send;
 
     /// What the journal says of it: the file, and the version that the caller based it on.
     fn trace(&self) -> (&SpacePath, Option<ContentHash>);
@@ -68,11 +72,12 @@ pub trait Output: Serialize + JsonSchema + Send {
     }
 }
 
-/// How a tool's refusals are told, and what its output schema says of them. One for all tools but those whose
-/// contract has its own.
+/// How a tool's refusals are told, and what its output schema says of them. One for all tools but
+/// those whose contract has its own.
 #[derive(Clone, Copy)]
 pub struct Envelope {
-    /// What is wrong with arguments that did not parse, given the tool's input schema. It repeats no value.
+    /// What is wrong with arguments that did not parse, given the tool's input schema. It repeats
+    /// no value.
     pub explain: fn(&Map<String, Value>, &Value) -> Refusal,
     /// The answer that a refusal makes.
     pub refused: fn(Refusal) -> Answer,
@@ -82,7 +87,8 @@ pub struct Envelope {
 
 impl Envelope {
     /// Code, message and what a program can use besides, in an `error` object.
-    pub const COMMON: Self = Self { explain: arguments::explain, refused: Answer::refused, schemas: common_errors };
+    pub const COMMON: Self =
+        Self { explain: arguments::explain, refused: Answer::refused, schemas: common_errors };
 }
 
 /// A finished call, ready for any transport.
@@ -99,7 +105,11 @@ pub struct Answer {
 impl Answer {
     /// The answer that a refusal makes.
     pub fn refused(refusal: Refusal) -> Self {
-        Self { structured: json!({ "error": refusal.to_json() }), text: refusal.to_string(), refusal: Some(refusal) }
+        Self {
+            structured: json!({ "error": refusal.to_json() }),
+            text: refusal.to_string(),
+            refusal: Some(refusal),
+        }
     }
 }
 
@@ -188,8 +198,8 @@ impl Declared {
         (self.card)()
     }
 
-    /// Whether `principal` may make exactly this call. Arguments that do not parse pass: the tool itself
-    /// says what is wrong with them, and touches nothing.
+    /// Whether `principal` may make exactly this call. Arguments that do not parse pass: the tool
+    /// itself says what is wrong with them, and touches nothing.
     ///
     /// # Errors
     /// [`Denied`].
@@ -203,7 +213,12 @@ impl Declared {
     }
 
     /// Parses, asks and runs.
-    pub fn call<'a>(&self, arguments: Value, principal: &'a Principal, space: &'a Space) -> Running<'a> {
+    pub fn call<'a>(
+        &self,
+        arguments: Value,
+        principal: &'a Principal,
+        space: &'a Space,
+    ) -> Running<'a> {
         (self.call)(arguments, principal, space)
     }
 }
@@ -240,7 +255,8 @@ fn call<'a, T: Tool>(arguments: Value, principal: &'a Principal, space: &'a Spac
 }
 
 fn render<O: Output>(output: &O) -> Result<Answer, Refusal> {
-    let structured = serde_json::to_value(output).map_err(|error| stile_store::incident("answer", &error.into()))?;
+    let structured = serde_json::to_value(output)
+        .map_err(|error| stile_store::incident("answer", &error.into()))?;
     let text = output.text().unwrap_or_else(|| structured.to_string());
     Ok(Answer { structured, text, refusal: None })
 }
@@ -254,8 +270,8 @@ fn generator() -> SchemaGenerator {
         .into_generator()
 }
 
-/// Flat and plain: no `$schema`, no title, no `format` that only schemars knows, no nullable unions. Some
-/// clients refuse a whole tool list for any of these.
+/// Flat and plain: no `$schema`, no title, no `format` that only schemars knows, no nullable
+/// unions. Some clients refuse a whole tool list for any of these.
 fn plain(value: &mut Value) {
     if let Value::Object(object) = value {
         if !object.get("format").is_some_and(|format| format == "uri") {
@@ -283,7 +299,9 @@ fn plain(value: &mut Value) {
         for (keyword, value) in object {
             match value {
                 // The names in here are a tool's, not the schema language's.
-                Value::Object(properties) if keyword == "properties" => properties.values_mut().for_each(plain),
+                Value::Object(properties) if keyword == "properties" => {
+                    properties.values_mut().for_each(plain)
+                }
                 _ => plain(value),
             }
         }
@@ -332,15 +350,18 @@ pub(crate) fn closed_schema<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// `type: object` at the root for clients that read no further, and beside it what is answered: the output,
-/// or one of `refusals`.
+/// `type: object` at the root for clients that read no further, and beside it what is answered: the
+/// output, or one of `refusals`.
 pub(crate) fn output_schema<T: Tool>(refusals: Vec<Value>) -> Map<String, Value> {
     let mut success = schema_of::<T::Output>();
     success.remove("description");
     success.insert("additionalProperties".to_owned(), false.into());
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    schema.insert("anyOf".to_owned(), std::iter::once(Value::Object(success)).chain(refusals).collect());
+    schema.insert(
+        "anyOf".to_owned(),
+        std::iter::once(Value::Object(success)).chain(refusals).collect(),
+    );
     schema
 }
 

@@ -1,7 +1,8 @@
-//! A whole note, for a gateway that reads in somebody's name: what `GET /api/v1/notes/{path}` answers.
+//! A whole note, for a gateway that reads in somebody's name: what `GET /api/v1/notes/{path}`
+//! answers.
 //!
-//! It needs what `text.read` of the same file needs, and tells no more. It is no tool: an agent reads with
-//! `text.read`, piece by piece.
+//! It needs what `text.read` of the same file needs, and tells no more. It is no tool: an agent
+//! reads with `text.read`, piece by piece.
 
 use stile_domain::error::Refusal;
 use stile_domain::journal::Line;
@@ -17,14 +18,23 @@ use crate::tool::Trace;
 pub const NAME: &str = "note";
 
 impl Services {
-    /// The note as JSON. The journal names `user`, in whose name a trusted gateway may read, and `principal`'s token.
+    /// The note as JSON. The journal names `user`, in whose name a trusted gateway may read, and
+    /// `principal`'s token.
     ///
     /// # Errors
     /// As `text.read`; [`Refusal::TooLarge`] where it is larger than any note that has a structure.
-    pub async fn read_note(&self, path: NotePath, principal: &Principal, user: &str) -> Result<String, Refusal> {
+    pub async fn read_note(
+        &self,
+        path: NotePath,
+        principal: &Principal,
+        user: &str,
+    ) -> Result<String, Refusal> {
         let trace = Trace { path: Some(path.space_path().clone()), ..Trace::default() };
         let read = self.whole_note(path, principal).await;
-        let line = Line { subject: Some(user.to_owned()), ..line(NAME, principal, trace, read.as_ref().err()) };
+        let line = Line {
+            subject: Some(user.to_owned()),
+            ..line(NAME, principal, trace, read.as_ref().err())
+        };
         let _ = self.journal.append(line);
         read
     }

@@ -1,5 +1,5 @@
-//! Arguments of calls: whatever they are, a caller without scopes gets a refusal at once, which says what to
-//! do and repeats no value.
+//! Arguments of calls: whatever they are, a caller without scopes gets a refusal at once, which
+//! says what to do and repeats no value.
 //!
 //! An input is JSON as a client sends it: `{"name": "text.read", "arguments": {"path": "/a"}}`.
 
@@ -27,7 +27,8 @@ const CANARY: &str = "Canary7340173401";
 static NOBODY: LazyLock<Principal> =
     LazyLock::new(|| Principal::assert_verified("nobody", None, None, Scopes::none(), RecordsClaim::None));
 
-/// A space whose folder is gone: nothing that a call does here could succeed, and nothing is left behind.
+/// A space whose folder is gone: nothing that a call does here could succeed, and nothing is left
+/// behind.
 static SPACE: LazyLock<Space> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options =
@@ -47,7 +48,8 @@ fuzz_target!(|input: &[u8]| -> Corpus {
     };
     let arguments = call.get("arguments").unwrap_or(&Value::Null);
     a_caller_without_scopes_is_refused(tool, arguments);
-    // Once everywhere, and once not where a refusal of its own would hide those of the other arguments.
+    // Once everywhere, and once not where a refusal of its own would hide those of the other
+    // arguments.
     a_caller_without_scopes_is_refused(tool, &marked(arguments, &[]));
     a_caller_without_scopes_is_refused(tool, &marked(arguments, &["path", "hash"]));
     Corpus::Keep
@@ -89,8 +91,8 @@ fn a_caller_without_scopes_is_refused(tool: Declared, arguments: &Value) {
     }
 }
 
-/// What is accepted fits the schema, but for `null` where an argument may be left out, and for lengths, which
-/// are checked after leave is given.
+/// What is accepted fits the schema, but for `null` where an argument may be left out, and for
+/// lengths, which are checked after leave is given.
 fn fits_what_was_advertised(schema: &Value, arguments: &Value) {
     let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut given = arguments.as_object().expect("arguments are an object").clone();

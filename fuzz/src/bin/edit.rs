@@ -1,6 +1,7 @@
 //! Changing and reading lines: every fast path says what a slow and obvious one says, to the byte.
 //!
-//! An input can be typed: numbers, a text, an old passage and a new one, with `|` between them. See [`Case`].
+//! An input can be typed: numbers, a text, an old passage and a new one, with `|` between them. See
+//! [`Case`].
 
 #![no_main]
 
@@ -21,11 +22,11 @@ const QUERY_CHARS: usize = 40;
 
 /// `numbers|text|old|new`.
 ///
-/// A number is one byte: a digit is itself, `a` to `j` are -1 to -10, `M` and `m` the greatest and the least,
-/// anything else the byte as it is. They are: start and end of a range, a line, a budget, and the sizes of
-/// pieces. In the texts a byte is itself but for those that [`piece`] names. An old passage that begins with
-/// `=` is so many lines of the text: `=20` none, `=21` the third. An `L` is one letter, or 30,000
-/// of them where the text is scanned in pieces.
+/// A number is one byte: a digit is itself, `a` to `j` are -1 to -10, `M` and `m` the greatest and
+/// the least, anything else the byte as it is. They are: start and end of a range, a line, a
+/// budget, and the sizes of pieces. In the texts a byte is itself but for those that [`piece`]
+/// names. An old passage that begins with `=` is so many lines of the text: `=20` none, `=21` the
+/// third. An `L` is one letter, or 30,000 of them where the text is scanned in pieces.
 #[derive(Debug)]
 struct Case {
     range: LineRange,
@@ -136,8 +137,8 @@ fn joined(lines: &[(&str, &str)]) -> String {
     lines.iter().flat_map(|(content, terminator)| [*content, *terminator]).collect()
 }
 
-/// The byte order mark and the lines after it. They are as many as without looking for one: a file that is
-/// only a mark has one line, which is empty.
+/// The byte order mark and the lines after it. They are as many as without looking for one: a file
+/// that is only a mark has one line, which is empty.
 fn split_bom(text: &str) -> (&str, Vec<(&str, &str)>) {
     let mut lines = line_list(text);
     if !text.starts_with(BOM) {
@@ -147,8 +148,8 @@ fn split_bom(text: &str) -> (&str, Vec<(&str, &str)>) {
     (BOM, lines)
 }
 
-/// What a caller's text says of the line at `at`, from 0: the mark is the file's in front of the first line,
-/// and content anywhere else.
+/// What a caller's text says of the line at `at`, from 0: the mark is the file's in front of the
+/// first line, and content anywhere else.
 fn said_of<'t>(at: usize, bom: &str, text: &'t str) -> &'t str {
     if at == 0 && !bom.is_empty() { text.strip_prefix(BOM).unwrap_or(text) } else { text }
 }
@@ -246,7 +247,8 @@ fn replacing_changes_one_place(case: &Case) {
             };
             assert_eq!(result, [bom, &joined(&lines[..*at]), &middle, &joined(&lines[end..])].concat());
 
-            // As many lines fewer and more as the caller said; but an empty line needs a terminator to be one.
+            // As many lines fewer and more as the caller said; but an empty line needs a terminator
+            // to be one.
             let mut added = if new.is_empty() { 0 } else { without_terminator(new).split('\n').count() };
             if kept.is_empty() && !new.is_empty() && (middle.is_empty() || middle.ends_with('\n')) {
                 added -= 1;

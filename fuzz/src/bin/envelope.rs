@@ -1,4 +1,5 @@
-//! Messages of a client: what the edge takes for one thing is that thing for every other reader too.
+//! Messages of a client: what the edge takes for one thing is that thing for every other reader
+//! too.
 //!
 //! An input is what a client sends.
 

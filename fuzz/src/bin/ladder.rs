@@ -1,7 +1,8 @@
 //! What a resource server answers to the content ladder, and how agents name records.
 //!
-//! An input is the number of a tool and the answer that it gets, or an identifier. The ladder must neither panic nor
-//! answer at length, whatever it is told, and its answer fits the schema that the tool advertises.
+//! An input is the number of a tool and the answer that it gets, or an identifier. The ladder must
+//! neither panic nor answer at length, whatever it is told, and its answer fits the schema that the
+//! tool advertises.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Listing URIs and cursors: what is read is exactly what is written for it, and nothing else is taken for it.
+//! Listing URIs and cursors: what is read is exactly what is written for it, and nothing else is
+//! taken for it.
 //!
 //! An input is text: a path or a URI and, after the first line break, a cursor or another URI.
 
@@ -45,7 +46,8 @@ fn a_cursor_has_one_text(text: &str, path: &SpacePath) {
     }
 }
 
-/// A cursor holds a checksum that no mutation will hit, so one is made of the bytes, and then damaged.
+/// A cursor holds a checksum that no mutation will hit, so one is made of the bytes, and then
+/// damaged.
 fn a_changed_cursor_is_none(bytes: &[u8], path: &SpacePath) {
     let mut rest = bytes;
     let mut number = || {

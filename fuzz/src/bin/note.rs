@@ -1,4 +1,5 @@
-//! The structure of a note: four answers that agree, are bounded, and hold nothing that is not theirs to tell.
+//! The structure of a note: four answers that agree, are bounded, and hold nothing that is not
+//! theirs to tell.
 //!
 //! An input is a Markdown note.
 
@@ -20,8 +21,8 @@ fuzz_target!(|input: &[u8]| {
         return;
     }
     answers_agree(&input);
-    // Whatever stands before it, a paragraph of its own after a blank line is body, unless something that is
-    // open takes it in, and nothing of that kind is a heading either.
+    // Whatever stands before it, a paragraph of its own after a blank line is body, unless
+    // something that is open takes it in, and nothing of that kind is a heading either.
     answers_agree(&format!("{input}\n\n{BODY} {BODY}\n\n"));
 });
 

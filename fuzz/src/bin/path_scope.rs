@@ -1,7 +1,9 @@
-//! Paths and scopes: what parses is canonical, reads the same again, and grants no more than it says.
+//! Paths and scopes: what parses is canonical, reads the same again, and grants no more than it
+//! says.
 //!
-//! An input is text: a claim and, after the first line break, a path. So that limits are near for short
-//! inputs, one that begins with `+` has 250 letters for each further `+`, and `=` for 3584 slashes.
+//! An input is text: a claim and, after the first line break, a path. So that limits are near for
+//! short inputs, one that begins with `+` has 250 letters for each further `+`, and `=` for 3584
+//! slashes.
 
 #![no_main]
 
@@ -168,7 +170,8 @@ impl SlowScope {
         format!("/{}", self.parts.join("/"))
     }
 
-    /// The places where a wrong rule would show: itself, above, below, and beside under a longer name.
+    /// The places where a wrong rule would show: itself, above, below, and beside under a longer
+    /// name.
     fn probes(&self) -> Vec<SpacePath> {
         let path = self.path();
         let texts = ["", "/..", "/a", "/a/b", "a", "a/b", "/*"].map(|end| format!("{path}{end}"));

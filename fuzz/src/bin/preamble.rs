@@ -1,7 +1,9 @@
-//! Heads of requests: what is let through has one reading, and how the bytes arrive makes no difference.
+//! Heads of requests: what is let through has one reading, and how the bytes arrive makes no
+//! difference.
 //!
-//! An input is text: digits for the sizes of pieces and, after the first line break, what a client sends. There
-//! a line break is CR LF, `|` is a bare line feed, and `~` 2000 letters, so that limits are near.
+//! An input is text: digits for the sizes of pieces and, after the first line break, what a client
+//! sends. There a line break is CR LF, `|` is a bare line feed, and `~` 2000 letters, so that
+//! limits are near.
 
 #![no_main]
 
@@ -49,8 +51,8 @@ fn pieces(mut bytes: &[u8], sizes: Vec<usize>) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Walks over whole heads and bodies. Which heads pass is known exactly for plain ones; of the others it is known
-/// what they must not be.
+/// Walks over whole heads and bodies. Which heads pass is known exactly for plain ones; of the
+/// others it is known what they must not be.
 fn the_twin_finds_the_same_requests(mut sent: &[u8], (found, place): (Vec<Verdict>, Place)) {
     for (at, verdict) in found.iter().enumerate() {
         let head = next_head(sent).expect("there is a head to each verdict");
@@ -92,8 +94,8 @@ fn next_head(sent: &[u8]) -> Option<&[u8]> {
     end.map(|end| &sent[..end])
 }
 
-/// What a head that passed cannot be if all readers are to agree about it. Gives the length of its body, or
-/// `None` for one in chunks.
+/// What a head that passed cannot be if all readers are to agree about it. Gives the length of its
+/// body, or `None` for one in chunks.
 fn one_reading(head: &[u8]) -> Option<u64> {
     let said = String::from_utf8_lossy(head);
     assert!(head.len() <= MAX_HEAD_BYTES && !head.contains(&0), "{said:?}");

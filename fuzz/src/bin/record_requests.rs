@@ -1,7 +1,7 @@
 //! What a client of the records sends, and the grant that it is measured by.
 //!
-//! An input is a query (`limit=2&filter[a][gte]=x`, not percent-encoded), or a grant as JSON, or the bytes of a
-//! cursor that our own key has sealed; it is taken for each.
+//! An input is a query (`limit=2&filter[a][gte]=x`, not percent-encoded), or a grant as JSON, or
+//! the bytes of a cursor that our own key has sealed; it is taken for each.
 
 #![no_main]
 

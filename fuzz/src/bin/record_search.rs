@@ -1,4 +1,5 @@
-//! Words of a text, also of one that comes in parts, queries for them, and texts that are looked for in pieces.
+//! Words of a text, also of one that comes in parts, queries for them, and texts that are looked
+//! for in pieces.
 //!
 //! An input is two lines: what is looked for, and, after the first line break, the text.
 

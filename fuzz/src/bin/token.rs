@@ -1,9 +1,9 @@
-//! Bearer tokens: nothing but the token that was minted is accepted, and with our key nothing but what the
-//! verifier is written down to accept.
+//! Bearer tokens: nothing but the token that was minted is accepted, and with our key nothing but
+//! what the verifier is written down to accept.
 //!
-//! An input is a token, typed with the parts of the good one: `@h.@p.@s` is its header, payload and signature,
-//! `@t` all of it, `@c` its claims, `@a` our audience, `@j` its identifier and `@r` that of a revoked one. What
-//! stands in `<` and `>` is written in base64url: `<{"alg":"none"}>.@p.`
+//! An input is a token, typed with the parts of the good one: `@h.@p.@s` is its header, payload and
+//! signature, `@t` all of it, `@c` its claims, `@a` our audience, `@j` its identifier and `@r` that
+//! of a revoked one. What stands in `<` and `>` is written in base64url: `<{"alg":"none"}>.@p.`
 
 #![no_main]
 

@@ -14,8 +14,8 @@ use stile_domain::notes::{document_tree, metadata_facets, note_outline, section_
 fuzz_target!(|input: &[u8]| {
     let whole = serde_json::from_slice::<Value>(input).ok();
     let Ok(note) = PortableNote::parse(input) else {
-        // Nothing that has a body and whose front matter may be one is refused, but for names that come twice and
-        // for the list of a struct's fields, which JSON's reader takes for one.
+        // Nothing that has a body and whose front matter may be one is refused, but for names that
+        // come twice and for the list of a struct's fields, which JSON's reader takes for one.
         let refused = whole.filter(Value::is_object).is_none_or(|whole| {
             let front = &whole["frontmatter"];
             !whole["body"].is_string() || front.is_number() || front.is_boolean() || front.is_array() || twice(input)

@@ -1,5 +1,5 @@
-//! What the note tools answer. No type here has room for a body, a snippet, a place in the text, or front
-//! matter beyond the facets: a code path that would tell them cannot be written down.
+//! What the note tools answer. No type here has room for a body, a snippet, a place in the text, or
+//! front matter beyond the facets: a code path that would tell them cannot be written down.
 //!
 //! The order of the fields is the order in the answer.
 
@@ -120,7 +120,8 @@ pub struct TreeRoot {
     pub(super) children: VecDeque<TreeNode>,
 }
 
-/// A heading, and those below it. Each is deeper than the one that holds it, so there are six at most.
+/// A heading, and those below it. Each is deeper than the one that holds it, so there are six at
+/// most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TreeNode {
     pub(super) id: HeadingId,
@@ -249,7 +250,13 @@ impl NoteOutline {
 
 impl DocumentTree {
     pub(super) fn new(path: &NotePath, title: Option<String>, truncated: bool) -> Self {
-        Self { schema: DocumentTreeV0, path: path.clone(), title, root: TreeRoot::default(), truncated }
+        Self {
+            schema: DocumentTreeV0,
+            path: path.clone(),
+            title,
+            root: TreeRoot::default(),
+            truncated,
+        }
     }
 
     /// How much it tells.
@@ -265,7 +272,12 @@ impl DocumentTree {
 }
 
 impl MetadataFacets {
-    pub(super) fn new(path: &NotePath, facets: Facets, inferred: Inferred, truncated: bool) -> Self {
+    pub(super) fn new(
+        path: &NotePath,
+        facets: Facets,
+        inferred: Inferred,
+        truncated: bool,
+    ) -> Self {
         Self { schema: MetadataFacetsV0, path: path.clone(), facets, inferred, truncated }
     }
 

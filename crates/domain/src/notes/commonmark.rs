@@ -1,14 +1,15 @@
 //! Where the parser and the specification differ, by rule.
 //!
-//! The parser is `pulldown-cmark` without extensions. Each function here cites the section of CommonMark
-//! 0.31.2 that it restores.
+//! The parser is `pulldown-cmark` without extensions. Each function here cites the section of
+//! CommonMark 0.31.2 that it restores.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser};
 
-/// The events of a text that was made [`readable`], in document order, with the bytes they come from.
+/// The events of a text that was made [`readable`], in document order, with the bytes they come
+/// from.
 pub(super) fn events(body: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
     Parser::new_ext(body, Options::empty()).into_offset_iter()
 }
@@ -16,8 +17,10 @@ pub(super) fn events(body: &str) -> impl Iterator<Item = (Event<'_>, Range<usize
 /// A text in which the parser sees what the specification sees; borrowed but for rare ones.
 ///
 /// - A NUL is U+FFFD (2.3).
-/// - A carriage return alone ends a line (2.1). The parser forgets it after an HTML block in a list.
-/// - A tab before `>` is as wide as to the next multiple of four (2.2), so that `>` is code and no quote (5.1).
+/// - A carriage return alone ends a line (2.1). The parser forgets it after an HTML block in a
+///   list.
+/// - A tab before `>` is as wide as to the next multiple of four (2.2), so that `>` is code and no
+///   quote (5.1).
 ///   The parser takes a tab there for any width.
 pub(super) fn readable(body: &str) -> Cow<'_, str> {
     let mut body = Cow::Borrowed(body);
@@ -27,7 +30,8 @@ pub(super) fn readable(body: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\r', body.as_bytes()).is_some() {
         body = body.replace("\r\n", "\n").replace('\r', "\n").into();
     }
-    if memchr::memchr(b'\t', body.as_bytes()).is_some() && body.split('\n').any(|line| quoted_after_tab(line).is_some())
+    if memchr::memchr(b'\t', body.as_bytes()).is_some()
+        && body.split('\n').any(|line| quoted_after_tab(line).is_some())
     {
         body = body.split('\n').map(spaced).collect::<Vec<_>>().join("\n").into();
     }
@@ -46,15 +50,17 @@ fn quoted_after_tab(line: &str) -> Option<&str> {
 
 fn spaced(line: &str) -> Cow<'_, str> {
     let Some(before) = quoted_after_tab(line) else { return line.into() };
-    let width = before.bytes().fold(0, |width, byte| if byte == b'\t' { width / 4 * 4 + 4 } else { width + 1 });
+    let width = before
+        .bytes()
+        .fold(0, |width, byte| if byte == b'\t' { width / 4 * 4 + 4 } else { width + 1 });
     (" ".repeat(width) + line.trim_start_matches([' ', '\t'])).into()
 }
 
 /// Where in an ATX heading its closing sequence of `#` begins, and how long it is.
 ///
-/// *Source*: 4.2, "The optional closing sequence of #s must be preceded by spaces or tabs and may be followed by
-/// spaces or tabs only". The parser knows spaces alone. Where it takes the sequence for text, that text is the
-/// last of the heading, since nothing but text ends with `#`.
+/// *Source*: 4.2, "The optional closing sequence of #s must be preceded by spaces or tabs and may
+/// be followed by spaces or tabs only". The parser knows spaces alone. Where it takes the sequence
+/// for text, that text is the last of the heading, since nothing but text ends with `#`.
 pub(super) fn closing(source: &str) -> Option<(usize, usize)> {
     let line = source.trim_end_matches(['\r', '\n', ' ', '\t']);
     // A setext heading has an underline.
@@ -62,5 +68,6 @@ pub(super) fn closing(source: &str) -> Option<(usize, usize)> {
         return None;
     }
     let before = line.trim_end_matches('#');
-    (before.len() < line.len() && before.ends_with([' ', '\t'])).then_some((before.len(), line.len() - before.len()))
+    (before.len() < line.len() && before.ends_with([' ', '\t']))
+        .then_some((before.len(), line.len() - before.len()))
 }

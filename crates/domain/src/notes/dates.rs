@@ -1,11 +1,12 @@
 //! Dates as YAML writes them without quotes, and as the facets tell them.
 //!
-//! *Source*: YAML 1.1's timestamp type, which note programs follow, with the arithmetic of ECMA-262's
-//! `Date.UTC`: the 31st of February is a day of March.
+//! *Source*: YAML 1.1's timestamp type, which note programs follow, with the arithmetic of
+//! ECMA-262's `Date.UTC`: the 31st of February is a day of March.
 
 use crate::civil;
 
-/// An unquoted date or timestamp as ISO 8601 in UTC with milliseconds; `None` where the scalar is neither.
+/// An unquoted date or timestamp as ISO 8601 in UTC with milliseconds; `None` where the scalar is
+/// neither.
 pub(super) fn iso(text: &str) -> Option<String> {
     let mut scan = Scan(text.as_bytes());
     let year = scan.digits(4, 4)?;
@@ -15,7 +16,8 @@ pub(super) fn iso(text: &str) -> Option<String> {
     let (day, day_digits) = scan.counted(1, 2)?;
     if scan.is_empty() {
         // A date alone has two digits for each.
-        return (month_digits == 2 && day_digits == 2).then(|| written(civil::days(year, month, day) * MILLIS_A_DAY));
+        return (month_digits == 2 && day_digits == 2)
+            .then(|| written(civil::days(year, month, day) * MILLIS_A_DAY));
     }
     if scan.byte(b'T').or_else(|| scan.byte(b't')).is_none() && !scan.spaces() {
         return None;
@@ -28,7 +30,9 @@ pub(super) fn iso(text: &str) -> Option<String> {
     let millis = if scan.byte(b'.').is_some() { scan.fraction() } else { 0 };
     let offset = scan.zone()?;
     let minutes = hour * 60 + minute - offset;
-    Some(written(civil::days(year, month, day) * MILLIS_A_DAY + (minutes * 60 + second) * 1000 + millis))
+    Some(written(
+        civil::days(year, month, day) * MILLIS_A_DAY + (minutes * 60 + second) * 1000 + millis,
+    ))
 }
 
 const MILLIS_A_DAY: i64 = 86_400_000;
@@ -106,7 +110,11 @@ fn written(millis: i64) -> String {
     };
     let (second, millis) = (millis / 1000, millis % 1000);
     let (minute, second) = (second / 60, second % 60);
-    format!("{year}-{month:02}-{day:02}T{:02}:{:02}:{second:02}.{millis:03}Z", minute / 60, minute % 60)
+    format!(
+        "{year}-{month:02}-{day:02}T{:02}:{:02}:{second:02}.{millis:03}Z",
+        minute / 60,
+        minute % 60
+    )
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use super::answers::{
-    DocumentTree, HeadingId, MetadataFacets, Never, NoteOutline, OutlineHeading, Section, SectionSource, TreeNode,
+    DocumentTree, HeadingId, MetadataFacets, Never, NoteOutline, OutlineHeading, Section,
+    SectionSource, TreeNode,
 };
 use super::front_matter::Note;
 use super::headings::{Heading, Headings, headings};
@@ -26,7 +27,8 @@ pub fn note_outline(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, TooL
     let mut answer = NoteOutline::new(path, parsed.title, parsed.truncated);
     let mut room = Room::beside(&answer);
     for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
-        let told = OutlineHeading { level: heading.level, text: heading.text.clone(), id: id.clone() };
+        let told =
+            OutlineHeading { level: heading.level, text: heading.text.clone(), id: id.clone() };
         if !room.take(&told, 1) {
             answer.truncated = true;
             break;
@@ -46,8 +48,12 @@ pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, To
     let mut room = Room::beside(&answer);
     let mut nodes = Vec::new();
     for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
-        let node =
-            TreeNode { id: id.clone(), level: heading.level, text: heading.text.clone(), children: VecDeque::new() };
+        let node = TreeNode {
+            id: id.clone(),
+            level: heading.level,
+            text: heading.text.clone(),
+            children: VecDeque::new(),
+        };
         if !room.take(&node, 1) {
             answer.truncated = true;
             break;
@@ -66,7 +72,8 @@ pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, To
     Ok(answer)
 }
 
-/// A note's sections: its headings, each with its ancestors and children, and whether it has a body.
+/// A note's sections: its headings, each with its ancestors and children, and whether it has a
+/// body.
 ///
 /// # Errors
 /// [`TooLarge`].
@@ -134,7 +141,9 @@ impl Parsed {
 /// Refuses a body that has more UTF-16 code units than are parsed.
 fn bounded(body: &str) -> Result<&str, TooLarge> {
     // A text never has more code units than bytes.
-    if body.len() > MAX_BODY_UNITS && body.chars().map(char::len_utf16).sum::<usize>() > MAX_BODY_UNITS {
+    if body.len() > MAX_BODY_UNITS
+        && body.chars().map(char::len_utf16).sum::<usize>() > MAX_BODY_UNITS
+    {
         return Err(TooLarge);
     }
     Ok(body)

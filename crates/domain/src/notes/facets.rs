@@ -33,7 +33,8 @@ pub(super) fn facets(path: &NotePath, front: Front<'_>) -> MetadataFacets {
 /// A note's title, and whether it was cut: from its front matter, or else from its name.
 pub(super) fn title(path: &NotePath, front: Front<'_>) -> (Option<String>, bool) {
     let [title] = front.values(["title"]);
-    let title = scalar(title).map(|title| trim(&title.text).to_owned()).filter(|title| !title.is_empty());
+    let title =
+        scalar(title).map(|title| trim(&title.text).to_owned()).filter(|title| !title.is_empty());
     let Some(mut title) = title.or_else(|| title_of(path)) else { return (None, false) };
     let was_cut = cut(&mut title, MAX_TEXT_CHARS);
     (Some(title), was_cut)
@@ -91,8 +92,12 @@ impl Cuts {
     fn list(&mut self, value: Option<Value<'_>>) -> Vec<String> {
         let mut slugs: Vec<String> = match value {
             None => Vec::new(),
-            Some(Value::Scalar(scalar)) => scalar.text.split(',').filter_map(|text| self.slug(text)).collect(),
-            Some(Value::List(list)) => list.iter().filter_map(|scalar| self.slug(&scalar.text)).collect(),
+            Some(Value::Scalar(scalar)) => {
+                scalar.text.split(',').filter_map(|text| self.slug(text)).collect()
+            }
+            Some(Value::List(list)) => {
+                list.iter().filter_map(|scalar| self.slug(&scalar.text)).collect()
+            }
         };
         self.0 |= slugs.len() > MAX_FACET_VALUES;
         slugs.truncate(MAX_FACET_VALUES);

@@ -35,10 +35,11 @@ impl<'a> Front<'a> {
 }
 
 impl<'a> Note<'a> {
-    /// Splits the text of a file at its fences: `---`, newline, YAML, newline, `---`, newline, at the very
-    /// beginning. A newline is LF or CRLF.
+    /// Splits the text of a file at its fences: `---`, newline, YAML, newline, `---`, newline, at
+    /// the very beginning. A newline is LF or CRLF.
     pub fn of_file(text: &'a str) -> Self {
-        let (front, body) = fenced(text).map_or((Front::None, text), |(front, body)| (Front::Yaml(front), body));
+        let (front, body) =
+            fenced(text).map_or((Front::None, text), |(front, body)| (Front::Yaml(front), body));
         Self::new(front, body)
     }
 
@@ -59,10 +60,12 @@ impl<'a> Note<'a> {
 
 /// The members of a file's front matter, and where in the text its body begins, in bytes.
 ///
-/// Values are told as their source spells them ([`portable::portable`]). Where there is no front matter, or it does
-/// not count, there are no members and the body begins at 0, so that none of the text is lost.
+/// Values are told as their source spells them ([`portable::portable`]). Where there is no front
+/// matter, or it does not count, there are no members and the body begins at 0, so that none of the
+/// text is lost.
 pub fn front_matter(text: &str) -> (portable::Members, usize) {
-    let counted = fenced(text).and_then(|(front, body)| Some((yaml::members(front)?, text.len() - body.len())));
+    let counted = fenced(text)
+        .and_then(|(front, body)| Some((yaml::members(front)?, text.len() - body.len())));
     counted.unwrap_or_default()
 }
 
@@ -102,7 +105,10 @@ mod tests {
             ("body", "{}", "body"),
         ] {
             let (found, at) = front_matter(text);
-            assert_eq!((serde_json::Value::Object(found).to_string().as_str(), &text[at..]), (members, body));
+            assert_eq!(
+                (serde_json::Value::Object(found).to_string().as_str(), &text[at..]),
+                (members, body)
+            );
         }
     }
 

@@ -1,8 +1,9 @@
-//! One walk over the events of a body: its headings, their texts, and which of them have something to read.
+//! One walk over the events of a body: its headings, their texts, and which of them have something
+//! to read.
 //!
-//! The parser yields events in document order and the walk keeps only what is open: at most one heading's
-//! text, at most six headings that may still get a body (each deeper than the one before), and the headings
-//! that wait for the end of the block that the next one stands in.
+//! The parser yields events in document order and the walk keeps only what is open: at most one
+//! heading's text, at most six headings that may still get a body (each deeper than the one
+//! before), and the headings that wait for the end of the block that the next one stands in.
 
 use std::ops::Range;
 
@@ -34,7 +35,8 @@ pub(super) fn headings(body: &str) -> Headings {
     let body = commonmark::readable(body);
     let mut walk = Walk::default();
     let mut events = commonmark::events(&body);
-    // An event stays where the parser put it. A `for` would move each of them, which costs a tenth of the pass.
+    // An event stays where the parser put it. A `for` would move each of them, which costs a tenth
+    // of the pass.
     while let Some((event, range)) = &events.next() {
         walk.take(event, &body, range.clone());
     }
@@ -72,8 +74,8 @@ struct Open {
 /// The text of a heading while it is read.
 struct Text {
     raw: String,
-    /// Whether the next piece of text belongs to the one before: the pieces into which the parser cuts a
-    /// text are one, the children of a heading are apart.
+    /// Whether the next piece of text belongs to the one before: the pieces into which the parser
+    /// cuts a text are one, the children of a heading are apart.
     joined: bool,
     /// Where in the body the `#` that close it begin, and how many they are.
     closing: Option<(usize, usize)>,
@@ -117,7 +119,8 @@ impl Walk {
             Event::SoftBreak => self.text("\n"),
             Event::Code(text) | Event::InlineHtml(text) => self.leaf(text),
             Event::Html(text) => self.hold(text),
-            // It is a space between children of a heading, and nothing in an image's alternative text.
+            // It is a space between children of a heading, and nothing in an image's alternative
+            // text.
             Event::HardBreak if self.images > 0 => {}
             Event::HardBreak => self.apart(),
             Event::Rule => {
@@ -203,7 +206,8 @@ impl Walk {
         }
         self.open.push(Open { level, index, block: self.block });
         let start = range.start;
-        let closing = commonmark::closing(body.get(range).unwrap_or_default()).map(|(at, count)| (start + at, count));
+        let closing = commonmark::closing(body.get(range).unwrap_or_default())
+            .map(|(at, count)| (start + at, count));
         self.text = Some(Text { raw: String::new(), joined: false, closing, unseen: 0 });
     }
 
@@ -228,7 +232,11 @@ impl Walk {
 
     fn close_block(&mut self) {
         if self.full {
-            let before = self.open.iter().filter(|open| open.block < self.block).filter_map(|open| open.index);
+            let before = self
+                .open
+                .iter()
+                .filter(|open| open.block < self.block)
+                .filter_map(|open| open.index);
             for index in before.chain(self.ending.iter().copied()) {
                 if let Some(heading) = self.found.list.get_mut(index) {
                     heading.body = true;

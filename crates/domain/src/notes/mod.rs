@@ -1,12 +1,12 @@
 //! What is in a note, and nothing of what it says.
 //!
-//! Four answers are derived from one Markdown text: its outline, its tree of headings, its facets, and its
-//! sections. The text is borrowed, walked once as a stream of events, and let go; no syntax tree is built and
-//! nothing recurses, so the size of a note bounds time and memory. The types that leave ([`answers`]) have no
-//! field that a body could be in: what must not be told cannot be told.
+//! Four answers are derived from one Markdown text: its outline, its tree of headings, its facets,
+//! and its sections. The text is borrowed, walked once as a stream of events, and let go; no syntax
+//! tree is built and nothing recurses, so the size of a note bounds time and memory. The types that
+//! leave ([`answers`]) have no field that a body could be in: what must not be told cannot be told.
 //!
-//! *Source*: the contract of the note tools; CommonMark 0.31.2 without extensions. "White space" and trimming
-//! are JavaScript's here, since the notes' other readers are JavaScript programs.
+//! *Source*: the contract of the note tools; CommonMark 0.31.2 without extensions. "White space"
+//! and trimming are JavaScript's here, since the notes' other readers are JavaScript programs.
 
 pub mod answers;
 mod commonmark;

@@ -1,5 +1,5 @@
-//! Which note is meant, as callers of the note tools may name it: from the root of the space, without a `/`
-//! in front.
+//! Which note is meant, as callers of the note tools may name it: from the root of the space,
+//! without a `/` in front.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::path::{BadPath, SpacePath};
 
 /// A note's path such as `inbox/one.md`, canonical, relative, and never outside the space.
 ///
-/// *Shape*: a [`SpacePath`] that is not the root, told without its leading `/`. A given text is first trimmed,
-/// its backslashes become `/`, and empty components are dropped. Unlike a space path it may not begin with
-/// `/` and may hold no `..` at all, not even one that stays inside.
+/// *Shape*: a [`SpacePath`] that is not the root, told without its leading `/`. A given text is
+/// first trimmed, its backslashes become `/`, and empty components are dropped. Unlike a space path
+/// it may not begin with `/` and may hold no `..` at all, not even one that stays inside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NotePath(SpacePath);
@@ -45,9 +45,12 @@ impl NotePath {
         self.0.as_str().trim_start_matches('/')
     }
 
-    /// The folder that holds the note, none for the root of the space, and the note's name in there.
+    /// The folder that holds the note, none for the root of the space, and the note's name in
+    /// there.
     pub(super) fn split(&self) -> (Option<&str>, &str) {
-        self.as_str().rsplit_once('/').map_or((None, self.as_str()), |(folder, name)| (Some(folder), name))
+        self.as_str()
+            .rsplit_once('/')
+            .map_or((None, self.as_str()), |(folder, name)| (Some(folder), name))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A note as it travels between two servers: JSON with its front matter and its body.
 //!
-//! The one who has the note writes it ([`portable`]); the gateway reads it ([`PortableNote::parse`]) from a
-//! server that it does not trust further than that. What both make of a note is the same as what is made of
-//! the file itself.
+//! The one who has the note writes it ([`portable`]); the gateway reads it
+//! ([`PortableNote::parse`]) from a server that it does not trust further than that. What both make
+//! of a note is the same as what is made of the file itself.
 
 use std::borrow::Cow;
 
@@ -39,8 +39,9 @@ struct Wire {
 impl PortableNote {
     /// Reads `{ "frontmatter"?, "body", … }`.
     ///
-    /// Front matter is an object, such an object as JSON in a string, or that string in another. A string that
-    /// holds anything else is a note's own fault and counts as none, as broken YAML does in a file.
+    /// Front matter is an object, such an object as JSON in a string, or that string in another. A
+    /// string that holds anything else is a note's own fault and counts as none, as broken YAML
+    /// does in a file.
     ///
     /// # Errors
     /// [`BadNote`] where it is not JSON, `body` is not a string, or either is there twice.
@@ -99,9 +100,9 @@ fn scalar(value: &Json) -> Option<Scalar<'_>> {
 
 /// The note in a file, as JSON: `{"path","frontmatter","body"}`.
 ///
-/// Values of the front matter are told as their source spells them; a number that JSON would spell otherwise
-/// is a string. The exceptions are `date` and `updated`, which become ISO 8601 where YAML has a date: JSON has
-/// none, and readers of those two want a moment.
+/// Values of the front matter are told as their source spells them; a number that JSON would spell
+/// otherwise is a string. The exceptions are `date` and `updated`, which become ISO 8601 where YAML
+/// has a date: JSON has none, and readers of those two want a moment.
 pub fn portable(path: &NotePath, text: &str) -> String {
     let note = Note::of_file(text);
     let front = match note.front {
@@ -126,10 +127,13 @@ mod tests {
         let twice = Json::from(once.as_str()).to_string();
         let thrice = Json::from(twice.as_str()).to_string();
         for form in [object, &once, &twice] {
-            let note = parse(&format!(r#"{{"frontmatter":{form},"body":"b","path":"/etc/passwd"}}"#)).unwrap();
+            let note =
+                parse(&format!(r#"{{"frontmatter":{form},"body":"b","path":"/etc/passwd"}}"#))
+                    .unwrap();
             assert_eq!(note.front.unwrap()["title"], "A", "{form}");
         }
-        for form in ["null", r#""""#, r#""title: A""#, r#""[1]""#, r#""7""#, r#""\"{\"""#, &thrice] {
+        for form in ["null", r#""""#, r#""title: A""#, r#""[1]""#, r#""7""#, r#""\"{\"""#, &thrice]
+        {
             let note = parse(&format!(r#"{{"frontmatter":{form},"body":"b"}}"#)).unwrap();
             assert_eq!(note.front, None, "{form}");
         }
@@ -160,7 +164,11 @@ mod tests {
             assert!(parse(json).is_err(), "{json}");
         }
         assert!(PortableNote::parse(b"{\"body\":\"\xff\"}").is_err());
-        let deep = format!(r#"{{"body":"b","frontmatter":{}1{}}}"#, r#"{"a":"#.repeat(9_999), "}".repeat(9_999));
+        let deep = format!(
+            r#"{{"body":"b","frontmatter":{}1{}}}"#,
+            r#"{"a":"#.repeat(9_999),
+            "}".repeat(9_999)
+        );
         assert!(parse(&deep).is_err());
     }
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
-/// JavaScript's `\s`, which is also what its `trim` takes away: ECMA-262's WhiteSpace and LineTerminator.
-/// Unlike Unicode's White_Space it has U+FEFF and does not have U+0085.
+/// JavaScript's `\s`, which is also what its `trim` takes away: ECMA-262's WhiteSpace and
+/// LineTerminator. Unlike Unicode's White_Space it has U+FEFF and does not have U+0085.
 pub(super) fn is_white(character: char) -> bool {
     matches!(
         character,
@@ -35,7 +35,8 @@ pub(super) fn trim_end(text: &str) -> &str {
 
 /// Composes (NFC), makes one space of each run of white space, and trims.
 pub(super) fn normal(text: &str) -> String {
-    let composed: Cow<'_, str> = if is_nfc(text) { text.into() } else { text.nfc().collect::<String>().into() };
+    let composed: Cow<'_, str> =
+        if is_nfc(text) { text.into() } else { text.nfc().collect::<String>().into() };
     let mut normal = String::with_capacity(composed.len());
     for word in composed.split(is_white).filter(|word| !word.is_empty()) {
         if !normal.is_empty() {
@@ -46,10 +47,11 @@ pub(super) fn normal(text: &str) -> String {
     normal
 }
 
-/// Lower-case, everything but `a-z`, `0-9` and `-` made `-`, no two of them in a row and none at an end.
+/// Lower-case, everything but `a-z`, `0-9` and `-` made `-`, no two of them in a row and none at an
+/// end.
 ///
-/// A character of two UTF-16 code units would make two `-`, which become one again, so going by characters
-/// comes to the same.
+/// A character of two UTF-16 code units would make two `-`, which become one again, so going by
+/// characters comes to the same.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     for character in text.chars().flat_map(char::to_lowercase) {
@@ -81,7 +83,8 @@ mod tests {
 
     #[test]
     fn white_space_is_javascripts() {
-        let white: Vec<u32> = (0..=0x10ffff).filter(|code| char::from_u32(*code).is_some_and(is_white)).collect();
+        let white: Vec<u32> =
+            (0..=0x10ffff).filter(|code| char::from_u32(*code).is_some_and(is_white)).collect();
         assert_eq!(white.len(), 25);
         assert!(white.contains(&0xfeff) && !white.contains(&0x85) && !white.contains(&0x200b));
         assert_eq!(trim("\u{feff}\u{a0} a\u{200b} \u{2029}"), "a\u{200b}");
@@ -89,7 +92,10 @@ mod tests {
 
     #[test]
     fn text_is_composed_and_its_space_made_one() {
-        assert_eq!(normal("  Cafe\u{301}\u{a0}\t\u{212b} \n x\u{200b}"), "Caf\u{e9} \u{c5} x\u{200b}");
+        assert_eq!(
+            normal("  Cafe\u{301}\u{a0}\t\u{212b} \n x\u{200b}"),
+            "Caf\u{e9} \u{c5} x\u{200b}"
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The few values that are wanted of a note's front matter, as their source spells them.
 //!
-//! One pass over the events of the parser takes the text of the wanted values, since a number, a date or a
-//! boolean is told as it was written, and sees whether the YAML is so plain that it counts for certain
-//! ([`Events`]). Where it is not, a second one decides: `serde-saphyr` reads it whole under a budget and refuses
-//! duplicate keys. Neither keeps anything else, and no error leaves this file: it could quote the note.
+//! One pass over the events of the parser takes the text of the wanted values, since a number, a
+//! date or a boolean is told as it was written, and sees whether the YAML is so plain that it
+//! counts for certain ([`Events`]). Where it is not, a second one decides: `serde-saphyr` reads it
+//! whole under a budget and refuses duplicate keys. Neither keeps anything else, and no error
+//! leaves this file: it could quote the note.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,9 +37,12 @@ pub(super) struct Scalar<'a> {
     pub(super) plain: bool,
 }
 
-/// The values of `keys` in a front matter, in the order of `keys`. All are `None` where it is not valid YAML,
-/// not a mapping, or too large; null counts as none.
-pub(super) fn values<'a, const N: usize>(front: &'a str, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+/// The values of `keys` in a front matter, in the order of `keys`. All are `None` where it is not
+/// valid YAML, not a mapping, or too large; null counts as none.
+pub(super) fn values<'a, const N: usize>(
+    front: &'a str,
+    keys: [&str; N],
+) -> [Option<Value<'a>>; N] {
     if front.is_empty() || front.len() > MAX_FRONT_MATTER_BYTES {
         return [const { None }; N];
     }
@@ -48,7 +52,10 @@ pub(super) fn values<'a, const N: usize>(front: &'a str, keys: [&str; N]) -> [Op
 }
 
 /// The values of `keys` in the first mapping.
-fn wanted<'a, const N: usize>(events: &mut impl Iterator<Item = Event<'a>>, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+fn wanted<'a, const N: usize>(
+    events: &mut impl Iterator<Item = Event<'a>>,
+    keys: [&str; N],
+) -> [Option<Value<'a>>; N] {
     if !events.any(|event| matches!(event, Event::MappingStart(..))) {
         return [const { None }; N];
     }
@@ -71,13 +78,14 @@ fn wanted<'a, const N: usize>(events: &mut impl Iterator<Item = Event<'a>>, keys
     }
 }
 
-/// The whole front matter as JSON, each value as its source spells it; none where it does not count. A key
-/// that is no scalar is left out.
+/// The whole front matter as JSON, each value as its source spells it; none where it does not
+/// count. A key that is no scalar is left out.
 pub(super) fn members(front: &str) -> Option<Map<String, Json>> {
     if front.len() > MAX_FRONT_MATTER_BYTES || !counts(front) {
         return None;
     }
-    let mut events = Parser::new_from_str(front).filter_map(|event| event.ok().map(|(event, _)| event));
+    let mut events =
+        Parser::new_from_str(front).filter_map(|event| event.ok().map(|(event, _)| event));
     if !events.any(|event| matches!(event, Event::MappingStart(..))) {
         return None;
     }
@@ -136,7 +144,8 @@ fn node<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> O
 /// A scalar as JSON: a number or a boolean only where JSON spells it the same.
 fn json(scalar: Scalar<'_>) -> Json {
     if scalar.plain
-        && let Ok(value @ (Json::Number(_) | Json::Bool(_))) = serde_json::from_str::<Json>(&scalar.text)
+        && let Ok(value @ (Json::Number(_) | Json::Bool(_))) =
+            serde_json::from_str::<Json>(&scalar.text)
         && value.to_string() == scalar.text
     {
         return value;
@@ -172,7 +181,8 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Option<Scalar<'_>> {
 
 /// Passes over the rest of a node that began with `first`.
 fn skip<'a>(first: &Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) {
-    let mut depth = usize::from(matches!(first, Event::SequenceStart(..) | Event::MappingStart(..)));
+    let mut depth =
+        usize::from(matches!(first, Event::SequenceStart(..) | Event::MappingStart(..)));
     while depth > 0 {
         match events.next() {
             Some(Event::SequenceStart(..) | Event::MappingStart(..)) => depth += 1,
@@ -207,12 +217,13 @@ fn counts(front: &str) -> bool {
 
 /// Deeper front matter counts as none; this also bounds the recursion of [`Shape`].
 const MAX_DEPTH: usize = 16;
-/// Front matter of more keys, values, lists and mappings counts as none. Each is at most two events.
+/// Front matter of more keys, values, lists and mappings counts as none. Each is at most two
+/// events.
 const MAX_NODES: usize = 5_000;
 const _: () = assert!(MAX_FACET_VALUES < MAX_NODES);
 
-/// What a document is at its root. Reading it visits everything below, so that a fault anywhere is found,
-/// and keeps nothing.
+/// What a document is at its root. Reading it visits everything below, so that a fault anywhere is
+/// found, and keeps nothing.
 enum Shape {
     Mapping,
     Other,
@@ -240,7 +251,14 @@ impl<'de> Visitor<'de> for ShapeVisitor {
         formatter.write_str("YAML")
     }
 
-    other!(visit_bool(bool), visit_i64(i64), visit_i128(i128), visit_u64(u64), visit_u128(u128), visit_f64(f64));
+    other!(
+        visit_bool(bool),
+        visit_i64(i64),
+        visit_i128(i128),
+        visit_u64(u64),
+        visit_u128(u128),
+        visit_f64(f64)
+    );
     other!(visit_str(&str), visit_bytes(&[u8]));
 
     fn visit_unit<E>(self) -> Result<Shape, E> {
@@ -255,7 +273,10 @@ impl<'de> Visitor<'de> for ShapeVisitor {
         Shape::deserialize(deserializer)
     }
 
-    fn visit_newtype_struct<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
+    fn visit_newtype_struct<D: serde::Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<Shape, D::Error> {
         Shape::deserialize(deserializer)
     }
 
@@ -279,10 +300,14 @@ mod tests {
             .into_iter()
             .map(|value| match value {
                 None => "-".to_owned(),
-                Some(Value::Scalar(scalar)) => format!("{}{}", scalar.text, if scalar.plain { "" } else { "\"" }),
-                Some(Value::List(list)) => {
-                    list.iter().map(|scalar| format!("[{}]", scalar.text)).collect::<Vec<_>>().concat()
+                Some(Value::Scalar(scalar)) => {
+                    format!("{}{}", scalar.text, if scalar.plain { "" } else { "\"" })
                 }
+                Some(Value::List(list)) => list
+                    .iter()
+                    .map(|scalar| format!("[{}]", scalar.text))
+                    .collect::<Vec<_>>()
+                    .concat(),
             })
             .collect()
     }

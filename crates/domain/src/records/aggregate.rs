@@ -1,9 +1,10 @@
-//! What can be computed over the values of one field: counts for each value or span of time, how many different
-//! values there are, the sum, the least and the greatest.
+//! What can be computed over the values of one field: counts for each value or span of time, how
+//! many different values there are, the sum, the least and the greatest.
 //!
-//! A [`Tally`] takes the field of one record after another. Neither their order nor how they were split over several
-//! tallies changes what it tells. A value is one of the types that the field is declared with, or none at all: what is
-//! absent, null, an array, an object or of another type has no value. Integers and other numbers are one type here.
+//! A [`Tally`] takes the field of one record after another. Neither their order nor how they were
+//! split over several tallies changes what it tells. A value is one of the types that the field is
+//! declared with, or none at all: what is absent, null, an array, an object or of another type has
+//! no value. Integers and other numbers are one type here.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -56,7 +57,8 @@ pub enum Overflow {
     Digits,
 }
 
-/// A value of which records are counted. Ordered by type and then by value; those without a value come last.
+/// A value of which records are counted. Ordered by type and then by value; those without a value
+/// come last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
     /// `true` or `false`.
@@ -109,7 +111,15 @@ pub struct Tally {
 impl Tally {
     /// A computation over a field that is declared with these types.
     pub fn new(measure: Measure, types: Types) -> Self {
-        Self { measure, types, records: 0, sum: Sum::default(), extreme: None, groups: HashMap::new(), group_bytes: 0 }
+        Self {
+            measure,
+            types,
+            records: 0,
+            sum: Sum::default(),
+            extreme: None,
+            groups: HashMap::new(),
+            group_bytes: 0,
+        }
     }
 
     /// Takes the field of one more record; none where the record has no such field.
@@ -163,8 +173,8 @@ impl Tally {
         self.sum.digits()
     }
 
-    /// The least or the greatest value, as it was written. Of equal ones that are written differently it is the one
-    /// whose bytes come first.
+    /// The least or the greatest value, as it was written. Of equal ones that are written
+    /// differently it is the one whose bytes come first.
     pub fn extreme_value(&self) -> Option<&str> {
         self.extreme.as_ref().map(|extreme| extreme.written.as_str())
     }
@@ -174,10 +184,12 @@ impl Tally {
         self.groups.len() as u64
     }
 
-    /// The groups in their order, at most so many, and how many records are in the others. By value the largest come
-    /// first, and of equal ones the least values; spans of time come in their order.
+    /// The groups in their order, at most so many, and how many records are in the others. By value
+    /// the largest come first, and of equal ones the least values; spans of time come in their
+    /// order.
     pub fn groups(self, limit: usize) -> (Vec<Group>, u64) {
-        let mut groups: Vec<Group> = self.groups.into_iter().map(|(key, count)| Group { key, count }).collect();
+        let mut groups: Vec<Group> =
+            self.groups.into_iter().map(|(key, count)| Group { key, count }).collect();
         let by_time = matches!(self.measure, Measure::ByTime(..));
         groups.sort_by(|a, b| {
             let largest = if by_time { Ordering::Equal } else { b.count.cmp(&a.count) };
@@ -192,7 +204,9 @@ impl Tally {
         match held {
             Held::Null | Held::Json(_) | Held::LongJson(_) => false,
             Held::Bool(_) => self.types.contains(Type::Boolean),
-            Held::Number(_) => self.types.contains(Type::Number) || self.types.contains(Type::Integer),
+            Held::Number(_) => {
+                self.types.contains(Type::Number) || self.types.contains(Type::Integer)
+            }
             Held::Text(_) | Held::LongText(_) => self.types.contains(Type::String),
         }
     }
@@ -201,7 +215,8 @@ impl Tally {
         let Some(candidate) = candidate else { return };
         let better = self.extreme.as_ref().is_none_or(|best| {
             let value = candidate.value_cmp(best);
-            let value = if matches!(self.measure, Measure::Greatest(_)) { value.reverse() } else { value };
+            let value =
+                if matches!(self.measure, Measure::Greatest(_)) { value.reverse() } else { value };
             value.then_with(|| candidate.written.cmp(&best.written)).is_lt()
         });
         if better {
@@ -218,16 +233,24 @@ impl Tally {
         self.groups.insert(key, count);
         // Those without a value are no value.
         let values = self.groups.len() - usize::from(self.groups.contains_key(&Key::None));
-        if values > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES { Err(Overflow::Groups) } else { Ok(()) }
+        if values > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
+            Err(Overflow::Groups)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl Extreme {
     fn of(kind: Kind, held: Held<'_>) -> Option<Self> {
         match kind {
-            Kind::Numbers => number(held).map(|(_, digits)| Self { time: None, written: digits.to_owned() }),
+            Kind::Numbers => {
+                number(held).map(|(_, digits)| Self { time: None, written: digits.to_owned() })
+            }
             Kind::Times => match held {
-                Held::Text(text) => Some(Self { time: Some(Instant::parse(text)?), written: text.to_owned() }),
+                Held::Text(text) => {
+                    Some(Self { time: Some(Instant::parse(text)?), written: text.to_owned() })
+                }
                 _ => None,
             },
         }
@@ -271,9 +294,13 @@ impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(own), Self::Bool(other)) => own.cmp(other),
-            (Self::Number(own), Self::Number(other)) => Decimal::parse(own).cmp(&Decimal::parse(other)),
+            (Self::Number(own), Self::Number(other)) => {
+                Decimal::parse(own).cmp(&Decimal::parse(other))
+            }
             (Self::Text(own), Self::Text(other)) => own.cmp(other),
-            (Self::LongText { digest: own, .. }, Self::LongText { digest: other, .. }) => own.cmp(other),
+            (Self::LongText { digest: own, .. }, Self::LongText { digest: other, .. }) => {
+                own.cmp(other)
+            }
             (Self::Time(own), Self::Time(other)) => own.cmp(other),
             _ => self.rank().cmp(&other.rank()),
         }
@@ -313,8 +340,26 @@ mod tests {
     use proptest::prelude::*;
 
     fn held() -> impl Strategy<Value = Held<'static>> {
-        let digits = ["1", "1.0", "-0", "0", "10e-1", "9007199254740993", "9007199254740992.0", "-2.50", "-2.5"];
-        let texts = ["2026-01-01", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "2025-12-31", "soon", "", "1"];
+        let digits = [
+            "1",
+            "1.0",
+            "-0",
+            "0",
+            "10e-1",
+            "9007199254740993",
+            "9007199254740992.0",
+            "-2.50",
+            "-2.5",
+        ];
+        let texts = [
+            "2026-01-01",
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T01:00:00+01:00",
+            "2025-12-31",
+            "soon",
+            "",
+            "1",
+        ];
         let long = |byte| Held::LongText(Long { chars: 9, bytes: 9, digest: [byte; 32] });
         prop_oneof![
             proptest::sample::select(digits.to_vec()).prop_map(Held::Number),
@@ -392,17 +437,25 @@ mod tests {
             Some(Held::Number("-0")),
         ];
         let (groups, others) = tally(&Measure::ByValue, &values).groups(4);
-        let told: Vec<(Key, u64)> = groups.into_iter().map(|group| (group.key, group.count)).collect();
+        let told: Vec<(Key, u64)> =
+            groups.into_iter().map(|group| (group.key, group.count)).collect();
         let number = |digits: &str| Key::Number(digits.to_owned());
-        assert_eq!(told, [(Key::None, 3), (number("1"), 2), (Key::Bool(false), 1), (number("0"), 1)]);
+        assert_eq!(
+            told,
+            [(Key::None, 3), (number("1"), 2), (Key::Bool(false), 1), (number("0"), 1)]
+        );
         assert_eq!(others, 1);
         assert_eq!(tally(&Measure::Distinct, &values).distinct(), 4);
     }
 
     #[test]
     fn of_equal_values_the_least_writing_is_told_and_other_types_are_not_there() {
-        let numbers =
-            [Some(Held::Number("2.0")), Some(Held::Number("2")), Some(Held::Text("9")), Some(Held::Number("1e0"))];
+        let numbers = [
+            Some(Held::Number("2.0")),
+            Some(Held::Number("2")),
+            Some(Held::Text("9")),
+            Some(Held::Number("1e0")),
+        ];
         let extreme = |measure| tally(&measure, &numbers).extreme_value().map(str::to_owned);
         assert_eq!(extreme(Measure::Greatest(Kind::Numbers)).as_deref(), Some("2"));
         assert_eq!(extreme(Measure::Least(Kind::Numbers)).as_deref(), Some("1e0"));
@@ -427,7 +480,8 @@ mod tests {
         let mut long = Tally::new(Measure::ByValue, Types::ANY);
         let text = "x".repeat(1019);
         let texts = (0..20_000).map(|at| format!("{at:05}{text}"));
-        let refused = texts.map(|text| long.add(Some(Held::Text(&text)))).position(|added| added.is_err());
+        let refused =
+            texts.map(|text| long.add(Some(Held::Text(&text)))).position(|added| added.is_err());
         assert_eq!(refused, Some(MAX_GROUP_BYTES / 1024));
         let mut sum = Tally::new(Measure::Sum, Types::ANY);
         assert_eq!(sum.add(Some(Held::Number("1e315"))), Err(Overflow::Digits));

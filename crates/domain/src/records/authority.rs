@@ -1,9 +1,10 @@
 //! Who may touch records, as values that are held.
 //!
-//! A token says that its bearer is the owner of the records, or the client of one grant, or nothing about records
-//! ([`RecordsClaim`]). From that `Gate::records` and `Gate::owner` make the permits that the record store takes, in
-//! `stile-tools` alone. A client's permit names its grant and its token and no more: what the grant allows is looked
-//! up by the store on every request, so that a revocation holds from the next one on.
+//! A token says that its bearer is the owner of the records, or the client of one grant, or nothing
+//! about records ([`RecordsClaim`]). From that `Gate::records` and `Gate::owner` make the permits
+//! that the record store takes, in `stile-tools` alone. A client's permit names its grant and its
+//! token and no more: what the grant allows is looked up by the store on every request, so that a
+//! revocation holds from the next one on.
 
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ pub enum RecordsClaim {
     /// Nothing: no record is there for the caller.
     #[default]
     None,
-    /// The caller is the owner: sees all, takes in, deletes, and makes grants. Only this server's own tokens can say
-    /// so, never those of an identity provider.
+    /// The caller is the owner: sees all, takes in, deletes, and makes grants. Only this server's
+    /// own tokens can say so, never those of an identity provider.
     Owner,
     /// The caller is the client of the grant with this identifier, see [`is_grant_id`].
     Grant(Arc<str>),
@@ -58,8 +59,8 @@ struct Client {
     token: Arc<str>,
 }
 
-/// Leave to do what only the owner may, for one request: to take in and delete records, to import and export, and
-/// to make and revoke grants.
+/// Leave to do what only the owner may, for one request: to take in and delete records, to import
+/// and export, and to make and revoke grants.
 #[derive(Debug)]
 #[must_use = "a permit that is not used means a check without its act"]
 pub struct OwnerPermit {
@@ -75,9 +76,9 @@ impl RecordsPermit {
                           `stile token --grant ID` or `stile token --owner`",
             }),
             (RecordsClaim::Owner, _) => Ok(Self { client: None }),
-            (RecordsClaim::Grant(grant), Some(token)) => {
-                Ok(Self { client: Some(Client { grant: Arc::clone(grant), token: Arc::clone(token) }) })
-            }
+            (RecordsClaim::Grant(grant), Some(token)) => Ok(Self {
+                client: Some(Client { grant: Arc::clone(grant), token: Arc::clone(token) }),
+            }),
             (RecordsClaim::Grant(_), None) => Err(Problem::InsufficientScope {
                 message: "this token names a grant and has no identifier of its own; its issuer must add the claim `jti`",
             }),

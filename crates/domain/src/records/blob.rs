@@ -1,10 +1,10 @@
 //! Blobs: bytes that a record points to, such as an attachment.
 //!
-//! A blob is known by its content, so that the same bytes are one blob wherever they came from. A field exposes a
-//! blob where its value is an object with a text `blob_id`, or an array that has such objects; nothing deeper is
-//! looked at. What else the object says (`mime_type`, `size_bytes`, `sha256`) is its producer's word, but for
-//! `fetch_url`, which is this server's and written when the record is stored, so that every way of reading it
-//! tells the same.
+//! A blob is known by its content, so that the same bytes are one blob wherever they came from. A
+//! field exposes a blob where its value is an object with a text `blob_id`, or an array that has
+//! such objects; nothing deeper is looked at. What else the object says (`mime_type`, `size_bytes`,
+//! `sha256`) is its producer's word, but for `fetch_url`, which is this server's and written when
+//! the record is stored, so that every way of reading it tells the same.
 
 use std::fmt;
 
@@ -68,13 +68,17 @@ pub struct Reference {
 const MAX_REFERENCE_BYTES: usize = 512;
 const MAX_REFERENCE_TEXT: usize = 255;
 
-/// Whether a value, which is compact JSON, is a reference to a blob: a short object of short members that names one and its
-/// media type. It is shown whole, so nothing of it has to be read on in; what says more is read as text.
+/// Whether a value, which is compact JSON, is a reference to a blob: a short object of short
+/// members that names one and its media type. It is shown whole, so nothing of it has to be read on
+/// in; what says more is read as text.
 pub fn is_reference(json: &str) -> bool {
     if !json.starts_with('{') || json.len() > MAX_REFERENCE_BYTES {
         return false;
     }
-    let Ok(members) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(json) else { return false };
+    let Ok(members) = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(json)
+    else {
+        return false;
+    };
     let is_text = |name: &str| members.get(name).is_some_and(serde_json::Value::is_string);
     let is_short = |value: &serde_json::Value| match value {
         serde_json::Value::String(text) => text.len() <= MAX_REFERENCE_TEXT,
@@ -87,10 +91,12 @@ pub fn is_reference(json: &str) -> bool {
 pub fn references(json: &str) -> Vec<Reference> {
     let reference = |members: Fields| {
         let id = id_of(&members)?;
-        let media_type = members.iter().find(|(name, _)| name == "mime_type").and_then(|(_, value)| match value {
-            Value::Text(text) => media_type(text),
-            _ => None,
-        });
+        let media_type = members.iter().find(|(name, _)| name == "mime_type").and_then(
+            |(_, value)| match value {
+                Value::Text(text) => media_type(text),
+                _ => None,
+            },
+        );
         Some(Reference { id, media_type })
     };
     objects(json).into_iter().flatten().filter_map(reference).collect()
@@ -107,8 +113,8 @@ pub fn add_urls(fields: &mut Fields) {
     }
 }
 
-/// The same compact JSON with this server's `fetch_url` in each object that names a blob: in the place of another
-/// one, or at the end. None where nothing changes.
+/// The same compact JSON with this server's `fetch_url` in each object that names a blob: in the
+/// place of another one, or at the end. None where nothing changes.
 pub fn with_url(json: &str) -> Option<String> {
     let mut changed = false;
     let mut add = |mut members: Fields| {
@@ -130,13 +136,16 @@ pub fn with_url(json: &str) -> Option<String> {
         return object.filter(|_| changed);
     }
     let values = row::items(json).unwrap_or_default();
-    let spelled: Vec<String> =
-        values.iter().zip(items).map(|(value, members)| members.map_or_else(|| value.to_json(), &mut add)).collect();
+    let spelled: Vec<String> = values
+        .iter()
+        .zip(items)
+        .map(|(value, members)| members.map_or_else(|| value.to_json(), &mut add))
+        .collect();
     changed.then(|| format!("[{}]", spelled.join(",")))
 }
 
-/// The objects that may name a blob, by their members: the value itself, or the items of the array that it is,
-/// none for an item that is no object.
+/// The objects that may name a blob, by their members: the value itself, or the items of the array
+/// that it is, none for an item that is no object.
 fn objects(json: &str) -> Vec<Option<Fields>> {
     // Almost no value names a blob, and those need not be taken apart.
     if !json.contains("\"blob_id\"") {
@@ -159,7 +168,8 @@ fn id_of(members: &Fields) -> Option<BlobId> {
     })
 }
 
-/// A media type without its parameters, in lower case (RFC 6838, section 4.2). None for what is no such type.
+/// A media type without its parameters, in lower case (RFC 6838, section 4.2). None for what is no
+/// such type.
 pub fn media_type(text: &str) -> Option<String> {
     let plain = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let (kind, subtype) = plain.split_once('/')?;
@@ -173,7 +183,10 @@ pub fn media_type(text: &str) -> Option<String> {
 
 /// Whether a browser may show a blob of this type by itself: it runs nothing that the bytes say.
 pub fn is_shown(media_type: &str) -> bool {
-    matches!(media_type, "application/pdf" | "image/png" | "image/jpeg" | "image/gif" | "image/webp")
+    matches!(
+        media_type,
+        "application/pdf" | "image/png" | "image/jpeg" | "image/gif" | "image/webp"
+    )
 }
 
 #[cfg(test)]
@@ -193,7 +206,9 @@ mod tests {
     fn a_value_exposes_what_it_names_itself_and_nothing_deeper() {
         let (a, b) = (id(1), id(2));
         assert_eq!(ids(&format!("{{\"blob_id\":\"{a}\"}}")), std::slice::from_ref(&a));
-        let many = format!("[1,{{\"blob_id\":\"{a}\"}},null,{{\"\":[],\"blob_id\":\"{b}\",\"n\":1.50e400}},\"x\"]");
+        let many = format!(
+            "[1,{{\"blob_id\":\"{a}\"}},null,{{\"\":[],\"blob_id\":\"{b}\",\"n\":1.50e400}},\"x\"]"
+        );
         assert_eq!(ids(&many), [a.clone(), b.clone()]);
         for deeper in [
             format!("{{\"x\":{{\"blob_id\":\"{a}\"}}}}"),
@@ -212,8 +227,9 @@ mod tests {
     #[test]
     fn a_producers_own_address_is_replaced_where_it_stands_and_a_missing_one_is_added() {
         let a = id(1);
-        let json =
-            format!("[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\"}}]");
+        let json = format!(
+            "[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\"}}]"
+        );
         let made = with_url(&json).unwrap();
         assert_eq!(
             made,
@@ -223,7 +239,10 @@ mod tests {
         );
         assert_eq!(with_url(&made), None, "again changes nothing");
         let one = format!("{{\"blob_id\":\"{a}\",\"fetch_url\":null}}");
-        assert_eq!(with_url(&one).unwrap(), format!("{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}"));
+        assert_eq!(
+            with_url(&one).unwrap(),
+            format!("{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}")
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The fields of a record as a store keeps them: one run of bytes, read without a copy.
 //!
-//! *Shape*: for each field, in the order given: the name's length and the name; a byte that says what is held;
-//! the slot, plus one, under which pieces and search tokens of the value are kept, or zero; then the value. A
-//! length is a LEB128 number. A value that is kept in pieces has its number of scalar values, its number of bytes
-//! and its SHA-256 here, so that previews, sizes and comparisons touch no piece.
+//! *Shape*: for each field, in the order given: the name's length and the name; a byte that says
+//! what is held; the slot, plus one, under which pieces and search tokens of the value are kept, or
+//! zero; then the value. A length is a LEB128 number. A value that is kept in pieces has its number
+//! of scalar values, its number of bytes and its SHA-256 here, so that previews, sizes and
+//! comparisons touch no piece.
 //!
 //! Equal records have equal bytes. That is how an import knows that nothing has changed.
 
@@ -127,12 +128,16 @@ impl<'a> Body<'a> {
         Ok(projected)
     }
 
-    /// Whether two bodies tell somebody the same who may see these fields; none means all. Where values are kept
-    /// is not told.
+    /// Whether two bodies tell somebody the same who may see these fields; none means all. Where
+    /// values are kept is not told.
     ///
     /// # Errors
     /// [`Damaged`].
-    pub fn is_same(self, other: Body<'_>, fields: Option<&BTreeSet<String>>) -> Result<bool, Damaged> {
+    pub fn is_same(
+        self,
+        other: Body<'_>,
+        fields: Option<&BTreeSet<String>>,
+    ) -> Result<bool, Damaged> {
         let mut ours = self.told(fields);
         let mut theirs = other.told(fields);
         loop {
@@ -144,8 +149,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The same with the size and the digest of each text, array and object in its place, unless it is short or a
-    /// time: enough to tell whether it is another one, and when the record happened.
+    /// The same with the size and the digest of each text, array and object in its place, unless it
+    /// is short or a time: enough to tell whether it is another one, and when the record happened.
     ///
     /// # Errors
     /// [`Damaged`].
@@ -165,7 +170,10 @@ impl<'a> Body<'a> {
         Ok(writer.finish())
     }
 
-    fn told(self, fields: Option<&BTreeSet<String>>) -> impl Iterator<Item = Result<Entry<'a>, Damaged>> {
+    fn told(
+        self,
+        fields: Option<&BTreeSet<String>>,
+    ) -> impl Iterator<Item = Result<Entry<'a>, Damaged>> {
         let is_told = move |entry: &Result<Entry<'_>, Damaged>| match (entry, fields) {
             (Ok(entry), Some(fields)) => fields.contains(entry.name),
             _ => true,
@@ -310,8 +318,8 @@ impl<'a> Held<'a> {
     }
 }
 
-/// Whether a text is bytes in base64: 256 characters or more, a multiple of four, of that alphabet alone with `=`
-/// at the end only, and at least four different ones.
+/// Whether a text is bytes in base64: 256 characters or more, a multiple of four, of that alphabet
+/// alone with `=` at the end only, and at least four different ones.
 pub fn is_base64(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() < 256 || !bytes.len().is_multiple_of(4) {
@@ -319,7 +327,9 @@ pub fn is_base64(text: &str) -> bool {
     }
     let unpadded = text.trim_end_matches('=');
     let fits = bytes.len() - unpadded.len() <= 2
-        && unpadded.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_'));
+        && unpadded
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_'));
     fits && unpadded.bytes().collect::<BTreeSet<u8>>().len() >= 4
 }
 
@@ -349,7 +359,12 @@ mod tests {
                 6 => Held::LongText(self.long),
                 _ => Held::LongJson(self.long),
             };
-            Entry { name: &self.name, slot: self.slot, binary: self.kind == 4 && self.text.len() > 3, held }
+            Entry {
+                name: &self.name,
+                slot: self.slot,
+                binary: self.kind == 4 && self.text.len() > 3,
+                held,
+            }
         }
     }
 
@@ -357,13 +372,8 @@ mod tests {
         let long = (any::<u64>(), any::<u64>(), any::<[u8; 32]>());
         let long = long.prop_map(|(chars, bytes, digest)| Long { chars, bytes, digest });
         let slot = proptest::option::of(0u16..4096);
-        ("\\PC{0,200}", slot, 0u8..8, "\\PC{0,300}", long).prop_map(|(name, slot, kind, text, long)| Owned {
-            name,
-            slot,
-            kind,
-            text,
-            long,
-        })
+        ("\\PC{0,200}", slot, 0u8..8, "\\PC{0,300}", long)
+            .prop_map(|(name, slot, kind, text, long)| Owned { name, slot, kind, text, long })
     }
 
     proptest! {
@@ -396,7 +406,9 @@ mod tests {
         let body = |text: &str, json: &str| {
             let mut writer = BodyWriter::default();
             let time = "2026-01-01T00:00:00.00000000000000000000000Z";
-            for (name, held) in [("at", Held::Text(time)), ("t", Held::Text(text)), ("j", Held::Json(json))] {
+            for (name, held) in
+                [("at", Held::Text(time)), ("t", Held::Text(text)), ("j", Held::Json(json))]
+            {
                 writer.push(&Entry { name, slot: Some(3), binary: false, held });
             }
             writer.finish()
@@ -404,16 +416,25 @@ mod tests {
         let (text, json) = ("secret ".repeat(10), format!("[{}1]", "1,".repeat(40)));
         let plain = body(&text, &json);
         let digested = Body::new(&plain).digested().unwrap();
-        let found = |bytes: &[u8], wanted: &str| bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes());
-        assert!(found(&plain, &text) && !found(&digested, "secret") && !found(&digested, "1,1,1,1"));
+        let found = |bytes: &[u8], wanted: &str| {
+            bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes())
+        };
+        assert!(
+            found(&plain, &text) && !found(&digested, "secret") && !found(&digested, "1,1,1,1")
+        );
         assert!(found(&digested, "2026-01-01T"));
         assert_eq!(Body::new(&digested).digested().unwrap(), digested, "again it is the same");
-        for (other, same) in [(body(&text, &json), true), (body(&text, "[]"), false), (body(&json, &json), false)] {
+        for (other, same) in
+            [(body(&text, &json), true), (body(&text, "[]"), false), (body(&json, &json), false)]
+        {
             let other = Body::new(&other).digested().unwrap();
             assert_eq!(Body::new(&digested).is_same(Body::new(&other), None), Ok(same));
         }
         let short = body("short", "[1]");
-        assert_eq!(Body::new(&short).is_same(Body::new(&Body::new(&short).digested().unwrap()), None), Ok(true));
+        assert_eq!(
+            Body::new(&short).is_same(Body::new(&Body::new(&short).digested().unwrap()), None),
+            Ok(true)
+        );
     }
 
     #[test]
@@ -421,6 +442,9 @@ mod tests {
         let data = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo0NTY3ODkw".repeat(8);
         assert!(is_base64(&data[..256]) && is_base64(&format!("{}==", &data[..254])));
         assert!(!is_base64(&data[..252]) && !is_base64(&data[..257]));
-        assert!(!is_base64(&"a".repeat(256)) && !is_base64(&format!("{} {}", &data[..128], &data[..127])));
+        assert!(
+            !is_base64(&"a".repeat(256))
+                && !is_base64(&format!("{} {}", &data[..128], &data[..127]))
+        );
     }
 }

@@ -1,10 +1,12 @@
-//! What changed for a caller between two moments, told of each key by the states that it went through.
+//! What changed for a caller between two moments, told of each key by the states that it went
+//! through.
 //!
-//! A moment is a [`Mark`]: how many changes and how many records there had been. The store keeps the state of a
-//! record before each change of it, so the states of a key from a mark on are those that were kept and the one
-//! that there is. A key is told of where any two neighbours among them differ *for the caller*: in the fields that
-//! they may see, or in whether they may see the record at all. The first and the last being equal is not enough,
-//! for a reader that broke off a session may know one in between.
+//! A moment is a [`Mark`]: how many changes and how many records there had been. The store keeps
+//! the state of a record before each change of it, so the states of a key from a mark on are those
+//! that were kept and the one that there is. A key is told of where any two neighbours among them
+//! differ *for the caller*: in the fields that they may see, or in whether they may see the record
+//! at all. The first and the last being equal is not enough, for a reader that broke off a session
+//! may know one in between.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +28,8 @@ const CHANGES: u8 = 17;
 /// A moment of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Which history the numbers count in. A database that was restored from a backup begins another.
+    /// Which history the numbers count in. A database that was restored from a backup begins
+    /// another.
     pub lineage: [u8; 16],
     /// The number of the last change.
     pub version: i64,
@@ -71,8 +74,8 @@ impl Mark {
     }
 }
 
-/// What a session of pages tells of: what changed after the first mark, up to the second. Both are fixed with its
-/// first page.
+/// What a session of pages tells of: what changed after the first mark, up to the second. Both are
+/// fixed with its first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
     /// After this.
@@ -87,9 +90,9 @@ impl Session {
         Self { since: Mark { record: 0, ..until }, until }
     }
 
-    /// Whether something that it tells of may be forgotten, as seen from the mark that there is now, where lines of
-    /// the log from before a time may be gone. That depends on clocks and on which history it is of, and in a sound
-    /// database on nothing else.
+    /// Whether something that it tells of may be forgotten, as seen from the mark that there is
+    /// now, where lines of the log from before a time may be gone. That depends on clocks and on
+    /// which history it is of, and in a sound database on nothing else.
     pub fn is_expired(&self, now: &Mark, forgotten: Instant) -> bool {
         let Self { since, until } = self;
         let is_other = since.lineage != now.lineage || until.lineage != now.lineage;
@@ -130,9 +133,13 @@ impl ChangesPlace {
         let mut rest = cursor::bound(bytes, CHANGES, binding)?;
         let session = Session { since: Mark::read(&mut rest)?, until: Mark::read(&mut rest)? };
         let stream = cursor::number(&mut rest)?;
-        let length =
-            cursor::take(&mut rest, 2)?.try_into().map(u16::from_be_bytes).map_err(|_| BadCursor::Malformed)?;
-        let key = cursor::take(&mut rest, MAX_KEY_BYTES)?.get(..usize::from(length)).ok_or(BadCursor::Malformed)?;
+        let length = cursor::take(&mut rest, 2)?
+            .try_into()
+            .map(u16::from_be_bytes)
+            .map_err(|_| BadCursor::Malformed)?;
+        let key = cursor::take(&mut rest, MAX_KEY_BYTES)?
+            .get(..usize::from(length))
+            .ok_or(BadCursor::Malformed)?;
         let key = String::from_utf8(key.to_vec()).map_err(|_| BadCursor::Malformed)?;
         Ok(Self { session, stream, key })
     }
@@ -158,8 +165,9 @@ pub struct State<'s> {
 
 /// The states of one key, put together from the oldest on.
 ///
-/// What counts is a change that the log has within the session and the caller saw, and a new record that they see
-/// now. So a change that they did not see, which puts a key among those that are looked at, decides nothing.
+/// What counts is a change that the log has within the session and the caller saw, and a new record
+/// that they see now. So a change that they did not see, which puts a key among those that are
+/// looked at, decides nothing.
 #[derive(Debug)]
 pub struct Story<'f> {
     session: Session,
@@ -188,10 +196,16 @@ impl<'f> Story<'f> {
     /// # Errors
     /// [`Damaged`].
     pub fn then(&mut self, state: State<'_>) -> Result<(), Damaged> {
-        let next = self.last.as_ref().is_some_and(|last| last.number == state.number).then_some(state.seen).flatten();
+        let next = self
+            .last
+            .as_ref()
+            .is_some_and(|last| last.number == state.number)
+            .then_some(state.seen)
+            .flatten();
         self.pass(next)?;
         let seen = state.seen.map(<[u8]>::to_vec);
-        self.last = Some(Last { number: state.number, emitted: state.emitted, ended: state.ended, seen });
+        self.last =
+            Some(Last { number: state.number, emitted: state.emitted, ended: state.ended, seen });
         Ok(())
     }
 
@@ -204,12 +218,14 @@ impl<'f> Story<'f> {
         Ok(self.end())
     }
 
-    /// Whether the key is told of, and, where the caller cannot see a record under it now but could before, when
-    /// that ended and when the record was first ingested.
+    /// Whether the key is told of, and, where the caller cannot see a record under it now but could
+    /// before, when that ended and when the record was first ingested.
     pub fn end(self) -> Option<Option<(Instant, Instant)>> {
         let Session { since, until } = self.session;
         let seen = self.last.filter(|last| last.seen.is_some());
-        let is_new = seen.as_ref().is_some_and(|last| since.record < last.number && last.number <= until.record);
+        let is_new = seen
+            .as_ref()
+            .is_some_and(|last| since.record < last.number && last.number <= until.record);
         (self.changed || is_new).then_some(self.left.filter(|_| seen.is_none()))
     }
 
@@ -247,7 +263,8 @@ mod tests {
         Mark { lineage: [0; 16], version, record, at: Instant(version * 10) }
     }
 
-    /// The change that ended a state, the number of its record, and what was seen and not seen of that.
+    /// The change that ended a state, the number of its record, and what was seen and not seen of
+    /// that.
     type Told<'t> = (Option<i64>, i64, Option<(&'t str, &'t str)>);
 
     fn told(session: Session, states: &[Told<'_>]) -> Option<Option<i64>> {
@@ -258,7 +275,9 @@ mod tests {
             let seen = seen.map(|(text, hidden)| body(text, hidden));
             let ended = version.map(|version| (version, Instant(version * 10)));
             there = ended.is_none();
-            story.then(State { ended, number: *number, emitted: Instant(0), seen: seen.as_deref() }).unwrap();
+            story
+                .then(State { ended, number: *number, emitted: Instant(0), seen: seen.as_deref() })
+                .unwrap();
         }
         let told = if there { story.end() } else { story.end_without().unwrap() };
         told.map(|left| left.map(|(at, _)| at.0 / 10))
@@ -268,25 +287,53 @@ mod tests {
     fn a_key_is_told_of_where_the_caller_saw_it_change() {
         let session = Session { since: mark(5, 3), until: mark(9, 6) };
         let (a, b) = (Some(("a", "x")), Some(("b", "x")));
-        assert_eq!(told(session, &[(Some(6), 2, a), (None, 2, Some(("a", "longer")))]), None, "a hidden field");
+        assert_eq!(
+            told(session, &[(Some(6), 2, a), (None, 2, Some(("a", "longer")))]),
+            None,
+            "a hidden field"
+        );
         assert_eq!(told(session, &[(Some(6), 2, a), (None, 2, b)]), Some(None));
-        assert_eq!(told(session, &[(Some(6), 2, a), (Some(7), 2, b), (None, 2, a)]), Some(None), "and back");
+        assert_eq!(
+            told(session, &[(Some(6), 2, a), (Some(7), 2, b), (None, 2, a)]),
+            Some(None),
+            "and back"
+        );
         assert_eq!(told(session, &[(None, 5, a)]), Some(None), "new");
         assert_eq!(told(session, &[(None, 7, a)]), None, "newer than the session");
         assert_eq!(told(session, &[(Some(6), 2, a)]), Some(Some(6)), "gone");
         assert_eq!(told(session, &[(Some(6), 2, None)]), None, "a hidden record that is gone");
         assert_eq!(told(session, &[(Some(6), 2, a), (None, 2, None)]), Some(Some(6)), "hidden");
         assert_eq!(told(session, &[(Some(6), 2, None), (None, 2, a)]), Some(None), "shown");
-        assert_eq!(told(session, &[(Some(10), 2, a), (None, 2, b)]), None, "later than the session");
-        assert_eq!(told(session, &[(Some(6), 2, a), (Some(11), 2, b)]), Some(Some(11)), "changed, then gone");
+        assert_eq!(
+            told(session, &[(Some(10), 2, a), (None, 2, b)]),
+            None,
+            "later than the session"
+        );
+        assert_eq!(
+            told(session, &[(Some(6), 2, a), (Some(11), 2, b)]),
+            Some(Some(11)),
+            "changed, then gone"
+        );
         assert_eq!(told(session, &[(Some(6), 5, a)]), Some(Some(6)), "came and went");
         assert_eq!(told(session, &[(Some(6), 2, a), (None, 5, a)]), Some(None), "went and came");
-        assert_eq!(told(session, &[(Some(6), 2, a), (None, 7, a)]), Some(None), "went, and came later");
+        assert_eq!(
+            told(session, &[(Some(6), 2, a), (None, 7, a)]),
+            Some(None),
+            "went, and came later"
+        );
         assert_eq!(told(session, &[(Some(10), 2, a), (None, 7, a)]), None, "went later, and came");
         let hidden = (Some(6), 5, Some(("a", "other")));
-        assert_eq!(told(session, &[hidden, (None, 5, a)]), Some(None), "new, and changed where it is hidden");
+        assert_eq!(
+            told(session, &[hidden, (None, 5, a)]),
+            Some(None),
+            "new, and changed where it is hidden"
+        );
         assert_eq!(told(session, &[hidden, (Some(11), 5, a)]), None, "the same, and gone later");
-        assert_eq!(told(session, &[hidden, (Some(11), 5, a), (None, 7, a)]), None, "the same, and came again");
+        assert_eq!(
+            told(session, &[hidden, (Some(11), 5, a), (None, 7, a)]),
+            None,
+            "the same, and came again"
+        );
     }
 
     #[test]
@@ -295,7 +342,10 @@ mod tests {
         let session = |since, until| Session { since, until };
         let forgotten = Instant(i64::MIN);
         let later = Mark { at: Instant(now.at.0 + MARGIN + 1), ..mark(5, 3) };
-        assert!(session(later, mark(9, 6)).is_expired(&now, forgotten), "by a clock that was ahead");
+        assert!(
+            session(later, mark(9, 6)).is_expired(&now, forgotten),
+            "by a clock that was ahead"
+        );
         assert!(session(mark(5, 3), mark(9, 6)).is_expired(&now, Instant(51)), "lines are gone");
         assert!(
             !session(mark(5, 3), mark(9, 6)).is_expired(&now, forgotten)
@@ -303,10 +353,16 @@ mod tests {
         );
         assert!(session(mark(4, 3), mark(9, 6)).is_expired(&now, forgotten), "too old");
         let other = |mark| Mark { lineage: [1; 16], ..mark };
-        assert!(session(other(mark(5, 3)), mark(9, 6)).is_expired(&now, forgotten), "another history");
+        assert!(
+            session(other(mark(5, 3)), mark(9, 6)).is_expired(&now, forgotten),
+            "another history"
+        );
         assert!(session(mark(5, 3), other(mark(9, 6))).is_expired(&now, forgotten));
         for since in [mark(10, 3), mark(5, 7)] {
-            assert!(session(since, mark(9, 6)).is_expired(&now, forgotten), "numbers that were not reached yet");
+            assert!(
+                session(since, mark(9, 6)).is_expired(&now, forgotten),
+                "numbers that were not reached yet"
+            );
         }
         assert!(session(mark(5, 3), mark(10, 6)).is_expired(&now, forgotten));
     }

@@ -1,9 +1,9 @@
 //! How a list or a field goes on exactly where it stopped.
 //!
-//! What is sealed here travels through a client and comes back: the kind of read, a digest of everything that
-//! the read was asked with and of who asked, and the place. A store encrypts it, so a client can neither read
-//! nor make one, and it gives no authority: whoever sends it is asked for their grant first. All of a kind have
-//! one length, so that a length says nothing.
+//! What is sealed here travels through a client and comes back: the kind of read, a digest of
+//! everything that the read was asked with and of who asked, and the place. A store encrypts it, so
+//! a client can neither read nor make one, and it gives no authority: whoever sends it is asked for
+//! their grant first. All of a kind have one length, so that a length says nothing.
 
 use super::order::MAX_ORDER_BYTES;
 use super::problem::BadCursor;
@@ -20,8 +20,8 @@ const SEARCH: u8 = 5;
 const FIELDS: u8 = 6;
 const BYTES: u8 = 7;
 
-/// What a cursor may be used with: a digest of the kind of read, the caller and every parameter but the size of
-/// a page.
+/// What a cursor may be used with: a digest of the kind of read, the caller and every parameter but
+/// the size of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding([u8; BINDING_BYTES]);
 
@@ -39,7 +39,8 @@ impl Binding {
     /// Takes the binding that stands at the beginning of some bytes.
     pub(super) fn split(bytes: &[u8]) -> Result<(Self, &[u8]), BadCursor> {
         let mut rest = bytes;
-        let digest = take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        let digest =
+            take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
         Ok((Self(digest), rest))
     }
 }
@@ -176,10 +177,23 @@ impl SearchPlace {
 
 impl ListPlace {
     /// The place of a record.
-    pub fn new(ordering: Binding, order: Option<Vec<u8>>, stream: i64, key: &str, record: i64) -> Self {
+    pub fn new(
+        ordering: Binding,
+        order: Option<Vec<u8>>,
+        stream: i64,
+        key: &str,
+        record: i64,
+    ) -> Self {
         let bytes = key.as_bytes();
         let whole_key = bytes.len() <= KEY_BYTES;
-        Self { ordering, order, stream, key: bytes.get(..KEY_BYTES).unwrap_or(bytes).to_vec(), whole_key, record }
+        Self {
+            ordering,
+            order,
+            stream,
+            key: bytes.get(..KEY_BYTES).unwrap_or(bytes).to_vec(),
+            whole_key,
+            record,
+        }
     }
 
     /// The bytes to be sealed.
@@ -204,15 +218,25 @@ impl ListPlace {
     /// [`BadCursor`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
         let mut rest = bound(bytes, LIST, binding)?;
-        let ordering = take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        let ordering =
+            take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
         let length = usize::from(*take(&mut rest, 1)?.first().ok_or(BadCursor::Malformed)?);
-        let order = take(&mut rest, MAX_ORDER_BYTES)?.get(..length).ok_or(BadCursor::Malformed)?.to_vec();
+        let order =
+            take(&mut rest, MAX_ORDER_BYTES)?.get(..length).ok_or(BadCursor::Malformed)?.to_vec();
         let stream = number(&mut rest)?;
         let key_length = usize::from(*take(&mut rest, 1)?.first().ok_or(BadCursor::Malformed)?);
         let whole_key = take(&mut rest, 1)? == [1];
-        let key = take(&mut rest, KEY_BYTES)?.get(..key_length).ok_or(BadCursor::Malformed)?.to_vec();
+        let key =
+            take(&mut rest, KEY_BYTES)?.get(..key_length).ok_or(BadCursor::Malformed)?.to_vec();
         let record = number(&mut rest)?;
-        Ok(Self { ordering: Binding(ordering), order: (length > 0).then_some(order), stream, key, whole_key, record })
+        Ok(Self {
+            ordering: Binding(ordering),
+            order: (length > 0).then_some(order),
+            stream,
+            key,
+            whole_key,
+            record,
+        })
     }
 }
 
@@ -235,9 +259,15 @@ impl WindowPlace {
     ///
     /// # Errors
     /// [`BadCursor`].
-    pub fn decode(bytes: &[u8], unit: Unit, binding: Binding, digest: &[u8; 32]) -> Result<Self, BadCursor> {
+    pub fn decode(
+        bytes: &[u8],
+        unit: Unit,
+        binding: Binding,
+        digest: &[u8; 32],
+    ) -> Result<Self, BadCursor> {
         let mut rest = bound(bytes, unit.kind(), binding)?;
-        let was: [u8; DIGEST_BYTES] = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        let was: [u8; DIGEST_BYTES] =
+            take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
         if was != first(digest) {
             return Err(BadCursor::Stale);
         }

@@ -1,8 +1,8 @@
 //! JSON numbers by their exact value: compared, written in one way, and added up.
 //!
-//! Numbers are kept as they were written, so `1`, `1.0` and `1e0` are one value and three texts. Nothing here goes
-//! through a double: what compares equal is equal, whatever it is compared with next, and a sum does not depend on
-//! the order of its parts.
+//! Numbers are kept as they were written, so `1`, `1.0` and `1e0` are one value and three texts.
+//! Nothing here goes through a double: what compares equal is equal, whatever it is compared with
+//! next, and a sum does not depend on the order of its parts.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,8 @@ pub struct Decimal<'a> {
     negative: bool,
     /// The digits from the first that is not zero to the last, in two runs. None at all of zero.
     digits: [&'a str; 2],
-    /// The power of ten that the first digit counts. Exponents beyond [`MOST_EXPONENT`] count as that.
+    /// The power of ten that the first digit counts. Exponents beyond [`MOST_EXPONENT`] count as
+    /// that.
     first: i64,
 }
 
@@ -27,7 +28,8 @@ impl<'a> Decimal<'a> {
         if !is_number(text) {
             return None;
         }
-        let (negative, unsigned) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (negative, unsigned) =
+            text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let counted = whole.trim_start_matches('0');
@@ -70,8 +72,8 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// The same number in the one way in which equal ones are written: plain digits without a needless zero from
-    /// 10⁻⁷ up to 10²¹, else one digit before the point and an exponent.
+    /// The same number in the one way in which equal ones are written: plain digits without a
+    /// needless zero from 10⁻⁷ up to 10²¹, else one digit before the point and an exponent.
     pub fn canonical(self) -> String {
         let mut text = String::new();
         if self.sign() < 0 {
@@ -151,9 +153,9 @@ pub const MAX_WHOLE: i64 = ABOVE as i64 * WIDTH;
 
 /// The exact sum of numbers.
 ///
-/// *Bounds*: every double fits, since a number may have [`MAX_WHOLE`] digits before the point and [`MAX_PLACES`] after
-/// it. A limb has room for 2³³ numbers, four times what a database ever holds, so nothing is carried before the end
-/// and neither order nor grouping matters.
+/// *Bounds*: every double fits, since a number may have [`MAX_WHOLE`] digits before the point and
+/// [`MAX_PLACES`] after it. A limb has room for 2³³ numbers, four times what a database ever holds,
+/// so nothing is carried before the end and neither order nor grouping matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum([i64; BELOW + ABOVE + CARRIED]);
 
@@ -199,7 +201,8 @@ impl Sum {
             carry(&mut limbs);
         }
         let all: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
-        let (whole, fraction) = all.split_at_checked(all.len() - MAX_PLACES as usize).unwrap_or((&all, ""));
+        let (whole, fraction) =
+            all.split_at_checked(all.len() - MAX_PLACES as usize).unwrap_or((&all, ""));
         let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
         let sign = if negative { "-" } else { "" };
         let whole = if whole.is_empty() { "0" } else { whole };
@@ -208,7 +211,8 @@ impl Sum {
     }
 }
 
-/// Makes each limb one of digits that all count alike, and says what is left over: less than zero if the whole is.
+/// Makes each limb one of digits that all count alike, and says what is left over: less than zero
+/// if the whole is.
 fn carry(limbs: &mut [i64]) -> i64 {
     let mut carried = 0;
     for limb in limbs {
@@ -323,7 +327,9 @@ mod tests {
 
     #[test]
     fn sums_are_plain_digits() {
-        let sum = |numbers: &[&str]| sum(&numbers.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        let sum = |numbers: &[&str]| {
+            sum(&numbers.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        };
         assert_eq!(sum(&[]), "0");
         assert_eq!(sum(&["0.1", "0.2"]), "0.3");
         assert_eq!(sum(&["1.50", "-2.5"]), "-1");

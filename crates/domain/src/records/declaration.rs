@@ -1,13 +1,13 @@
-//! What a connection's stream holds, as its owner declares it: fields and their types, the key, the order, and
-//! what may be asked of each field.
+//! What a connection's stream holds, as its owner declares it: fields and their types, the key, the
+//! order, and what may be asked of each field.
 //!
-//! One JSON object, kept as it was given, so that an owner who edits it finds it again; what the rest of the
-//! program needs is read from it once, here, and is then known to fit together: no declaration names a field that
-//! its schema lacks, or wants the sum of texts.
+//! One JSON object, kept as it was given, so that an owner who edits it finds it again; what the
+//! rest of the program needs is read from it once, here, and is then known to fit together: no
+//! declaration names a field that its schema lacks, or wants the sum of texts.
 //!
-//! *Shape*: `{schema, primary_key, cursor_field?, consent_time_field?, semantics?, query?: {range_filters?,
-//! exact_filters?, search?: {lexical_fields?}, aggregations?, expand?}, views?, relationships?, …}`. Whatever else is there
-//! is kept and means nothing.
+//! *Shape*: `{schema, primary_key, cursor_field?, consent_time_field?, semantics?, query?:
+//! {range_filters?, exact_filters?, search?: {lexical_fields?}, aggregations?, expand?}, views?,
+//! relationships?, …}`. Whatever else is there is kept and means nothing.
 
 use std::collections::HashMap;
 
@@ -50,7 +50,8 @@ pub struct Declaration {
 pub enum Semantics {
     /// Nothing: records are only added.
     AppendOnly,
-    /// It replaces the one that is there. The default, because a second export of the same source corrects the first.
+    /// It replaces the one that is there. The default, because a second export of the same source
+    /// corrects the first.
     #[default]
     MutableState,
 }
@@ -127,7 +128,9 @@ impl Needed {
         let (fits, needed) = match self {
             Self::Scalar => (scalar, "hold neither arrays nor objects"),
             Self::Text => (field.types.contains(Type::String), "hold strings"),
-            Self::Time => (field.format.is_some(), "hold strings of the format `date` or `date-time`"),
+            Self::Time => {
+                (field.format.is_some(), "hold strings of the format `date` or `date-time`")
+            }
             Self::Number => (field.is_number(), "hold numbers only"),
             Self::Range => (
                 field.is_number() || field.format.is_some(),
@@ -147,12 +150,16 @@ impl Declaration {
         let mut made = Self::without_relations(json)?;
         let member = |name: &str| Node::root(name, json.get(name));
         made.views = relations::views(&made, &member("views"))?;
-        made.relations = relations::relations(&made, &member("relationships"), &member("query").member("expand"))?;
+        made.relations = relations::relations(
+            &made,
+            &member("relationships"),
+            &member("query").member("expand"),
+        )?;
         Ok(made)
     }
 
-    /// Reads a declaration that was stored. Once nobody looked at views and relationships; of one that has them wrong
-    /// there are none.
+    /// Reads a declaration that was stored. Once nobody looked at views and relationships; of one
+    /// that has them wrong there are none.
     ///
     /// # Errors
     /// As [`Declaration::parse`], for whatever else is wrong.
@@ -160,8 +167,12 @@ impl Declaration {
         let mut made = Self::without_relations(json)?;
         let member = |name: &str| Node::root(name, json.get(name));
         made.views = relations::views(&made, &member("views")).unwrap_or_default();
-        made.relations = relations::relations(&made, &member("relationships"), &member("query").member("expand"))
-            .unwrap_or_default();
+        made.relations = relations::relations(
+            &made,
+            &member("relationships"),
+            &member("query").member("expand"),
+        )
+        .unwrap_or_default();
         Ok(made)
     }
 
@@ -173,7 +184,8 @@ impl Declaration {
         }
         let schema = Node::root("schema", members.get("schema"));
         let fields = fields::of(&schema)?;
-        let places = fields.iter().enumerate().map(|(place, field)| (field.name.clone(), place)).collect();
+        let places =
+            fields.iter().enumerate().map(|(place, field)| (field.name.clone(), place)).collect();
         let mut made = Self {
             json: members.clone(),
             primary_key: Vec::new(),
@@ -187,8 +199,10 @@ impl Declaration {
             relations: Vec::new(),
         };
         made.required = made.list(&schema.member("required"), None)?;
-        made.primary_key = made.list(&Node::root("primary_key", members.get("primary_key")), Some(Needed::Scalar))?;
-        made.cursor_field = made.one(&Node::root("cursor_field", members.get("cursor_field")), Needed::Scalar)?;
+        made.primary_key = made
+            .list(&Node::root("primary_key", members.get("primary_key")), Some(Needed::Scalar))?;
+        made.cursor_field =
+            made.one(&Node::root("cursor_field", members.get("cursor_field")), Needed::Scalar)?;
         let consent = Node::root("consent_time_field", members.get("consent_time_field"));
         made.consent_time_field = made.one(&consent, Needed::Time)?;
         made.semantics = semantics(&Node::root("semantics", members.get("semantics")))?;
@@ -221,7 +235,8 @@ impl Declaration {
         self.json.get("schema").unwrap_or(&Json::Null)
     }
 
-    /// The fields that the key is made of, in its order. Where there are none it is made from the content.
+    /// The fields that the key is made of, in its order. Where there are none it is made from the
+    /// content.
     pub fn primary_key(&self) -> &[String] {
         &self.primary_key
     }
@@ -260,8 +275,14 @@ impl Declaration {
         self.places.get(name).and_then(|&place| self.fields.get_mut(place))
     }
 
-    fn check(&self, node: &Node<'_>, name: &str, needed: Option<Needed>) -> Result<(), BadDeclaration> {
-        let field = self.field(name).ok_or_else(|| node.bad(Fault::NoSuchField(name.to_owned())))?;
+    fn check(
+        &self,
+        node: &Node<'_>,
+        name: &str,
+        needed: Option<Needed>,
+    ) -> Result<(), BadDeclaration> {
+        let field =
+            self.field(name).ok_or_else(|| node.bad(Fault::NoSuchField(name.to_owned())))?;
         needed.map_or(Ok(()), |needed| needed.of(field)).map_err(|fault| node.bad(fault))
     }
 
@@ -269,7 +290,9 @@ impl Declaration {
     fn one(&self, node: &Node<'_>, needed: Needed) -> Result<Option<String>, BadDeclaration> {
         match node.value {
             None | Some(Json::Null) => Ok(None),
-            Some(Json::String(name)) => self.check(node, name, Some(needed)).map(|()| Some(name.clone())),
+            Some(Json::String(name)) => {
+                self.check(node, name, Some(needed)).map(|()| Some(name.clone()))
+            }
             Some(_) => Err(node.bad(Fault::Kind("the name of a field"))),
         }
     }
@@ -279,7 +302,9 @@ impl Declaration {
         let mut names: HashMap<&str, ()> = HashMap::new();
         let mut list = Vec::new();
         for item in node.items()? {
-            let Json::String(name) = item else { return Err(node.bad(Fault::Kind("a list of names of fields"))) };
+            let Json::String(name) = item else {
+                return Err(node.bad(Fault::Kind("a list of names of fields")));
+            };
             self.check(node, name, needed)?;
             if names.insert(name, ()).is_some() {
                 return Err(node.bad(Fault::Repeated(name.clone())));
@@ -357,7 +382,10 @@ impl<'a> Node<'a> {
 
     /// One member; none in what is no object, of which [`Node::members`] complains.
     fn member(&self, name: &str) -> Node<'a> {
-        Node { path: format!("{}.{name}", self.path), value: self.value.and_then(|value| value.get(name)) }
+        Node {
+            path: format!("{}.{name}", self.path),
+            value: self.value.and_then(|value| value.get(name)),
+        }
     }
 
     fn text(&self) -> Option<&'a str> {
@@ -367,7 +395,9 @@ impl<'a> Node<'a> {
     fn members(&self) -> Result<Vec<(String, Node<'a>)>, BadDeclaration> {
         match self.value {
             None => Ok(Vec::new()),
-            Some(Json::Object(members)) => Ok(members.keys().map(|name| (name.clone(), self.member(name))).collect()),
+            Some(Json::Object(members)) => {
+                Ok(members.keys().map(|name| (name.clone(), self.member(name))).collect())
+            }
             Some(_) => Err(self.bad(Fault::Kind("an object"))),
         }
     }

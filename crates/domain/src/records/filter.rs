@@ -1,8 +1,8 @@
 //! Conditions on fields, as a reader sends them and a store asks them of each record.
 //!
-//! An exact condition compares a scalar as text: a string with itself, every other scalar as JSON writes it,
-//! numbers by value. A range compares numbers with numbers and times with times; a field that is absent, `null`
-//! or of another kind is in no range. All conditions must hold.
+//! An exact condition compares a scalar as text: a string with itself, every other scalar as JSON
+//! writes it, numbers by value. A range compares numbers with numbers and times with times; a field
+//! that is absent, `null` or of another kind is in no range. All conditions must hold.
 
 use std::cmp::Ordering;
 
@@ -28,7 +28,8 @@ pub enum Bound {
 pub enum Test {
     /// The scalar is this one.
     Is(String),
-    /// The scalar is this key: the text itself, or a number or boolean that is written so. Not `null`.
+    /// The scalar is this key: the text itself, or a number or boolean that is written so. Not
+    /// `null`.
     Refers(String),
     /// The scalar lies on this side of a bound.
     Range(Operator, Bound),
@@ -74,10 +75,13 @@ impl Test {
             Self::Is(wanted) => match entry.held {
                 Held::Null => wanted == "null",
                 Held::Bool(value) => wanted == if value { "true" } else { "false" },
-                Held::Number(digits) => digits == wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal),
+                Held::Number(digits) => {
+                    digits == wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal)
+                }
                 Held::Text(text) => text == wanted,
                 Held::LongText(long) => {
-                    long.bytes == wanted.len() as u64 && ContentHash::of(wanted.as_bytes()).as_bytes() == &long.digest
+                    long.bytes == wanted.len() as u64
+                        && ContentHash::of(wanted.as_bytes()).as_bytes() == &long.digest
                 }
                 Held::Json(_) | Held::LongJson(_) => false,
             },
@@ -90,7 +94,9 @@ impl Test {
             Self::Range(op, bound) => {
                 let order = match (bound, entry.held) {
                     (Bound::Number(bound), Held::Number(digits)) => compare_numbers(digits, bound),
-                    (Bound::Time(bound), Held::Text(text)) => Instant::parse(text).map(|time| time.cmp(bound)),
+                    (Bound::Time(bound), Held::Text(text)) => {
+                        Instant::parse(text).map(|time| time.cmp(bound))
+                    }
                     _ => None,
                 };
                 order.is_some_and(|order| op.admits(order))
@@ -108,7 +114,9 @@ pub fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
 pub fn is_number(text: &str) -> bool {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),
+        Some((mantissa, exponent)) => {
+            (mantissa, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
+        }
         None => (unsigned, None),
     };
     let (whole, fraction) = match mantissa.split_once('.') {
@@ -141,10 +149,18 @@ mod tests {
     fn an_exact_condition_compares_scalars() {
         let is = |held, text: &str| holds(held, Test::Is(text.to_owned()));
         assert!(is(Held::Null, "null") && is(Held::Bool(true), "true") && is(Held::Text("x"), "x"));
-        assert!(is(Held::Number("1.0"), "1") && is(Held::Number("12345678901234567890123"), "12345678901234567890123"));
+        assert!(
+            is(Held::Number("1.0"), "1")
+                && is(Held::Number("12345678901234567890123"), "12345678901234567890123")
+        );
         assert!(!is(Held::Number("9007199254740993"), "9007199254740992"));
-        assert!(!is(Held::Number("9007199254740993"), "9007199254740992.0") && !is(Held::Number("1e400"), "1e401"));
-        assert!(!is(Held::Text("x"), "X") && !is(Held::Json("[]"), "[]") && !is(Held::Text("1"), "1.0"));
+        assert!(
+            !is(Held::Number("9007199254740993"), "9007199254740992.0")
+                && !is(Held::Number("1e400"), "1e401")
+        );
+        assert!(
+            !is(Held::Text("x"), "X") && !is(Held::Json("[]"), "[]") && !is(Held::Text("1"), "1.0")
+        );
         assert!(!is(Held::Number("1"), "inf") && !is(Held::Number("1"), " 1"));
         assert!(!is(Held::Number("1"), "+1") && !is(Held::Number("7"), "007"));
         let text = "y".repeat(2000);
@@ -156,8 +172,16 @@ mod tests {
     #[test]
     fn a_reference_is_the_key_as_it_is_written() {
         let refers = |held, key: &str| holds(held, Test::Refers(key.to_owned()));
-        assert!(refers(Held::Text("5"), "5") && refers(Held::Number("5"), "5") && refers(Held::Bool(true), "true"));
-        assert!(!refers(Held::Null, "null") && !refers(Held::Number("5.0"), "5") && !refers(Held::Json("[]"), "[]"));
+        assert!(
+            refers(Held::Text("5"), "5")
+                && refers(Held::Number("5"), "5")
+                && refers(Held::Bool(true), "true")
+        );
+        assert!(
+            !refers(Held::Null, "null")
+                && !refers(Held::Number("5.0"), "5")
+                && !refers(Held::Json("[]"), "[]")
+        );
     }
 
     #[test]
@@ -165,10 +189,14 @@ mod tests {
         let above = |held| holds(held, Test::Range(Operator::Gt, Bound::Number("10".to_owned())));
         assert!(above(Held::Number("10.5")) && above(Held::Number("1e2")));
         assert!(!above(Held::Number("10")) && !above(Held::Text("11")) && !above(Held::Null));
-        let from = |text| holds(Held::Text(text), Test::Range(Operator::Gte, Bound::Time(Instant(0))));
+        let from =
+            |text| holds(Held::Text(text), Test::Range(Operator::Gte, Bound::Time(Instant(0))));
         assert!(from("1970-01-01") && !from("1969-12-31T23:59:59Z") && !from("soon"));
         let conditions = [Condition { field: "g".to_owned(), test: Test::Is(String::new()) }];
-        assert!(!hold(&conditions, Body::new(&body(Held::Null))).unwrap(), "an absent field is not empty");
+        assert!(
+            !hold(&conditions, Body::new(&body(Held::Null))).unwrap(),
+            "an absent field is not empty"
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Finding the first place where a text occurs in another that comes in pieces, whatever the case.
 //!
-//! Simple case folding maps one scalar value to one, so positions are those of the original text; nothing is
-//! normalized. A filter over bytes (`anchor`) names the few places where a match can stand and each is then
-//! compared; a text that is made to defeat the filter is read by Knuth, Morris and Pratt instead, so the time is
-//! linear. Of what went before, a finder keeps one number: how much of the needle the last piece ended with.
-//! So it needs the memory of the needle and of one piece, and a match may cover any number of pieces.
+//! Simple case folding maps one scalar value to one, so positions are those of the original text;
+//! nothing is normalized. A filter over bytes (`anchor`) names the few places where a match can
+//! stand and each is then compared; a text that is made to defeat the filter is read by Knuth,
+//! Morris and Pratt instead, so the time is linear. Of what went before, a finder keeps one number:
+//! how much of the needle the last piece ended with. So it needs the memory of the needle and of
+//! one piece, and a match may cover any number of pieces.
 
 mod anchor;
 
@@ -80,8 +81,8 @@ impl<'n> Finder<'n> {
         Self { needle, passed: 0, matched: 0 }
     }
 
-    /// Reads the next piece, and says where the leftmost match is once one ends in it. After that the finder has
-    /// done its work, and further pieces mean nothing.
+    /// Reads the next piece, and says where the leftmost match is once one ends in it. After that
+    /// the finder has done its work, and further pieces mean nothing.
     pub fn feed(&mut self, piece: &str) -> Option<Found> {
         let found = self.find(piece);
         if found.is_none() {
@@ -109,7 +110,8 @@ impl<'n> Finder<'n> {
             }
             Scanned::Nothing => {
                 let from = self.needle.scalars().checked_sub(2);
-                let tail = from.map(|nth| piece.char_indices().rev().nth(nth).map_or(0, |(at, _)| at));
+                let tail =
+                    from.map(|nth| piece.char_indices().rev().nth(nth).map_or(0, |(at, _)| at));
                 self.read(tail.and_then(|at| piece.get(at..)).unwrap_or_default());
                 None
             }
@@ -124,8 +126,8 @@ impl<'n> Finder<'n> {
         Found { start, end: start + self.needle.scalars() as u64 }
     }
 
-    /// Follows what earlier pieces began until it is found or can begin in this piece only. The error is the
-    /// answer for the whole piece, where that is known now.
+    /// Follows what earlier pieces began until it is found or can begin in this piece only. The
+    /// error is the answer for the whole piece, where that is known now.
     fn finish(&mut self, piece: &str) -> Result<(), Option<Found>> {
         for (character, read) in piece.chars().zip(0..) {
             if self.matched <= read {
@@ -140,8 +142,8 @@ impl<'n> Finder<'n> {
         Err(None)
     }
 
-    /// Reads a text from its first character to its last as if nothing stood before it, and says how many
-    /// characters it had read when it had a match.
+    /// Reads a text from its first character to its last as if nothing stood before it, and says
+    /// how many characters it had read when it had a match.
     fn read(&mut self, text: &str) -> Option<u64> {
         self.matched = 0;
         for (character, read) in text.chars().zip(1..) {
@@ -168,10 +170,12 @@ impl<'n> Finder<'n> {
         Scanned::Nothing
     }
 
-    /// Compares the needle with the place where its anchor's last byte is at `at`: back to its beginning, then on
-    /// to its end.
+    /// Compares the needle with the place where its anchor's last byte is at `at`: back to its
+    /// beginning, then on to its end.
     fn compare(&self, piece: &str, at: usize, left: &mut usize) -> Compared {
-        let Some((before, after)) = piece.split_at_checked(at + 1) else { return Compared::Differs };
+        let Some((before, after)) = piece.split_at_checked(at + 1) else {
+            return Compared::Differs;
+        };
         let needle = self.needle.folded.items();
         let Some((first, last)) = needle.split_at_checked(self.needle.anchor.scalar() + 1) else {
             return Compared::Differs;
@@ -216,7 +220,8 @@ mod tests {
         let mut counting = Finder::new(&needle);
         let mut told = Finder::new(&needle);
         let found = pieces.iter().find_map(|piece| counting.feed(piece));
-        let same = pieces.iter().find_map(|piece| told.feed_sized(piece, piece.chars().count() as u64));
+        let same =
+            pieces.iter().find_map(|piece| told.feed_sized(piece, piece.chars().count() as u64));
         assert_eq!(found, same);
         found
     }
@@ -268,16 +273,22 @@ mod tests {
         }
         let text = "aab".repeat(100_000);
         let needle = "baa".repeat(300) + "bab";
-        assert_eq!(find(&[&text, "ab", &text], &needle), naive(&format!("{text}ab{text}"), &needle));
+        assert_eq!(
+            find(&[&text, "ab", &text], &needle),
+            naive(&format!("{text}ab{text}"), &needle)
+        );
     }
 
     fn alphabet() -> impl Strategy<Value = String> {
-        let few = "[abABkK\u{212a}sS\u{17f}ßẞİiıéÉe\u{301}σςΣ語言🙂👍\u{0}\n\u{345}ιΙ\u{1fbe}жЖ]{0,60}";
+        let few =
+            "[abABkK\u{212a}sS\u{17f}ßẞİiıéÉe\u{301}σςΣ語言🙂👍\u{0}\n\u{345}ιΙ\u{1fbe}жЖ]{0,60}";
         prop_oneof![few, "[abA]{0,200}", "\\PC{0,80}", "(語|言|語言){0,80}"]
     }
 
     fn pieces<'t>(text: &'t str, cuts: &[usize]) -> Vec<&'t str> {
-        let floor = |cut: &usize| (0..=cut % (text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+        let floor = |cut: &usize| {
+            (0..=cut % (text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap()
+        };
         let mut cuts: Vec<usize> = cuts.iter().map(floor).collect();
         cuts.extend([0, text.len()]);
         cuts.sort_unstable();

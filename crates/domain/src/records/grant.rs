@@ -1,8 +1,10 @@
-//! What the owner lets one client see of the records: exactly these streams, connections, fields, times and keys.
+//! What the owner lets one client see of the records: exactly these streams, connections, fields,
+//! times and keys.
 //!
-//! A grant names everything that it allows. What it leaves out is not allowed, whatever is declared or stored
-//! later. It is written down as JSON and read back as strictly as it is made: an unknown member, an empty list, a
-//! constraint without a bound or of another version make it invalid, and an invalid grant allows nothing.
+//! A grant names everything that it allows. What it leaves out is not allowed, whatever is declared
+//! or stored later. It is written down as JSON and read back as strictly as it is made: an unknown
+//! member, an empty list, a constraint without a bound or of another version make it invalid, and
+//! an invalid grant allows nothing.
 
 use std::collections::BTreeSet;
 
@@ -121,7 +123,8 @@ impl Grant {
         if json.len() > MAX_GRANT_BYTES {
             return bad("a grant has at most 4 MiB");
         }
-        let wire: Wire = serde_json::from_str(json).map_err(|error| BadGrant(format!("not a grant: {error}")))?;
+        let wire: Wire = serde_json::from_str(json)
+            .map_err(|error| BadGrant(format!("not a grant: {error}")))?;
         if wire.version != VERSION {
             return bad("the grant is of another version");
         }
@@ -134,7 +137,11 @@ impl Grant {
             client: wire.client.client_id,
             purpose: wire.purpose_description,
             issued: instant("issued_at", &wire.issued_at)?,
-            expires: wire.expires_at.as_deref().map(|text| instant("expires_at", text)).transpose()?,
+            expires: wire
+                .expires_at
+                .as_deref()
+                .map(|text| instant("expires_at", text))
+                .transpose()?,
             single_use,
             streams: wire.streams.into_iter().map(WireShare::read).collect::<Result<_, _>>()?,
         };
@@ -181,7 +188,8 @@ impl Grant {
         }
         let times = [Some(self.issued), self.expires];
         let bounds = self.streams.iter().filter_map(|share| share.time.as_ref());
-        let times = times.into_iter().chain(bounds.flat_map(|time| [time.since, time.until])).flatten();
+        let times =
+            times.into_iter().chain(bounds.flat_map(|time| [time.since, time.until])).flatten();
         if times.into_iter().any(|time| !(Instant::FIRST..=Instant::LAST).contains(&time)) {
             return bad("a time of a grant lies in the years 0000 to 9999");
         }
@@ -202,7 +210,9 @@ impl Share {
             return bad(format!("`{stream}`: `{field}` cannot be the name of a field"));
         }
         match &self.keys {
-            Some(keys) if keys.is_empty() => return bad(format!("`{stream}`: a list of records names at least one")),
+            Some(keys) if keys.is_empty() => {
+                return bad(format!("`{stream}`: a list of records names at least one"));
+            }
             Some(keys) if keys.iter().any(|key| RecordKey::parse(key).is_err()) => {
                 return bad(format!("`{stream}`: a record key has 1 to 512 bytes"));
             }
@@ -213,8 +223,12 @@ impl Share {
             return bad(format!("`{stream}`: `{field}` cannot be the name of a field"));
         }
         match (since, until) {
-            (None, None) => bad(format!("`{stream}`: a time constraint has a `since` or an `until`")),
-            (Some(since), Some(until)) if since > until => bad(format!("`{stream}`: `since` is after `until`")),
+            (None, None) => {
+                bad(format!("`{stream}`: a time constraint has a `since` or an `until`"))
+            }
+            (Some(since), Some(until)) if since > until => {
+                bad(format!("`{stream}`: `since` is after `until`"))
+            }
             _ => Ok(()),
         }
     }
@@ -261,13 +275,18 @@ fn unique<T: Ord>(member: &str, items: Vec<T>) -> Result<BTreeSet<T>, BadGrant> 
 }
 
 fn instant(member: &str, text: &str) -> Result<Instant, BadGrant> {
-    Instant::parse(text)
-        .ok_or_else(|| BadGrant(format!("`{member}` is not a date or a time such as 2026-01-31T12:00:00Z")))
+    Instant::parse(text).ok_or_else(|| {
+        BadGrant(format!("`{member}` is not a date or a time such as 2026-01-31T12:00:00Z"))
+    })
 }
 
 fn check_text(what: &str, text: &str) -> Result<(), BadGrant> {
     let fits = (1..=MAX_TEXT_BYTES).contains(&text.len()) && !text.chars().any(char::is_control);
-    if fits { Ok(()) } else { bad(format!("the {what} has 1 to {MAX_TEXT_BYTES} bytes without control characters")) }
+    if fits {
+        Ok(())
+    } else {
+        bad(format!("the {what} has 1 to {MAX_TEXT_BYTES} bytes without control characters"))
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The state behind an address: which record, or which part of which field, a resource stands for.
 //!
-//! A handle travels through a client and comes back, like a cursor, and like one it is sealed: a client can neither
-//! read, make nor change one. It gives no authority: whoever sends it asks with their own grant for what it names, and
-//! only where that is allowed is it looked at whether the handle was made for them and is of the text as it is now.
+//! A handle travels through a client and comes back, like a cursor, and like one it is sealed: a
+//! client can neither read, make nor change one. It gives no authority: whoever sends it asks with
+//! their own grant for what it names, and only where that is allowed is it looked at whether the
+//! handle was made for them and is of the text as it is now.
 
 use super::cursor::{Binding, bind, bound, number, take};
 use super::problem::BadCursor;
@@ -45,7 +46,8 @@ pub enum Part {
     Bytes {
         /// Which.
         extent: Extent,
-        /// The resource server's cursor to them, which is bound to the bytes as they were; the first bytes have none.
+        /// The resource server's cursor to them, which is bound to the bytes as they were; the
+        /// first bytes have none.
         cursor: Option<String>,
     },
 }
@@ -63,8 +65,8 @@ pub struct Extent {
     pub limit: u64,
 }
 
-/// The beginning of a digest, from what `digest` of an answer says, where that is a SHA-256. Another server's digest of
-/// another kind cannot be compared with those that are made here.
+/// The beginning of a digest, from what `digest` of an answer says, where that is a SHA-256.
+/// Another server's digest of another kind cannot be compared with those that are made here.
 pub fn digest_of(told: &str) -> Option<[u8; DIGEST_BYTES]> {
     let hex = told.strip_prefix("sha256:")?.get(..2 * DIGEST_BYTES)?;
     let mut digest = [0; DIGEST_BYTES];
@@ -126,9 +128,15 @@ impl Handle {
         } else {
             let field = take_text(&mut rest)?;
             let has_digest = take(&mut rest, 1)? == [1];
-            let digest = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+            let digest =
+                take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
             let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
-            let extent = Extent { field, digest: has_digest.then_some(digest), start: length()?, limit: length()? };
+            let extent = Extent {
+                field,
+                digest: has_digest.then_some(digest),
+                start: length()?,
+                limit: length()?,
+            };
             if kind == WINDOW {
                 Part::Window(extent)
             } else {
@@ -140,11 +148,16 @@ impl Handle {
         Ok(Self { caller, connection, stream, key, part })
     }
 
-    /// Whether it was made for this caller and, where it is of a field, for the content that the field has now.
+    /// Whether it was made for this caller and, where it is of a field, for the content that the
+    /// field has now.
     ///
     /// # Errors
     /// [`BadCursor::Mismatch`] or [`BadCursor::Stale`].
-    pub fn check(&self, caller: Binding, digest: Option<[u8; DIGEST_BYTES]>) -> Result<(), BadCursor> {
+    pub fn check(
+        &self,
+        caller: Binding,
+        digest: Option<[u8; DIGEST_BYTES]>,
+    ) -> Result<(), BadCursor> {
         if self.caller != caller {
             return Err(BadCursor::Mismatch);
         }
@@ -170,7 +183,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// Whether the two are certainly of different contents: by their digests, or where one has none, by their sizes.
+    /// Whether the two are certainly of different contents: by their digests, or where one has
+    /// none, by their sizes.
     pub fn differs(&self, other: &Self) -> bool {
         match (self.digest.zip(other.digest), self.size.zip(other.size)) {
             (Some((one, two)), _) => one != two,
@@ -214,18 +228,21 @@ impl OffsetPlace {
             return Ok(None);
         }
         let mut rest = bound(bytes, OFFSET, binding)?;
-        let length = |rest: &mut &[u8]| u64::try_from(number(rest)?).map_err(|_| BadCursor::Malformed);
+        let length =
+            |rest: &mut &[u8]| u64::try_from(number(rest)?).map_err(|_| BadCursor::Malformed);
         let (start, limit) = (length(&mut rest)?, length(&mut rest)?);
         let has_digest = take(&mut rest, 1)? == [1];
         let digest = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
         let has_size = take(&mut rest, 1)? == [1];
         let size = length(&mut rest)?;
-        let version = Version { digest: has_digest.then_some(digest), size: has_size.then_some(size) };
+        let version =
+            Version { digest: has_digest.then_some(digest), size: has_size.then_some(size) };
         Ok(Some(Self { start, limit, version }))
     }
 }
 
-/// A place in a list that is made anew for each answer: how many of its items were told, of which list.
+/// A place in a list that is made anew for each answer: how many of its items were told, of which
+/// list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedPlace {
     /// How many items come before it.
@@ -233,7 +250,8 @@ pub struct ListedPlace {
 }
 
 impl ListedPlace {
-    /// The bytes to be sealed. `binding` is of the list itself, so that one that has changed is not gone on with.
+    /// The bytes to be sealed. `binding` is of the list itself, so that one that has changed is not
+    /// gone on with.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = bind(LISTED, binding);
         bytes.extend(self.told.to_be_bytes());
@@ -274,19 +292,16 @@ mod tests {
 
     fn extent() -> impl Strategy<Value = Extent> {
         let digest = proptest::option::of(any::<[u8; 16]>());
-        ("\\PC{1,40}", digest, 0..u64::MAX / 2, 0..u64::MAX / 2).prop_map(|(field, digest, start, limit)| Extent {
-            field,
-            digest,
-            start,
-            limit,
-        })
+        ("\\PC{1,40}", digest, 0..u64::MAX / 2, 0..u64::MAX / 2)
+            .prop_map(|(field, digest, start, limit)| Extent { field, digest, start, limit })
     }
 
     fn part() -> impl Strategy<Value = Part> {
         prop_oneof![
             proptest::option::of("[a-z]{0,50}").prop_map(|cursor| Part::Fields { cursor }),
             extent().prop_map(Part::Window),
-            (extent(), proptest::option::of("[a-z]{0,50}")).prop_map(|(extent, cursor)| Part::Bytes { extent, cursor }),
+            (extent(), proptest::option::of("[a-z]{0,50}"))
+                .prop_map(|(extent, cursor)| Part::Bytes { extent, cursor }),
         ]
     }
 
@@ -347,7 +362,10 @@ mod tests {
 
     #[test]
     fn contents_differ_by_digest_or_else_by_size() {
-        let version = |digest: Option<u8>, size| Version { digest: digest.map(|byte| [byte; DIGEST_BYTES]), size };
+        let version = |digest: Option<u8>, size| Version {
+            digest: digest.map(|byte| [byte; DIGEST_BYTES]),
+            size,
+        };
         for (one, two, differs) in [
             (version(Some(1), Some(9)), version(Some(2), Some(9)), true),
             (version(Some(1), Some(9)), version(Some(1), Some(8)), false),
@@ -355,7 +373,11 @@ mod tests {
             (version(None, Some(9)), version(Some(1), Some(9)), false),
             (version(None, None), version(Some(1), Some(9)), false),
         ] {
-            assert_eq!((one.differs(&two), two.differs(&one)), (differs, differs), "{one:?} {two:?}");
+            assert_eq!(
+                (one.differs(&two), two.differs(&one)),
+                (differs, differs),
+                "{one:?} {two:?}"
+            );
         }
     }
 
@@ -363,7 +385,15 @@ mod tests {
     fn digests_are_read_as_they_are_told() {
         let hex = "00ff".repeat(16);
         assert_eq!(digest_of(&format!("sha256:{hex}")).unwrap()[..2], [0, 255]);
-        for bad in ["", "sha256:", "sha256:00", &hex, &format!("md5:{hex}"), &"zz".repeat(32), &"é".repeat(32)] {
+        for bad in [
+            "",
+            "sha256:",
+            "sha256:00",
+            &hex,
+            &format!("md5:{hex}"),
+            &"zz".repeat(32),
+            &"é".repeat(32),
+        ] {
             assert_eq!(digest_of(bad), None, "{bad}");
         }
     }

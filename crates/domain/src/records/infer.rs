@@ -1,8 +1,9 @@
 //! A declaration made from the records themselves, for an import that comes without one.
 //!
-//! An [`Inference`] looks at each row once and remembers a few counts for each field, so that its memory does not
-//! grow with the file. What it decides is shown to the owner with a reason for each decision, and is theirs to
-//! edit; nothing infers again by itself, because what a client may ask must not follow from records it cannot see.
+//! An [`Inference`] looks at each row once and remembers a few counts for each field, so that its
+//! memory does not grow with the file. What it decides is shown to the owner with a reason for each
+//! decision, and is theirs to edit; nothing infers again by itself, because what a client may ask
+//! must not follow from records it cannot see.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -20,11 +21,11 @@ mod tests;
 
 /// Fields that are looked at; those that appear after them are left out of the declaration.
 pub const MAX_FIELDS: usize = 4096;
-/// Bytes that the names of those fields have together, as JSON writes them. A name stands in a declaration up to
-/// eight times, so this keeps it under its own limit.
+/// Bytes that the names of those fields have together, as JSON writes them. A name stands in a
+/// declaration up to eight times, so this keeps it under its own limit.
 const MAX_NAME_BYTES: usize = 64 * 1024;
-/// Rows in which a key is looked for. A value that comes again only after so many goes unseen; the upsert by key
-/// then tells.
+/// Rows in which a key is looked for. A value that comes again only after so many goes unseen; the
+/// upsert by key then tells.
 pub const MAX_KEY_ROWS: u64 = 100_000;
 /// Fields that are looked at as a key at once. At about two megabytes each for their hashes.
 const MAX_CANDIDATES: usize = 8;
@@ -98,7 +99,8 @@ impl Inference {
     /// Decides.
     ///
     /// # Errors
-    /// [`BadDeclaration`] where the owner's key does not fit: a field twice, or one that holds arrays or objects.
+    /// [`BadDeclaration`] where the owner's key does not fit: a field twice, or one that holds
+    /// arrays or objects.
     pub fn finish(self, key: KeyChoice) -> Result<Inferred, BadDeclaration> {
         decide::decide(&self, key)
     }
@@ -109,7 +111,10 @@ impl Inference {
             return Some(place);
         }
         let bytes = Json::from(name).to_string().len();
-        if self.seen.len() >= MAX_FIELDS || self.name_bytes + bytes > MAX_NAME_BYTES || !names::is_field_name(name) {
+        if self.seen.len() >= MAX_FIELDS
+            || self.name_bytes + bytes > MAX_NAME_BYTES
+            || !names::is_field_name(name)
+        {
             return None;
         }
         self.name_bytes += bytes;
@@ -117,7 +122,8 @@ impl Inference {
         self.places.insert(name.to_owned(), place);
         // A field that a row before this one lacks is no key.
         let candidates = self.seen.iter().filter(|seen| seen.key.is_some()).count();
-        let may_be_key = self.rows == 1 && candidates < MAX_CANDIDATES && decide::key_rank(name).is_some();
+        let may_be_key =
+            self.rows == 1 && candidates < MAX_CANDIDATES && decide::key_rank(name).is_some();
         self.seen.push(Seen {
             name: name.to_owned(),
             rows: 0,
@@ -137,7 +143,8 @@ impl Seen {
         self.types.insert(kind(value));
         if let Value::Text(text) = value {
             self.strings += 1;
-            // Once one string is no time, the field is none; most text is told apart by its first string.
+            // Once one string is no time, the field is none; most text is told apart by its first
+            // string.
             if self.days + self.times + 1 == self.strings && Instant::parse(text).is_some() {
                 match text.len() {
                     10 => self.days += 1,
@@ -147,7 +154,9 @@ impl Seen {
         }
         let Some(hashes) = &mut self.key else { return };
         let usable = match value.scalar() {
-            Some(text) if *value != Value::Null => (1..=names::MAX_KEY_BYTES).contains(&text.len()).then_some(text),
+            Some(text) if *value != Value::Null => {
+                (1..=names::MAX_KEY_BYTES).contains(&text.len()).then_some(text)
+            }
             _ => None,
         };
         let unique = match usable {

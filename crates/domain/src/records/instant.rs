@@ -1,21 +1,25 @@
 //! Times, as the grants and filters on records compare them.
 //!
-//! Exports write a time in many ways, so what is read is RFC 3339 with the liberties that exports take: a space
-//! for the `T`, no offset, no seconds, no time at all. What is written is one form, in UTC. Only arithmetic over
-//! whole numbers happens here: no clock, no table of zones, no leap seconds.
+//! Exports write a time in many ways, so what is read is RFC 3339 with the liberties that exports
+//! take: a space for the `T`, no offset, no seconds, no time at all. What is written is one form,
+//! in UTC. Only arithmetic over whole numbers happens here: no clock, no table of zones, no leap
+//! seconds.
 //!
-//! *Source*: RFC 3339 section 5.6; the calendar is Howard Hinnant's `days_from_civil` and its inverse.
+//! *Source*: RFC 3339 section 5.6; the calendar is Howard Hinnant's `days_from_civil` and its
+//! inverse.
 
 use std::fmt::Write as _;
 
 use crate::civil;
 
 /// A point in time: microseconds since 1970-01-01T00:00:00Z, negative before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize,
+)]
 pub struct Instant(pub i64);
 
-/// The longest text that is a time. Longer ones may be kept apart from their record, where a condition does not
-/// look, and what is a time to one condition must be one to all.
+/// The longest text that is a time. Longer ones may be kept apart from their record, where a
+/// condition does not look, and what is a time to one condition must be one to all.
 const MAX_BYTES: usize = 64;
 const MICROS_A_SECOND: i64 = 1_000_000;
 const MICROS_A_DAY: i64 = 86_400 * MICROS_A_SECOND;
@@ -26,18 +30,21 @@ impl Instant {
     /// The last microsecond of the year 9999, the latest that [`Instant::parse`] gives.
     pub const LAST: Self = Self(2_932_897 * MICROS_A_DAY - 1);
 
-    /// Reads a date-time or a plain date, which is its midnight in UTC; none where the text is neither.
+    /// Reads a date-time or a plain date, which is its midnight in UTC; none where the text is
+    /// neither.
     ///
-    /// *Shape*: at most 64 bytes of `YYYY-MM-DD`, or that, one of `T`, `t` and a space, `HH:MM`, and then as it
-    /// pleases `:SS`, a `.` and digits (those beyond microseconds are cut off), and `Z`, `z`, `+HH:MM` or `-HH:MM`.
-    /// Without an offset it counts as UTC. The second 60 is the one that follows. A day that there is not, or one that UTC
-    /// puts outside the years 0000 to 9999, is none.
+    /// *Shape*: at most 64 bytes of `YYYY-MM-DD`, or that, one of `T`, `t` and a space, `HH:MM`,
+    /// and then as it pleases `:SS`, a `.` and digits (those beyond microseconds are cut off), and
+    /// `Z`, `z`, `+HH:MM` or `-HH:MM`. Without an offset it counts as UTC. The second 60 is the one
+    /// that follows. A day that there is not, or one that UTC puts outside the years 0000 to 9999,
+    /// is none.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
         }
         let mut scan = Scan(text.as_bytes());
-        let (year, month, day) = (scan.digits(4)?, scan.dash()?.digits(2)?, scan.dash()?.digits(2)?);
+        let (year, month, day) =
+            (scan.digits(4)?, scan.dash()?.digits(2)?, scan.dash()?.digits(2)?);
         if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
             return None;
         }
@@ -47,9 +54,11 @@ impl Instant {
         (Self::FIRST..=Self::LAST).contains(&instant).then_some(instant)
     }
 
-    /// As RFC 3339 in UTC: `2025-03-01T08:00:00Z`, with three or six digits of a fraction where there is one.
+    /// As RFC 3339 in UTC: `2025-03-01T08:00:00Z`, with three or six digits of a fraction where
+    /// there is one.
     ///
-    /// A year outside 0000 to 9999, which no text is read as, is written with a sign and six digits.
+    /// A year outside 0000 to 9999, which no text is read as, is written with a sign and six
+    /// digits.
     pub fn to_rfc3339(self) -> String {
         let (year, month, day) = civil::date(self.0.div_euclid(MICROS_A_DAY));
         let micros = self.0.rem_euclid(MICROS_A_DAY);
@@ -60,7 +69,8 @@ impl Instant {
             _ => format!("{year:+07}"),
         };
         // Writing to a string does not fail.
-        let _ = write!(text, "-{month:02}-{day:02}T{:02}:{:02}:{second:02}", minute / 60, minute % 60);
+        let _ =
+            write!(text, "-{month:02}-{day:02}T{:02}:{:02}:{second:02}", minute / 60, minute % 60);
         let _ = match (micros, micros % 1000) {
             (0, _) => Ok(()),
             (_, 0) => write!(text, ".{:03}", micros / 1000),
@@ -100,7 +110,9 @@ impl Scan<'_> {
     fn digits(&mut self, count: usize) -> Option<i64> {
         let (digits, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
-        digits.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0')))
+        digits.iter().try_fold(0, |number, digit| {
+            digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'))
+        })
     }
 
     /// From the `T` to the end of the text: microseconds since that day's midnight in UTC.
@@ -174,7 +186,11 @@ mod tests {
             ("9999-12-31T23:59:59.999999Z", "9999-12-31T23:59:59.999999Z"),
             ("2000-01-01T00:00:00.0001Z", "2000-01-01T00:00:00.000100Z"),
         ] {
-            assert_eq!(Instant::parse(text).map(Instant::to_rfc3339).as_deref(), Some(expected), "{text}");
+            assert_eq!(
+                Instant::parse(text).map(Instant::to_rfc3339).as_deref(),
+                Some(expected),
+                "{text}"
+            );
         }
     }
 

@@ -1,10 +1,13 @@
-//! A person's records: what they are, who may see which part of them, and how they are read in pieces.
+//! A person's records: what they are, who may see which part of them, and how they are read in
+//! pieces.
 //!
-//! A *connection* is one configured source, a *stream* a named set of records in it, a *record* an object of
-//! named [`value::Value`]s under a key. What a source may hold is its [`declaration`]; what a client may see is
-//! a [`grant`]. Text is counted in Unicode scalar values everywhere, and kept in [`pieces`] once it is long.
+//! A *connection* is one configured source, a *stream* a named set of records in it, a *record* an
+//! object of named [`value::Value`]s under a key. What a source may hold is its [`declaration`];
+//! what a client may see is a [`grant`]. Text is counted in Unicode scalar values everywhere, and
+//! kept in [`pieces`] once it is long.
 //!
-//! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is decided here.
+//! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is
+//! decided here.
 
 pub mod aggregate;
 pub mod authority;

@@ -13,15 +13,17 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// The name of a connection or of a stream.
 ///
-/// *Shape*: 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter, a digit or `_`, so that it means the same
-/// in a shell, in an address and in an identifier.
+/// *Shape*: 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter, a digit or `_`, so that it
+/// means the same in a shell, in an address and in an identifier.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name(String);
 
 /// A text that names no connection or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a name has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter, a digit or _")]
+#[error(
+    "a name has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter, a digit or _"
+)]
 pub struct BadName;
 
 impl Name {
@@ -33,7 +35,9 @@ impl Name {
         let first = text.bytes().next().ok_or(BadName)?;
         let fits = text.len() <= MAX_NAME_BYTES
             && (first.is_ascii_alphanumeric() || first == b'_')
-            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));
         if fits { Ok(Self(text.to_owned())) } else { Err(BadName) }
     }
 
@@ -65,8 +69,8 @@ impl fmt::Display for Name {
 
 /// The canonical key of a record in its stream.
 ///
-/// *Shape*: 1 to 512 bytes of UTF-8. A simple key is the value itself; a compound one is a compact JSON array of
-/// the components as strings, in the order of the primary key.
+/// *Shape*: 1 to 512 bytes of UTF-8. A simple key is the value itself; a compound one is a compact
+/// JSON array of the components as strings, in the order of the primary key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordKey(String);
 
@@ -81,7 +85,11 @@ impl RecordKey {
     /// # Errors
     /// [`BadKey`] where it is empty or too long.
     pub fn parse(text: &str) -> Result<Self, BadKey> {
-        if (1..=MAX_KEY_BYTES).contains(&text.len()) { Ok(Self(text.to_owned())) } else { Err(BadKey) }
+        if (1..=MAX_KEY_BYTES).contains(&text.len()) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadKey)
+        }
     }
 
     /// As text.

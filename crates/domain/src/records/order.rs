@@ -1,8 +1,9 @@
 //! The order of records in a list: by the value of the stream's cursor field.
 //!
-//! A value becomes bytes that compare like it, so that a database orders records by an index and nothing else.
-//! Numbers come before times, times before other texts. `null`, an empty text, and what is neither number nor
-//! text have no place in the order; records without one come last in both directions.
+//! A value becomes bytes that compare like it, so that a database orders records by an index and
+//! nothing else. Numbers come before times, times before other texts. `null`, an empty text, and
+//! what is neither number nor text have no place in the order; records without one come last in
+//! both directions.
 
 use super::instant::Instant;
 use super::value::Value;
@@ -85,7 +86,9 @@ mod tests {
     #[test]
     fn what_has_no_place() {
         assert_eq!(number(-0.0), number(0.0));
-        for value in [Value::Null, Value::Bool(true), Value::Text(String::new()), Value::Json("[]".into())] {
+        for value in
+            [Value::Null, Value::Bool(true), Value::Text(String::new()), Value::Json("[]".into())]
+        {
             assert_eq!(order_of(&value, Ordering::Times), None);
         }
         let text = order_of(&Value::Text("x".repeat(100)), Ordering::Times).unwrap();

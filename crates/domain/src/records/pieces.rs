@@ -1,15 +1,16 @@
 //! Long text in pieces, so that a window of it costs what the window costs.
 //!
 //! A value longer than [`INLINE_BYTES`] is kept apart from its record, cut into pieces of exactly
-//! [`PIECE_CHARS`] Unicode scalar values, the last one shorter. Since all are alike, the piece that holds a
-//! position is found by division, and no piece before it is touched. A piece's number in the database says which
-//! record, which of its values and which piece it is; the index of search tokens uses the same numbers.
+//! [`PIECE_CHARS`] Unicode scalar values, the last one shorter. Since all are alike, the piece that
+//! holds a position is found by division, and no piece before it is touched. A piece's number in
+//! the database says which record, which of its values and which piece it is; the index of search
+//! tokens uses the same numbers.
 
 /// The longest value that stays in its record, in bytes of UTF-8.
 pub const INLINE_BYTES: usize = 1024;
 
-/// Scalar values in a piece. 8 to 32 KiB: a few pages of a database, so that the overhead of a piece is small
-/// beside it, and a window of 4,096 touches two at most.
+/// Scalar values in a piece. 8 to 32 KiB: a few pages of a database, so that the overhead of a
+/// piece is small beside it, and a window of 4,096 touches two at most.
 pub const PIECE_CHARS: u64 = 8192;
 
 /// Records that a database can ever hold.
@@ -41,12 +42,13 @@ pub fn last_of(record: i64) -> i64 {
 
 /// Counts scalar values.
 pub fn count(text: &str) -> u64 {
-    // Every scalar value has exactly one byte that continues none; counting those is many times faster than
-    // decoding, and no text is longer than 2^64.
+    // Every scalar value has exactly one byte that continues none; counting those is many times
+    // faster than decoding, and no text is longer than 2^64.
     text.bytes().filter(|byte| (*byte as i8) >= -0x40).count() as u64
 }
 
-/// The byte at which the scalar value number `position` begins; the text's length where there are not so many.
+/// The byte at which the scalar value number `position` begins; the text's length where there are
+/// not so many.
 pub fn byte_of(text: &str, position: u64) -> usize {
     let mut left = position;
     let mut at = 0;

@@ -1,8 +1,9 @@
 //! Why a request about records was refused, as the resource server says it.
 //!
-//! One enum for every way in: its type, code and message are the same at `/v1`, in a tool and on the command
-//! line. A message names parameters and what the caller itself wrote, never anything that a grant hides: a
-//! record outside a grant is refused in the words for one that does not exist.
+//! One enum for every way in: its type, code and message are the same at `/v1`, in a tool and on
+//! the command line. A message names parameters and what the caller itself wrote, never anything
+//! that a grant hides: a record outside a grant is refused in the words for one that does not
+//! exist.
 
 use serde_json::{Map, Value, json};
 
@@ -40,7 +41,9 @@ pub enum Problem {
     #[error("{}", .0.fields_message())]
     InvalidFieldsCursor(BadCursor),
     /// The field is not declared. Said to the owner alone.
-    #[error("the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists those that there are")]
+    #[error(
+        "the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists those that there are"
+    )]
     UnknownField {
         /// As the caller wrote it.
         field: String,
@@ -59,13 +62,15 @@ pub enum Problem {
         /// The one that is spoken.
         supported: &'static str,
     },
-    /// The token is good and has nothing to do with records, or is a client's where an owner's is needed.
+    /// The token is good and has nothing to do with records, or is a client's where an owner's is
+    /// needed.
     #[error("{message}")]
     InsufficientScope {
         /// What is needed.
         message: &'static str,
     },
-    /// The grant does not name the stream, or no such connection in it. The same where there is none.
+    /// The grant does not name the stream, or no such connection in it. The same where there is
+    /// none.
     #[error("the grant does not include the stream `{stream}`{}; `/v1/streams` lists those that it does", connection.as_ref().map(|name| format!(" in the connection `{name}`")).unwrap_or_default())]
     StreamNotAllowed {
         /// As the caller wrote it.
@@ -74,7 +79,9 @@ pub enum Problem {
         connection: Option<String>,
     },
     /// The grant does not name the field. The same where there is none.
-    #[error("the grant does not include the field `{field}`; `/v1/schema` lists those that it does")]
+    #[error(
+        "the grant does not include the field `{field}`; `/v1/schema` lists those that it does"
+    )]
     FieldNotGranted {
         /// As the caller wrote it.
         field: String,
@@ -91,7 +98,9 @@ pub enum Problem {
     #[error("the grant cannot be used; ask the owner for a new one")]
     GrantInvalid,
     /// Another token used the grant first.
-    #[error("the grant is for a single token and another one has used it; ask the owner for a new grant")]
+    #[error(
+        "the grant is for a single token and another one has used it; ask the owner for a new grant"
+    )]
     GrantConsumed,
     /// There is no such record, or the grant hides it.
     #[error("there is no such record in the stream")]
@@ -120,7 +129,9 @@ pub enum Problem {
         connections: Vec<String>,
     },
     /// Several granted connections have the stream whose details were asked for.
-    #[error("several connections have this stream, each with a declaration of its own; send `connection_id`")]
+    #[error(
+        "several connections have this stream, each with a declaration of its own; send `connection_id`"
+    )]
     AmbiguousSchema {
         /// Which.
         connections: Vec<String>,
@@ -138,7 +149,9 @@ pub enum Problem {
     #[error("a blob has at most 4,294,967,296 bytes; nothing is stored")]
     BlobTooLarge,
     /// No byte that was asked for is there.
-    #[error("the blob has {bytes} bytes and none of those that `Range` names; leave the header out, or name others")]
+    #[error(
+        "the blob has {bytes} bytes and none of those that `Range` names; leave the header out, or name others"
+    )]
     RangeNotSatisfiable {
         /// How many it has.
         bytes: u64,
@@ -152,7 +165,9 @@ pub enum Problem {
         field: String,
     },
     /// Bytes are asked for of a field that is not binary.
-    #[error("the field `{field}` is not binary; read it by characters, with `offset_chars` and `limit_chars`")]
+    #[error(
+        "the field `{field}` is not binary; read it by characters, with `offset_chars` and `limit_chars`"
+    )]
     FieldNotBinary {
         /// As the caller wrote it.
         field: String,
@@ -196,7 +211,9 @@ pub enum Problem {
     #[error("the disk is full; nothing of this batch was written. The owner must make room")]
     Full,
     /// The database is damaged.
-    #[error("the database of records is damaged; the owner must restore a backup (`stile backup` makes them)")]
+    #[error(
+        "the database of records is damaged; the owner must restore a backup (`stile backup` makes them)"
+    )]
     Corrupt,
     /// What nobody expected; the log has the same number.
     #[error("the server failed; if it fails again, tell the owner the incident number {incident}")]
@@ -229,8 +246,12 @@ impl BadCursor {
 
     fn sync_message(self) -> &'static str {
         match self {
-            Self::Malformed => "`changes_since` must be `beginning` or the `next_changes_since` of an answer",
-            _ => "`changes_since` belongs to another stream, connection or grant; begin again with `beginning`",
+            Self::Malformed => {
+                "`changes_since` must be `beginning` or the `next_changes_since` of an answer"
+            }
+            _ => {
+                "`changes_since` belongs to another stream, connection or grant; begin again with `beginning`"
+            }
         }
     }
 
@@ -239,15 +260,23 @@ impl BadCursor {
             Self::Malformed => {
                 "`fields_cursor` is not the `next_cursor` of a record's `more_fields`; begin again without it"
             }
-            Self::Mismatch => "`fields_cursor` belongs to another record or other `fields`; send it where it came from",
-            Self::Stale => "the fields before `fields_cursor` are others by now; begin again without it",
+            Self::Mismatch => {
+                "`fields_cursor` belongs to another record or other `fields`; send it where it came from"
+            }
+            Self::Stale => {
+                "the fields before `fields_cursor` are others by now; begin again without it"
+            }
         }
     }
 
     fn message(self) -> &'static str {
         match self {
-            Self::Malformed => "`cursor` is not one that this server returned; begin again without it",
-            Self::Mismatch => "`cursor` belongs to another request; send it with the parameters that it came from",
+            Self::Malformed => {
+                "`cursor` is not one that this server returned; begin again without it"
+            }
+            Self::Mismatch => {
+                "`cursor` belongs to another request; send it with the parameters that it came from"
+            }
             Self::Stale => "what `cursor` continues has changed since; begin again without it",
         }
     }
@@ -265,9 +294,9 @@ impl Problem {
             Self::InvalidRequest { .. } => ("invalid_request", 400),
             Self::InvalidWindow { .. } => ("invalid_window", 400),
             Self::InvalidFieldPath => ("invalid_field_path", 400),
-            Self::InvalidCursor(_) | Self::InvalidChangesSince(_) | Self::InvalidFieldsCursor(_) => {
-                ("invalid_cursor", 400)
-            }
+            Self::InvalidCursor(_)
+            | Self::InvalidChangesSince(_)
+            | Self::InvalidFieldsCursor(_) => ("invalid_cursor", 400),
             Self::UnknownField { .. } => ("unknown_field", 400),
             Self::InvalidDeclaration { .. } => ("invalid_declaration", 400),
             Self::InvalidExpand { .. } => ("invalid_expand", 400),
@@ -323,12 +352,17 @@ impl Problem {
             put("param", param.into());
         }
         match self {
-            Self::InvalidCursor(why) | Self::InvalidChangesSince(why) | Self::InvalidFieldsCursor(why) => {
+            Self::InvalidCursor(why)
+            | Self::InvalidChangesSince(why)
+            | Self::InvalidFieldsCursor(why) => {
                 drop(put("reason", why.reason().into()));
             }
             Self::Internal { incident } => drop(put("incident", (*incident).into())),
             Self::AmbiguousConnection { connections } | Self::AmbiguousSchema { connections } => {
-                put("available_connections", connections.iter().map(|name| json!({ "connection_id": name })).collect());
+                put(
+                    "available_connections",
+                    connections.iter().map(|name| json!({ "connection_id": name })).collect(),
+                );
                 put("retry_with", "connection_id".into());
             }
             _ => {}

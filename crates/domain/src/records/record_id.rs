@@ -1,22 +1,24 @@
 //! The one text that names a record to an agent: `{connection_id}/{stream}:{record_id}`.
 //!
-//! Whatever a key holds, slashes, quotes and line ends included, its identifier is one word of plain ASCII, so that
-//! it survives being shown, copied and sent back; and reading it gives the key again, byte for byte.
+//! Whatever a key holds, slashes, quotes and line ends included, its identifier is one word of
+//! plain ASCII, so that it survives being shown, copied and sent back; and reading it gives the key
+//! again, byte for byte.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::scope::{percent_decode, percent_encode};
 
-/// The longest segment, in bytes and decoded. Keys of our own have far fewer; those of another server may have more.
+/// The longest segment, in bytes and decoded. Keys of our own have far fewer; those of another
+/// server may have more.
 const MAX_SEGMENT_BYTES: usize = 4096;
 
 /// Which record, in which stream of which connection.
 ///
-/// *Shape*: three segments, percent-encoded (RFC 3986, section 2.1) outside of `A-Z a-z 0-9 . _ ~ : @ -`. In the
-/// first two a `:` is encoded too, since the first one ends the stream. A segment `.` is written `%2E` and `..`
-/// `%2E%2E`, so that no library takes them for steps of a path. Without the connection and its slash the text is the
-/// older form, which needs the connection beside it.
+/// *Shape*: three segments, percent-encoded (RFC 3986, section 2.1) outside of `A-Z a-z 0-9 . _ ~ :
+/// @ -`. In the first two a `:` is encoded too, since the first one ends the stream. A segment `.`
+/// is written `%2E` and `..` `%2E%2E`, so that no library takes them for steps of a path. Without
+/// the connection and its slash the text is the older form, which needs the connection beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RecordId {
     /// The connection; none in the older form.
@@ -31,7 +33,9 @@ pub struct RecordId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadId {
     /// It lacks a part, or a part is empty, too long or not encoded.
-    #[error("is written {{connection_id}}/{{stream}}:{{record_id}}, each part percent-encoded; copy it from an answer")]
+    #[error(
+        "is written {{connection_id}}/{{stream}}:{{record_id}}, each part percent-encoded; copy it from an answer"
+    )]
     Malformed,
     /// A part is `.` or `..`.
     #[error("has a part `.` or `..`, which is written `%2E` or `%2E%2E`; copy it from an answer")]
@@ -73,13 +77,16 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// A key as one segment of an identifier or of an address, which no library takes for a step of a path.
+/// A key as one segment of an identifier or of an address, which no library takes for a step of a
+/// path.
 pub fn encode_key(key: &str) -> Cow<'_, str> {
     encode(key, true)
 }
 
 fn is_plain(byte: u8, is_key: bool) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'@' | b'-') || (is_key && byte == b':')
+    byte.is_ascii_alphanumeric()
+        || matches!(byte, b'.' | b'_' | b'~' | b'@' | b'-')
+        || (is_key && byte == b':')
 }
 
 fn encode(segment: &str, is_key: bool) -> Cow<'_, str> {
@@ -98,7 +105,11 @@ fn decode(segment: &str, is_key: bool) -> Result<String, BadId> {
         return Err(BadId::Malformed);
     }
     let decoded = percent_decode(segment).ok_or(BadId::Malformed)?;
-    if (1..=MAX_SEGMENT_BYTES).contains(&decoded.len()) { Ok(decoded) } else { Err(BadId::Malformed) }
+    if (1..=MAX_SEGMENT_BYTES).contains(&decoded.len()) {
+        Ok(decoded)
+    } else {
+        Err(BadId::Malformed)
+    }
 }
 
 #[cfg(test)]
@@ -107,7 +118,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn id(connection: Option<&str>, stream: &str, key: &str) -> RecordId {
-        RecordId { connection: connection.map(str::to_owned), stream: stream.to_owned(), key: key.to_owned() }
+        RecordId {
+            connection: connection.map(str::to_owned),
+            stream: stream.to_owned(),
+            key: key.to_owned(),
+        }
     }
 
     proptest! {
@@ -167,7 +182,8 @@ mod tests {
     fn what_names_no_record() {
         let long = format!("c/s:{}", "x".repeat(4097));
         for text in [
-            "", "c", "c/s", "c/:k", "c/s:", "/s:k", "c/s:a/b", "c/s:a b", "c/s:%", "c/s:%FF", "a:b/s:k", "ä/s:k", &long,
+            "", "c", "c/s", "c/:k", "c/s:", "/s:k", "c/s:a/b", "c/s:a b", "c/s:%", "c/s:%FF",
+            "a:b/s:k", "ä/s:k", &long,
         ] {
             assert_eq!(RecordId::parse(text), Err(BadId::Malformed), "{text}");
         }

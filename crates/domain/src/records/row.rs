@@ -1,9 +1,10 @@
 //! One row of an import: a JSON object, from its bytes to [`Fields`].
 //!
-//! One pass, written by hand, because a row must lose nothing and be refused for what a JSON library lets pass:
-//! a number keeps its digits, a name that occurs twice is an error at any depth, and half of a surrogate pair,
-//! which real exports have, becomes U+FFFD and is counted instead of costing the row. Arrays and objects are kept
-//! as compact JSON. What goes too deep is refused, which bounds the recursion.
+//! One pass, written by hand, because a row must lose nothing and be refused for what a JSON
+//! library lets pass: a number keeps its digits, a name that occurs twice is an error at any depth,
+//! and half of a surrogate pair, which real exports have, becomes U+FFFD and is counted instead of
+//! costing the row. Arrays and objects are kept as compact JSON. What goes too deep is refused,
+//! which bounds the recursion.
 //!
 //! *Source*: RFC 8259; strings are written as `serde_json` writes them.
 
@@ -63,7 +64,10 @@ pub enum Fault {
         name: String,
     },
     /// A member of the row has a name that no field can have.
-    #[error("the name of a field must have 1 to {} bytes without U+0000", names::MAX_FIELD_NAME_BYTES)]
+    #[error(
+        "the name of a field must have 1 to {} bytes without U+0000",
+        names::MAX_FIELD_NAME_BYTES
+    )]
     BadFieldName,
     /// A number has more than [`MAX_NUMBER_CHARS`] characters.
     #[error("a number has more than {MAX_NUMBER_CHARS} characters")]
@@ -124,13 +128,15 @@ pub fn parse(bytes: &[u8]) -> Result<Row, BadRow> {
     scan.end()?;
     let name_of = |index: usize| fields.get(index).map_or("", |(name, _)| name.as_str());
     if let Some(index) = repeated(fields.len(), name_of) {
-        return Err(Fault::duplicate(name_of(index)).at(places.get(index).copied().unwrap_or_default()));
+        return Err(
+            Fault::duplicate(name_of(index)).at(places.get(index).copied().unwrap_or_default())
+        );
     }
     Ok(Row { fields, replaced: scan.replaced() })
 }
 
-/// Reads one JSON value of any kind, with white space around it and nothing else, and says how many halves of
-/// surrogate pairs became U+FFFD.
+/// Reads one JSON value of any kind, with white space around it and nothing else, and says how many
+/// halves of surrogate pairs became U+FFFD.
 ///
 /// # Errors
 /// As [`parse`], but it need not be an object, and its members may be called anything.
@@ -142,8 +148,8 @@ pub fn compact(bytes: &[u8]) -> Result<(Value, u64), BadRow> {
     Ok((value, scan.replaced()))
 }
 
-/// The members of a compact JSON object. Unlike the fields of a row they may be called anything. None for what is
-/// no such object.
+/// The members of a compact JSON object. Unlike the fields of a row they may be called anything.
+/// None for what is no such object.
 pub fn members(json: &str) -> Option<Fields> {
     let mut scan = Scan::new(json.as_bytes()).ok().filter(|_| json.starts_with('{'))?;
     scan.take(b'{');
@@ -195,12 +201,13 @@ pub fn to_json(fields: &Fields) -> String {
 
 /// The second of two equal names among `count`, if there are such.
 ///
-/// Few are compared with each other; many are sorted, which needs no more memory than their places and, unlike a
-/// set, holds no names a second time.
+/// Few are compared with each other; many are sorted, which needs no more memory than their places
+/// and, unlike a set, holds no names a second time.
 fn repeated<'a>(count: usize, name_of: impl Fn(usize) -> &'a str) -> Option<usize> {
     const FEW: usize = 16;
     if count <= FEW {
-        return (1..count).find(|&later| (0..later).any(|earlier| name_of(earlier) == name_of(later)));
+        return (1..count)
+            .find(|&later| (0..later).any(|earlier| name_of(earlier) == name_of(later)));
     }
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_unstable_by_key(|&index| (name_of(index), index));

@@ -1,8 +1,8 @@
 //! Which window of a field is asked for, and where that lies.
 //!
-//! Text is counted in Unicode scalar values, what is binary in bytes. A window begins at an offset, goes on from a cursor, or lies
-//! around the first place where a text occurs; these exclude each other, and what contradicts is refused before
-//! anything is read.
+//! Text is counted in Unicode scalar values, what is binary in bytes. A window begins at an offset,
+//! goes on from a cursor, or lies around the first place where a text occurs; these exclude each
+//! other, and what contradicts is refused before anything is read.
 
 use super::problem::Problem;
 
@@ -40,8 +40,8 @@ pub enum ByteSelector {
 }
 
 impl ByteSelector {
-    /// Puts a selector together; none where nothing says that it is about bytes. `of_text` is whether something is
-    /// sent that selects characters.
+    /// Puts a selector together; none where nothing says that it is about bytes. `of_text` is
+    /// whether something is sent that selects characters.
     ///
     /// # Errors
     /// [`Problem::InvalidWindow`], which says what excludes what.
@@ -52,16 +52,23 @@ impl ByteSelector {
         of_text: bool,
     ) -> Result<Option<Self>, Problem> {
         let param = if offset.is_some() { "offset_bytes" } else { "limit_bytes" };
-        let refused = |message: &str| Err(Problem::InvalidWindow { param, message: message.to_owned() });
+        let refused =
+            |message: &str| Err(Problem::InvalidWindow { param, message: message.to_owned() });
         match (cursor, offset, limit) {
             (_, None, None) => Ok(None),
             _ if of_text => refused(
                 "`offset_bytes` and `limit_bytes` exclude `offset_chars`, `limit_chars`, `before_chars`, \
                  `after_chars` and `q`: send the former for a binary field, the latter for any other",
             ),
-            (Some(_), Some(_), _) => refused("`cursor` and `offset_bytes` exclude each other; send one of them"),
-            (Some(cursor), None, limit) => Ok(Some(Self::After { cursor: cursor.to_owned(), limit })),
-            (None, start, limit) => Ok(Some(Self::At { start: start.unwrap_or(0), limit: limit.unwrap_or(MAX_BYTES) })),
+            (Some(_), Some(_), _) => {
+                refused("`cursor` and `offset_bytes` exclude each other; send one of them")
+            }
+            (Some(cursor), None, limit) => {
+                Ok(Some(Self::After { cursor: cursor.to_owned(), limit }))
+            }
+            (None, start, limit) => {
+                Ok(Some(Self::At { start: start.unwrap_or(0), limit: limit.unwrap_or(MAX_BYTES) }))
+            }
         }
     }
 }
@@ -109,8 +116,12 @@ impl Selector {
         before: Option<u64>,
         after: Option<u64>,
     ) -> Result<Self, Problem> {
-        let refused = |param, message: &str| Err(Problem::InvalidWindow { param, message: message.to_owned() });
-        if cursor.is_some() && (offset.is_some() || q.is_some() || before.is_some() || after.is_some()) {
+        let refused = |param, message: &str| {
+            Err(Problem::InvalidWindow { param, message: message.to_owned() })
+        };
+        if cursor.is_some()
+            && (offset.is_some() || q.is_some() || before.is_some() || after.is_some())
+        {
             let message = "`cursor` continues a window and excludes an explicit selection: send it without \
                            `offset_chars`, `q`, `before_chars` and `after_chars`";
             return refused("cursor", message);
@@ -120,7 +131,10 @@ impl Selector {
         }
         if q.is_none() && (before.is_some() || after.is_some()) {
             let param = if before.is_some() { "before_chars" } else { "after_chars" };
-            return refused(param, "`before_chars` and `after_chars` belong to `q`; send it, or leave them out");
+            return refused(
+                param,
+                "`before_chars` and `after_chars` belong to `q`; send it, or leave them out",
+            );
         }
         match (cursor, q) {
             (Some(cursor), _) => Ok(Self::After { cursor: cursor.to_owned(), limit }),
@@ -133,7 +147,9 @@ impl Selector {
                 after: after.unwrap_or(DEFAULT_CONTEXT),
                 limit,
             }),
-            (None, None) => Ok(Self::At { start: offset.unwrap_or(0), limit: limit.unwrap_or(DEFAULT_CHARS) }),
+            (None, None) => {
+                Ok(Self::At { start: offset.unwrap_or(0), limit: limit.unwrap_or(DEFAULT_CHARS) })
+            }
         }
     }
 }
@@ -163,7 +179,14 @@ impl Span {
     /// Around what was found, which is always in it. None where it does not fit.
     ///
     /// Where both contexts do not fit, each gives up its share.
-    pub fn around(found: u64, end: u64, before: u64, after: u64, limit: Option<u64>, total: u64) -> Option<Self> {
+    pub fn around(
+        found: u64,
+        end: u64,
+        before: u64,
+        after: u64,
+        limit: Option<u64>,
+        total: u64,
+    ) -> Option<Self> {
         let (step, limit) = (limit.unwrap_or(DEFAULT_CHARS), limit.unwrap_or(MAX_CHARS));
         let spare = limit.checked_sub(end.saturating_sub(found))?;
         let (before, after) = (before.min(found), after.min(total.saturating_sub(end)));
@@ -174,7 +197,13 @@ impl Span {
                 (first, spare - first)
             }
         };
-        Some(Self { start: found - before, end: end + after.min(total.saturating_sub(end)), limit, step, total })
+        Some(Self {
+            start: found - before,
+            end: end + after.min(total.saturating_sub(end)),
+            limit,
+            step,
+            total,
+        })
     }
 
     /// Whether it is the whole field.
@@ -237,7 +266,8 @@ mod tests {
 
     #[test]
     fn what_excludes_each_other_is_refused() {
-        let code = |selector: Result<Selector, Problem>| selector.map_err(|problem| problem.to_string());
+        let code =
+            |selector: Result<Selector, Problem>| selector.map_err(|problem| problem.to_string());
         for refused in [
             Selector::new(Some("c"), Some(0), None, None, None, None),
             Selector::new(Some("c"), None, None, Some("q"), None, None),

@@ -1,5 +1,5 @@
-//! What a store needs to know of a stream's declaration: which fields decide where a record stands, and which are
-//! searched.
+//! What a store needs to know of a stream's declaration: which fields decide where a record stands,
+//! and which are searched.
 
 use std::collections::BTreeSet;
 

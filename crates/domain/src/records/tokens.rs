@@ -1,14 +1,15 @@
 //! Cutting texts and queries into the tokens that search compares, once for every engine.
 //!
-//! A token is a maximal run of letters, marks and numbers, in simple case folding, decomposed, and without the
-//! diacritics that Latin, Greek and Cyrillic letters carry: `cafe` finds `Café`, and `елка` finds `ёлка`. Everything
-//! else separates, so that `ann@example.org` and `foo_bar` are several tokens. In scripts that put no spaces
-//! between words, and among emoji, each character is a token by itself, so that a phrase of them finds what stands
-//! inside a sentence; Hangul is spaced and is cut into runs. There is no stemming, there are no stop words, and
-//! nothing is folded that only looks alike (full-width letters stay what they are).
+//! A token is a maximal run of letters, marks and numbers, in simple case folding, decomposed, and
+//! without the diacritics that Latin, Greek and Cyrillic letters carry: `cafe` finds `Café`, and
+//! `елка` finds `ёлка`. Everything else separates, so that `ann@example.org` and `foo_bar` are
+//! several tokens. In scripts that put no spaces between words, and among emoji, each character is
+//! a token by itself, so that a phrase of them finds what stands inside a sentence; Hangul is
+//! spaced and is cut into runs. There is no stemming, there are no stop words, and nothing is
+//! folded that only looks alike (full-width letters stay what they are).
 //!
-//! No token holds white space, a control character or ASCII punctuation, so an index may be given them joined by
-//! spaces. Cutting what was cut changes nothing.
+//! No token holds white space, a control character or ASCII punctuation, so an index may be given
+//! them joined by spaces. Cutting what was cut changes nothing.
 
 mod characters;
 mod place;
@@ -25,18 +26,20 @@ pub use self::query::{MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, Query, Te
 pub use self::stream::{Stream, restart};
 use crate::search::fold;
 
-/// The longest token, in scalar values of its own text; a longer run is cut into several. Texts that hold base64
-/// or the like would otherwise put keys of any length into an index.
+/// The longest token, in scalar values of its own text; a longer run is cut into several. Texts
+/// that hold base64 or the like would otherwise put keys of any length into an index.
 pub const MAX_TOKEN_SCALARS: usize = 64;
 
-/// The longest place of a token, in scalar values of the original text. Marks and invisible characters count there
-/// and not in the token; without an end to them a text that is nothing else would be one token of any length.
+/// The longest place of a token, in scalar values of the original text. Marks and invisible
+/// characters count there and not in the token; without an end to them a text that is nothing else
+/// would be one token of any length.
 pub const MAX_TOKEN_SPAN: u64 = 1024;
 
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token<'t> {
-    /// What is compared: 1 to [`MAX_TOKEN_SCALARS`] scalar values. No character of the original is torn for that.
+    /// What is compared: 1 to [`MAX_TOKEN_SCALARS`] scalar values. No character of the original is
+    /// torn for that.
     pub text: Cow<'t, str>,
     /// Where it begins in the original text, in scalar values.
     pub start: u64,
@@ -63,7 +66,10 @@ impl<'t> Iterator for Tokens<'t> {
     fn next(&mut self) -> Option<Token<'t>> {
         loop {
             let bytes = self.rest.as_bytes();
-            let skipped = bytes.iter().take_while(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric()).count();
+            let skipped = bytes
+                .iter()
+                .take_while(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
+                .count();
             self.advance(skipped, skipped);
             // What follows is what most text is: a word of ASCII that nothing else touches.
             let bytes = self.rest.as_bytes();
@@ -84,7 +90,8 @@ impl<'t> Tokens<'t> {
         let start = self.at;
         let text = self.advance(length, length);
         let is_folded = !text.bytes().any(|byte| byte.is_ascii_uppercase());
-        let text = if is_folded { Cow::Borrowed(text) } else { Cow::Owned(text.to_ascii_lowercase()) };
+        let text =
+            if is_folded { Cow::Borrowed(text) } else { Cow::Owned(text.to_ascii_lowercase()) };
         Token { text, start, end: self.at }
     }
 
@@ -228,13 +235,15 @@ mod tests {
 
     #[test]
     fn positions_are_those_of_the_original() {
-        let found: Vec<_> = tokens("é🙂 ÉTÉ\u{301}, x").map(|token| (token.start, token.end)).collect();
+        let found: Vec<_> =
+            tokens("é🙂 ÉTÉ\u{301}, x").map(|token| (token.start, token.end)).collect();
         assert_eq!(found, [(0, 1), (1, 2), (3, 7), (9, 10)]);
     }
 
     #[test]
     fn a_long_run_is_cut() {
-        let lengths = |text: &str| texts(text).iter().map(|token| token.chars().count()).collect::<Vec<_>>();
+        let lengths =
+            |text: &str| texts(text).iter().map(|token| token.chars().count()).collect::<Vec<_>>();
         assert_eq!(lengths(&"a".repeat(64)), [64]);
         assert_eq!(lengths(&"a".repeat(130)), [64, 64, 2]);
         assert_eq!(lengths(&"é".repeat(130)), [64, 64, 2]);
@@ -255,8 +264,10 @@ mod tests {
     }
 
     fn is_clean(token: &str) -> bool {
-        let fits =
-            |one: char| one.is_ascii_alphanumeric() || !(one.is_ascii() || one.is_whitespace() || one.is_control());
+        let fits = |one: char| {
+            one.is_ascii_alphanumeric()
+                || !(one.is_ascii() || one.is_whitespace() || one.is_control())
+        };
         !token.is_empty() && token.chars().all(fits)
     }
 

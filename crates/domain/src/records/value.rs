@@ -1,6 +1,7 @@
 //! What a field holds.
 
-/// The value of one field. Nothing is lost on the way in: a number keeps its digits as they were written.
+/// The value of one field. Nothing is lost on the way in: a number keeps its digits as they were
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// `null`.
@@ -11,7 +12,8 @@ pub enum Value {
     Number(Box<str>),
     /// A string, decoded.
     Text(String),
-    /// An array or object as compact JSON: no white space outside strings, members in the order given.
+    /// An array or object as compact JSON: no white space outside strings, members in the order
+    /// given.
     Json(String),
 }
 
@@ -30,8 +32,8 @@ impl Value {
         }
     }
 
-    /// A scalar as the text that an exact filter is compared with: a string is itself, everything else its JSON.
-    /// None for arrays and objects.
+    /// A scalar as the text that an exact filter is compared with: a string is itself, everything
+    /// else its JSON. None for arrays and objects.
     pub fn scalar(&self) -> Option<&str> {
         match self {
             Self::Null => Some("null"),

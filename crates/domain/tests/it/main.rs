@@ -1,4 +1,5 @@
-//! Laws of authority that the compiler holds: each program in `tests/unauthorized` must not compile.
+//! Laws of authority that the compiler holds: each program in `tests/unauthorized` must not
+//! compile.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,13 +7,17 @@
     clippy::indexing_slicing,
     reason = "a helper of a test fails the test"
 )]
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test may use the machine")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test may use the machine"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiler whose words are kept beside the programs. Another one says the same in other words, so with it
-/// only the refusal itself is checked.
+/// The compiler whose words are kept beside the programs. Another one says the same in other words,
+/// so with it only the refusal itself is checked.
 const WORDS_OF: &str = "rustc 1.95.0";
 
 mod notes;
@@ -28,7 +33,8 @@ fn authority_cannot_be_made_up() {
     } else if std::env::var("TRYBUILD").is_ok() {
         trybuild::TestCases::new().compile_fail(copy_of_programs().join("*.rs"));
     } else {
-        // In this mode the words of a refusal are taken down, and a program that compiles still fails.
+        // In this mode the words of a refusal are taken down, and a program that compiles still
+        // fails.
         let myself = std::env::current_exe().unwrap();
         assert!(Command::new(myself).env("TRYBUILD", "overwrite").status().unwrap().success());
     }

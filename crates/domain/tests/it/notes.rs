@@ -27,7 +27,9 @@ fn differences(case: &Case, note: Note<'_>) -> Vec<String> {
     ours.into_iter()
         .map(|(ours, expected)| (ours.unwrap(), expected.to_string()))
         .filter(|(ours, expected)| ours != expected)
-        .map(|(ours, expected)| format!("{:?}\n  ours     {ours}\n  expected {expected}\n", case.markdown))
+        .map(|(ours, expected)| {
+            format!("{:?}\n  ours     {ours}\n  expected {expected}\n", case.markdown)
+        })
         .collect()
 }
 
@@ -42,7 +44,12 @@ fn check(file: &str, expected: usize) {
         let arrived = PortableNote::parse(travelled.as_bytes()).unwrap();
         differing.extend(differences(case, Note::of_portable(&arrived)));
     }
-    assert!(differing.is_empty(), "{} of {expected} differ:\n{}", differing.len(), differing.concat());
+    assert!(
+        differing.is_empty(),
+        "{} of {expected} differ:\n{}",
+        differing.len(),
+        differing.concat()
+    );
 }
 
 #[test]

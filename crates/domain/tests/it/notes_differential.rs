@@ -1,9 +1,9 @@
-//! Two readings of CommonMark held against each other: ours, over an event parser, and a slow, plain one over
-//! the syntax tree of a second implementation.
+//! Two readings of CommonMark held against each other: ours, over an event parser, and a slow,
+//! plain one over the syntax tree of a second implementation.
 //!
-//! The documents are made up from every construct of the specification, from a seed. A few thousand by default;
-//! `STILE_RIG_SCALE=full` makes it 100,000. What the two implementations are known to disagree about, and who of
-//! them the specification says is right, is in `docs/commonmark.md`.
+//! The documents are made up from every construct of the specification, from a seed. A few thousand
+//! by default; `STILE_RIG_SCALE=full` makes it 100,000. What the two implementations are known to
+//! disagree about, and who of them the specification says is right, is in `docs/commonmark.md`.
 
 use comrak::nodes::{AstNode, NodeValue};
 use comrak::{Arena, Options, parse_document};
@@ -25,14 +25,16 @@ struct Sections {
 }
 
 fn ours(markdown: &str) -> Vec<Told> {
-    let answer = section_source(&NotePath::parse("a.md").unwrap(), Note::of_file(markdown)).unwrap();
+    let answer =
+        section_source(&NotePath::parse("a.md").unwrap(), Note::of_file(markdown)).unwrap();
     serde_json::from_value::<Sections>(serde_json::to_value(&answer).unwrap()).unwrap().sections
 }
 
 /// What stands in a block, as the contract says it, by recursion over the tree.
 fn theirs(markdown: &str) -> Vec<Told> {
     let arena = Arena::new();
-    // Without a line ending this one takes an empty item at the very end, as in `1.`, for text (5.2, rule 3).
+    // Without a line ending this one takes an empty item at the very end, as in `1.`, for text
+    // (5.2, rule 3).
     let document = parse_document(&arena, &format!("{markdown}\n"), &Options::default());
     let blocks: Vec<&AstNode<'_>> = document.children().collect();
     let mut headings: Vec<(usize, bool, u8, String)> = Vec::new();
@@ -44,7 +46,8 @@ fn theirs(markdown: &str) -> Vec<Told> {
             }
         }
     }
-    let is_heading = |block: &&AstNode<'_>| matches!(block.data.borrow().value, NodeValue::Heading(_));
+    let is_heading =
+        |block: &&AstNode<'_>| matches!(block.data.borrow().value, NodeValue::Heading(_));
     let full: Vec<bool> = blocks.iter().map(|block| !is_heading(block) && holds(block)).collect();
     let told = |(at, (place, _, level, text)): (usize, &(usize, bool, u8, String))| {
         let end = headings[at + 1..].iter().find(|next| next.2 <= *level);
@@ -127,8 +130,8 @@ impl Dice {
 }
 
 const PREFIXES: &[&str] = &[
-    "", "", "", "", "", "", "> ", ">", "- ", "* ", "+ ", "1. ", "2) ", "-", "1.", "  ", "   ", "    ", "\t", " ",
-    "     ",
+    "", "", "", "", "", "", "> ", ">", "- ", "* ", "+ ", "1. ", "2) ", "-", "1.", "  ", "   ",
+    "    ", "\t", " ", "     ",
 ];
 const STARTS: &[&str] = &[
     "# ",
@@ -279,7 +282,8 @@ fn smallest(text: &str) -> String {
             let mut less = text.clone();
             less.drain(at..(at + size).min(less.len()));
             let tried: String = less.iter().collect();
-            if !tried.starts_with("---") && tried.trim_end_matches(white) == tried && !agree(&tried) {
+            if !tried.starts_with("---") && tried.trim_end_matches(white) == tried && !agree(&tried)
+            {
                 text = less;
             } else {
                 at += 1;
@@ -289,12 +293,17 @@ fn smallest(text: &str) -> String {
     text.into_iter().collect()
 }
 
-/// The classes of disagreement that `docs/commonmark.md` explains, by the smallest text that shows one.
+/// The classes of disagreement that `docs/commonmark.md` explains, by the smallest text that shows
+/// one.
 fn is_known(small: &str) -> bool {
     let line = |starts: &dyn Fn(&str) -> bool| small.lines().any(starts);
     let tag_alone = |line: &str| {
         let line = line.trim_start();
-        line.starts_with('<') && line.chars().nth(1).is_some_and(|letter| letter.is_ascii_alphabetic() || letter == '/')
+        line.starts_with('<')
+            && line
+                .chars()
+                .nth(1)
+                .is_some_and(|letter| letter.is_ascii_alphabetic() || letter == '/')
     };
     let mismatched = (small.contains("<pre") && small.contains("</script>"))
         || (small.contains("<script") && small.contains("</pre>"));
@@ -314,9 +323,9 @@ fn unit_two_implementations_of_commonmark_agree_on_made_up_documents() {
         if is_known(&small) {
             continue;
         }
-        found
-            .entry(small.clone())
-            .or_insert_with(|| format!("{small:?}\n  ours   {:?}\n  theirs {:?}\n", ours(&small), theirs(&small)));
+        found.entry(small.clone()).or_insert_with(|| {
+            format!("{small:?}\n  ours   {:?}\n  theirs {:?}\n", ours(&small), theirs(&small))
+        });
     }
     let all: Vec<String> = found.into_values().collect();
     assert!(all.is_empty(), "{} of {documents} differ:\n{}", all.len(), all.concat());

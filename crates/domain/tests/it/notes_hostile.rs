@@ -3,11 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, Note, metadata_facets, section_source};
+use stile_domain::notes::{
+    MAX_ANSWER_BYTES, MAX_BODY_UNITS, Note, metadata_facets, section_source,
+};
 
 /// What a blocking thread has by default.
 const STACK: usize = 2 * 1024 * 1024;
-/// With the parser optimised and everything else not. A machine that does other work too is given more.
+/// With the parser optimised and everything else not. A machine that does other work too is given
+/// more.
 const WITHIN: Duration = Duration::from_secs(1);
 
 /// Repeats a piece until it has about `units` code units.
@@ -87,7 +90,9 @@ fn markdown(units: usize) -> Vec<(&'static str, String)> {
             let names = units / 24;
             let define = |at| format!("[n{at}]: u\n");
             let used = |at| format!("[n{at}] ");
-            (0..names).map(define).collect::<String>() + "\n" + &(0..names).map(used).collect::<String>()
+            (0..names).map(define).collect::<String>()
+                + "\n"
+                + &(0..names).map(used).collect::<String>()
         }),
         ("indented lists", (0..1_300).map(|depth| " ".repeat(depth) + "- a\n").collect()),
     ]);
@@ -96,8 +101,9 @@ fn markdown(units: usize) -> Vec<(&'static str, String)> {
 
 fn front_matter() -> Vec<(&'static str, String)> {
     let size = 64 * 1024 - 64;
-    let laughs: String =
-        (1..12).map(|at| format!("a{at}: &a{at} [{}]\n", vec![format!("*a{}", at - 1); 9].join(","))).collect();
+    let laughs: String = (1..12)
+        .map(|at| format!("a{at}: &a{at} [{}]\n", vec![format!("*a{}", at - 1); 9].join(",")))
+        .collect();
     vec![
         ("aliases", format!("a0: &a0 x\n{laughs}")),
         ("aliases of one", format!("a: &x y\nb: [{}]", times("*x,", size))),
@@ -129,16 +135,16 @@ fn front_matter() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The time that this thread has run, so that other work on the machine does not count; where the system does
-/// not tell it, the time of the day.
+/// The time that this thread has run, so that other work on the machine does not count; where the
+/// system does not tell it, the time of the day.
 fn spent() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = told.as_deref().and_then(|told| told.split(' ').next()?.parse().ok());
     nanoseconds.map_or_else(|| SystemTime::UNIX_EPOCH.elapsed().unwrap(), Duration::from_nanos)
 }
 
-/// Derives the sections, which are the most work, and the facets on a small stack, and answers how long the
-/// slower took.
+/// Derives the sections, which are the most work, and the facets on a small stack, and answers how
+/// long the slower took.
 fn slowest(text: String) -> Duration {
     let work = move || {
         let path = NotePath::parse("a.md").unwrap();
@@ -148,12 +154,27 @@ fn slowest(text: String) -> Duration {
             assert!(size <= MAX_ANSWER_BYTES);
         };
         let began = spent();
-        timed(serde_json::to_string(&section_source(&path, Note::of_file(&text)).unwrap()).unwrap().len(), began);
+        timed(
+            serde_json::to_string(&section_source(&path, Note::of_file(&text)).unwrap())
+                .unwrap()
+                .len(),
+            began,
+        );
         let began = spent();
-        timed(serde_json::to_string(&metadata_facets(&path, Note::of_file(&text)).unwrap()).unwrap().len(), began);
+        timed(
+            serde_json::to_string(&metadata_facets(&path, Note::of_file(&text)).unwrap())
+                .unwrap()
+                .len(),
+            began,
+        );
         slowest
     };
-    std::thread::Builder::new().stack_size(STACK).spawn(work).unwrap().join().expect("no panic and no overflow")
+    std::thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(work)
+        .unwrap()
+        .join()
+        .expect("no panic and no overflow")
 }
 
 /// The best of three, so that other work on the machine does not count.
@@ -182,7 +203,9 @@ fn stress_hostile_front_matter_is_done_within_a_second() {
     let slow: Vec<String> = front_matter()
         .into_iter()
         .filter_map(|(name, yaml)| {
-            within(&format!("---\n{yaml}\n---\n# H\n")).err().map(|took| format!("{name}: {took:?}"))
+            within(&format!("---\n{yaml}\n---\n# H\n"))
+                .err()
+                .map(|took| format!("{name}: {took:?}"))
         })
         .collect();
     assert!(slow.is_empty(), "{slow:#?}");

@@ -1,4 +1,5 @@
-//! What every token has, whoever signed it: the compact form of RFC 7515, and what is asked of any claim.
+//! What every token has, whoever signed it: the compact form of RFC 7515, and what is asked of any
+//! claim.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -25,13 +26,19 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Three parts in base64url, of which none is spelled in two ways, and a signature that is not empty.
+    /// Three parts in base64url, of which none is spelled in two ways, and a signature that is not
+    /// empty.
     pub(super) fn of(token: &'a str) -> Option<Self> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, payload) = message.split_once('.')?;
         // A further dot is in none of the alphabet, so more than three parts do not decode.
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
-        let parts = Self { header: decode(header)?, payload: decode(payload)?, message, signature: decode(signature)? };
+        let parts = Self {
+            header: decode(header)?,
+            payload: decode(payload)?,
+            message,
+            signature: decode(signature)?,
+        };
         (!parts.signature.is_empty()).then_some(parts)
     }
 }
@@ -63,7 +70,9 @@ impl Audience {
 }
 
 /// A claim that is there has a value: `null` is not the same as nothing.
-pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 

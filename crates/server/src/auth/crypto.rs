@@ -1,8 +1,9 @@
 //! The signatures of our own tokens, computed by `ring` for the JWT library.
 //!
-//! One provider for the whole process. It knows HS256 only; every other algorithm is an error, and so is a
-//! key of another kind than its algorithm. Tokens of an identity provider never come here: `jwk` verifies them
-//! with `ring` itself, so that no secret can be taken for a public key, nor the other way round.
+//! One provider for the whole process. It knows HS256 only; every other algorithm is an error, and
+//! so is a key of another kind than its algorithm. Tokens of an identity provider never come here:
+//! `jwk` verifies them with `ring` itself, so that no secret can be taken for a public key, nor the
+//! other way round.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwkUtils, JwtSigner, JwtVerifier};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -10,7 +11,8 @@ use jsonwebtoken::signature::{self, Signer, Verifier};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 use ring::hmac;
 
-static PROVIDER: CryptoProvider = CryptoProvider { signer_factory, verifier_factory, jwk_utils: JWK };
+static PROVIDER: CryptoProvider =
+    CryptoProvider { signer_factory, verifier_factory, jwk_utils: JWK };
 
 /// No JWK is ever made here. The library's own placeholders would panic.
 const JWK: JwkUtils = JwkUtils {
@@ -27,14 +29,18 @@ pub(super) fn install() {
 
 fn signer_factory(algorithm: &Algorithm, key: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
     match algorithm {
-        Algorithm::HS256 => Ok(Box::new(Hs256(hmac::Key::new(hmac::HMAC_SHA256, key.try_get_hmac_secret()?)))),
+        Algorithm::HS256 => {
+            Ok(Box::new(Hs256(hmac::Key::new(hmac::HMAC_SHA256, key.try_get_hmac_secret()?))))
+        }
         _ => Err(ErrorKind::InvalidAlgorithm.into()),
     }
 }
 
 fn verifier_factory(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
     match algorithm {
-        Algorithm::HS256 => Ok(Box::new(Hs256(hmac::Key::new(hmac::HMAC_SHA256, key.try_get_hmac_secret()?)))),
+        Algorithm::HS256 => {
+            Ok(Box::new(Hs256(hmac::Key::new(hmac::HMAC_SHA256, key.try_get_hmac_secret()?))))
+        }
         _ => Err(ErrorKind::InvalidAlgorithm.into()),
     }
 }
@@ -54,7 +60,11 @@ impl JwtSigner for Hs256 {
 }
 
 impl Verifier<Vec<u8>> for Hs256 {
-    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> std::result::Result<(), signature::Error> {
+    fn verify(
+        &self,
+        message: &[u8],
+        signature: &Vec<u8>,
+    ) -> std::result::Result<(), signature::Error> {
         hmac::verify(&self.0, message, signature).map_err(|_| signature::Error::new())
     }
 }
@@ -72,12 +82,20 @@ mod tests {
     #[test]
     fn every_other_algorithm_is_an_error_and_no_panic() {
         install();
-        for algorithm in
-            [Algorithm::HS384, Algorithm::HS512, Algorithm::RS256, Algorithm::PS256, Algorithm::ES256, Algorithm::EdDSA]
-        {
+        for algorithm in [
+            Algorithm::HS384,
+            Algorithm::HS512,
+            Algorithm::RS256,
+            Algorithm::PS256,
+            Algorithm::ES256,
+            Algorithm::EdDSA,
+        ] {
             assert!(signer_factory(&algorithm, &EncodingKey::from_secret(&[1; 32])).is_err());
             assert!(verifier_factory(&algorithm, &DecodingKey::from_secret(&[1; 32])).is_err());
-            assert!(jsonwebtoken::crypto::sign(b"m", &EncodingKey::from_secret(&[1; 32]), algorithm).is_err());
+            assert!(
+                jsonwebtoken::crypto::sign(b"m", &EncodingKey::from_secret(&[1; 32]), algorithm)
+                    .is_err()
+            );
         }
     }
 
@@ -95,7 +113,8 @@ mod tests {
         let key = EncodingKey::from_urlsafe_base64_secret(key).unwrap();
         let message = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.\
                        eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
-        let signature = jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256).unwrap();
+        let signature =
+            jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256).unwrap();
         assert_eq!(signature, "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk");
     }
 }

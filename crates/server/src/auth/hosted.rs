@@ -1,7 +1,8 @@
 //! Tokens of an identity provider.
 //!
-//! Signed with RS256 or ES256 by a key of the provider's set, issued by exactly the configured issuer, and
-//! addressed to this server. Every check is written out; none is left to a library. Follows RFC 8725.
+//! Signed with RS256 or ES256 by a key of the provider's set, issued by exactly the configured
+//! issuer, and addressed to this server. Every check is written out; none is left to a library.
+//! Follows RFC 8725.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,11 +21,13 @@ use super::mint::seconds;
 use super::remembered::{Lasts, Remembered};
 use super::{MAX_LIFE, Rejected, Verified, Verifier, json};
 
-/// Members of a header that would change what is verified, or with what. Keys come from the configured provider
-/// alone, and an extension that must be understood is not. Other members say nothing that we act on.
+/// Members of a header that would change what is verified, or with what. Keys come from the
+/// configured provider alone, and an extension that must be understood is not. Other members say
+/// nothing that we act on.
 const REFUSED: [&str; 6] = ["crit", "jwk", "jku", "x5u", "zip", "enc"];
 
-/// What a token may call itself. That an identity token is not taken for an access token is up to `aud`.
+/// What a token may call itself. That an identity token is not taken for an access token is up to
+/// `aud`.
 const TYPES: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
 
 /// Accepts tokens that one identity provider signed for this server.
@@ -69,38 +72,52 @@ struct Claims {
     role: Option<Value>,
 }
 
-/// Seconds since 1970. RFC 7519 allows a fraction and some providers write one; it is cut off, which ends a token
-/// early and begins it early, both by less than the leeway.
+/// Seconds since 1970. RFC 7519 allows a fraction and some providers write one; it is cut off,
+/// which ends a token early and begins it early, both by less than the leeway.
 #[derive(Clone, Copy)]
 struct NumericDate(i64);
 
 impl<'de> Deserialize<'de> for NumericDate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = Number::deserialize(deserializer)?;
-        // What is too large becomes the last second that there is, which is too far away for any claim.
-        let cut = || number.as_f64().filter(|seconds| *seconds >= 0.0).map(|seconds| seconds as i64);
+        // What is too large becomes the last second that there is, which is too far away for any
+        // claim.
+        let cut =
+            || number.as_f64().filter(|seconds| *seconds >= 0.0).map(|seconds| seconds as i64);
         let seconds = number.as_i64().or_else(cut).filter(|seconds| *seconds >= 0);
         seconds.map(Self).ok_or_else(|| serde::de::Error::custom("not a time"))
     }
 }
 
 impl HostedVerifier {
-    /// A verifier for the tokens that `issuer` signed with a key of `jwks` and addressed to `audience`, which reads
-    /// the time from `clock`.
+    /// A verifier for the tokens that `issuer` signed with a key of `jwks` and addressed to
+    /// `audience`, which reads the time from `clock`.
     pub fn new(jwks: Jwks, issuer: &str, audience: &str, clock: fn() -> SystemTime) -> Self {
-        Self { jwks, issuer: issuer.into(), audience: audience.to_owned(), clock, remembered: Remembered::default() }
+        Self {
+            jwks,
+            issuer: issuer.into(),
+            audience: audience.to_owned(),
+            clock,
+            remembered: Remembered::default(),
+        }
     }
 
     async fn verify_soon(&self, token: &str) -> Result<Verified, Rejected> {
         check(token.len() <= MAX_TOKEN_BYTES, "the token is too long")?;
         let now = seconds((self.clock)());
-        if let Some(verified) = self.jwks.in_use().and_then(|set| self.remembered.recall(token, &set, now)) {
+        if let Some(verified) =
+            self.jwks.in_use().and_then(|set| self.remembered.recall(token, &set, now))
+        {
             return Ok(verified);
         }
-        let parts = Parts::of(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
+        let parts =
+            Parts::of(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
         let header = Header::read(&parts.header)?;
         let message = parts.message.as_bytes();
-        let set = self.jwks.verify(header.kid.as_deref(), header.algorithm, message, &parts.signature).await?;
+        let set = self
+            .jwks
+            .verify(header.kid.as_deref(), header.algorithm, message, &parts.signature)
+            .await?;
         let (verified, lasts) = self.judge(&parts.payload)?;
         self.remembered.keep(token, set, lasts, &verified, now);
         Ok(verified)
@@ -117,8 +134,13 @@ impl HostedVerifier {
         check(is_name(&claims.sub), "the subject is not a name")?;
         check(claims.jti.as_deref() != Some(""), "the identifier is empty")?;
         check_times(&claims, seconds((self.clock)()))?;
-        let naming = Naming { act: claims.act.as_ref(), vault: claims.vault.as_ref(), role: claims.role.as_ref() };
-        let identity = Identity::read(Some(Arc::clone(&self.issuer)), &claims.sub, naming, claims.aud)?;
+        let naming = Naming {
+            act: claims.act.as_ref(),
+            vault: claims.vault.as_ref(),
+            role: claims.role.as_ref(),
+        };
+        let identity =
+            Identity::read(Some(Arc::clone(&self.issuer)), &claims.sub, naming, claims.aud)?;
         let scopes = Scopes::from_claim(claims.scope.as_deref().unwrap_or_default());
         let begins = [claims.nbf, claims.iat].into_iter().flatten().map(|date| date.0).max();
         let lasts = Lasts { from: begins.unwrap_or_default(), until: claims.exp.0 };
@@ -143,9 +165,12 @@ impl Verifier for HostedVerifier {
 impl Header {
     /// Reads a header, of which nothing was verified yet.
     pub(super) fn read(header: &[u8]) -> Result<Self, Rejected> {
-        let members: Map<String, Value> =
-            json::parse_unique(header).ok_or(Rejected("the header is not an object, or repeats a name"))?;
-        check(!REFUSED.iter().any(|name| members.contains_key(*name)), "the header asks for what is not supported")?;
+        let members: Map<String, Value> = json::parse_unique(header)
+            .ok_or(Rejected("the header is not an object, or repeats a name"))?;
+        check(
+            !REFUSED.iter().any(|name| members.contains_key(*name)),
+            "the header asks for what is not supported",
+        )?;
         let text = |name: &str| match members.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
@@ -153,7 +178,9 @@ impl Header {
         };
         let is_type = |typ: &str| TYPES.iter().any(|name| name.eq_ignore_ascii_case(typ));
         check(text("typ")?.is_none_or(is_type), "the type is not that of an access token")?;
-        let algorithm = text("alg")?.and_then(Algorithm::named).ok_or(Rejected("the algorithm is not accepted"))?;
+        let algorithm = text("alg")?
+            .and_then(Algorithm::named)
+            .ok_or(Rejected("the algorithm is not accepted"))?;
         Ok(Self { algorithm, kid: text("kid")?.map(str::to_owned) })
     }
 }
@@ -262,7 +289,8 @@ mod tests {
             "owner": true, "records": "owner", "grant": "g",
         }));
         for sample in [&rig.rsa, &rig.ec] {
-            let verified = rig.verifies(&sample.sign(&sample.header().to_string(), &claims)).await.unwrap();
+            let verified =
+                rig.verifies(&sample.sign(&sample.header().to_string(), &claims)).await.unwrap();
             assert_eq!(verified.expires, clock() + Duration::from_secs(100));
             let principal = &verified.principal;
             assert_eq!(
@@ -290,9 +318,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_is_the_owner_of_records_by_the_word_of_a_provider() {
         let rig = rig().await;
-        for records in [json!("owner"), json!(["owner"]), json!(true), json!(null), json!({ "owner": true })] {
-            let claims = claims_with(&json!({ "records": records, "owner": true, "role": "owner" }));
-            let verified = rig.verifies(&rig.ec.sign(&rig.ec.header().to_string(), &claims)).await.unwrap();
+        for records in
+            [json!("owner"), json!(["owner"]), json!(true), json!(null), json!({ "owner": true })]
+        {
+            let claims =
+                claims_with(&json!({ "records": records, "owner": true, "role": "owner" }));
+            let verified =
+                rig.verifies(&rig.ec.sign(&rig.ec.header().to_string(), &claims)).await.unwrap();
             assert_eq!(verified.principal.records(), &RecordsClaim::None, "{claims}");
         }
     }
@@ -438,7 +470,20 @@ mod tests {
             claims[name] = Value::Null;
             assert!(!rig.accepts_claims(&claims.to_string()).await, "{name} is null");
         }
-        let listed = json!(["ann", ISSUER, AUDIENCE, NOW + 100, NOW, NOW, "t1", "read:/", "x", null, null, null]);
+        let listed = json!([
+            "ann",
+            ISSUER,
+            AUDIENCE,
+            NOW + 100,
+            NOW,
+            NOW,
+            "t1",
+            "read:/",
+            "x",
+            null,
+            null,
+            null
+        ]);
         for (what, claims) in [
             ("a repeated scope", claims_and(r#""scope":"write:/""#)),
             ("a repeated exp", claims_and(r#""exp":1800000100"#)),
@@ -465,8 +510,12 @@ mod tests {
         let rig = rig().await;
         for vault in ["null", "[\"v\"]", "\"\"", "7"] {
             let claims = claims_and(&format!(r#""vault":{vault},"role":null"#));
-            let verified = rig.verifies(&rig.ec.sign(&rig.ec.header().to_string(), &claims)).await.unwrap();
-            assert_eq!((verified.identity.vault, verified.identity.role), (VaultClaim::Malformed, Role::Viewer));
+            let verified =
+                rig.verifies(&rig.ec.sign(&rig.ec.header().to_string(), &claims)).await.unwrap();
+            assert_eq!(
+                (verified.identity.vault, verified.identity.role),
+                (VaultClaim::Malformed, Role::Viewer)
+            );
         }
     }
 
@@ -474,7 +523,8 @@ mod tests {
     async fn a_malformed_scope_grants_nothing_and_leaves_the_token_valid() {
         let rig = rig().await;
         let claims = claims_with(&json!({ "scope": "openid read:/" }));
-        let verified = rig.verifies(&rig.ec.sign(&rig.ec.header().to_string(), &claims)).await.unwrap();
+        let verified =
+            rig.verifies(&rig.ec.sign(&rig.ec.header().to_string(), &claims)).await.unwrap();
         assert!(verified.principal.scopes().is_empty());
     }
 
@@ -574,9 +624,16 @@ mod tests {
                 for algorithm in ["HS256", "RS256", "ES256"] {
                     for kid in [Some(sample.kid), None] {
                         let header = with(&json!({ "alg": algorithm }), &json!({ "kid": kid }));
-                        let message = format!("{}.{}", b64(header.to_string()), b64(claims().to_string()));
-                        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), message.as_bytes());
-                        assert!(rig.verifies(&format!("{message}.{}", b64(tag))).await.is_err(), "{header}");
+                        let message =
+                            format!("{}.{}", b64(header.to_string()), b64(claims().to_string()));
+                        let tag = hmac::sign(
+                            &hmac::Key::new(hmac::HMAC_SHA256, &secret),
+                            message.as_bytes(),
+                        );
+                        assert!(
+                            rig.verifies(&format!("{message}.{}", b64(tag))).await.is_err(),
+                            "{header}"
+                        );
                     }
                 }
             }
@@ -585,7 +642,8 @@ mod tests {
 
     fn pem(label: &str, der: &[u8]) -> String {
         let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
-        let lines: Vec<&str> = text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        let lines: Vec<&str> =
+            text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
         format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
     }
 
@@ -599,7 +657,10 @@ mod tests {
             let header = json!({ "alg": algorithm, "kid": "secret" });
             let message = format!("{}.{}", b64(header.to_string()), b64(claims().to_string()));
             let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &[7; 32]), message.as_bytes());
-            assert!(verifier.verify(&format!("{message}.{}", b64(tag))).await.is_err(), "{algorithm}");
+            assert!(
+                verifier.verify(&format!("{message}.{}", b64(tag))).await.is_err(),
+                "{algorithm}"
+            );
         }
         assert!(verifier.verify(&good(&ec)).await.is_ok());
     }
@@ -651,22 +712,34 @@ mod tests {
             let (header, payload) = message.split_once('.').unwrap();
             let bytes = sample.signature(message.as_bytes());
             let sized = |length: usize| {
-                sample.sign(&sample.header().to_string(), &claims_with(&json!({ "x": "y".repeat(length) })))
+                sample.sign(
+                    &sample.header().to_string(),
+                    &claims_with(&json!({ "x": "y".repeat(length) })),
+                )
             };
             for (what, token) in [
                 ("nothing", String::new()),
                 ("dots", "..".to_owned()),
                 ("two parts", message.to_owned()),
                 ("four parts", format!("{token}.{signature}")),
-                ("five parts, as if encrypted", format!("{header}.{payload}.{signature}.{payload}.{signature}")),
+                (
+                    "five parts, as if encrypted",
+                    format!("{header}.{payload}.{signature}.{payload}.{signature}"),
+                ),
                 ("an empty signature", format!("{message}.")),
                 ("none and an empty signature", format!("{none}.{payload}.")),
                 ("none and no signature", format!("{none}.{payload}")),
                 ("none and the signature", format!("{none}.{payload}.{signature}")),
-                ("another payload", format!("{header}.{}.{signature}", b64(claims_with(&json!({ "sub": "eve" }))))),
+                (
+                    "another payload",
+                    format!("{header}.{}.{signature}", b64(claims_with(&json!({ "sub": "eve" })))),
+                ),
                 (
                     "another header",
-                    format!("{}.{payload}.{signature}", b64(json!({ "alg": sample.algorithm() }).to_string())),
+                    format!(
+                        "{}.{payload}.{signature}",
+                        b64(json!({ "alg": sample.algorithm() }).to_string())
+                    ),
                 ),
                 ("an empty payload", format!("{header}..{signature}")),
                 ("zeros for a signature", format!("{message}.{}", b64(vec![0; bytes.len()]))),
@@ -680,11 +753,18 @@ mod tests {
                 ("text that is not ASCII", format!("é{token}")),
                 (
                     "the JSON form",
-                    json!({ "protected": header, "payload": payload, "signature": signature }).to_string(),
+                    json!({ "protected": header, "payload": payload, "signature": signature })
+                        .to_string(),
                 ),
                 ("another RSA key", second.sign(&rig.rsa.header().to_string(), &claims)),
-                ("another RSA key that is not in the set", second.sign(&second.header().to_string(), &claims)),
-                ("another EC key of the same name", stranger.sign(&rig.ec.header().to_string(), &claims)),
+                (
+                    "another RSA key that is not in the set",
+                    second.sign(&second.header().to_string(), &claims),
+                ),
+                (
+                    "another EC key of the same name",
+                    stranger.sign(&rig.ec.header().to_string(), &claims),
+                ),
                 ("claims that are not UTF-8", format!("{header}.{}.{signature}", b64([0xff; 20]))),
                 ("a megabyte", sized(1 << 20)),
                 ("over eight kilobytes", sized(6200)),
@@ -698,7 +778,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn signatures_of_another_form_are_refused_with_their_right_name() {
         let rig = rig().await;
-        let message = |sample: &Sample| format!("{}.{}", b64(sample.header().to_string()), b64(claims().to_string()));
+        let message = |sample: &Sample| {
+            format!("{}.{}", b64(sample.header().to_string()), b64(claims().to_string()))
+        };
         let (rsa, ec) = (message(&rig.rsa), message(&rig.ec));
         for token in [
             format!("{ec}.{}", b64(rig.ec.der_signature(ec.as_bytes()))),
@@ -706,7 +788,10 @@ mod tests {
             format!("{rsa}.{}", b64(rig.rsa.pss_signature(rsa.as_bytes()))),
             format!("{rsa}.{}", b64(rig.rsa.sha512_signature(rsa.as_bytes()))),
         ] {
-            assert_eq!(rig.verifies(&token).await.unwrap_err(), Rejected("the signature is not right"));
+            assert_eq!(
+                rig.verifies(&token).await.unwrap_err(),
+                Rejected("the signature is not right")
+            );
         }
     }
 
@@ -714,11 +799,18 @@ mod tests {
     async fn a_token_of_just_eight_kilobytes_is_accepted() {
         let rig = rig().await;
         let sized = |length: usize| {
-            rig.ec.sign(&rig.ec.header().to_string(), &claims_with(&json!({ "x": "y".repeat(length) })))
+            rig.ec.sign(
+                &rig.ec.header().to_string(),
+                &claims_with(&json!({ "x": "y".repeat(length) })),
+            )
         };
-        let length = (5000..7000).rev().find(|length| sized(*length).len() <= MAX_TOKEN_BYTES).unwrap();
+        let length =
+            (5000..7000).rev().find(|length| sized(*length).len() <= MAX_TOKEN_BYTES).unwrap();
         assert!(rig.verifies(&sized(length)).await.is_ok());
-        assert_eq!(rig.verifies(&sized(length + 2)).await.unwrap_err(), Rejected("the token is too long"));
+        assert_eq!(
+            rig.verifies(&sized(length + 2)).await.unwrap_err(),
+            Rejected("the token is too long")
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -727,7 +819,10 @@ mod tests {
         let header = json!({ "alg": "ES256", "kid": "canary" }).to_string();
         for token in [
             rig.ec.sign(&header, &claims().to_string()),
-            rig.ec.sign(&rig.ec.header().to_string(), &claims_with(&json!({ "iss": "canary", "sub": "canary" }))),
+            rig.ec.sign(
+                &rig.ec.header().to_string(),
+                &claims_with(&json!({ "iss": "canary", "sub": "canary" })),
+            ),
         ] {
             let reason = rig.verifies(&token).await.unwrap_err();
             assert!(!format!("{reason} {reason:?}").contains("canary"));
@@ -740,13 +835,17 @@ mod tests {
         let rig = rig().await;
         for sample in [&rig.rsa, &rig.ec] {
             let token = good(sample);
-            let parts: Vec<Vec<u8>> = token.split('.').map(super::super::compact::tests::decoded).collect();
+            let parts: Vec<Vec<u8>> =
+                token.split('.').map(super::super::compact::tests::decoded).collect();
             for (part, bytes) in parts.iter().enumerate() {
                 for bit in 0..bytes.len() * 8 {
                     let mut changed = parts.clone();
                     changed[part][bit / 8] ^= 1 << (bit % 8);
                     let changed: Vec<String> = changed.iter().map(b64).collect();
-                    assert!(rig.verifies(&changed.join(".")).await.is_err(), "part {part}, bit {bit}");
+                    assert!(
+                        rig.verifies(&changed.join(".")).await.is_err(),
+                        "part {part}, bit {bit}"
+                    );
                 }
             }
         }
@@ -766,7 +865,11 @@ mod tests {
     }
 
     fn now<T>(future: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
         runtime.block_on(future)
     }
 

@@ -1,4 +1,5 @@
-//! What a token says of its bearer beyond their scopes: who acts for whom, in which vault, in which role.
+//! What a token says of its bearer beyond their scopes: who acts for whom, in which vault, in which
+//! role.
 
 use std::sync::Arc;
 
@@ -37,8 +38,8 @@ pub enum VaultClaim {
     None,
     /// The token is for this one vault. The name can be sent in an HTTP header as it is.
     One(Arc<str>),
-    /// The token names something else: several vaults, no text, or a text that a header would change. It must
-    /// not be taken for a token without the claim, which is for the default vault.
+    /// The token names something else: several vaults, no text, or a text that a header would
+    /// change. It must not be taken for a token without the claim, which is for the default vault.
     Malformed,
 }
 
@@ -82,8 +83,8 @@ impl VaultClaim {
     }
 }
 
-/// Visible ASCII with spaces inside: what RFC 9110 lets a sender write into a header and every receiver reads
-/// alike. Other letters are bytes without a meaning there.
+/// Visible ASCII with spaces inside: what RFC 9110 lets a sender write into a header and every
+/// receiver reads alike. Other letters are bytes without a meaning there.
 fn is_vault(name: &str) -> bool {
     (1..=MAX_VAULT_BYTES).contains(&name.len())
         && name.bytes().all(|byte| matches!(byte, b' '..=b'~'))
@@ -92,7 +93,10 @@ fn is_vault(name: &str) -> bool {
 }
 
 /// What the claims `grant` and `records` say together; the second is read only of our own tokens.
-pub(super) fn records_claim(grant: Option<&str>, records: Option<&str>) -> Result<RecordsClaim, Rejected> {
+pub(super) fn records_claim(
+    grant: Option<&str>,
+    records: Option<&str>,
+) -> Result<RecordsClaim, Rejected> {
     match (grant, records) {
         (None, None) => Ok(RecordsClaim::None),
         (None, Some("owner")) => Ok(RecordsClaim::Owner),
@@ -101,10 +105,12 @@ pub(super) fn records_claim(grant: Option<&str>, records: Option<&str>) -> Resul
     }
 }
 
-/// A name that survives a log, a header and a comparison: not empty, not long, without control characters and
-/// without white space at its ends.
+/// A name that survives a log, a header and a comparison: not empty, not long, without control
+/// characters and without white space at its ends.
 pub(super) fn is_name(name: &str) -> bool {
-    (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control) && name.trim() == name
+    (1..=MAX_NAME_BYTES).contains(&name.len())
+        && !name.chars().any(char::is_control)
+        && name.trim() == name
 }
 
 #[cfg(test)]
@@ -113,9 +119,18 @@ mod tests {
 
     use super::*;
 
-    fn read(act: Option<Value>, vault: Option<Value>, role: Option<Value>) -> Result<Identity, Rejected> {
+    fn read(
+        act: Option<Value>,
+        vault: Option<Value>,
+        role: Option<Value>,
+    ) -> Result<Identity, Rejected> {
         let naming = Naming { act: act.as_ref(), vault: vault.as_ref(), role: role.as_ref() };
-        Identity::read(Some("https://id.example".into()), "ann", naming, Audience::One("us".to_owned()))
+        Identity::read(
+            Some("https://id.example".into()),
+            "ann",
+            naming,
+            Audience::One("us".to_owned()),
+        )
     }
 
     #[test]
@@ -124,7 +139,10 @@ mod tests {
         assert_eq!(actor(None), Ok("ann".to_owned()));
         assert_eq!(actor(Some(json!({ "sub": "bob" }))), Ok("bob".to_owned()));
         // Those before the last in a chain are not acting now (RFC 8693, section 4.1).
-        assert_eq!(actor(Some(json!({ "sub": "bob", "act": { "sub": "eve" } }))), Ok("bob".to_owned()));
+        assert_eq!(
+            actor(Some(json!({ "sub": "bob", "act": { "sub": "eve" } }))),
+            Ok("bob".to_owned())
+        );
         for act in [
             json!(null),
             json!("bob"),
@@ -184,7 +202,13 @@ mod tests {
     fn a_role_that_is_no_text_is_a_viewer() {
         let role = |claim| read(None, None, claim).unwrap().role;
         assert_eq!(role(Some(json!("admin"))), Role::Admin);
-        for claim in [None, Some(json!(null)), Some(json!(["admin"])), Some(json!({ "admin": true })), Some(json!(3))] {
+        for claim in [
+            None,
+            Some(json!(null)),
+            Some(json!(["admin"])),
+            Some(json!({ "admin": true })),
+            Some(json!(3)),
+        ] {
             assert_eq!(role(claim.clone()), Role::Viewer, "{claim:?}");
         }
     }
@@ -194,6 +218,9 @@ mod tests {
         let naming = || Naming { act: None, vault: None, role: None };
         let read = |audience| Identity::read(None, "ann", naming(), audience).unwrap();
         assert_eq!(read(Audience::One("a".to_owned())).audiences, ["a"]);
-        assert_eq!(read(Audience::Many(vec!["a".to_owned(), "b".to_owned()])).audiences, ["a", "b"]);
+        assert_eq!(
+            read(Audience::Many(vec!["a".to_owned(), "b".to_owned()])).audiences,
+            ["a", "b"]
+        );
     }
 }

@@ -1,12 +1,14 @@
 //! JSON in which no object has a name twice.
 //!
-//! Parsers disagree on which of two equal names counts, so a token that has two means different things to
-//! whoever signed it and whoever reads it.
+//! Parsers disagree on which of two equal names counts, so a token that has two means different
+//! things to whoever signed it and whoever reads it.
 
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
+};
 
 /// Parses a type after looking at every object in the text, whether the type keeps it or not.
 pub(super) fn parse_unique<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
@@ -77,7 +79,14 @@ mod tests {
 
     #[test]
     fn a_repeated_name_is_refused_at_any_depth_and_in_any_spelling() {
-        for text in [r#"{"a":1,"a":1}"#, r#"{"a":[{"b":1,"b":2}]}"#, r#"{"a":1,"\u0061":2}"#, "{", "", "{} {}"] {
+        for text in [
+            r#"{"a":1,"a":1}"#,
+            r#"{"a":[{"b":1,"b":2}]}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            "{",
+            "",
+            "{} {}",
+        ] {
             assert_eq!(parse_unique::<Value>(text.as_bytes()), None, "{text}");
         }
         for text in [r#"{"a":{"a":1.5},"b":[null,true,-1,"x"]}"#, "[]", "1e3"] {

@@ -1,12 +1,15 @@
 //! Public keys as RFC 7517 writes them, and what they sign.
 //!
-//! A set may hold keys for purposes that are not ours, so a key that cannot be used is passed over and does not
-//! spoil the others. What a key may verify follows from the key and never from a token: an RSA key verifies RS256,
-//! a P-256 key ES256, and a shared secret is no key at all, whatever it is labelled.
+//! A set may hold keys for purposes that are not ours, so a key that cannot be used is passed over
+//! and does not spoil the others. What a key may verify follows from the key and never from a
+//! token: an RSA key verifies RS256, a P-256 key ES256, and a shared secret is no key at all,
+//! whatever it is labelled.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::signature::{ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -20,7 +23,8 @@ const MAX_KEYS: usize = 100;
 /// The sizes of an RSA modulus, in bits.
 const MODULUS_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// The public exponents of RSA: at least what FIPS 186-5 asks for, at most what `ring` computes with.
+/// The public exponents of RSA: at least what FIPS 186-5 asks for, at most what `ring` computes
+/// with.
 const EXPONENTS: std::ops::RangeInclusive<u64> = 65_537..=(1 << 33) - 1;
 
 /// Members that only a private or a secret key has. Whoever publishes one has no secret left.
@@ -64,7 +68,8 @@ enum Public {
     P256(Vec<u8>),
 }
 
-/// What is read of a key. A member that is there has a value of its type, or the key is passed over.
+/// What is read of a key. A member that is there has a value of its type, or the key is passed
+/// over.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -100,8 +105,11 @@ impl KeySet {
         if document.len() > MAX_SET_BYTES {
             return Err(FetchError::TooLong);
         }
-        let mut document: Map<String, Value> = json::parse_unique(document).ok_or(FetchError::Malformed)?;
-        let Some(Value::Array(keys)) = document.remove("keys") else { return Err(FetchError::Malformed) };
+        let mut document: Map<String, Value> =
+            json::parse_unique(document).ok_or(FetchError::Malformed)?;
+        let Some(Value::Array(keys)) = document.remove("keys") else {
+            return Err(FetchError::Malformed);
+        };
         if keys.len() > MAX_KEYS {
             return Err(FetchError::TooLong);
         }
@@ -120,13 +128,23 @@ impl KeySet {
     }
 
     /// Whether the message was signed with a key of this set that the token may mean.
-    pub(super) fn verifies(&self, kid: Option<&str>, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
-        self.candidates(kid, algorithm).into_iter().any(|key| key.public.verifies(message, signature))
+    pub(super) fn verifies(
+        &self,
+        kid: Option<&str>,
+        algorithm: Algorithm,
+        message: &[u8],
+        signature: &[u8],
+    ) -> bool {
+        self.candidates(kid, algorithm)
+            .into_iter()
+            .any(|key| key.public.verifies(message, signature))
     }
 
     /// The keys of one name that fit; or, where the token names none, the only one that fits.
     fn candidates(&self, kid: Option<&str>, algorithm: Algorithm) -> Vec<&Key> {
-        let fits = |key: &&Key| key.public.algorithm() == algorithm && (kid.is_none() || key.id.as_deref() == kid);
+        let fits = |key: &&Key| {
+            key.public.algorithm() == algorithm && (kid.is_none() || key.id.as_deref() == kid)
+        };
         let found: Vec<&Key> = self.0.iter().filter(fits).collect();
         if kid.is_none() && found.len() > 1 { Vec::new() } else { found }
     }
@@ -142,13 +160,16 @@ impl Key {
         }
         let jwk: Jwk = serde_json::from_value(value).ok()?;
         let is_for_signatures = jwk.purpose.is_none_or(|purpose| purpose == "sig")
-            && jwk.key_ops.is_none_or(|operations| operations.iter().any(|operation| operation == "verify"));
+            && jwk
+                .key_ops
+                .is_none_or(|operations| operations.iter().any(|operation| operation == "verify"));
         let public = match jwk.kty.as_str() {
             "RSA" => Public::rsa(&jwk.n?, &jwk.e?)?,
             "EC" => Public::p256(&jwk.crv?, &jwk.x?, &jwk.y?)?,
             _ => return None,
         };
-        let is_for_ours = jwk.alg.is_none_or(|name| Algorithm::named(&name) == Some(public.algorithm()));
+        let is_for_ours =
+            jwk.alg.is_none_or(|name| Algorithm::named(&name) == Some(public.algorithm()));
         (is_for_signatures && is_for_ours).then_some(Self { id: jwk.kid, public })
     }
 }
@@ -185,9 +206,9 @@ impl Public {
             Self::Rsa { modulus, exponent } => RsaPublicKeyComponents { n: modulus, e: exponent }
                 .verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
                 .is_ok(),
-            Self::P256(point) => {
-                UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature).is_ok()
-            }
+            Self::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
+                .verify(message, signature)
+                .is_ok(),
         }
     }
 }
@@ -201,13 +222,13 @@ fn small(number: &[u8]) -> Option<u64> {
     (number.len() <= 8).then(|| number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// Whether a modulus is one of those that a widespread chip made from powers of 65,537 and that can be factored
-/// (CVE-2017-15361). Modulo each of the first primes it is then a power of 65,537. Of other moduli, about one in
-/// 2^28 is.
+/// Whether a modulus is one of those that a widespread chip made from powers of 65,537 and that can
+/// be factored (CVE-2017-15361). Modulo each of the first primes it is then a power of 65,537. Of
+/// other moduli, about one in 2^28 is.
 fn has_known_structure(modulus: &[u8]) -> bool {
     const PRIMES: [u32; 38] = [
-        3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107,
-        109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167,
+        3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89,
+        97, 101, 103, 107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167,
     ];
     PRIMES.into_iter().all(|prime| {
         let rest = modulus.iter().fold(0, |rest, byte| (rest << 8 | u32::from(*byte)) % prime);
@@ -248,11 +269,15 @@ mod tests {
                 json!({ "x5c": ["MIIB"], "x5t": "abc", "x5t#S256": "abc", "x5u": "https://id.example/c", "iat": 1 }),
             ] {
                 let key = with(&sample.jwk(), &changes);
-                let set = parse(std::slice::from_ref(&key)).unwrap_or_else(|why| panic!("{key}: {why}"));
+                let set =
+                    parse(std::slice::from_ref(&key)).unwrap_or_else(|why| panic!("{key}: {why}"));
                 let algorithm = Algorithm::named(sample.algorithm()).unwrap();
                 let kid = key["kid"].as_str();
                 assert!(set.verifies(kid, algorithm, MESSAGE, &sample.signature(MESSAGE)), "{key}");
-                assert!(!set.verifies(kid, algorithm, b"another", &sample.signature(MESSAGE)), "{key}");
+                assert!(
+                    !set.verifies(kid, algorithm, b"another", &sample.signature(MESSAGE)),
+                    "{key}"
+                );
             }
         }
     }
@@ -315,7 +340,12 @@ mod tests {
 
     #[test]
     fn a_shared_secret_is_no_key_whatever_it_is_labelled() {
-        for changes in [json!({}), json!({ "alg": "HS256" }), json!({ "alg": "RS256" }), json!({ "alg": "ES256" })] {
+        for changes in [
+            json!({}),
+            json!({ "alg": "HS256" }),
+            json!({ "alg": "RS256" }),
+            json!({ "alg": "ES256" }),
+        ] {
             let secret = json!({ "kty": "oct", "kid": "a", "k": b64([7; 32]) });
             assert!(!is_usable(with(&secret, &changes)), "{changes}");
         }
@@ -329,7 +359,8 @@ mod tests {
             modulus[0] = 0xff >> unused;
             modulus
         };
-        let is_usable = |modulus: &[u8]| is_usable(json!({ "kty": "RSA", "n": b64(modulus), "e": "AQAB" }));
+        let is_usable =
+            |modulus: &[u8]| is_usable(json!({ "kty": "RSA", "n": b64(modulus), "e": "AQAB" }));
         for bits in [2048, 2049, 3072, 4096, 8192] {
             assert!(is_usable(&sized(bits)), "{bits}");
         }
@@ -344,7 +375,12 @@ mod tests {
         let rsa = Sample::rsa("a").jwk();
         assert!(!super::tests::is_usable(with(&rsa, &json!({ "n": SHORT_MODULUS }))));
         let modulus = rsa["n"].as_str().unwrap();
-        for text in [format!("{modulus}="), format!("{modulus}\n"), modulus.replace(['-', '_'], "+"), "?".to_owned()] {
+        for text in [
+            format!("{modulus}="),
+            format!("{modulus}\n"),
+            modulus.replace(['-', '_'], "+"),
+            "?".to_owned(),
+        ] {
             assert!(!super::tests::is_usable(with(&rsa, &json!({ "n": text }))), "{text}");
         }
         assert!(!super::tests::is_usable(with(&rsa, &json!({ "n": 7 }))));
@@ -352,7 +388,9 @@ mod tests {
 
     #[test]
     fn rsa_exponents_are_odd_and_not_tiny() {
-        let is_usable = |exponent: &[u8]| is_usable(with(&Sample::rsa("a").jwk(), &json!({ "e": b64(exponent) })));
+        let is_usable = |exponent: &[u8]| {
+            is_usable(with(&Sample::rsa("a").jwk(), &json!({ "e": b64(exponent) })))
+        };
         for exponent in [&[1, 0, 1][..], &[1, 0, 3], &[1, 0xff, 0xff, 0xff, 0xff]] {
             assert!(is_usable(exponent), "{exponent:?}");
         }
@@ -384,13 +422,16 @@ mod tests {
             let mut product = [&[0, 0], number.as_slice()].concat();
             let mut carry = 0;
             for (at, byte) in product.iter_mut().enumerate() {
-                let sum = u16::from(*byte) + u16::from(number.get(at).copied().unwrap_or_default()) + carry;
+                let sum = u16::from(*byte)
+                    + u16::from(number.get(at).copied().unwrap_or_default())
+                    + carry;
                 (*byte, carry) = (sum as u8, sum >> 8);
             }
             number = product;
         }
         number.reverse();
-        let is_usable = |modulus: &[u8]| is_usable(json!({ "kty": "RSA", "n": b64(modulus), "e": "AQAB" }));
+        let is_usable =
+            |modulus: &[u8]| is_usable(json!({ "kty": "RSA", "n": b64(modulus), "e": "AQAB" }));
         assert!(!is_usable(&number));
         *number.last_mut().unwrap() ^= 2;
         assert!(is_usable(&number));
@@ -426,7 +467,10 @@ mod tests {
         ] {
             let set = parse(&[with(&good, &changes)]).unwrap();
             for signature in [sample.signature(MESSAGE), vec![0; 64], vec![1; 64]] {
-                assert!(!set.verifies(Some("a"), Algorithm::Es256, MESSAGE, &signature), "{changes}");
+                assert!(
+                    !set.verifies(Some("a"), Algorithm::Es256, MESSAGE, &signature),
+                    "{changes}"
+                );
             }
         }
     }
@@ -434,7 +478,11 @@ mod tests {
     #[test]
     fn a_key_that_cannot_be_used_does_not_spoil_the_others() {
         let (rsa, ec) = (Sample::rsa("a"), Sample::ec("b"));
-        let junk = [json!(7), json!({ "kty": "oct", "k": "AQAB" }), with(&rsa.jwk(), &json!({ "use": "enc" }))];
+        let junk = [
+            json!(7),
+            json!({ "kty": "oct", "k": "AQAB" }),
+            with(&rsa.jwk(), &json!({ "use": "enc" })),
+        ];
         let set = parse(&[&junk[..], &[rsa.jwk()], &junk, &[ec.jwk()]].concat()).unwrap();
         assert_eq!(set.len(), 2);
         assert!(set.verifies(Some("a"), Algorithm::Rs256, MESSAGE, &rsa.signature(MESSAGE)));
@@ -506,9 +554,12 @@ mod tests {
     #[test]
     fn a_token_that_names_no_key_means_the_only_one_that_fits() {
         let (first, second, ec) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"), Sample::ec("ec"));
-        let verifies = |set: &KeySet| set.verifies(None, Algorithm::Rs256, MESSAGE, &first.signature(MESSAGE));
+        let verifies =
+            |set: &KeySet| set.verifies(None, Algorithm::Rs256, MESSAGE, &first.signature(MESSAGE));
         assert!(verifies(&parse(&[first.jwk(), ec.jwk()]).unwrap()));
-        assert!(verifies(&parse(&[with(&first.jwk(), &json!({ "kid": null })), ec.jwk()]).unwrap()));
+        assert!(verifies(
+            &parse(&[with(&first.jwk(), &json!({ "kid": null })), ec.jwk()]).unwrap()
+        ));
         assert!(!verifies(&parse(&[first.jwk(), second.jwk()]).unwrap()));
         assert!(!verifies(&parse(&[second.jwk(), ec.jwk()]).unwrap()));
         assert!(!verifies(&parse(&[ec.jwk()]).unwrap()));
@@ -518,10 +569,20 @@ mod tests {
     fn two_keys_of_one_name_are_both_tried() {
         let (first, second) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"));
         let ec = Sample::ec("rsa-1");
-        let set = parse(&[second.jwk(), with(&second.jwk(), &json!({ "kid": "rsa-1" })), first.jwk(), ec.jwk()]);
+        let set = parse(&[
+            second.jwk(),
+            with(&second.jwk(), &json!({ "kid": "rsa-1" })),
+            first.jwk(),
+            ec.jwk(),
+        ]);
         let set = set.unwrap();
         for sample in [&first, &second] {
-            assert!(set.verifies(Some("rsa-1"), Algorithm::Rs256, MESSAGE, &sample.signature(MESSAGE)));
+            assert!(set.verifies(
+                Some("rsa-1"),
+                Algorithm::Rs256,
+                MESSAGE,
+                &sample.signature(MESSAGE)
+            ));
         }
         assert!(set.verifies(Some("rsa-1"), Algorithm::Es256, MESSAGE, &ec.signature(MESSAGE)));
     }
@@ -577,9 +638,10 @@ mod tests {
 
     #[test]
     fn algorithms_are_named_letter_for_letter() {
-        for name in
-            ["", "none", "None", "rs256", "es256", "RS256 ", "HS256", "RS384", "RS512", "PS256", "ES384", "EdDSA"]
-        {
+        for name in [
+            "", "none", "None", "rs256", "es256", "RS256 ", "HS256", "RS384", "RS512", "PS256",
+            "ES384", "EdDSA",
+        ] {
             assert_eq!(Algorithm::named(name), None, "{name}");
         }
     }

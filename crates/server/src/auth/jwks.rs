@@ -1,8 +1,9 @@
 //! The public keys of an identity provider, fetched and kept.
 //!
-//! Tokens come in before anything of them is known, so what a token can make this server do is bounded: at most
-//! one fetch in [`COOLDOWN`] for all requests together, whatever they name. A provider that cannot be reached
-//! changes nothing until [`HARD_STOP`], and a key that it withdraws is forgotten after [`REFETCH_AFTER`] of use.
+//! Tokens come in before anything of them is known, so what a token can make this server do is
+//! bounded: at most one fetch in [`COOLDOWN`] for all requests together, whatever they name. A
+//! provider that cannot be reached changes nothing until [`HARD_STOP`], and a key that it withdraws
+//! is forgotten after [`REFETCH_AFTER`] of use.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +22,8 @@ pub const MAX_SET_BYTES: usize = 256 * 1024;
 /// How long a fetch may take in all.
 const FETCH_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a request waits for a fetch. A little more than the fetch may take, so that it ends first.
+/// How long a request waits for a fetch. A little more than the fetch may take, so that it ends
+/// first.
 const PATIENCE: Duration = Duration::from_secs(6);
 
 /// How far apart the starts of two fetches are that requests ask for.
@@ -30,17 +32,19 @@ const COOLDOWN: Duration = Duration::from_secs(30);
 /// The age from which a set that is used is fetched again, so that a key that was withdrawn goes.
 const REFETCH_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// The age from which a set is not used any more: nobody could tell us that its keys were withdrawn.
+/// The age from which a set is not used any more: nobody could tell us that its keys were
+/// withdrawn.
 const HARD_STOP: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where a set of keys comes from. Whoever implements this needs no limit in time of its own, follows no
-/// redirect, and reads no more than [`MAX_SET_BYTES`].
+/// Where a set of keys comes from. Whoever implements this needs no limit in time of its own,
+/// follows no redirect, and reads no more than [`MAX_SET_BYTES`].
 pub trait KeySource: Send + Sync + 'static {
     /// Fetches the document. The future is dropped when it takes too long.
     fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, FetchError>>;
 }
 
-/// Why there is no new set of keys. It has no room for an address or for anything that was received.
+/// Why there is no new set of keys. It has no room for an address or for anything that was
+/// received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// Nobody answered there, or not in a way that is understood.
@@ -99,8 +103,8 @@ impl Jwks {
         Self(Arc::new(Shared { source: Box::new(source), state: Mutex::default() }))
     }
 
-    /// Fetches the set now, or waits for the fetch that is under way. For the start of a server: it does not ask
-    /// when the last fetch was.
+    /// Fetches the set now, or waits for the fetch that is under way. For the start of a server: it
+    /// does not ask when the last fetch was.
     ///
     /// # Errors
     /// [`FetchError`]. What was known before stays, and later requests will try again.
@@ -111,8 +115,8 @@ impl Jwks {
         }
     }
 
-    /// The set in use, if there is one that may be; never waits. One that has been used for long is fetched again
-    /// meanwhile.
+    /// The set in use, if there is one that may be; never waits. One that has been used for long is
+    /// fetched again meanwhile.
     pub(super) fn in_use(&self) -> Option<Arc<KeySet>> {
         let (set, age) = self.good()?;
         if age > REFETCH_AFTER {
@@ -133,11 +137,16 @@ impl Jwks {
         signature: &[u8],
     ) -> Result<Arc<KeySet>, Rejected> {
         let set = self.set_for(kid, algorithm).await?;
-        check(set.verifies(kid, algorithm, message, signature), "the signature is not right").map(|()| set)
+        check(set.verifies(kid, algorithm, message, signature), "the signature is not right")
+            .map(|()| set)
     }
 
     /// A set that has a key for such a token.
-    async fn set_for(&self, kid: Option<&str>, algorithm: Algorithm) -> Result<Arc<KeySet>, Rejected> {
+    async fn set_for(
+        &self,
+        kid: Option<&str>,
+        algorithm: Algorithm,
+    ) -> Result<Arc<KeySet>, Rejected> {
         // Without a name there is none that is unknown: the set that we have decides.
         let knows = |set: &KeySet| kid.is_none() || set.has(kid, algorithm);
         if let Some((set, age)) = self.good().filter(|(set, _)| knows(set)) {
@@ -147,10 +156,12 @@ impl Jwks {
             return Ok(set);
         }
         if let Some(flight) = self.fly(COOLDOWN) {
-            // Why it failed is in the log. There may have been a set before, and it may be good still.
+            // Why it failed is in the log. There may have been a set before, and it may be good
+            // still.
             let _ = landed(flight).await;
         }
-        let (set, _) = self.good().ok_or(Rejected("the keys of the identity provider are not known"))?;
+        let (set, _) =
+            self.good().ok_or(Rejected("the keys of the identity provider are not known"))?;
         check(knows(&set), "the identity provider has no such key").map(|()| set)
     }
 
@@ -188,8 +199,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn fetch(self: Arc<Self>, asked: Instant, landing: watch::Sender<Option<Result<(), FetchError>>>) {
-        let fetched = timeout(FETCH_LIMIT, self.source.fetch()).await.unwrap_or(Err(FetchError::TimedOut));
+    async fn fetch(
+        self: Arc<Self>,
+        asked: Instant,
+        landing: watch::Sender<Option<Result<(), FetchError>>>,
+    ) {
+        let fetched =
+            timeout(FETCH_LIMIT, self.source.fetch()).await.unwrap_or(Err(FetchError::TimedOut));
         let outcome = match fetched.and_then(|document| KeySet::parse(&document)) {
             Ok(set) => {
                 let usable = set.len();
@@ -287,7 +303,8 @@ mod tests {
 
     /// A provider that publishes `samples`, and what fetches from it.
     fn unfetched(samples: &[&Sample]) -> (Provider, Jwks) {
-        let provider = Provider(Arc::new((Mutex::new(Answer::With(published(samples))), AtomicUsize::new(0))));
+        let provider =
+            Provider(Arc::new((Mutex::new(Answer::With(published(samples))), AtomicUsize::new(0))));
         (provider.clone(), Jwks::new(provider))
     }
 
@@ -306,7 +323,9 @@ mod tests {
 
         async fn judges(&self, sample: &Sample) -> Result<(), Rejected> {
             let algorithm = Algorithm::named(sample.algorithm()).unwrap();
-            self.verify(Some(sample.kid), algorithm, MESSAGE, &sample.signature(MESSAGE)).await.map(drop)
+            self.verify(Some(sample.kid), algorithm, MESSAGE, &sample.signature(MESSAGE))
+                .await
+                .map(drop)
         }
     }
 
@@ -370,13 +389,23 @@ mod tests {
             let jwks = jwks.clone();
             join_all(names.map(move |name| {
                 let jwks = jwks.clone();
-                async move { jwks.verify(Some(&name.to_string()), Algorithm::Es256, MESSAGE, &[1; 64]).await }
+                async move {
+                    jwks.verify(Some(&name.to_string()), Algorithm::Es256, MESSAGE, &[1; 64]).await
+                }
             }))
         };
         let began = Instant::now();
         let verdicts = storm(0..1000).await;
-        assert!(verdicts.iter().all(|verdict| *verdict == Err(Rejected("the identity provider has no such key"))));
-        assert_eq!((provider.asked(), began.elapsed().as_secs()), (2, 2), "all waited for the one fetch");
+        assert!(
+            verdicts
+                .iter()
+                .all(|verdict| *verdict == Err(Rejected("the identity provider has no such key")))
+        );
+        assert_eq!(
+            (provider.asked(), began.elapsed().as_secs()),
+            (2, 2),
+            "all waited for the one fetch"
+        );
         // Until the next fetch is due they are refused at once.
         let cooled = Instant::now();
         for second in 2..30 {
@@ -392,12 +421,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_storm_on_many_threads_causes_one_fetch() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(4)
+            .enable_time()
+            .build()
+            .unwrap();
         let (provider, jwks) = unfetched(&[&Sample::ec("known")]);
         let storm = (0..1000).map(|name| {
             let jwks = jwks.clone();
             runtime.spawn(async move {
-                jwks.verify(Some(&format!("x{name}")), Algorithm::Es256, MESSAGE, &[1; 64]).await.is_err()
+                jwks.verify(Some(&format!("x{name}")), Algorithm::Es256, MESSAGE, &[1; 64])
+                    .await
+                    .is_err()
             })
         });
         assert!(join_all(storm).await.into_iter().all(|refused| refused.unwrap()));
@@ -579,7 +614,8 @@ mod tests {
         let asked = provider.asked();
         let unknown = Err(Rejected("the keys of the identity provider are not known"));
         assert_eq!(jwks.judges(&known).await, unknown);
-        let verified = jwks.verify(None, Algorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await;
+        let verified =
+            jwks.verify(None, Algorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await;
         assert_eq!(verified.map(drop), unknown);
         assert_eq!(provider.asked(), asked, "the last fetch was a second ago");
         advance(COOLDOWN).await;
@@ -644,9 +680,14 @@ mod tests {
         assert_eq!(jwks.refresh().await, Err(FetchError::Malformed));
         provider.publishes(&[&Sample::ec("canary")]);
         advance(COOLDOWN).await;
-        assert!(jwks.verify(Some("canary-2"), Algorithm::Es256, b"canary", b"canary").await.is_err());
+        assert!(
+            jwks.verify(Some("canary-2"), Algorithm::Es256, b"canary", b"canary").await.is_err()
+        );
         let text = log.text();
-        assert!(text.contains(" WARN the keys of the identity provider were not fetched"), "{text}");
+        assert!(
+            text.contains(" WARN the keys of the identity provider were not fetched"),
+            "{text}"
+        );
         assert!(text.contains("what was fetched is not a set of keys"), "{text}");
         assert!(text.contains("were fetched"), "{text}");
         assert!(!text.contains("canary"), "{text}");

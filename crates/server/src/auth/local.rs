@@ -1,8 +1,9 @@
 //! Tokens that this server minted itself, with `stile token`.
 //!
-//! The library computes the signature; every other check is written out here, since its defaults accept most
-//! of what must be refused: it knows one minute of grace after `exp`, and takes a missing `aud`, a future
-//! `nbf`, an unknown `crit`, a foreign `typ` and a repeated claim. Follows RFC 8725.
+//! The library computes the signature; every other check is written out here, since its defaults
+//! accept most of what must be refused: it knows one minute of grace after `exp`, and takes a
+//! missing `aud`, a future `nbf`, an unknown `crit`, a foreign `typ` and a repeated claim. Follows
+//! RFC 8725.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,7 +21,8 @@ use super::identity::{Identity, Naming, records_claim};
 use super::mint::seconds;
 use super::{MAX_LIFE, Rejected, Verified, Verifier, crypto, json};
 
-/// Accepts tokens that were signed with the local key, are addressed to this server and are not revoked.
+/// Accepts tokens that were signed with the local key, are addressed to this server and are not
+/// revoked.
 pub struct LocalVerifier {
     key: DecodingKey,
     audience: String,
@@ -29,8 +31,8 @@ pub struct LocalVerifier {
     clock: fn() -> SystemTime,
 }
 
-/// What the header of our own tokens holds. A `crit`, a key or the address of one is a member that we never
-/// wrote, and is refused with all others.
+/// What the header of our own tokens holds. A `crit`, a key or the address of one is a member that
+/// we never wrote, and is refused with all others.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
@@ -74,7 +76,13 @@ impl LocalVerifier {
         // The library reads a clock of its own, and rounds; `check_times` is stricter.
         validation.validate_exp = false;
         validation.validate_nbf = false;
-        Self { key: DecodingKey::from_secret(&key.secret), audience: key.audience.clone(), validation, tokens, clock }
+        Self {
+            key: DecodingKey::from_secret(&key.secret),
+            audience: key.audience.clone(),
+            validation,
+            tokens,
+            clock,
+        }
     }
 
     fn check_claims(&self, claims: &Claims) -> Result<(), Rejected> {
@@ -87,17 +95,23 @@ impl LocalVerifier {
     /// Nothing is waited for: the key is here, and the list of tokens is on this machine.
     fn verify_now(&self, token: &str) -> Result<Verified, Rejected> {
         check(token.len() <= MAX_TOKEN_BYTES, "the token is too long")?;
-        let parts = Parts::of(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
-        let header: Header = json::parse_unique(&parts.header).ok_or(Rejected("the header is not one of ours"))?;
+        let parts =
+            Parts::of(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
+        let header: Header =
+            json::parse_unique(&parts.header).ok_or(Rejected("the header is not one of ours"))?;
         check(header.alg == "HS256", "the algorithm is not HS256")?;
         check(header.typ.is_none_or(|typ| typ == "JWT"), "the type is not JWT")?;
         // Signature and audience by the library; the claims are parsed again below, more strictly.
         jsonwebtoken::decode::<serde::de::IgnoredAny>(token, &self.key, &self.validation)
             .map_err(|_| Rejected("the signature or a required claim is not right"))?;
-        let claims: Claims =
-            json::parse_unique(&parts.payload).ok_or(Rejected("a claim is missing, malformed or repeated"))?;
+        let claims: Claims = json::parse_unique(&parts.payload)
+            .ok_or(Rejected("a claim is missing, malformed or repeated"))?;
         self.check_claims(&claims)?;
-        let naming = Naming { act: claims.act.as_ref(), vault: claims.vault.as_ref(), role: claims.role.as_ref() };
+        let naming = Naming {
+            act: claims.act.as_ref(),
+            vault: claims.vault.as_ref(),
+            role: claims.role.as_ref(),
+        };
         let identity = Identity::read(None, &claims.sub, naming, claims.aud)?;
         let records = records_claim(claims.grant.as_deref(), claims.records.as_deref())?;
         match self.tokens.is_live(&claims.jti) {
@@ -111,9 +125,16 @@ impl LocalVerifier {
         let scopes = Scopes::from_claim(claims.scope.as_deref().unwrap_or_default());
         let client = claims.client.as_deref();
         Ok(Verified {
-            principal: Principal::assert_verified(&claims.sub, Some(&claims.jti), client, scopes, records),
+            principal: Principal::assert_verified(
+                &claims.sub,
+                Some(&claims.jti),
+                client,
+                scopes,
+                records,
+            ),
             identity,
-            expires: UNIX_EPOCH + Duration::from_secs(u64::try_from(claims.exp).unwrap_or_default()),
+            expires: UNIX_EPOCH
+                + Duration::from_secs(u64::try_from(claims.exp).unwrap_or_default()),
         })
     }
 }
@@ -128,7 +149,10 @@ fn check_times(claims: &Claims, now: i64) -> Result<(), Rejected> {
     let Claims { exp, iat, .. } = *claims;
     check(now < exp.saturating_add(LEEWAY), "the token has expired")?;
     check(iat <= now.saturating_add(LEEWAY), "the token was issued in the future")?;
-    check(claims.nbf.is_none_or(|nbf| nbf <= now.saturating_add(LEEWAY)), "the token is not valid yet")?;
+    check(
+        claims.nbf.is_none_or(|nbf| nbf <= now.saturating_add(LEEWAY)),
+        "the token is not valid yet",
+    )?;
     let life = exp.saturating_sub(iat);
     let longest = i64::try_from(MAX_LIFE.as_secs()).unwrap_or(i64::MAX);
     check(iat >= 0 && life > 0 && life <= longest, "the token lives longer than is allowed")
@@ -181,7 +205,9 @@ mod tests {
             revoked: None,
         };
         tokens.record(&record).unwrap();
-        tokens.record(&TokenRecord { jti: "revoked".to_owned(), revoked: Some(NOW), ..record }).unwrap();
+        tokens
+            .record(&TokenRecord { jti: "revoked".to_owned(), revoked: Some(NOW), ..record })
+            .unwrap();
         let verifier = LocalVerifier::new(&key, Arc::clone(&tokens), clock);
         Rig { _folder: folder, key, tokens, verifier }
     }
@@ -254,12 +280,23 @@ mod tests {
     #[test]
     fn a_minted_token_says_what_it_has_to_do_with_records() {
         let rig = rig();
-        for records in [RecordsClaim::None, RecordsClaim::Owner, RecordsClaim::Grant("g-1".into())] {
+        for records in [RecordsClaim::None, RecordsClaim::Owner, RecordsClaim::Grant("g-1".into())]
+        {
             let subject = "ann".to_owned();
-            let order = Order { subject, scopes: Scopes::none(), client: None, records, life: MAX_LIFE };
+            let order =
+                Order { subject, scopes: Scopes::none(), client: None, records, life: MAX_LIFE };
             let minted = mint(&rig.key, &rig.tokens, &order, clock()).unwrap();
-            assert_eq!(rig.verifier.verify_now(&minted.token).unwrap().principal.records(), &order.records);
-            let recorded = rig.tokens.list().unwrap().into_iter().find(|token| token.jti == minted.jti).unwrap();
+            assert_eq!(
+                rig.verifier.verify_now(&minted.token).unwrap().principal.records(),
+                &order.records
+            );
+            let recorded = rig
+                .tokens
+                .list()
+                .unwrap()
+                .into_iter()
+                .find(|token| token.jti == minted.jti)
+                .unwrap();
             let (grant, is_owner) = match &order.records {
                 RecordsClaim::None => (None, false),
                 RecordsClaim::Owner => (None, true),
@@ -280,7 +317,8 @@ mod tests {
             life: MAX_LIFE,
         };
         assert!(mint(&rig.key, &rig.tokens, &good, clock()).is_ok());
-        let scope = Scope::parse_raw(&format!("read:/{}", vec!["x".repeat(200); 20].join("/"))).unwrap();
+        let scope =
+            Scope::parse_raw(&format!("read:/{}", vec!["x".repeat(200); 20].join("/"))).unwrap();
         for bad in [
             Order { subject: String::new(), ..good.clone() },
             Order { subject: "a\nb".to_owned(), ..good.clone() },
@@ -292,14 +330,22 @@ mod tests {
         ] {
             assert!(mint(&rig.key, &rig.tokens, &bad, clock()).is_err(), "{bad:?}");
         }
-        assert_eq!(rig.tokens.list().unwrap().len(), 3, "nothing was recorded for what was not minted");
+        assert_eq!(
+            rig.tokens.list().unwrap().len(),
+            3,
+            "nothing was recorded for what was not minted"
+        );
     }
 
     #[test]
     fn every_valid_shape_is_accepted() {
         let rig = rig();
         assert!(rig.verifier.verify_now(&rig.good()).is_ok());
-        assert!(rig.verifier.verify_now(&rig.sign(r#"{"alg":"HS256"}"#, &rig.claims().to_string())).is_ok());
+        assert!(
+            rig.verifier
+                .verify_now(&rig.sign(r#"{"alg":"HS256"}"#, &rig.claims().to_string()))
+                .is_ok()
+        );
         let ours = &rig.key.audience;
         for changes in [
             json!({ "aud": [ours] }),
@@ -326,8 +372,9 @@ mod tests {
     #[test]
     fn a_local_token_says_who_acts_where_and_as_what() {
         let rig = rig();
-        let identity =
-            |changes: Value| rig.verifier.verify_now(&rig.sign(HEADER, &rig.claims_with(changes))).unwrap().identity;
+        let identity = |changes: Value| {
+            rig.verifier.verify_now(&rig.sign(HEADER, &rig.claims_with(changes))).unwrap().identity
+        };
         let plain = Identity {
             issuer: None,
             actor: "ann".into(),
@@ -339,7 +386,10 @@ mod tests {
         // The issuer of a local token is this server, whatever the token says.
         let full = json!({ "iss": "x", "act": { "sub": "bob" }, "vault": "v", "role": "editor" });
         let vault = VaultClaim::One("v".into());
-        assert_eq!(identity(full), Identity { actor: "bob".into(), vault, role: Role::Editor, ..plain.clone() });
+        assert_eq!(
+            identity(full),
+            Identity { actor: "bob".into(), vault, role: Role::Editor, ..plain.clone() }
+        );
         let several = json!({ "vault": ["v", "w"], "role": "owner" });
         assert_eq!(identity(several), Identity { vault: VaultClaim::Malformed, ..plain });
     }
@@ -458,21 +508,27 @@ mod tests {
     fn tokens_that_we_did_not_sign_are_refused() {
         // One in four signatures is spelled the same in both alphabets; this one is not.
         let rigs = std::iter::repeat_with(rig).map(|rig| (rig.good(), rig));
-        let is_ours = |good: &str| good.rsplit('.').next().is_some_and(|signature| signature.contains(['-', '_']));
+        let is_ours = |good: &str| {
+            good.rsplit('.').next().is_some_and(|signature| signature.contains(['-', '_']))
+        };
         let (good, rig) = rigs.into_iter().find(|(good, _)| is_ours(good)).unwrap();
 
         let claims = rig.claims().to_string();
         let (message, signature) = good.rsplit_once('.').unwrap();
         let (header, payload) = message.split_once('.').unwrap();
         let owned = rig.claims_with(json!({ "scope": "write:/" }));
-        let repeated = |claim: &str| rig.sign(HEADER, &format!("{},{claim}}}", claims.trim_end_matches('}')));
+        let repeated =
+            |claim: &str| rig.sign(HEADER, &format!("{},{claim}}}", claims.trim_end_matches('}')));
         let none = r#"{"alg":"none"}"#;
         for (what, token) in [
             ("nothing", String::new()),
             ("dots", "..".to_owned()),
             ("two parts", message.to_owned()),
             ("four parts", format!("{good}.{signature}")),
-            ("five parts, as if encrypted", format!("{header}.{payload}.{signature}.{payload}.{signature}")),
+            (
+                "five parts, as if encrypted",
+                format!("{header}.{payload}.{signature}.{payload}.{signature}"),
+            ),
             ("an empty signature", format!("{message}.")),
             ("none and an empty signature", format!("{}.{payload}.", b64(none))),
             ("none and no signature", format!("{}.{payload}", b64(none))),
@@ -490,9 +546,18 @@ mod tests {
             ("text that is not ASCII", format!("é{good}")),
             ("another key", sign(hmac::HMAC_SHA256, &[7; 32], HEADER, &claims)),
             ("an empty key", sign(hmac::HMAC_SHA256, b"", HEADER, &claims)),
-            ("the audience as key", sign(hmac::HMAC_SHA256, rig.key.audience.as_bytes(), HEADER, &claims)),
-            ("HS384", sign(hmac::HMAC_SHA384, &rig.key.secret, r#"{"typ":"JWT","alg":"HS384"}"#, &claims)),
-            ("HS512", sign(hmac::HMAC_SHA512, &rig.key.secret, r#"{"typ":"JWT","alg":"HS512"}"#, &claims)),
+            (
+                "the audience as key",
+                sign(hmac::HMAC_SHA256, rig.key.audience.as_bytes(), HEADER, &claims),
+            ),
+            (
+                "HS384",
+                sign(hmac::HMAC_SHA384, &rig.key.secret, r#"{"typ":"JWT","alg":"HS384"}"#, &claims),
+            ),
+            (
+                "HS512",
+                sign(hmac::HMAC_SHA512, &rig.key.secret, r#"{"typ":"JWT","alg":"HS512"}"#, &claims),
+            ),
             ("HS512 that says HS256", sign(hmac::HMAC_SHA512, &rig.key.secret, HEADER, &claims)),
             ("a repeated scope", repeated(r#""scope":"write:/""#)),
             ("a repeated exp", repeated(r#""exp":1800000100"#)),
@@ -502,11 +567,17 @@ mod tests {
             ("claims that are a list", rig.sign(HEADER, "[]")),
             ("claims that are no JSON", rig.sign(HEADER, "sub=ann")),
             ("claims twice", rig.sign(HEADER, &claims.repeat(2))),
-            ("null claims", rig.sign(HEADER, &rig.claims_with(json!({})).replace("\"read:/\"", "null"))),
+            (
+                "null claims",
+                rig.sign(HEADER, &rig.claims_with(json!({})).replace("\"read:/\"", "null")),
+            ),
             ("deep claims", rig.sign(HEADER, &"{\"a\":".repeat(800))),
             ("claims that are not UTF-8", format!("{header}.{}.{signature}", b64([0xff; 20]))),
             ("a megabyte", rig.sign(HEADER, &rig.claims_with(json!({ "x": "y".repeat(1 << 20) })))),
-            ("over eight kilobytes", rig.sign(HEADER, &rig.claims_with(json!({ "x": "y".repeat(6200) })))),
+            (
+                "over eight kilobytes",
+                rig.sign(HEADER, &rig.claims_with(json!({ "x": "y".repeat(6200) }))),
+            ),
             ("a megabyte of dots", ".".repeat(1 << 20)),
         ] {
             assert!(rig.verifier.verify_now(&token).is_err(), "{what}");
@@ -531,10 +602,15 @@ mod tests {
     #[test]
     fn a_token_of_just_eight_kilobytes_is_accepted() {
         let rig = rig();
-        let sized = |length: usize| rig.sign(HEADER, &rig.claims_with(json!({ "x": "y".repeat(length) })));
-        let length = (5000..7000).rev().find(|length| sized(*length).len() <= MAX_TOKEN_BYTES).unwrap();
+        let sized =
+            |length: usize| rig.sign(HEADER, &rig.claims_with(json!({ "x": "y".repeat(length) })));
+        let length =
+            (5000..7000).rev().find(|length| sized(*length).len() <= MAX_TOKEN_BYTES).unwrap();
         assert!(rig.verifier.verify_now(&sized(length)).is_ok());
-        assert_eq!(rig.verifier.verify_now(&sized(length + 2)).unwrap_err(), Rejected("the token is too long"));
+        assert_eq!(
+            rig.verifier.verify_now(&sized(length + 2)).unwrap_err(),
+            Rejected("the token is too long")
+        );
     }
 
     #[test]

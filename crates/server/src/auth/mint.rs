@@ -79,7 +79,12 @@ struct Claims<'a> {
 ///
 /// # Errors
 /// [`MintError`].
-pub fn mint(key: &Key, tokens: &Tokens, order: &Order, now: SystemTime) -> Result<Minted, MintError> {
+pub fn mint(
+    key: &Key,
+    tokens: &Tokens,
+    order: &Order,
+    now: SystemTime,
+) -> Result<Minted, MintError> {
     check_name("user", &order.subject)?;
     order.client.as_deref().map_or(Ok(()), |client| check_name("client", client))?;
     if order.life < Duration::from_secs(1) || order.life > MAX_LIFE {

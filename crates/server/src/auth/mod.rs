@@ -53,9 +53,9 @@ pub trait Verifier: Send + Sync + 'static {
     fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>>;
 }
 
-/// The local user, who started this process and gave the scopes, and perhaps a grant, on its command line. As the
-/// client of a grant they have a token identifier, new for each process: a grant for a single token is for a
-/// single process.
+/// The local user, who started this process and gave the scopes, and perhaps a grant, on its
+/// command line. As the client of a grant they have a token identifier, new for each process: a
+/// grant for a single token is for a single process.
 pub fn local_user(name: &str, scopes: Scopes, records: RecordsClaim) -> Principal {
     let token = matches!(records, RecordsClaim::Grant(_)).then(|| uuid::Uuid::new_v4().to_string());
     Principal::assert_verified(name, token.as_deref(), None, scopes, records)

@@ -1,9 +1,9 @@
 //! Tokens that were verified a moment ago.
 //!
-//! A client sends the same token with every request, and verifying its signature is a good part of what a small
-//! call costs. So what came of it is kept, under the token's digest, and holds only as long as the very set of
-//! keys that verified it is in use: whatever is fetched anew is asked anew. When it begins and ends is looked at
-//! each time.
+//! A client sends the same token with every request, and verifying its signature is a good part of
+//! what a small call costs. So what came of it is kept, under the token's digest, and holds only as
+//! long as the very set of keys that verified it is in use: whatever is fetched anew is asked anew.
+//! When it begins and ends is looked at each time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,14 +49,22 @@ impl Remembered {
     }
 
     /// Keeps what came of a token.
-    pub(super) fn keep(&self, token: &str, set: Arc<KeySet>, lasts: Lasts, verified: &Verified, now: i64) {
+    pub(super) fn keep(
+        &self,
+        token: &str,
+        set: Arc<KeySet>,
+        lasts: Lasts,
+        verified: &Verified,
+        now: i64,
+    ) {
         let Some(name) = name(token) else { return };
         let mut entries = self.lock();
         if entries.len() >= MOST {
             entries.retain(|_, entry| Arc::ptr_eq(&entry.set, &set) && entry.lasts.holds(now));
         }
         if entries.len() >= MOST {
-            // More callers than are remembered: all are verified again, which is what would happen without this.
+            // More callers than are remembered: all are verified again, which is what would happen
+            // without this.
             entries.clear();
         }
         entries.insert(name, Entry { set, lasts, verified: verified.clone() });
@@ -92,7 +100,8 @@ mod tests {
             role: Role::Viewer,
             audiences: Vec::new(),
         };
-        let principal = Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::None);
+        let principal =
+            Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::None);
         Verified { principal, identity, expires: SystemTime::UNIX_EPOCH }
     }
 
@@ -107,7 +116,10 @@ mod tests {
         for (now, holds) in [(94, false), (95, true), (204, true), (205, false)] {
             assert_eq!(remembered.recall("t", &set, now).is_some(), holds, "{now}");
         }
-        assert!(remembered.recall("t", &Arc::new(KeySet::none()), 150).is_none(), "an equal set is another");
+        assert!(
+            remembered.recall("t", &Arc::new(KeySet::none()), 150).is_none(),
+            "an equal set is another"
+        );
     }
 
     #[test]

@@ -4,12 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::rand::SystemRandom;
 use ring::signature::{
-    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, KeyPair as _,
-    RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RsaEncoding, RsaKeyPair, RsaPublicKeyComponents,
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair,
+    EcdsaSigningAlgorithm, KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA512, RSA_PSS_SHA256,
+    RsaEncoding, RsaKeyPair, RsaPublicKeyComponents,
 };
 use serde_json::{Value, json};
 
-/// A key of 2,048 bits in PKCS #1, made for these tests and used for nothing else. `ring` does not make RSA keys.
+/// A key of 2,048 bits in PKCS #1, made for these tests and used for nothing else. `ring` does not
+/// make RSA keys.
 const FIRST: &str = "\
     MIIEpQIBAAKCAQEApGrsBqr9iLSy0XvJxIbPfT/4m5NiK2UTGs0cLr4pgmdYD4W8W6Yw/lARc0UnBytiANywG8C96NTrvS+Gd2CxysrSKIIdDNgh\
     +DeTsMAaxU/cWEGJ9QFcLDyo0ODZnryogoMSMVySYTgNXYXQHpOpMvtDnN5RexCQ6bp17bTxZ7YvRl5U0atMYBL0bqOS8x1Q3Zyu1UlXpoqtJjdA\
@@ -75,9 +77,11 @@ impl Sample {
     /// A new P-256 key.
     pub(super) fn ec(kid: &'static str) -> Self {
         let random = SystemRandom::new();
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
+        let pkcs8 =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
         let pkcs8 = pkcs8.as_ref().to_vec();
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pkcs8, &random).unwrap();
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pkcs8, &random).unwrap();
         Self { kid, pair: Pair::Ec { pkcs8, pair } }
     }
 
@@ -101,7 +105,8 @@ impl Sample {
     pub(super) fn bare_jwk(&self) -> Value {
         match &self.pair {
             Pair::Rsa(pair) => {
-                let RsaPublicKeyComponents { n, e } = RsaPublicKeyComponents::<Vec<u8>>::from(pair.public());
+                let RsaPublicKeyComponents { n, e } =
+                    RsaPublicKeyComponents::<Vec<u8>>::from(pair.public());
                 json!({ "kty": "RSA", "n": b64(n), "e": b64(e) })
             }
             Pair::Ec { pair, .. } => {
@@ -123,7 +128,9 @@ impl Sample {
     pub(super) fn signature(&self, message: &[u8]) -> Vec<u8> {
         match &self.pair {
             Pair::Rsa(_) => self.rsa_signature(&RSA_PKCS1_SHA256, message),
-            Pair::Ec { pair, .. } => pair.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec(),
+            Pair::Ec { pair, .. } => {
+                pair.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec()
+            }
         }
     }
 
@@ -146,7 +153,8 @@ impl Sample {
     /// As X.509 wants it, and not JWS.
     pub(super) fn der_signature(&self, message: &[u8]) -> Vec<u8> {
         let Pair::Ec { pkcs8, .. } = &self.pair else { panic!("not an EC key") };
-        let (algorithm, random): (&EcdsaSigningAlgorithm, _) = (&ECDSA_P256_SHA256_ASN1_SIGNING, SystemRandom::new());
+        let (algorithm, random): (&EcdsaSigningAlgorithm, _) =
+            (&ECDSA_P256_SHA256_ASN1_SIGNING, SystemRandom::new());
         let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, &random).unwrap();
         pair.sign(&random, message).unwrap().as_ref().to_vec()
     }

@@ -1,4 +1,5 @@
-//! Published signatures and keys: those of the RFCs, and Wycheproof's forgeries where there is a copy of them.
+//! Published signatures and keys: those of the RFCs, and Wycheproof's forgeries where there is a
+//! copy of them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,13 +11,12 @@ use super::hosted::Header;
 use super::jwk::{Algorithm, KeySet};
 use super::samples::document;
 
-/// A folder with `json_web_signature_test.json`, `json_web_key_test.json` and `json_web_crypto_test.json` of
-/// Wycheproof (`testvectors_v1`), which are not copied here.
+/// A folder with `json_web_signature_test.json`, `json_web_key_test.json` and
+/// `json_web_crypto_test.json` of Wycheproof (`testvectors_v1`), which are not copied here.
 const FOLDER: &str = "STILE_JOSE_VECTORS";
 
 /// RFC 7515, appendices A.2 and A.3: the same claims, signed with either algorithm.
-const RFC_PAYLOAD: &str =
-    "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
+const RFC_PAYLOAD: &str = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
 const RFC_RSA_MODULUS: &str = "\
     ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pC\
     gNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg6\
@@ -27,16 +27,24 @@ const RFC_RSA_SIGNATURE: &str = "\
     1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12j\
     zDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQ\
     Ge77Rw";
-const RFC_EC_SIGNATURE: &str = "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
+const RFC_EC_SIGNATURE: &str =
+    "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 
 /// What our verifier says of a token before it looks at the claims.
 fn accepts(set: &KeySet, token: &str) -> bool {
     let verifies = |parts: Parts<'_>, header: Header| {
-        set.verifies(header.kid.as_deref(), header.algorithm, parts.message.as_bytes(), &parts.signature)
+        set.verifies(
+            header.kid.as_deref(),
+            header.algorithm,
+            parts.message.as_bytes(),
+            &parts.signature,
+        )
     };
     token.len() <= MAX_TOKEN_BYTES
         && Parts::of(token)
-            .and_then(|parts| Header::read(&parts.header).ok().map(|header| verifies(parts, header)))
+            .and_then(|parts| {
+                Header::read(&parts.header).ok().map(|header| verifies(parts, header))
+            })
             .unwrap_or(false)
 }
 
@@ -63,7 +71,8 @@ fn the_published_examples_verify() {
     assert!(!accepts(&KeySet::parse(&document(&[rsa])).unwrap(), &es256));
 }
 
-/// RFC 7517, appendix A.1: the EC key is for encryption, so the RSA key alone is left, for RS256 alone.
+/// RFC 7517, appendix A.1: the EC key is for encryption, so the RSA key alone is left, for RS256
+/// alone.
 #[test]
 fn the_published_set_of_keys_has_one_for_signatures() {
     let ec = json!({
@@ -97,7 +106,8 @@ struct Tally {
     judged: usize,
     /// The key cannot be used, and the case is a forgery.
     forgeries_refused_with_their_key: usize,
-    /// The key cannot be used though the case is good, by the algorithm that the key or the token names.
+    /// The key cannot be used though the case is good, by the algorithm that the key or the token
+    /// names.
     good_but_not_for_us: BTreeMap<String, usize>,
     /// Encrypted, and so no signed token at all.
     encrypted: usize,
@@ -113,7 +123,8 @@ fn judge(folder: &Path, name: &str) -> Tally {
         let keys = key.get("keys").map_or_else(|| vec![key.clone()], list);
         let set = KeySet::parse(&document(&keys));
         for case in list(&group["tests"]) {
-            let what = format!("{name}, {}, {}: {}", group["comment"], case["tcId"], case["comment"]);
+            let what =
+                format!("{name}, {}, {}: {}", group["comment"], case["tcId"], case["comment"]);
             let (is_encrypted, token) = match case.get("jws") {
                 Some(token) => (false, token),
                 None => (true, &case["jwe"]),
@@ -140,18 +151,21 @@ fn judge(folder: &Path, name: &str) -> Tally {
     tally
 }
 
-/// Every verdict on a token whose key is for RS256 or ES256 is the published one. Of the others, the good ones are
-/// refused for one reason: their algorithm is not among our two. (`ES521` is how the suite labels ES512.)
+/// Every verdict on a token whose key is for RS256 or ES256 is the published one. Of the others,
+/// the good ones are refused for one reason: their algorithm is not among our two. (`ES521` is how
+/// the suite labels ES512.)
 #[test]
 fn published_forgeries_are_refused_where_there_is_a_copy_of_them() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let folder = Path::new(&folder);
-    let names = ["json_web_signature_test.json", "json_web_key_test.json", "json_web_crypto_test.json"];
+    let names =
+        ["json_web_signature_test.json", "json_web_key_test.json", "json_web_crypto_test.json"];
     let tallies = names.map(|name| judge(folder, name));
     for (tally, at_least) in tallies.iter().zip([270, 1, 28]) {
         assert!(tally.judged >= at_least, "{tally:?}");
         for algorithm in tally.good_but_not_for_us.keys() {
-            let is_foreign = ["HS256", "HS384", "HS512", "RS384", "RS512", "PS256", "PS384", "PS512", "ES521"];
+            let is_foreign =
+                ["HS256", "HS384", "HS512", "RS384", "RS512", "PS256", "PS384", "PS512", "ES521"];
             assert!(is_foreign.contains(&algorithm.as_str()), "{algorithm}");
         }
     }

@@ -22,8 +22,13 @@ const STDIO_SETTINGS: &[&str] = &[
 ];
 
 /// How much tools show of records.
-const RECORD_SETTINGS: &[&str] =
-    &["record_text_bytes", "record_preview_chars", "record_structure_bytes", "record_document_bytes", "strict_schemas"];
+const RECORD_SETTINGS: &[&str] = &[
+    "record_text_bytes",
+    "record_preview_chars",
+    "record_structure_bytes",
+    "record_document_bytes",
+    "strict_schemas",
+];
 
 /// What reading one note takes; its root is a flag, since the note is the argument.
 const NOTE_SETTINGS: &[&str] = &["state", "config", "log"];
@@ -48,8 +53,14 @@ const PROVIDER_SETTINGS: &[&str] = &["provider", "token_file", "provider_timeout
 const MCP_SETTINGS: &[&str] = &["config", "ca_file", "log"];
 
 /// What the gateway does not take: it has no files, and trusts no other gateway.
-const SPACE_SETTINGS: &[&str] =
-    &["root", "read_budget_bytes", "max_file_bytes", "max_read_bytes", "lock_wait_seconds", "trust_gateway"];
+const SPACE_SETTINGS: &[&str] = &[
+    "root",
+    "read_budget_bytes",
+    "max_file_bytes",
+    "max_read_bytes",
+    "lock_wait_seconds",
+    "trust_gateway",
+];
 
 const SOURCES: &str = "\
 Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \
@@ -213,7 +224,9 @@ fn token() -> Command {
     Command::new("token")
         .about("Mints a token for an agent, and prints it and nothing else.")
         .args(settings(&[STATE_SETTINGS]).map(|arg| arg.global(true)))
-        .arg(scope("What the token allows with files. May be repeated; needed unless it is for records."))
+        .arg(scope(
+            "What the token allows with files. May be repeated; needed unless it is for records.",
+        ))
         .arg(
             Arg::new("expires")
                 .long("expires")
@@ -227,19 +240,13 @@ fn token() -> Command {
                 .value_name("NAME")
                 .help("Who the agent acts for. [default: your user name on this machine]"),
         )
-        .arg(
-            Arg::new("client")
-                .long("client")
-                .value_name("NAME")
-                .help("The program that it is for, so that tool names are spelled as that one accepts them."),
-        )
+        .arg(Arg::new("client").long("client").value_name("NAME").help(
+            "The program that it is for, so that tool names are spelled as that one accepts them.",
+        ))
         .arg(grant("Which records the token may see: those of this grant.").conflicts_with("owner"))
-        .arg(
-            Arg::new("owner")
-                .long("owner")
-                .action(ArgAction::SetTrue)
-                .help("Make it the owner's: it may see, take in and delete all records, and make grants."),
-        )
+        .arg(Arg::new("owner").long("owner").action(ArgAction::SetTrue).help(
+            "Make it the owner's: it may see, take in and delete all records, and make grants.",
+        ))
         .args_conflicts_with_subcommands(true)
         .subcommand(
             Command::new("list")
@@ -247,9 +254,14 @@ fn token() -> Command {
                 .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON.")),
         )
         .subcommand(
-            Command::new("revoke").about("Ends a token. Running servers refuse it from the next request on.").arg(
-                Arg::new("jti").value_name("JTI").required(true).help("Its identifier, as in `stile token list`."),
-            ),
+            Command::new("revoke")
+                .about("Ends a token. Running servers refuse it from the next request on.")
+                .arg(
+                    Arg::new("jti")
+                        .value_name("JTI")
+                        .required(true)
+                        .help("Its identifier, as in `stile token list`."),
+                ),
         )
         .after_help(
             "\
@@ -290,7 +302,8 @@ fn is_in(lists: &[&[&str]], setting: &Setting) -> bool {
 }
 
 fn setting(setting: &Setting) -> Arg {
-    let default = setting.default_shown().map(|default| format!(" [default: {default}]")).unwrap_or_default();
+    let default =
+        setting.default_shown().map(|default| format!(" [default: {default}]")).unwrap_or_default();
     let arg = Arg::new(setting.name).value_name(setting.value).help(setting.help() + &default);
     let arg = match setting.value {
         // The flag alone says yes.

@@ -9,7 +9,11 @@ use super::{Failure, owner};
 use crate::config::Environment;
 
 /// Writes the copy.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let file = owner::text(matches, "file").unwrap_or_default();
     owner.services.backup(&owner.caller, Path::new(file))??;

@@ -17,7 +17,9 @@ fn shown(resolved: &Resolved) -> String {
         .map(|setting| {
             let line = match setting.show(&resolved.config) {
                 // These two cannot stand in the file.
-                Some(value) if setting.given == Given::NotInFile => format!("# {} = {value}", setting.name),
+                Some(value) if setting.given == Given::NotInFile => {
+                    format!("# {} = {value}", setting.name)
+                }
                 Some(value) => format!("{} = {value}", setting.name),
                 None => format!("# {} is not set", setting.name),
             };

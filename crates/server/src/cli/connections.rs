@@ -11,7 +11,11 @@ use super::{Failure, owner};
 use crate::config::Environment;
 
 /// Prints each connection.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let mut connections: BTreeMap<String, (Vec<String>, u64)> = BTreeMap::new();
     for stream in owner.services.all_streams(&owner.caller, owner.now)? {
@@ -26,9 +30,9 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
         writeln!(output, "{:#}", Value::from_iter(rows))?;
         return Ok(());
     }
-    let rows = connections
-        .into_iter()
-        .map(|(connection, (streams, records))| [connection, records.to_string(), streams.join(", ")]);
+    let rows = connections.into_iter().map(|(connection, (streams, records))| {
+        [connection, records.to_string(), streams.join(", ")]
+    });
     output.write_all(table(["CONNECTION", "RECORDS", "STREAMS"], rows).as_bytes())?;
     Ok(())
 }

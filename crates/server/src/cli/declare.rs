@@ -9,10 +9,16 @@ use super::{Failure, owner};
 use crate::config::Environment;
 
 /// Shows the declaration, or changes it.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
-    let (connection, stream) = (owner::name(matches, "connection")?, owner::name(matches, "stream")?);
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
+    let (connection, stream) =
+        (owner::name(matches, "connection")?, owner::name(matches, "stream")?);
     let from = owner::text(matches, "from").map(|path| Ok((path, owner::json_file(path)?)));
-    let from: Option<(&str, serde_json::Value)> = from.transpose().map_err(|failure: Failure| failure)?;
+    let from: Option<(&str, serde_json::Value)> =
+        from.transpose().map_err(|failure: Failure| failure)?;
     let owner = owner::open(matches, environment)?;
     if matches.get_flag("show") {
         let found = owner.services.one_stream(&owner.caller, owner.now, &connection, &stream)?;
@@ -20,11 +26,11 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
         return Ok(());
     }
     let declaration = match from {
-        Some((path, json)) => {
-            Declaration::parse(&json).map_err(|bad| Failure::Usage(format!("{path}: {bad}; nothing was changed")))?
-        }
+        Some((path, json)) => Declaration::parse(&json)
+            .map_err(|bad| Failure::Usage(format!("{path}: {bad}; nothing was changed")))?,
         None => {
-            let inferred = owner.services.infer_anew(&owner.caller, owner.now, &connection, &stream)?;
+            let inferred =
+                owner.services.infer_anew(&owner.caller, owner.now, &connection, &stream)?;
             inferred.because.iter().try_for_each(|line| owner::aside(line))?;
             inferred.declaration
         }

@@ -11,7 +11,11 @@ use super::{Failure, owner};
 use crate::config::Environment;
 
 /// Writes the records to a folder.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let to = owner::text(matches, "to").unwrap_or_default();
     let folder = ExportFolder::make(Path::new(to)).map_err(|error| match error.kind() {
@@ -20,12 +24,16 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
         }
         _ => Failure::Failed(format!("cannot make {to}: {error}")),
     })?;
-    let selection =
-        Selection { connection: owner::text(matches, "connection"), stream: owner::text(matches, "stream") };
+    let selection = Selection {
+        connection: owner::text(matches, "connection"),
+        stream: owner::text(matches, "stream"),
+    };
     let exported =
-        owner.services.export(&owner.caller, owner.now, selection, &folder).map_err(|error| match error {
-            ExportError::Problem(problem) => Failure::from(problem),
-            ExportError::Io(_) => Failure::Failed(error.to_string()),
+        owner.services.export(&owner.caller, owner.now, selection, &folder).map_err(|error| {
+            match error {
+                ExportError::Problem(problem) => Failure::from(problem),
+                ExportError::Io(_) => Failure::Failed(error.to_string()),
+            }
         })?;
     writeln!(output, "exported {} records of {} streams", exported.records, exported.streams)?;
     Ok(())

@@ -1,7 +1,7 @@
 //! `stile gateway`: the note tools over HTTP, for notes that another server has.
 //!
-//! It makes no file, no folder and no key. With an identity provider it does not even look at the state folder,
-//! but for settings.
+//! It makes no file, no folder and no key. With an identity provider it does not even look at the
+//! state folder, but for settings.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -25,14 +25,22 @@ use crate::outbound::{Bounds, Outbound};
 pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     let config = &resolved.config;
     let upstream = config.upstream.as_deref().ok_or_else(|| {
-        Failure::Usage("--upstream is missing: the address of the server that has the notes".to_owned())
+        Failure::Usage(
+            "--upstream is missing: the address of the server that has the notes".to_owned(),
+        )
     })?;
     let provider = hosted::provider(config)?;
     let outbound = hosted::outbound(config)?;
-    let secret = config.gateway_secret_file.as_deref().map(|file| hosted::secret("--gateway-secret-file", file));
+    let secret = config
+        .gateway_secret_file
+        .as_deref()
+        .map(|file| hosted::secret("--gateway-secret-file", file));
     let store = store(config, outbound.clone(), upstream, secret.transpose()?)?;
     if is_exposed(upstream) {
-        writeln!(io::stderr(), "warning: tokens and notes pass to and from --upstream as plain text; use https")?;
+        writeln!(
+            io::stderr(),
+            "warning: tokens and notes pass to and from --upstream as plain text; use https"
+        )?;
     }
     let local = match provider {
         Some(_) => None,
@@ -45,12 +53,18 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
         let (verifier, audience): (Arc<dyn Verifier>, String) = match (&provider, local) {
             (Some(provider), _) => (provider.verifier(outbound).await?, provider.audience.clone()),
             (None, Some(local)) => local,
-            (None, None) => return Err(Failure::Failed("there is nobody to verify tokens".to_owned())),
+            (None, None) => {
+                return Err(Failure::Failed("there is nobody to verify tokens".to_owned()));
+            }
         };
-        let terms = Terms { vault: config.vault.as_str().into(), credential: credential(config, &audience)? };
+        let terms = Terms {
+            vault: config.vault.as_str().into(),
+            credential: credential(config, &audience)?,
+        };
         let offer = Offer::of_notes(Gateway::new(Arc::new(store)), terms);
         let mut options = serve::options(config)?;
-        options.authorization_servers = provider.iter().map(|provider| provider.issuer.clone()).collect();
+        options.authorization_servers =
+            provider.iter().map(|provider| provider.issuer.clone()).collect();
         let announce = |address: SocketAddr| serve::say(&format!("listening on http://{address}"));
         serve::until_stopped(config, options, offer, verifier, announce).await
     });
@@ -59,15 +73,23 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     served
 }
 
-fn store(config: &Config, outbound: Outbound, upstream: &str, secret: Option<String>) -> Result<HttpUpstream, Failure> {
+fn store(
+    config: &Config,
+    outbound: Outbound,
+    upstream: &str,
+    secret: Option<String>,
+) -> Result<HttpUpstream, Failure> {
     let secret = secret.map(HeaderValue::try_from).transpose();
-    let mut secret =
-        secret.map_err(|_| Failure::Usage("the file of --gateway-secret-file holds no secret".to_owned()))?;
+    let mut secret = secret.map_err(|_| {
+        Failure::Usage("the file of --gateway-secret-file holds no secret".to_owned())
+    })?;
     if let Some(secret) = &mut secret {
         secret.set_sensitive(true);
     }
-    let bounds =
-        Bounds { total: Duration::from_secs(config.upstream_timeout_seconds), body_bytes: config.upstream_max_bytes };
+    let bounds = Bounds {
+        total: Duration::from_secs(config.upstream_timeout_seconds),
+        body_bytes: config.upstream_max_bytes,
+    };
     Ok(HttpUpstream::new(outbound, upstream, secret, bounds))
 }
 

@@ -14,14 +14,22 @@ use super::{Failure, duration, owner};
 use crate::config::Environment;
 
 /// Does what the subcommand says.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("create", matches)) => create(matches, environment, output),
         Some(("list", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;
             let grants = services.grants(&caller)?;
             match matches.get_flag("json") {
-                true => writeln!(output, "{:#}", Value::from_iter(grants.iter().map(|grant| told(grant, now))))?,
+                true => writeln!(
+                    output,
+                    "{:#}",
+                    Value::from_iter(grants.iter().map(|grant| told(grant, now)))
+                )?,
                 false => output.write_all(listed(&grants, now).as_bytes())?,
             }
             Ok(())
@@ -36,8 +44,13 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
             let id = text(matches, "id").unwrap_or_default();
             match services.revoke_grant(&caller, id, now)? {
                 None => return Err(unknown(id)),
-                Some(None) => writeln!(output, "{id} is revoked; every server refuses it from the next request on")?,
-                Some(Some(when)) => writeln!(output, "{id} was revoked before, on {}", minute(when))?,
+                Some(None) => writeln!(
+                    output,
+                    "{id} is revoked; every server refuses it from the next request on"
+                )?,
+                Some(Some(when)) => {
+                    writeln!(output, "{id} was revoked before, on {}", minute(when))?
+                }
             }
             Ok(())
         }
@@ -62,10 +75,17 @@ pub(super) fn word(status: GrantStatus) -> &'static str {
 }
 
 fn unknown(id: &str) -> Failure {
-    Failure::Failed(format!("there is no grant `{}`; `stile grant list` shows all of them", id.escape_debug()))
+    Failure::Failed(format!(
+        "there is no grant `{}`; `stile grant list` shows all of them",
+        id.escape_debug()
+    ))
 }
 
-fn create(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+fn create(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let streams = match text(matches, "from") {
         Some(path) => from_file(path)?,
         None => vec![share(matches)?],
@@ -73,7 +93,9 @@ fn create(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn W
     let life = text(matches, "expires").map(|text| {
         let life = duration::parse(text).filter(|life| !life.is_zero());
         let micros = life.and_then(|life| i64::try_from(life.as_micros()).ok());
-        micros.ok_or_else(|| Failure::Usage(format!("--expires: `{text}` is not a duration such as 90m, 12h or 30d")))
+        micros.ok_or_else(|| {
+            Failure::Usage(format!("--expires: `{text}` is not a duration such as 90m, 12h or 30d"))
+        })
     });
     let life = life.transpose()?;
     let Owner { services, caller, now } = owner::open(matches, environment)?;
@@ -89,7 +111,10 @@ fn create(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn W
         NotGranted::Wrong(why) => Failure::Usage(why),
     })?;
     for (stream, field) in &made.added {
-        owner::aside(&format!("`{}` is granted too: the stream `{stream}` requires it", cell(Some(field))))?;
+        owner::aside(&format!(
+            "`{}` is granted too: the stream `{stream}` requires it",
+            cell(Some(field))
+        ))?;
     }
     Ok(writeln!(output, "{}", made.id)?)
 }
@@ -114,11 +139,15 @@ fn from_file(path: &str) -> Result<Vec<WantedShare>, Failure> {
     if let Some(streams) = json.get_mut("streams") {
         json = streams.take();
     }
-    serde_json::from_value(json).map_err(|error| Failure::Usage(format!("{path} is not a list of streams: {error}")))
+    serde_json::from_value(json)
+        .map_err(|error| Failure::Usage(format!("{path} is not a list of streams: {error}")))
 }
 
 fn told(grant: &GrantRecord, now: Instant) -> Value {
-    let terms = grant.grant.as_ref().and_then(|grant| serde_json::from_str::<Value>(&grant.to_json().ok()?).ok());
+    let terms = grant
+        .grant
+        .as_ref()
+        .and_then(|grant| serde_json::from_str::<Value>(&grant.to_json().ok()?).ok());
     json!({
         "id": grant.id,
         "status": word(grant.status(now)),
@@ -131,8 +160,11 @@ fn told(grant: &GrantRecord, now: Instant) -> Value {
 fn listed(grants: &[GrantRecord], now: Instant) -> String {
     let rows = grants.iter().map(|record| {
         let grant = record.grant.as_ref();
-        let streams: Vec<String> =
-            grant.iter().flat_map(|grant| &grant.streams).map(|share| share.stream.to_string()).collect();
+        let streams: Vec<String> = grant
+            .iter()
+            .flat_map(|grant| &grant.streams)
+            .map(|share| share.stream.to_string())
+            .collect();
         [
             record.id.clone(),
             cell(grant.map(|grant| grant.client.as_str())),

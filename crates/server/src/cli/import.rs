@@ -14,7 +14,11 @@ use super::{Failure, owner};
 use crate::config::Environment;
 
 /// Imports, and says what became of it.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let files = owner::texts(matches, "file");
     let format = owner::text(matches, "format");
     let strict = matches.get_flag("strict");
@@ -56,7 +60,9 @@ fn stream(matches: &ArgMatches, inputs: &[Input]) -> Result<Name, Failure> {
         return Name::parse("messages").map_err(|bad| Failure::Failed(bad.to_string()));
     }
     if !is_told {
-        return Err(Failure::Usage("say with --stream what the rows are, for example --stream messages".to_owned()));
+        return Err(Failure::Usage(
+            "say with --stream what the rows are, for example --stream messages".to_owned(),
+        ));
     }
     owner::name(matches, "stream")
 }
@@ -70,13 +76,16 @@ fn restore(
 ) -> Result<(), Failure> {
     for flag in ["connection", "stream", "key"] {
         if !owner::texts(matches, flag).is_empty() {
-            return Err(Failure::Usage(format!("--{flag}: an export says itself where its records belong")));
+            return Err(Failure::Usage(format!(
+                "--{flag}: an export says itself where its records belong"
+            )));
         }
     }
     let Owner { services, caller, .. } = owner::open(matches, environment)?;
     for file in files {
         let mut line = Line::new();
-        let restored = services.restore(&caller, Path::new(file), strict, &mut |progress| line.show(progress));
+        let restored =
+            services.restore(&caller, Path::new(file), strict, &mut |progress| line.show(progress));
         line.clear();
         told(restored, output)?;
     }
@@ -93,7 +102,8 @@ fn input(file: &str, format: Option<&str>) -> Result<Input, Failure> {
         Some("mbox") => Some(Format::Mbox),
         Some("chatgpt") => Some(Format::ChatGpt),
         Some("slack") => Some(Format::Slack),
-        _ => Format::of(&path).map_err(|error| Failure::Failed(format!("cannot read {file}: {error}")))?,
+        _ => Format::of(&path)
+            .map_err(|error| Failure::Failed(format!("cannot read {file}: {error}")))?,
     };
     match format {
         Some(format) => Ok(Input { path, format }),
@@ -120,16 +130,23 @@ fn told(imported: Result<Report, Box<Stopped>>, output: &mut dyn Write) -> Resul
         owner::aside(&format!("and {unsaid} more bad rows"))?;
     }
     if report.replaced > 0 {
-        owner::aside(&format!("{} broken characters (half of a surrogate pair) became U+FFFD", report.replaced))?;
+        owner::aside(&format!(
+            "{} broken characters (half of a surrogate pair) became U+FFFD",
+            report.replaced
+        ))?;
     }
     let Report { added, changed, same, bad_rows, .. } = report;
     let stored = added + changed + same;
     let summary = format!("added {added}, changed {changed}, unchanged {same}, bad {bad_rows}");
     match why {
-        Some(why @ (Why::OtherKey { .. } | Why::Key(_))) => return Err(Failure::Usage(why.to_string())),
+        Some(why @ (Why::OtherKey { .. } | Why::Key(_))) => {
+            return Err(Failure::Usage(why.to_string()));
+        }
         Some(why) if stored == 0 => return Err(Failure::Failed(why.to_string())),
         Some(why) => {
-            return Err(Failure::Failed(format!("{why}\nBefore that: {summary}. Run it again to go on from there.")));
+            return Err(Failure::Failed(format!(
+                "{why}\nBefore that: {summary}. Run it again to go on from there."
+            )));
         }
         None => writeln!(output, "{summary}")?,
     }

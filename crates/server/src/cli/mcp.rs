@@ -1,6 +1,7 @@
 //! `stile mcp`: the content ladder alone, for one client, over a resource server that is elsewhere.
 //!
-//! It opens no state folder and writes no file. Nothing is asked of the resource server before the client calls a tool.
+//! It opens no state folder and writes no file. Nothing is asked of the resource server before the
+//! client calls a tool.
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -23,20 +24,32 @@ use crate::provider::{Provider, ReadToken};
 pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(), Failure> {
     let config = &resolved.config;
     let base = config.provider.as_deref().ok_or_else(|| {
-        Failure::Usage("--provider is missing: the address of the server that has the records".to_owned())
+        Failure::Usage(
+            "--provider is missing: the address of the server that has the records".to_owned(),
+        )
     })?;
     let file = config.token_file.clone().ok_or_else(|| {
-        Failure::Usage("--token-file is missing: the file with the token that the server gave you".to_owned())
+        Failure::Usage(
+            "--token-file is missing: the file with the token that the server gave you".to_owned(),
+        )
     })?;
     let provider = provider(config, base, file)?;
     if is_exposed(base) {
-        writeln!(io::stderr(), "warning: the token and records pass to and from --provider as plain text; use https")?;
+        writeln!(
+            io::stderr(),
+            "warning: the token and records pass to and from --provider as plain text; use https"
+        )?;
     }
-    // What may be seen is decided by the resource server, for each request, from the token. Here everything may be asked.
+    // What may be seen is decided by the resource server, for each request, from the token. Here
+    // everything may be asked.
     let principal = auth::local_user(&local_user(environment), Scopes::none(), RecordsClaim::Owner);
     start::log(config.log);
     let runtime = start::runtime()?;
-    let offer = Offer::of_records(Ladder::new(provider, config.budgets(), config.strict_schemas == YesNo::Yes));
+    let offer = Offer::of_records(Ladder::new(
+        provider,
+        config.budgets(),
+        config.strict_schemas == YesNo::Yes,
+    ));
     let served = runtime.block_on(async {
         let stop = start::stop()?;
         tokio::select! {
@@ -53,7 +66,10 @@ fn provider(config: &Config, base: &str, file: PathBuf) -> Result<Provider, Fail
     const FLAG: &str = "--token-file";
     let token = hosted::secret(FLAG, &file)?;
     let read_token: ReadToken = Arc::new(move || hosted::secret(FLAG, &file).ok());
-    let bounds = Bounds { total: Duration::from_secs(config.provider_timeout_seconds), body_bytes: MAX_ANSWER_BYTES };
+    let bounds = Bounds {
+        total: Duration::from_secs(config.provider_timeout_seconds),
+        body_bytes: MAX_ANSWER_BYTES,
+    };
     Provider::new(hosted::outbound(config)?, base, &token, read_token, bounds)
         .map_err(|error| Failure::Failed(error.to_string()))
 }

@@ -1,7 +1,7 @@
 //! The command line: what a person, a script or an MCP client starts.
 //!
-//! Each subcommand is a file. Standard output carries only what was asked for (a token, a list, the protocol);
-//! everything else goes to standard error.
+//! Each subcommand is a file. Standard output carries only what was asked for (a token, a list, the
+//! protocol); everything else goes to standard error.
 
 mod arguments;
 mod backup;
@@ -85,7 +85,8 @@ pub fn main() -> ExitCode {
     start::hide_panics();
     let environment = |name: &str| std::env::var(name).ok();
     let mut output = io::stdout();
-    let ran = run(std::env::args_os(), &environment, &mut output).and_then(|()| Ok(output.flush()?));
+    let ran =
+        run(std::env::args_os(), &environment, &mut output).and_then(|()| Ok(output.flush()?));
     match ran.map_err(|failure| failure.report()) {
         Ok(()) => ExitCode::SUCCESS,
         Err((text, 0)) => ExitCode::from(u8::from(output.write_all(text.as_bytes()).is_err())),
@@ -108,7 +109,9 @@ fn run(
     let matches = command.try_get_matches_from(arguments).map_err(Failure::Arguments)?;
     match matches.subcommand() {
         Some(("serve", matches)) => serve::run(&settings(matches, environment)?, environment),
-        Some(("stdio", matches)) => stdio::run(&settings(matches, environment)?, matches, environment),
+        Some(("stdio", matches)) => {
+            stdio::run(&settings(matches, environment)?, matches, environment)
+        }
         Some(("gateway", matches)) => gateway::run(&settings(matches, environment)?),
         Some(("mcp", matches)) => mcp::run(&settings(matches, environment)?, environment),
         Some(("note", matches)) => note::run(matches, environment, output),
@@ -133,8 +136,8 @@ fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolv
     Ok(resolve(&flag, environment)?)
 }
 
-/// The name of the user at this machine: what the session says, and where it says nothing, as under a timer or a
-/// service, what the system has on record.
+/// The name of the user at this machine: what the session says, and where it says nothing, as under
+/// a timer or a service, what the system has on record.
 fn local_user(environment: Environment<'_>) -> String {
     let names = ["USER", "LOGNAME", "USERNAME"].into_iter();
     let said = names.filter_map(environment).find(|name| !name.is_empty());
@@ -147,7 +150,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs a command as a person with a home folder would, and returns output, errors and exit code.
+    /// Runs a command as a person with a home folder would, and returns output, errors and exit
+    /// code.
     fn stile(line: &str) -> (String, String, u8) {
         let environment = |name: &str| match name {
             "HOME" => Some("/home/ann".to_owned()),
@@ -155,7 +159,8 @@ mod tests {
             _ => None,
         };
         let mut output = Vec::new();
-        let arguments = std::iter::once("stile").chain(line.split(' ').filter(|word| !word.is_empty()));
+        let arguments =
+            std::iter::once("stile").chain(line.split(' ').filter(|word| !word.is_empty()));
         let ran = run(arguments.map(OsString::from), &environment, &mut output);
         let (error, code) = ran.map_or_else(|failure| failure.report(), |()| (String::new(), 0));
         (String::from_utf8(output).unwrap(), error, code)
@@ -181,7 +186,16 @@ mod tests {
         insta::assert_snapshot!("help_token", help("token"));
         insta::assert_snapshot!("help_token_list", help("token list"));
         insta::assert_snapshot!("help_token_revoke", help("token revoke"));
-        for command in ["import", "connections", "streams", "records", "records show", "declare", "export", "backup"] {
+        for command in [
+            "import",
+            "connections",
+            "streams",
+            "records",
+            "records show",
+            "declare",
+            "export",
+            "backup",
+        ] {
             insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), help(command));
         }
         for command in ["grant", "grant create", "grant list", "grant show", "grant revoke"] {
@@ -192,7 +206,9 @@ mod tests {
 
     #[test]
     fn what_config_prints() {
-        insta::assert_snapshot!(stile("config --listen 127.0.0.1:8080 --state /nonexistent/state /srv/notes").0);
+        insta::assert_snapshot!(
+            stile("config --listen 127.0.0.1:8080 --state /nonexistent/state /srv/notes").0
+        );
     }
 
     #[test]
@@ -289,7 +305,8 @@ mod tests {
     fn a_token_is_minted_listed_and_revoked() {
         let state = tempfile::tempdir().unwrap();
         let at = format!("--state {}", state.path().display());
-        let (token, error, code) = stile(&format!("token {at} --scope read:/ --scope write:/notes/* --client editor"));
+        let (token, error, code) =
+            stile(&format!("token {at} --scope read:/ --scope write:/notes/* --client editor"));
         assert_eq!((error.as_str(), code), ("", 0));
         assert_eq!(token.trim_end().split('.').count(), 3);
         assert_eq!(token.lines().count(), 1, "a token and nothing else");
@@ -304,7 +321,10 @@ mod tests {
         let jti = row["jti"].as_str().unwrap();
 
         let (said, _, code) = stile(&format!("token revoke {jti} {at}"));
-        assert_eq!((said, code), (format!("{jti} is revoked; every server refuses it from the next request on\n"), 0));
+        assert_eq!(
+            (said, code),
+            (format!("{jti} is revoked; every server refuses it from the next request on\n"), 0)
+        );
         let (again, _, code) = stile(&format!("token revoke {jti} {at}"));
         assert!(again.contains("was revoked before") && code == 0, "{again}");
         let (table, ..) = stile(&format!("token list {at}"));
@@ -333,14 +353,18 @@ mod tests {
         assert_eq!((grant.lines().count(), error.as_str(), code), (1, "", 0));
         let grant = grant.trim_end();
         let flag = format!("--grant {grant}");
-        let cases = [("bob", "--owner", json!(null), true), ("eve", flag.as_str(), json!(grant), false)];
+        let cases =
+            [("bob", "--owner", json!(null), true), ("eve", flag.as_str(), json!(grant), false)];
         for (user, flags, grant, is_owner) in cases {
             let (token, error, code) = stile(&format!("token {at} {flags} --user {user}"));
             assert_eq!((token.lines().count(), error.as_str(), code), (1, "", 0));
             let (listed, ..) = stile(&format!("token list {at} --json"));
             let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
             let row = listed.as_array().unwrap().iter().find(|row| row["user"] == user).unwrap();
-            assert_eq!((&row["grant"], &row["owner"], &row["scopes"]), (&grant, &json!(is_owner), &json!("")));
+            assert_eq!(
+                (&row["grant"], &row["owner"], &row["scopes"]),
+                (&grant, &json!(is_owner), &json!(""))
+            );
         }
     }
 
@@ -354,7 +378,8 @@ mod tests {
             let mode = std::fs::Permissions::from_mode(0o600);
             std::fs::set_permissions(state.path().join("key.json"), mode).unwrap();
         }
-        let (output, error, code) = stile(&format!("token --scope read:/ --state {}", state.path().display()));
+        let (output, error, code) =
+            stile(&format!("token --scope read:/ --state {}", state.path().display()));
         assert!(output.is_empty() && code == 1 && error.contains("is damaged"), "{error}");
     }
 }

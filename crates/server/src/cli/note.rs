@@ -1,6 +1,7 @@
 //! `stile note`: what is in a note, printed as the tool answers it.
 //!
-//! A caller of the tools like any client, and so journalled like one; it has no other way to a note.
+//! A caller of the tools like any client, and so journalled like one; it has no other way to a
+//! note.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -24,7 +25,11 @@ pub(super) const TOOLS: &[(&str, &str)] = &[
 ];
 
 /// Prints an answer, or says why there is none as the tool says it.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
     let Some((_, tool)) = TOOLS.iter().find(|(name, _)| *name == command) else { return Ok(()) };
     let answer = call(tool, matches, environment).map_err(|failure| failure.into_json())?;
@@ -42,7 +47,8 @@ fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Resul
     start::log(resolved.config.log);
     let services = start::open_to_read(&resolved)?;
     let journal = Arc::clone(&services.journal);
-    let called = start::runtime()?.block_on(services.call(tool, json!({ "path": path }), &principal));
+    let called =
+        start::runtime()?.block_on(services.call(tool, json!({ "path": path }), &principal));
     journal.sync();
     called.map_err(|_| Failure::Failed("this program has no such tool".to_owned()))
 }

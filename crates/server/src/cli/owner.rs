@@ -1,5 +1,5 @@
-//! Whoever starts this program in a state folder of theirs owns the records in it: what the commands about records
-//! have in common.
+//! Whoever starts this program in a state folder of theirs owns the records in it: what the
+//! commands about records have in common.
 
 use std::io::{self, Read as _, Write};
 use std::path::Path;
@@ -54,7 +54,8 @@ pub(super) fn minute(instant: Instant) -> String {
 /// A name that was given as a flag.
 pub(super) fn name(matches: &ArgMatches, flag: &str) -> Result<Name, Failure> {
     let text = text(matches, flag).unwrap_or_default();
-    Name::parse(text).map_err(|bad| Failure::Usage(format!("--{flag}: `{}`: {bad}", text.escape_debug())))
+    Name::parse(text)
+        .map_err(|bad| Failure::Usage(format!("--{flag}: `{}`: {bad}", text.escape_debug())))
 }
 
 /// What was given as a flag.
@@ -70,9 +71,11 @@ pub(super) fn texts(matches: &ArgMatches, flag: &str) -> Vec<String> {
 /// A JSON file that was given as a flag.
 pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
     let mut text = String::new();
-    let read = files::open(Path::new(path)).and_then(|file| file.reader.take(MAX_FILE_BYTES).read_to_string(&mut text));
+    let read = files::open(Path::new(path))
+        .and_then(|file| file.reader.take(MAX_FILE_BYTES).read_to_string(&mut text));
     read.map_err(|error| Failure::Failed(format!("cannot read {path}: {error}")))?;
-    serde_json::from_str(&text).map_err(|error| Failure::Usage(format!("{path} is not JSON: {error}")))
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::Usage(format!("{path} is not JSON: {error}")))
 }
 
 /// Says something beside the output.
@@ -91,8 +94,12 @@ impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
         match problem {
             Problem::StreamNotFound { stream, connection } => {
-                let of = connection.map(|name| format!(" of the connection `{name}`")).unwrap_or_default();
-                Self::Usage(format!("there is no stream `{stream}`{of}; `stile streams` lists those that there are"))
+                let of = connection
+                    .map(|name| format!(" of the connection `{name}`"))
+                    .unwrap_or_default();
+                Self::Usage(format!(
+                    "there is no stream `{stream}`{of}; `stile streams` lists those that there are"
+                ))
             }
             Problem::AmbiguousConnection { connections } => Self::Usage(format!(
                 "several connections have this: {}; name one of them with --connection",

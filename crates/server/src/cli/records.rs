@@ -12,13 +12,17 @@ use super::{Failure, owner};
 use crate::config::Environment;
 
 /// Prints a record.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let Some(("show", matches)) = matches.subcommand() else { return Ok(()) };
     let owner = owner::open(matches, environment)?;
     let given = [("connection_id", "connection"), ("preview_chars", "preview_chars")];
-    let pairs = given
-        .into_iter()
-        .filter_map(|(parameter, flag)| Some((parameter.to_owned(), owner::text(matches, flag)?.to_owned())));
+    let pairs = given.into_iter().filter_map(|(parameter, flag)| {
+        Some((parameter.to_owned(), owner::text(matches, flag)?.to_owned()))
+    });
     let argument = |name| owner::text(matches, name).unwrap_or_default().to_owned();
     let address = Address { path: String::new(), query: String::new() };
     let (stream, key) = (argument("stream"), argument("key"));

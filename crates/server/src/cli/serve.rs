@@ -38,18 +38,34 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let served = runtime.block_on(async {
         let served = match provider {
             Some(provider) => {
-                // Hosted, notes tell their structure behind the gateway's role table and nowhere else.
+                // Hosted, notes tell their structure behind the gateway's role table and nowhere
+                // else.
                 services.tools = registry::FILES;
                 options.authorization_servers = vec![provider.issuer.clone()];
                 let verifier = provider.verifier(hosted::outbound(config)?).await?;
                 let announce = |address: SocketAddr| say(&format!("listening on http://{address}"));
-                until_stopped(config, options, start::offer(config, services, Some(records)), verifier, announce).await
+                until_stopped(
+                    config,
+                    options,
+                    start::offer(config, services, Some(records)),
+                    verifier,
+                    announce,
+                )
+                .await
             }
             None => {
                 let (key, tokens) = (Key::open(&state)?, Arc::new(Tokens::open(&state)?));
-                let verifier = Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
+                let verifier =
+                    Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
                 let announce = |address| announce(resolved, environment, &key, &tokens, address);
-                until_stopped(config, options, start::offer(config, services, Some(records)), verifier, announce).await
+                until_stopped(
+                    config,
+                    options,
+                    start::offer(config, services, Some(records)),
+                    verifier,
+                    announce,
+                )
+                .await
             }
         };
         space.close().await;
@@ -61,13 +77,20 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     served
 }
 
-/// Says a line to whoever started this, at once, so that no program that waits for it reads a part of it.
+/// Says a line to whoever started this, at once, so that no program that waits for it reads a part
+/// of it.
 pub(super) fn say(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Says where the server listens, and to a person how to connect a client.
-fn announce(resolved: &Resolved, environment: Environment<'_>, key: &Key, tokens: &Tokens, address: SocketAddr) {
+fn announce(
+    resolved: &Resolved,
+    environment: Environment<'_>,
+    key: &Key,
+    tokens: &Tokens,
+    address: SocketAddr,
+) {
     say(&format!("listening on http://{address}"));
     if !io::stdout().is_terminal() {
         let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(&program(), resolved));
@@ -75,10 +98,17 @@ fn announce(resolved: &Resolved, environment: Environment<'_>, key: &Key, tokens
     }
     // Only now, so that a server that cannot listen leaves no token behind.
     let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
-    let order =
-        Order { subject: local_user(environment), scopes, client: None, records: RecordsClaim::None, life: SHOWN_LIFE };
+    let order = Order {
+        subject: local_user(environment),
+        scopes,
+        client: None,
+        records: RecordsClaim::None,
+        life: SHOWN_LIFE,
+    };
     let _ = match mint(key, tokens, &order, SystemTime::now()) {
-        Ok(minted) => io::stdout().write_all(welcome(&program(), resolved, address, &minted.token).as_bytes()),
+        Ok(minted) => {
+            io::stdout().write_all(welcome(&program(), resolved, address, &minted.token).as_bytes())
+        }
         Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),
     };
 }
@@ -99,10 +129,16 @@ pub(super) async fn until_stopped(
     let metrics = Arc::new(Metrics::default());
     let stopped = CancellationToken::new();
     let told = |address: SocketAddr| say(&format!("metrics on http://{address}/metrics"));
-    let counted = crate::http::serve_metrics(listen, Arc::clone(&metrics), stopped.clone().cancelled_owned(), told);
+    let counted = crate::http::serve_metrics(
+        listen,
+        Arc::clone(&metrics),
+        stopped.clone().cancelled_owned(),
+        told,
+    );
     let counted = async { counted.await.map_err(|error| Failure::Failed(failed(listen, &error))) };
     let served = async {
-        let served = crate::http::serve(options, offer.counting(metrics), verifier, stop, announce).await;
+        let served =
+            crate::http::serve(options, offer.counting(metrics), verifier, stop, announce).await;
         stopped.cancel();
         served.map_err(|error| Failure::Failed(failed(config.listen, &error)))
     };
@@ -111,7 +147,10 @@ pub(super) async fn until_stopped(
 
 /// What of the settings is about HTTP.
 pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
-    let secret = config.gateway_secret_file.as_deref().map(|file| hosted::secret("--gateway-secret-file", file));
+    let secret = config
+        .gateway_secret_file
+        .as_deref()
+        .map(|file| hosted::secret("--gateway-secret-file", file));
     Ok(HttpOptions {
         listen: config.listen,
         public_url: config.public_url.clone(),
@@ -137,10 +176,14 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
 fn failed(listen: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("another program listens on {listen}; stop it, or choose another port with --listen")
+            format!(
+                "another program listens on {listen}; stop it, or choose another port with --listen"
+            )
         }
         io::ErrorKind::AddrNotAvailable => {
-            format!("this machine does not have the address of {listen}; choose another with --listen")
+            format!(
+                "this machine does not have the address of {listen}; choose another with --listen"
+            )
         }
         io::ErrorKind::PermissionDenied => {
             format!("listening on {listen} is not allowed; choose a port above 1023 with --listen")
@@ -157,15 +200,21 @@ fn state_arguments(resolved: &Resolved) -> Vec<String> {
     }
 }
 
-/// The program as another command line, or a client, can start it: by its own place where the system tells it,
-/// since whoever runs it from a checkout has no `stile` among their commands.
+/// The program as another command line, or a client, can start it: by its own place where the
+/// system tells it, since whoever runs it from a checkout has no `stile` among their commands.
 fn program() -> String {
-    std::env::current_exe().map_or_else(|_| "stile".to_owned(), |path| path.to_string_lossy().into_owned())
+    std::env::current_exe()
+        .map_or_else(|_| "stile".to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 fn mint_command(program: &str, resolved: &Resolved) -> String {
     let words = [program, "token", "--scope", "write:/"].map(str::to_owned);
-    words.into_iter().chain(state_arguments(resolved)).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+    words
+        .into_iter()
+        .chain(state_arguments(resolved))
+        .map(|word| quoted(&word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// A word as a shell takes it.
@@ -181,8 +230,12 @@ fn quoted(word: &str) -> String {
 /// Where a client on this machine, or behind the operator's proxy, finds the server.
 fn url(config: &Config, address: SocketAddr) -> String {
     let origin = config.public_url.clone().unwrap_or_else(|| match address {
-        SocketAddr::V4(address) if address.ip().is_unspecified() => format!("http://127.0.0.1:{}", address.port()),
-        SocketAddr::V6(address) if address.ip().is_unspecified() => format!("http://[::1]:{}", address.port()),
+        SocketAddr::V4(address) if address.ip().is_unspecified() => {
+            format!("http://127.0.0.1:{}", address.port())
+        }
+        SocketAddr::V6(address) if address.ip().is_unspecified() => {
+            format!("http://[::1]:{}", address.port())
+        }
         address => format!("http://{address}"),
     });
     origin + "/mcp"
@@ -217,15 +270,26 @@ mod tests {
     use super::*;
 
     fn resolved(flags: &[(&str, &str)]) -> Resolved {
-        let flag = |name: &str| flags.iter().find(|(flag, _)| *flag == name).map(|(_, value)| (*value).to_owned());
-        crate::config::resolve(&flag, &|name| (name == "HOME").then(|| "/home/ann".to_owned())).unwrap()
+        let flag = |name: &str| {
+            flags.iter().find(|(flag, _)| *flag == name).map(|(_, value)| (*value).to_owned())
+        };
+        crate::config::resolve(&flag, &|name| (name == "HOME").then(|| "/home/ann".to_owned()))
+            .unwrap()
     }
 
     #[test]
     fn what_a_terminal_shows() {
         let resolved = resolved(&[("root", "/srv/my notes"), ("state", "/nonexistent/the state")]);
-        insta::assert_snapshot!(welcome("/opt/stile", &resolved, resolved.config.listen, "THE.TOKEN.ITSELF"));
-        assert_eq!(mint_command("stile", &resolved), "stile token --scope write:/ --state '/nonexistent/the state'");
+        insta::assert_snapshot!(welcome(
+            "/opt/stile",
+            &resolved,
+            resolved.config.listen,
+            "THE.TOKEN.ITSELF"
+        ));
+        assert_eq!(
+            mint_command("stile", &resolved),
+            "stile token --scope write:/ --state '/nonexistent/the state'"
+        );
     }
 
     #[test]
@@ -247,11 +311,14 @@ mod tests {
     #[test]
     fn a_port_that_is_taken_says_so() {
         let config = resolved(&[]).config;
-        let said: Vec<String> =
-            [io::ErrorKind::AddrInUse, io::ErrorKind::AddrNotAvailable, io::ErrorKind::PermissionDenied]
-                .into_iter()
-                .map(|kind| failed(config.listen, &kind.into()))
-                .collect();
+        let said: Vec<String> = [
+            io::ErrorKind::AddrInUse,
+            io::ErrorKind::AddrNotAvailable,
+            io::ErrorKind::PermissionDenied,
+        ]
+        .into_iter()
+        .map(|kind| failed(config.listen, &kind.into()))
+        .collect();
         insta::assert_snapshot!(said.join("\n"));
     }
 }

@@ -22,23 +22,25 @@ use crate::clock;
 use crate::config::{Config, LogLevel, Resolved, Source, YesNo};
 use crate::offer::Offer;
 
-/// Opens the state folder, the journal and the space, in this order, so that a space is not touched where
-/// its changes could not be journalled.
+/// Opens the state folder, the journal and the space, in this order, so that a space is not touched
+/// where its changes could not be journalled.
 pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure> {
     open_with(resolved, |config, journal| {
         if *resolved.source("root") == Source::Default {
-            make_space(&config.root)
-                .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", config.root.display())))?;
+            make_space(&config.root).map_err(|error| {
+                Failure::Failed(format!("cannot make {}: {error}", config.root.display()))
+            })?;
         }
         open_space(config, journal)
     })
 }
 
-/// The same for a command that only reads: a space that is not there is not made, and one that is stays
-/// untouched.
+/// The same for a command that only reads: a space that is not there is not made, and one that is
+/// stays untouched.
 pub(super) fn open_to_read(resolved: &Resolved) -> Result<Services, Failure> {
     let (_, services) = open_with(resolved, |config, journal| {
-        Space::open_ambient_to_read(&config.root, options(config, journal)).map_err(|error| cannot_open(config, &error))
+        Space::open_ambient_to_read(&config.root, options(config, journal))
+            .map_err(|error| cannot_open(config, &error))
     })?;
     Ok(services)
 }
@@ -56,16 +58,21 @@ fn open_with(
         )));
     }
     let state = StateDir::open(&config.state)?;
-    let journal = Journal::open(&state)
-        .map_err(|error| Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display())))?;
+    let journal = Journal::open(&state).map_err(|error| {
+        Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display()))
+    })?;
     let journal = Arc::new(journal);
     let space = space(config, &journal)?;
     Ok((state, Services { space, journal, tools: registry::TOOLS }))
 }
 
 /// Opens the database of records; makes it on first use.
-pub(super) fn open_records(state: &StateDir, journal: &Arc<Journal>) -> Result<RecordServices, Failure> {
-    let records = Records::open(state, clock::now()).map_err(|error| Failure::Failed(error.to_string()))?;
+pub(super) fn open_records(
+    state: &StateDir,
+    journal: &Arc<Journal>,
+) -> Result<RecordServices, Failure> {
+    let records =
+        Records::open(state, clock::now()).map_err(|error| Failure::Failed(error.to_string()))?;
     Ok(RecordServices::new(records).journalled(Arc::clone(journal)))
 }
 
@@ -73,15 +80,17 @@ pub(super) fn open_records(state: &StateDir, journal: &Arc<Journal>) -> Result<R
 pub(super) fn offer(config: &Config, services: Services, records: Option<RecordServices>) -> Offer {
     let offer = Offer::of_space(services);
     match records {
-        Some(records) => offer.with_records(records, config.budgets(), config.strict_schemas == YesNo::Yes),
+        Some(records) => {
+            offer.with_records(records, config.budgets(), config.strict_schemas == YesNo::Yes)
+        }
         None => offer,
     }
 }
 
 /// The one place where the root of a space is named to the store to change it.
 fn open_space(config: &Config, journal: &Arc<Journal>) -> Result<Space, Failure> {
-    let (space, notices) =
-        Space::open_ambient(&config.root, options(config, journal)).map_err(|error| cannot_open(config, &error))?;
+    let (space, notices) = Space::open_ambient(&config.root, options(config, journal))
+        .map_err(|error| cannot_open(config, &error))?;
     for notice in notices {
         writeln!(io::stderr(), "{notice}")?;
     }
@@ -106,8 +115,8 @@ fn cannot_open(config: &Config, error: &OpenError) -> Failure {
     Failure::Usage(format!("cannot serve {}: {error}", config.root.display()))
 }
 
-/// Logs to standard error what our own crates say, and nothing of what others do: the SDK logs whole
-/// messages, and so contents.
+/// Logs to standard error what our own crates say, and nothing of what others do: the SDK logs
+/// whole messages, and so contents.
 pub(super) fn log(level: LogLevel) {
     log_lines(level, true);
 }
@@ -118,7 +127,10 @@ pub(super) fn log_without_targets(level: LogLevel) {
 }
 
 fn log_lines(level: LogLevel, targets: bool) {
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false).with_target(targets);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(targets);
     let lines = lines.with_filter(filter(level));
     // An error means that a subscriber is there already.
     let _ = tracing_subscriber::registry().with(lines).try_init();
@@ -140,7 +152,8 @@ pub(super) fn hide_panics() {
     std::panic::set_hook(Box::new(|panic| {
         // Of a dependency the compiler knows the whole path, on the machine that built it.
         let name = |file: &str| file.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-        let place = panic.location().map(|place| format!("{}:{}", name(place.file()), place.line()));
+        let place =
+            panic.location().map(|place| format!("{}:{}", name(place.file()), place.line()));
         let _ = writeln!(io::stderr(), "stile panicked at {}", place.unwrap_or_default());
     }));
 }
@@ -157,8 +170,9 @@ pub(super) fn raise_file_limit() {
     }
 }
 
-/// Completes when the process is asked to end: an interrupt, or a request to terminate. It listens for both
-/// from the call on, so that a request that comes as soon as the server says where it listens is honoured.
+/// Completes when the process is asked to end: an interrupt, or a request to terminate. It listens
+/// for both from the call on, so that a request that comes as soon as the server says where it
+/// listens is honoured.
 ///
 /// # Errors
 /// What the system says to that.
@@ -166,7 +180,8 @@ pub(super) fn stop() -> io::Result<impl Future<Output = ()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let (mut interrupt, mut terminate) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         Ok(async move {
             tokio::select! {
                 _ = interrupt.recv() => {}
@@ -201,7 +216,11 @@ mod tests {
         }
     }
 
-    fn resolved(root: &std::path::Path, state: &std::path::Path, file: Option<&std::path::Path>) -> Resolved {
+    fn resolved(
+        root: &std::path::Path,
+        state: &std::path::Path,
+        file: Option<&std::path::Path>,
+    ) -> Resolved {
         let flag = |name: &str| {
             let path = match name {
                 "root" => root,
@@ -219,7 +238,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join(".state");
         let failure = open(&resolved(folder.path(), &state, None)).map(drop).unwrap_err();
-        assert!(matches!(failure, Failure::Usage(ref message) if message.contains("must lie apart")), "{failure:?}");
+        assert!(
+            matches!(failure, Failure::Usage(ref message) if message.contains("must lie apart")),
+            "{failure:?}"
+        );
         assert!(!state.exists());
     }
 
@@ -228,7 +250,11 @@ mod tests {
         let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let file = root.path().join("stile.toml");
         std::fs::write(&file, "").unwrap();
-        let failure = open(&resolved(root.path(), state.path(), Some(&file))).map(drop).unwrap_err();
-        assert!(matches!(failure, Failure::Usage(ref message) if message.contains("lies in the space")), "{failure:?}");
+        let failure =
+            open(&resolved(root.path(), state.path(), Some(&file))).map(drop).unwrap_err();
+        assert!(
+            matches!(failure, Failure::Usage(ref message) if message.contains("lies in the space")),
+            "{failure:?}"
+        );
     }
 }

@@ -12,7 +12,11 @@ use crate::auth;
 use crate::config::{Environment, Resolved};
 
 /// Serves until standard input ends.
-pub(super) fn run(resolved: &Resolved, matches: &ArgMatches, environment: Environment<'_>) -> Result<(), Failure> {
+pub(super) fn run(
+    resolved: &Resolved,
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+) -> Result<(), Failure> {
     let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
     let scopes = token::scopes(matches)?.unwrap_or_else(everything);
     let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
@@ -21,7 +25,8 @@ pub(super) fn run(resolved: &Resolved, matches: &ArgMatches, environment: Enviro
     let (state, services) = start::open(resolved)?;
     let journal = Arc::clone(&services.journal);
     // Where nothing was ever imported there is nothing to offer, and no database is made for that.
-    let records = Records::is_there(&state).then(|| start::open_records(&state, &journal)).transpose()?;
+    let records =
+        Records::is_there(&state).then(|| start::open_records(&state, &journal)).transpose()?;
     let runtime = start::runtime()?;
     let space = services.space.clone();
     let offer = start::offer(&resolved.config, services, records);

@@ -12,7 +12,11 @@ use super::{Failure, owner};
 use crate::config::Environment;
 
 /// Prints each stream.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let streams = owner.services.all_streams(&owner.caller, owner.now)?;
     if matches.get_flag("json") {
@@ -35,7 +39,8 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
 }
 
 fn told(stream: &Stream) -> Value {
-    let fields: Vec<&str> = stream.declaration.fields().iter().map(|field| field.name.as_str()).collect();
+    let fields: Vec<&str> =
+        stream.declaration.fields().iter().map(|field| field.name.as_str()).collect();
     json!({
         "connection": stream.connection,
         "stream": stream.stream,

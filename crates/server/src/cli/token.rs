@@ -16,7 +16,11 @@ use crate::auth::{MintError, Order, mint};
 use crate::config::Environment;
 
 /// Does what the subcommand says; mints where there is none.
-pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    output: &mut dyn Write,
+) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {
             let tokens = Tokens::open(&state(matches, environment)?)?.list()?;
@@ -26,8 +30,13 @@ pub(super) fn run(matches: &ArgMatches, environment: Environment<'_>, output: &m
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
             match Tokens::open(&state(matches, environment)?)?.revoke(jti, now())? {
-                Revoked::Now => writeln!(output, "{jti} is revoked; every server refuses it from the next request on")?,
-                Revoked::Before(when) => writeln!(output, "{jti} was revoked before, on {}", minute(when))?,
+                Revoked::Now => writeln!(
+                    output,
+                    "{jti} is revoked; every server refuses it from the next request on"
+                )?,
+                Revoked::Before(when) => {
+                    writeln!(output, "{jti} was revoked before, on {}", minute(when))?
+                }
             }
         }
         _ => {
@@ -79,7 +88,9 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Fa
     };
     let expires = text("expires").unwrap_or_default();
     let life = duration::parse(&expires).ok_or_else(|| {
-        Failure::Usage(format!("--expires: `{expires}` is not a duration such as 45s, 90m, 12h or 30d"))
+        Failure::Usage(format!(
+            "--expires: `{expires}` is not a duration such as 45s, 90m, 12h or 30d"
+        ))
     })?;
     let subject = text("user").unwrap_or_else(|| local_user(environment));
     Ok(Order { subject, scopes, client: text("client"), records, life })
@@ -89,7 +100,10 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Fa
 pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
     let Some(given) = matches.get_many::<String>("scope") else { return Ok(None) };
     let scopes: Result<Scopes, Failure> = given
-        .map(|text| Scope::parse_raw(text).map_err(|error| Failure::Usage(format!("--scope: `{text}`: {error}"))))
+        .map(|text| {
+            Scope::parse_raw(text)
+                .map_err(|error| Failure::Usage(format!("--scope: `{text}`: {error}")))
+        })
         .collect();
     scopes.map(Some)
 }
@@ -98,18 +112,26 @@ pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
 pub(super) fn grant(matches: &ArgMatches) -> Result<Option<RecordsClaim>, Failure> {
     let Some(id) = matches.get_one::<String>("grant") else { return Ok(None) };
     if !is_grant_id(id) {
-        let message = format!("--grant: `{id}` is not the identifier of a grant: 1 to 64 of A-Z a-z 0-9 _ -");
+        let message =
+            format!("--grant: `{id}` is not the identifier of a grant: 1 to 64 of A-Z a-z 0-9 _ -");
         return Err(Failure::Usage(message));
     }
     Ok(Some(RecordsClaim::Grant(id.as_str().into())))
 }
 
 /// Refuses a grant that there is not, which a server would only refuse when the token is used.
-fn check_grant(matches: &ArgMatches, environment: Environment<'_>, id: &str) -> Result<(), Failure> {
+fn check_grant(
+    matches: &ArgMatches,
+    environment: Environment<'_>,
+    id: &str,
+) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let status = grant::find(&owner, id)?.status(owner.now);
     if status != GrantStatus::Active {
-        owner::aside(&format!("warning: the grant {id} is {}, so the token will be refused", grant::word(status)))?;
+        owner::aside(&format!(
+            "warning: the grant {id} is {}, so the token will be refused",
+            grant::word(status)
+        ))?;
     }
     Ok(())
 }
@@ -134,7 +156,8 @@ fn minute(seconds: i64) -> String {
 }
 
 fn table(tokens: &[TokenRecord], now: i64) -> String {
-    let headings = ["JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES"];
+    let headings =
+        ["JTI", "USER", "CLIENT", "STATE", "MINTED (UTC)", "EXPIRES (UTC)", "RECORDS", "SCOPES"];
     let rows = tokens.iter().map(|token| {
         [
             token.jti.clone(),
@@ -143,7 +166,11 @@ fn table(tokens: &[TokenRecord], now: i64) -> String {
             standing(token, now).to_owned(),
             minute(token.issued),
             minute(token.expires),
-            if token.owner { "owner".to_owned() } else { token.grant.clone().unwrap_or_else(|| "-".to_owned()) },
+            if token.owner {
+                "owner".to_owned()
+            } else {
+                token.grant.clone().unwrap_or_else(|| "-".to_owned())
+            },
             token.scopes.clone(),
         ]
     });
@@ -151,8 +178,10 @@ fn table(tokens: &[TokenRecord], now: i64) -> String {
 }
 
 fn json_list(tokens: &[TokenRecord], now: i64) -> String {
-    let time =
-        |seconds: i64| DateTime::from_timestamp(seconds, 0).map(|time| time.to_rfc3339_opts(SecondsFormat::Secs, true));
+    let time = |seconds: i64| {
+        DateTime::from_timestamp(seconds, 0)
+            .map(|time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
+    };
     let rows = tokens.iter().map(|token| {
         json!({
             "jti": token.jti,
@@ -189,9 +218,24 @@ mod tests {
         let client = Some("editor".to_owned());
         vec![
             token.clone(),
-            TokenRecord { jti: "t2".to_owned(), revoked: Some(1_800_000_100), client, ..token.clone() },
-            TokenRecord { jti: "t3".to_owned(), subject: "Zoë".to_owned(), expires: 1_800_000_200, ..token.clone() },
-            TokenRecord { jti: "t4".to_owned(), owner: true, scopes: String::new(), ..token.clone() },
+            TokenRecord {
+                jti: "t2".to_owned(),
+                revoked: Some(1_800_000_100),
+                client,
+                ..token.clone()
+            },
+            TokenRecord {
+                jti: "t3".to_owned(),
+                subject: "Zoë".to_owned(),
+                expires: 1_800_000_200,
+                ..token.clone()
+            },
+            TokenRecord {
+                jti: "t4".to_owned(),
+                owner: true,
+                scopes: String::new(),
+                ..token.clone()
+            },
             TokenRecord { jti: "t5".to_owned(), grant: Some("g-1".to_owned()), ..token },
         ]
     }

@@ -13,7 +13,9 @@ pub(super) fn path(text: &str, surroundings: &Surroundings<'_>) -> Result<PathBu
     let home = || surroundings.home().ok_or("begins with `~`, but the home folder is not known");
     let path = match text.strip_prefix('~') {
         Some("") => PathBuf::from(home()?),
-        Some(rest) if rest.starts_with('/') => Path::new(&home()?).join(rest.trim_start_matches('/')),
+        Some(rest) if rest.starts_with('/') => {
+            Path::new(&home()?).join(rest.trim_start_matches('/'))
+        }
         _ => PathBuf::from(text),
     };
     std::path::absolute(path).map_err(|error| format!("cannot be made absolute: {error}"))
@@ -33,8 +35,10 @@ pub(super) fn origin(text: &str, _: &Surroundings<'_>) -> Result<Option<String>,
     }
     let wrong = || "is not an origin such as https://notes.example.org".to_owned();
     let uri: http::Uri = text.parse().map_err(|_| wrong())?;
-    let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https")).ok_or_else(wrong)?;
-    let authority = uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
+    let scheme =
+        uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https")).ok_or_else(wrong)?;
+    let authority =
+        uri.authority().filter(|authority| !authority.as_str().contains('@')).ok_or_else(wrong)?;
     if uri.path_and_query().is_some_and(|rest| rest.as_str() != "/") {
         return Err(wrong());
     }
@@ -57,7 +61,10 @@ pub(super) fn url(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, St
 }
 
 /// An address whose answers decide who gets in: nobody on the way may change them.
-pub(super) fn trusted_url(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<String>, String> {
+pub(super) fn trusted_url(
+    text: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<Option<String>, String> {
     let url = url(text, surroundings)?;
     if url.as_deref().is_some_and(is_exposed) {
         return Err("must begin with https, unless it is on this machine".to_owned());
@@ -69,11 +76,15 @@ pub(super) fn trusted_url(text: &str, surroundings: &Surroundings<'_>) -> Result
 pub fn is_exposed(url: &str) -> bool {
     let Ok(uri) = url.parse::<http::Uri>() else { return true };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_here = host == "localhost"
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
     uri.scheme_str() != Some("https") && !is_here
 }
 
-pub(super) fn loopback(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<SocketAddr>, String> {
+pub(super) fn loopback(
+    text: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<Option<SocketAddr>, String> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -85,7 +96,10 @@ pub(super) fn loopback(text: &str, surroundings: &Surroundings<'_>) -> Result<Op
     }
 }
 
-pub(super) fn optional_path(text: &str, surroundings: &Surroundings<'_>) -> Result<Option<PathBuf>, String> {
+pub(super) fn optional_path(
+    text: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<Option<PathBuf>, String> {
     if text.is_empty() { Ok(None) } else { path(text, surroundings).map(Some) }
 }
 
@@ -100,7 +114,11 @@ pub(super) fn header(text: &str, _: &Surroundings<'_>) -> Result<String, String>
         && text.len() <= 256
         && text.trim() == text
         && text.bytes().all(|b| (b' '..=b'~').contains(&b));
-    if fits { Ok(text.to_owned()) } else { Err("is not a name of 1 to 256 printable ASCII characters".to_owned()) }
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("is not a name of 1 to 256 printable ASCII characters".to_owned())
+    }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
@@ -122,7 +140,8 @@ pub(super) fn bytes<T: TryFrom<u64>>(text: &str, _: &Surroundings<'_>) -> Result
         Some("GiB") => 1 << 30,
         _ => return Err(wrong()),
     };
-    let size = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
+    let size =
+        digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
     if size < LEAST_BYTES as u64 {
         return Err("is less than 1KiB".to_owned());
     }
@@ -142,21 +161,30 @@ pub(super) fn bytes_within<const LEAST: usize, const MOST: usize>(
 }
 
 /// A number that is also no more than this.
-pub(super) fn count_to<const MOST: usize>(text: &str, surroundings: &Surroundings<'_>) -> Result<usize, String> {
+pub(super) fn count_to<const MOST: usize>(
+    text: &str,
+    surroundings: &Surroundings<'_>,
+) -> Result<usize, String> {
     match count(text, surroundings)? {
         number if number > MOST => Err(format!("is more than {MOST}")),
         number => Ok(number),
     }
 }
 
-pub(super) fn count<T: FromStr + PartialEq + Default>(text: &str, _: &Surroundings<'_>) -> Result<T, String> {
+pub(super) fn count<T: FromStr + PartialEq + Default>(
+    text: &str,
+    _: &Surroundings<'_>,
+) -> Result<T, String> {
     match text.parse::<T>() {
         Ok(number) if number != T::default() => Ok(number),
         _ => Err("is not a whole number above zero, or is too large".to_owned()),
     }
 }
 
-pub(super) fn word<T: FromStr<Err = String>>(text: &str, _: &Surroundings<'_>) -> Result<T, String> {
+pub(super) fn word<T: FromStr<Err = String>>(
+    text: &str,
+    _: &Surroundings<'_>,
+) -> Result<T, String> {
     text.parse()
 }
 

@@ -1,7 +1,7 @@
 //! From a verified token to the session that calls are made in.
 //!
-//! Every value comes from the token or the configuration. No header, no argument and no earlier request has a
-//! part in it.
+//! Every value comes from the token or the configuration. No header, no argument and no earlier
+//! request has a part in it.
 
 use std::sync::Arc;
 

@@ -18,8 +18,8 @@ pub const VAULT_ID: HeaderName = HeaderName::from_static("x-vault-id");
 pub const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
 /// The secret that the gateway and the server share.
 pub const GATEWAY_AUTH: HeaderName = HeaderName::from_static("x-gateway-auth");
-/// Reads at once. Each may hold an answer of the greatest size, so this bounds memory; more wait their turn,
-/// within their own time.
+/// Reads at once. Each may hold an answer of the greatest size, so this bounds memory; more wait
+/// their turn, within their own time.
 const MOST_READS: usize = 64;
 
 /// A server that has the notes.
@@ -34,7 +34,12 @@ pub struct HttpUpstream {
 
 impl HttpUpstream {
     /// The server at `base`, an origin that a path may follow. `secret` goes along with every read.
-    pub fn new(outbound: Outbound, base: &str, secret: Option<HeaderValue>, bounds: Bounds) -> Self {
+    pub fn new(
+        outbound: Outbound,
+        base: &str,
+        secret: Option<HeaderValue>,
+        bounds: Bounds,
+    ) -> Self {
         let notes = format!("{}/api/v1/notes/", base.trim_end_matches('/'));
         Self { outbound, notes, secret, bounds, reads: Semaphore::new(MOST_READS) }
     }
@@ -57,8 +62,11 @@ impl HttpUpstream {
     fn headers(&self, reading: &Reading<'_>) -> Result<HeaderMap, Failure> {
         let session = reading.session();
         let credential = session.credential.as_ref().ok_or(Failure::NotForwarded)?;
-        // All of these were checked when the token was; a value that is none would not have come here.
-        let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Failure::NotForwarded);
+        // All of these were checked when the token was; a value that is none would not have come
+        // here.
+        let value = |text: &str| {
+            HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Failure::NotForwarded)
+        };
         let mut authorization = value(&format!("Bearer {}", credential.reveal()))?;
         authorization.set_sensitive(true);
         let mut headers = HeaderMap::with_capacity(6);

@@ -1,12 +1,14 @@
 //! The answers that the edge gives by itself.
 //!
-//! Their words are constants or come from a [`stile_domain::error::Refusal`]; none says anything about what
-//! is stored, and a 401 never says why.
+//! Their words are constants or come from a [`stile_domain::error::Refusal`]; none says anything
+//! about what is stored, and a 401 never says why.
 
 use std::time::Duration;
 
 use axum::body::Body;
-use http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -31,8 +33,8 @@ pub fn plain(status: StatusCode, code: &'static str, message: &str) -> Response<
 
 /// The session is unknown, or another caller's, which is the same to the one who asks.
 ///
-/// Not JSON: one widely used client takes a JSON-RPC body here for the answer to its call, and misses that
-/// its session is gone.
+/// Not JSON: one widely used client takes a JSON-RPC body here for the answer to its call, and
+/// misses that its session is gone.
 pub fn no_such_session() -> Response<Body> {
     let mut response = Response::new(Body::from("Not Found: Session not found"));
     *response.status_mut() = StatusCode::NOT_FOUND;
@@ -50,20 +52,26 @@ pub fn no_vault() -> Response<Body> {
 pub fn unauthorized(metadata_url: &str, token_was_sent: bool) -> Response<Body> {
     let error = if token_was_sent { "error=\"invalid_token\", " } else { "" };
     let challenge = format!("Bearer {error}resource_metadata=\"{metadata_url}\"");
-    let message = "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
+    let message =
+        "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
     challenged(plain(StatusCode::UNAUTHORIZED, "unauthorized", message), &challenge)
 }
 
 /// The token is good, and its scopes do not allow the call.
 pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Response<Body> {
-    let challenge =
-        format!("Bearer error=\"insufficient_scope\", scope=\"{scopes}\", resource_metadata=\"{metadata_url}\"");
+    let challenge = format!(
+        "Bearer error=\"insufficient_scope\", scope=\"{scopes}\", resource_metadata=\"{metadata_url}\""
+    );
     challenged(json(StatusCode::FORBIDDEN, body), &challenge)
 }
 
 /// Too many requests of one subject.
 pub fn too_many(wait: Duration) -> Response<Body> {
-    let response = plain(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", "wait a moment, then send it again");
+    let response = plain(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too_many_requests",
+        "wait a moment, then send it again",
+    );
     after(response, wait)
 }
 

@@ -1,7 +1,7 @@
 //! Who is asking, from the `Authorization` header and nothing else.
 //!
-//! Not from the query string, where a token ends up in logs, and not from the session id, which is only a
-//! name.
+//! Not from the query string, where a token ends up in logs, and not from the session id, which is
+//! only a name.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -33,8 +33,8 @@ pub async fn authenticate<'a>(
     Ok((verified, token))
 }
 
-/// The one bearer token of a request. Two `Authorization` headers are none: whoever stands in front of us
-/// may have looked at the other.
+/// The one bearer token of a request. Two `Authorization` headers are none: whoever stands in front
+/// of us may have looked at the other.
 fn token(headers: &HeaderMap) -> Result<&str, Unauthorized> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = match (values.next(), values.next()) {
@@ -44,7 +44,11 @@ fn token(headers: &HeaderMap) -> Result<&str, Unauthorized> {
     };
     let (scheme, token) = value.split_once(' ').ok_or(Unauthorized::Invalid)?;
     let token = token.trim_start_matches(' ');
-    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() { Ok(token) } else { Err(Unauthorized::Invalid) }
+    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() {
+        Ok(token)
+    } else {
+        Err(Unauthorized::Invalid)
+    }
 }
 
 #[cfg(test)]
@@ -63,7 +67,9 @@ mod tests {
         assert_eq!(read(&["Bearer a.b.c"]), Ok("a.b.c".into()));
         assert_eq!(read(&["bearer  a.b.c"]), Ok("a.b.c".into()));
         assert_eq!(read(&[]), Err(Unauthorized::Missing));
-        for values in [&["Bearer"][..], &["Bearer "], &["Basic abc"], &["a.b.c"], &["Bearer a", "Bearer a"]] {
+        for values in
+            [&["Bearer"][..], &["Bearer "], &["Basic abc"], &["a.b.c"], &["Bearer a", "Bearer a"]]
+        {
             assert_eq!(read(values), Err(Unauthorized::Invalid), "{values:?}");
         }
     }

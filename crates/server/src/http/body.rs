@@ -35,7 +35,12 @@ pub async fn read(body: Body, most: usize, timeouts: &Timeouts) -> Result<Bytes,
         .unwrap_or(Err(BadBody::Stalled))
 }
 
-async fn pieces(mut body: Body, room: usize, most: usize, timeouts: &Timeouts) -> Result<Bytes, BadBody> {
+async fn pieces(
+    mut body: Body,
+    room: usize,
+    most: usize,
+    timeouts: &Timeouts,
+) -> Result<Bytes, BadBody> {
     let mut bytes = Vec::with_capacity(room);
     loop {
         let piece = timeout(timeouts.stall, body.frame()).await.map_err(|_| BadBody::Stalled)?;

@@ -1,9 +1,10 @@
 //! Which `Host` and `Origin` may come in.
 //!
-//! A web page that the user visits can make a browser call a server on the user's own machine, under a name
-//! that resolves to it. So the name in `Host` must be one that this server is known by, and a request that
-//! names the page it comes from must come from a page that is allowed. A client that is no browser sends no
-//! `Origin` and passes. *Source*: MCP transports, "DNS rebinding"; RFC 6454.
+//! A web page that the user visits can make a browser call a server on the user's own machine,
+//! under a name that resolves to it. So the name in `Host` must be one that this server is known
+//! by, and a request that names the page it comes from must come from a page that is allowed. A
+//! client that is no browser sends no `Origin` and passes. *Source*: MCP transports, "DNS
+//! rebinding"; RFC 6454.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -42,9 +43,14 @@ struct Origin {
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 impl Doors {
-    /// The loopback names, the address listened on, the public origin, and what is configured. An entry that
-    /// cannot be read admits nobody.
-    pub fn new(listen: SocketAddr, public_url: Option<&str>, hosts: &[String], origins: &[String]) -> Self {
+    /// The loopback names, the address listened on, the public origin, and what is configured. An
+    /// entry that cannot be read admits nobody.
+    pub fn new(
+        listen: SocketAddr,
+        public_url: Option<&str>,
+        hosts: &[String],
+        origins: &[String],
+    ) -> Self {
         let public = public_url.and_then(|url| Origin::parse(url.trim_end_matches('/')));
         let listened = match listen.ip() {
             ip if ip.is_unspecified() => None,
@@ -77,7 +83,8 @@ impl Doors {
     /// # Errors
     /// [`Foreign`].
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Foreign> {
-        let host = only(headers, &HOST).ok().flatten().and_then(Authority::parse).ok_or(Foreign::Host)?;
+        let host =
+            only(headers, &HOST).ok().flatten().and_then(Authority::parse).ok_or(Foreign::Host)?;
         if !self.hosts.iter().any(|rule| rule.admits(&host)) {
             return Err(Foreign::Host);
         }
@@ -113,11 +120,18 @@ impl Authority {
         let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let sound = match bracketed {
             Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)),
+            None => {
+                !name.is_empty()
+                    && name
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+            }
         };
         let port = match port {
             None => None,
-            Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(digits)
+                if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) =>
+            {
                 Some(digits.parse().ok()?)
             }
             Some(_) => return None,
@@ -171,7 +185,11 @@ mod tests {
             "127.0.0.2:9999".parse().unwrap(),
             Some("https://notes.example.org"),
             &["nas.local".to_owned(), "nas:81".to_owned()],
-            &["https://app.example.org".to_owned(), "app://obsidian.md".to_owned(), "http://dev.test:*".to_owned()],
+            &[
+                "https://app.example.org".to_owned(),
+                "app://obsidian.md".to_owned(),
+                "http://dev.test:*".to_owned(),
+            ],
         );
         let mut headers = HeaderMap::new();
         for host in host {
@@ -263,6 +281,9 @@ mod tests {
         ] {
             assert_eq!(check(&["localhost"], &[origin]), Err(Foreign::Origin), "{origin}");
         }
-        assert_eq!(check(&["localhost"], &["http://localhost", "http://localhost"]), Err(Foreign::Origin));
+        assert_eq!(
+            check(&["localhost"], &["http://localhost", "http://localhost"]),
+            Err(Foreign::Origin)
+        );
     }
 }

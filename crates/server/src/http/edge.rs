@@ -1,8 +1,8 @@
 //! What every request meets, whatever it asks for.
 //!
-//! First the shape: what two parsers could read differently gets no further. Then who sent it here: the
-//! names and pages that are known. Then the routes. Nothing that goes wrong behind here takes the connection
-//! or the server down with it.
+//! First the shape: what two parsers could read differently gets no further. Then who sent it here:
+//! the names and pages that are known. Then the routes. Nothing that goes wrong behind here takes
+//! the connection or the server down with it.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -40,7 +40,11 @@ impl Edge {
     }
 
     /// Answers one request of a connection.
-    pub async fn answer<B>(self: Arc<Self>, link: Arc<Link>, request: Request<B>) -> Result<Response<Body>, Infallible>
+    pub async fn answer<B>(
+        self: Arc<Self>,
+        link: Arc<Link>,
+        request: Request<B>,
+    ) -> Result<Response<Body>, Infallible>
     where
         B: http_body::Body<Data = axum::body::Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
@@ -65,18 +69,23 @@ impl Edge {
 
     /// Whether a request gets to the routes.
     fn admit<B>(&self, verdict: Verdict, request: &Request<B>) -> Result<(), Box<Response<Body>>> {
-        let refuse = |status, code, message: &str| Err(Box::new(answers::plain(status, code, message)));
+        let refuse =
+            |status, code, message: &str| Err(Box::new(answers::plain(status, code, message)));
         if let Verdict::Refuse(why) = verdict {
             return refuse(StatusCode::BAD_REQUEST, "bad_request", why);
         }
         match self.doors.check(request.headers()) {
             Ok(()) => Ok(()),
-            Err(doors::Foreign::Host) => {
-                refuse(StatusCode::FORBIDDEN, "foreign_host", "the server does not answer to this Host")
-            }
-            Err(doors::Foreign::Origin) => {
-                refuse(StatusCode::FORBIDDEN, "foreign_origin", "pages of this Origin may not call the server")
-            }
+            Err(doors::Foreign::Host) => refuse(
+                StatusCode::FORBIDDEN,
+                "foreign_host",
+                "the server does not answer to this Host",
+            ),
+            Err(doors::Foreign::Origin) => refuse(
+                StatusCode::FORBIDDEN,
+                "foreign_origin",
+                "pages of this Origin may not call the server",
+            ),
         }
     }
 

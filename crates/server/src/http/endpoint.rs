@@ -1,16 +1,19 @@
 //! `/mcp`: everything that is decided about a request before the SDK sees it.
 //!
-//! In this order: whose token it is, whether that subject may ask again so soon, whether the session is
-//! theirs, and whether their scopes allow the call. A refusal for scopes is HTTP 403, decided from the call's
-//! own arguments before anything is touched, with a JSON-RPC body of the request's id, because that is what
-//! clients can show. What cannot be understood is answered here and not passed on.
+//! In this order: whose token it is, whether that subject may ask again so soon, whether the
+//! session is theirs, and whether their scopes allow the call. A refusal for scopes is HTTP 403,
+//! decided from the call's own arguments before anything is touched, with a JSON-RPC body of the
+//! request's id, because that is what clients can show. What cannot be understood is answered here
+//! and not passed on.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, request::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, request::Parts,
+};
 use serde_json::{Value, json};
 
 use super::bearer::{self, Unauthorized};
@@ -83,14 +86,19 @@ impl Endpoint {
         response
     }
 
-    async fn answer_or_refuse(&self, mut parts: Parts, body: Body) -> Result<Response<Body>, Early> {
+    async fn answer_or_refuse(
+        &self,
+        mut parts: Parts,
+        body: Body,
+    ) -> Result<Response<Body>, Early> {
         let (verified, token) = self.authenticate(&parts.headers).await?;
         self.rate
             .take(verified.principal.subject(), Instant::now())
             .map_err(|wait| Box::new(answers::too_many(wait)))?;
-        let asker = self.offer.asker(&verified, token).map_err(|NoVault| Box::new(answers::no_vault()))?;
-        // The token ends here but for what the gateway shows to its server: what follows knows the caller, and
-        // could at worst log it.
+        let asker =
+            self.offer.asker(&verified, token).map_err(|NoVault| Box::new(answers::no_vault()))?;
+        // The token ends here but for what the gateway shows to its server: what follows knows the
+        // caller, and could at worst log it.
         parts.headers.remove(AUTHORIZATION);
         let caller = Caller { owner: Owner::of(&verified), asker };
         parts.extensions.insert(caller.asker.clone());
@@ -103,9 +111,12 @@ impl Endpoint {
     }
 
     async fn authenticate<'a>(&self, headers: &'a HeaderMap) -> Result<(Verified, &'a str), Early> {
-        bearer::authenticate(headers, self.verifier.as_ref())
-            .await
-            .map_err(|why| Box::new(answers::unauthorized(&self.metadata_url(headers), why == Unauthorized::Invalid)))
+        bearer::authenticate(headers, self.verifier.as_ref()).await.map_err(|why| {
+            Box::new(answers::unauthorized(
+                &self.metadata_url(headers),
+                why == Unauthorized::Invalid,
+            ))
+        })
     }
 
     fn metadata_url(&self, headers: &HeaderMap) -> String {
@@ -113,7 +124,12 @@ impl Endpoint {
     }
 
     /// One message.
-    async fn post(&self, mut parts: Parts, body: Body, caller: &Caller) -> Result<Response<Body>, Early> {
+    async fn post(
+        &self,
+        mut parts: Parts,
+        body: Body,
+        caller: &Caller,
+    ) -> Result<Response<Body>, Early> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
             return Err(Box::new(answers::plain(
@@ -122,9 +138,12 @@ impl Endpoint {
                 message,
             )));
         }
-        let bytes = body::read(body, self.options.max_body_bytes, &self.options.timeouts).await.map_err(bad_body)?;
-        let message = Envelope::parse(&bytes)
-            .map_err(|malformed| Box::new(answers::json(StatusCode::BAD_REQUEST, &malformed.to_json())))?;
+        let bytes = body::read(body, self.options.max_body_bytes, &self.options.timeouts)
+            .await
+            .map_err(bad_body)?;
+        let message = Envelope::parse(&bytes).map_err(|malformed| {
+            Box::new(answers::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
+        })?;
         if has_no_session(&message, &parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
@@ -199,17 +218,23 @@ impl Endpoint {
                 let arguments = message.param("arguments").unwrap_or(&Value::Null);
                 self.offer.ask(name, arguments, asker).err()
             }),
-            Some("resources/read") => text("uri").and_then(|uri| self.offer.ask_resource(uri, asker).err()),
+            Some("resources/read") => {
+                text("uri").and_then(|uri| self.offer.ask_resource(uri, asker).err())
+            }
             _ => None,
         };
         match refusal {
-            Some(refusal) => Err(Box::new(forbidden(message, &refusal, &self.metadata_url(headers)))),
+            Some(refusal) => {
+                Err(Box::new(forbidden(message, &refusal, &self.metadata_url(headers))))
+            }
             None => Ok(()),
         }
     }
 
     fn begin(&self, session: Option<&str>, message: &Envelope) -> Result<Option<UnderWay>, Early> {
-        let (Some(session), true, Some(id)) = (session, message.is_request(), message.id()) else { return Ok(None) };
+        let (Some(session), true, Some(id)) = (session, message.is_request(), message.id()) else {
+            return Ok(None);
+        };
         self.sessions.begin(session, id).map(Some).ok_or_else(|| {
             let text = "a request with this `id` is still being answered in this session";
             let body = envelope::error(Some(id), envelope::INVALID_REQUEST, text, None);
@@ -217,7 +242,8 @@ impl Endpoint {
         })
     }
 
-    /// The SDK has closed a session by itself. (A 404 without a session is a method that there is not.)
+    /// The SDK has closed a session by itself. (A 404 without a session is a method that there is
+    /// not.)
     fn forget_vanished(&self, session: Option<&str>, message: &Envelope) {
         if let Some(session) = session
             && !message.is_sessionless()
@@ -238,9 +264,9 @@ impl Endpoint {
     }
 }
 
-/// Whether a session named in the headers is to be ignored. A request says itself which lifecycle it belongs
-/// to. Other messages cannot, and the SDK goes by their header, so it may; without a session they reach
-/// nobody else's.
+/// Whether a session named in the headers is to be ignored. A request says itself which lifecycle
+/// it belongs to. Other messages cannot, and the SDK goes by their header, so it may; without a
+/// session they reach nobody else's.
 fn has_no_session(message: &Envelope, headers: &HeaderMap) -> bool {
     message.is_sessionless() || (!message.is_request() && names_sessionless(headers))
 }
@@ -267,8 +293,12 @@ fn bad_body(why: BadBody) -> Early {
             "too_large",
             "the request is too large; make a large file with several `text.append`",
         ),
-        BadBody::Stalled => (StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time"),
-        BadBody::Broken => (StatusCode::BAD_REQUEST, "bad_request", "the body did not arrive whole"),
+        BadBody::Stalled => {
+            (StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")
+        }
+        BadBody::Broken => {
+            (StatusCode::BAD_REQUEST, "bad_request", "the body did not arrive whole")
+        }
     };
     Box::new(answers::closing(answers::plain(status, code, message)))
 }
@@ -276,19 +306,31 @@ fn bad_body(why: BadBody) -> Early {
 fn forbidden(message: &Envelope, denied: &Denied, metadata_url: &str) -> Response<Body> {
     let scopes = denied.scopes();
     let data = json!({ "code": denied.code(), "requiredScopes": scopes });
-    let body = envelope::error(message.id(), envelope::INSUFFICIENT_SCOPE, &denied.to_string(), Some(data));
+    let body = envelope::error(
+        message.id(),
+        envelope::INSUFFICIENT_SCOPE,
+        &denied.to_string(),
+        Some(data),
+    );
     answers::insufficient_scope(metadata_url, &scopes.join(" "), &body)
 }
 
 fn not_a_message(message: &Envelope) -> Response<Body> {
     let id = message.id().filter(|_| message.is_request());
-    let body = envelope::error(id, envelope::INVALID_REQUEST, "the message is not one of the protocol's", None);
+    let body = envelope::error(
+        id,
+        envelope::INVALID_REQUEST,
+        "the message is not one of the protocol's",
+        None,
+    );
     answers::json(StatusCode::BAD_REQUEST, &body)
 }
 
 /// An event stream does not outlive the token that it was opened with.
 fn ending_with_token(response: Response<Body>, verified: &Verified) -> Response<Body> {
-    let is_stream =
-        response.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+    let is_stream = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
     if is_stream { response.map(|body| Expiring::body(body, verified.expires)) } else { response }
 }

@@ -1,13 +1,14 @@
 //! One connection's bytes, with a bound on every wait.
 //!
-//! Between the socket and the HTTP library: each head is judged on its way in ([`super::preamble`]), and the
-//! verdicts wait in a [`Link`] for the service that answers. A head that does not arrive in time, a
-//! connection that idles too long and a client that does not take its answer are cut off. Waits inside a
-//! body are bounded where bodies are read, and an event stream may of course be silent for hours.
+//! Between the socket and the HTTP library: each head is judged on its way in
+//! ([`super::preamble`]), and the verdicts wait in a [`Link`] for the service that answers. A head
+//! that does not arrive in time, a connection that idles too long and a client that does not take
+//! its answer are cut off. Waits inside a body are bounded where bodies are read, and an event
+//! stream may of course be silent for hours.
 //!
-//! When a connection is closed while the client is still sending (a body that is too large, say), what it
-//! sends is read and dropped for a moment: a socket closed over unread bytes resets, and the client would
-//! never see the answer that tells it why.
+//! When a connection is closed while the client is still sending (a body that is too large, say),
+//! what it sends is read and dropped for a moment: a socket closed over unread bytes resets, and
+//! the client would never see the answer that tells it why.
 
 use std::collections::VecDeque;
 use std::future::Future as _;
@@ -85,7 +86,9 @@ impl Link {
     }
 
     fn leave_line(&self) {
-        if let Some(number) = self.place_in_line.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(number) =
+            self.place_in_line.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
             self.line.leave(number);
         }
     }
@@ -105,7 +108,8 @@ pub struct Answering {
 impl Drop for Answering {
     fn drop(&mut self) {
         if self.link.answering.fetch_sub(1, Ordering::AcqRel) == 1 {
-            *self.link.free_since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *self.link.free_since.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(Instant::now());
             let number = self.link.line.join(self.link.close.clone());
             *self.link.place_in_line.lock().unwrap_or_else(PoisonError::into_inner) = Some(number);
         }
@@ -135,7 +139,16 @@ impl<S> Guarded<S> {
     /// Guards a connection that was accepted just now.
     pub fn new(inner: S, link: Arc<Link>, timeouts: Timeouts) -> Self {
         let head_due = Instant::now() + timeouts.head;
-        Self { inner, preamble: Preamble::new(), link, timeouts, head_due, reading: None, writing: None, closing: None }
+        Self {
+            inner,
+            preamble: Preamble::new(),
+            link,
+            timeouts,
+            head_due,
+            reading: None,
+            writing: None,
+            closing: None,
+        }
     }
 
     fn took_in(&mut self, bytes: &[u8]) {
@@ -186,7 +199,11 @@ fn overdue() -> io::Error {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         match Pin::new(&mut this.inner).poll_read(cx, buffer) {
@@ -230,19 +247,28 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
 
 impl<S: AsyncWrite + Unpin> Guarded<S> {
     /// Bounds the wait for a client that takes nothing.
-    fn poll_taken<T>(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn poll_taken<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        wrote: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
             self.writing = None;
             return wrote;
         }
         let stall = self.timeouts.stall;
-        let timer = self.writing.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + stall)));
+        let timer =
+            self.writing.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + stall)));
         timer.as_mut().poll(cx).map(|()| Err(overdue()))
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.inner).poll_write(cx, bytes);
         this.poll_taken(cx, wrote)

@@ -17,8 +17,8 @@ pub const METADATA_PATH_OF_ORIGIN: &str = "/.well-known/oauth-protected-resource
 /// Where MCP is spoken.
 pub const MCP_PATH: &str = "/mcp";
 
-/// The origin under which a client reaches the server: the configured one, or the `Host` of the request,
-/// which [`super::doors`] has checked.
+/// The origin under which a client reaches the server: the configured one, or the `Host` of the
+/// request, which [`super::doors`] has checked.
 pub fn origin(public_url: Option<&str>, headers: &HeaderMap) -> String {
     match public_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
@@ -53,7 +53,8 @@ pub fn protected_resource(
         "bearer_methods_supported": ["header"],
     });
     if has_scopes && let Some(members) = body.as_object_mut() {
-        // The least that is of use; a challenge names what a call needs. In the gateway roles decide.
+        // The least that is of use; a challenge names what a call needs. In the gateway roles
+        // decide.
         members.insert("scopes_supported".to_owned(), json!(["read:/"]));
     }
     if has_records && let Some(members) = body.as_object_mut() {

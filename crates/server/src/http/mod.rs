@@ -1,12 +1,14 @@
 //! Stile over HTTP/1.1: one origin, and everything that stands before the first tool.
 //!
-//! From the outside in: [`server`] accepts connections and bounds them in number; [`guarded`] bounds every
-//! wait on one and sees the raw head of each request ([`preamble`]); [`edge`] refuses what two parsers might
-//! read differently and what comes from a foreign page ([`doors`]), and routes; [`endpoint`] is `/mcp`, with
-//! the caller's token, the rate, the session's owner and the scopes decided before anything is touched.
+//! From the outside in: [`server`] accepts connections and bounds them in number; [`guarded`]
+//! bounds every wait on one and sees the raw head of each request ([`preamble`]); [`edge`] refuses
+//! what two parsers might read differently and what comes from a foreign page ([`doors`]), and
+//! routes; [`endpoint`] is `/mcp`, with the caller's token, the rate, the session's owner and the
+//! scopes decided before anything is touched.
 //!
-//! Every decision is a function of values; time and configuration are arguments. A route that comes later is
-//! a `Router` handed to [`edge::Edge::new`], and calls [`bearer::authenticate`] like `/mcp` does.
+//! Every decision is a function of values; time and configuration are arguments. A route that comes
+//! later is a `Router` handed to [`edge::Edge::new`], and calls [`bearer::authenticate`] like
+//! `/mcp` does.
 
 pub mod answers;
 pub mod bearer;
@@ -37,8 +39,8 @@ pub use server::{serve, serve_metrics};
 pub struct HttpOptions {
     /// Where to listen; port 0 takes any free one.
     pub listen: SocketAddr,
-    /// The origin that clients use, such as `https://notes.example.org`, without a final slash. Where there
-    /// is none, each request's own `Host` is used, over `http`.
+    /// The origin that clients use, such as `https://notes.example.org`, without a final slash.
+    /// Where there is none, each request's own `Host` is used, over `http`.
     pub public_url: Option<String>,
     /// Names accepted in `Host` besides the loopback names and the address listened on.
     pub allowed_hosts: Vec<String>,

@@ -1,7 +1,8 @@
 //! `GET /api/v1/notes/{path}`: a whole note, for a gateway that stands before this server.
 //!
-//! The bearer token authorises, as it does for `text.read`. The other headers only have to agree with it and
-//! with the configuration: they say what the gateway believes, and where that is not so nothing is read.
+//! The bearer token authorises, as it does for `text.read`. The other headers only have to agree
+//! with it and with the configuration: they say what the gateway believes, and where that is not so
+//! nothing is read.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +43,8 @@ impl Default for NotesOptions {
     }
 }
 
-/// A secret that a server shares with its gateway, compared without telling how much of it was right.
+/// A secret that a server shares with its gateway, compared without telling how much of it was
+/// right.
 #[derive(Clone)]
 pub struct GatewaySecret(hmac::Tag);
 
@@ -88,15 +90,22 @@ impl Notes {
     }
 
     /// `path` is none where the target does not decode to text.
-    async fn answer(&self, path: Option<&str>, headers: &HeaderMap) -> Result<Response<Body>, Box<Response<Body>>> {
-        let metadata_url = metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers));
+    async fn answer(
+        &self,
+        path: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Result<Response<Body>, Box<Response<Body>>> {
+        let metadata_url =
+            metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers));
         let (verified, _) = bearer::authenticate(headers, self.verifier.as_ref())
             .await
             .map_err(|why| answers::unauthorized(&metadata_url, why == Unauthorized::Invalid))?;
         let principal = &verified.principal;
         self.rate.take(principal.subject(), Instant::now()).map_err(answers::too_many)?;
         let user = self.agree(headers, &verified).map_err(told)?;
-        let path = path.and_then(|path| NotePath::parse(path).ok()).ok_or_else(|| told(Disagreement::Path))?;
+        let path = path
+            .and_then(|path| NotePath::parse(path).ok())
+            .ok_or_else(|| told(Disagreement::Path))?;
         let json = self
             .services
             .read_note(path, principal, &user)
@@ -116,23 +125,28 @@ impl Notes {
         if only(headers, &VAULT_ID).map(HeaderValue::as_bytes) != Some(options.vault.as_bytes()) {
             return Err(Disagreement::Vault);
         }
-        // Whoever comes here around the gateway can write any name into a header, and none into a token.
+        // Whoever comes here around the gateway can write any name into a header, and none into a
+        // token.
         match &verified.identity.vault {
             VaultClaim::None => {}
             VaultClaim::One(vault) if **vault == *options.vault => {}
             VaultClaim::One(_) | VaultClaim::Malformed => return Err(Disagreement::Vault),
         }
         let subject = verified.principal.subject();
-        let user = only(headers, &USER_ID).and_then(|user| std::str::from_utf8(user.as_bytes()).ok());
+        let user =
+            only(headers, &USER_ID).and_then(|user| std::str::from_utf8(user.as_bytes()).ok());
         let is_trusted = options.trusted_gateway.as_deref() == Some(subject);
         match user {
-            Some(user) if !user.is_empty() && (user == subject || is_trusted) => Ok(user.to_owned()),
+            Some(user) if !user.is_empty() && (user == subject || is_trusted) => {
+                Ok(user.to_owned())
+            }
             _ => Err(Disagreement::User),
         }
     }
 }
 
-/// A header that is there once. Two are none: whoever stands in front of us may have looked at the other.
+/// A header that is there once. Two are none: whoever stands in front of us may have looked at the
+/// other.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
@@ -147,17 +161,24 @@ enum Disagreement {
 
 fn told(why: Disagreement) -> Response<Body> {
     match why {
-        Disagreement::Gateway => {
-            answers::plain(StatusCode::FORBIDDEN, "gateway_required", "notes are read through the gateway only")
-        }
-        Disagreement::User => {
-            answers::plain(StatusCode::FORBIDDEN, "other_user", "X-User-Id must be the token's subject")
-        }
-        // The same as for a note that is not there: that there are other vaults is nobody's business.
+        Disagreement::Gateway => answers::plain(
+            StatusCode::FORBIDDEN,
+            "gateway_required",
+            "notes are read through the gateway only",
+        ),
+        Disagreement::User => answers::plain(
+            StatusCode::FORBIDDEN,
+            "other_user",
+            "X-User-Id must be the token's subject",
+        ),
+        // The same as for a note that is not there: that there are other vaults is nobody's
+        // business.
         Disagreement::Vault => not_found(),
-        Disagreement::Path => {
-            answers::plain(StatusCode::BAD_REQUEST, "invalid_path", "the path is not that of a note; nothing was read")
-        }
+        Disagreement::Path => answers::plain(
+            StatusCode::BAD_REQUEST,
+            "invalid_path",
+            "the path is not that of a note; nothing was read",
+        ),
     }
 }
 
@@ -172,9 +193,11 @@ fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
             let body = json!({ "error": refusal.code().0, "message": refusal.to_string() });
             answers::insufficient_scope(metadata_url, &scopes.join(" "), &body)
         }
-        Refusal::TooLarge { .. } => {
-            answers::plain(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the note is larger than notes may be")
-        }
+        Refusal::TooLarge { .. } => answers::plain(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            "the note is larger than notes may be",
+        ),
         Refusal::Busy { .. } => answers::busy(Duration::from_secs(1)),
         Refusal::Internal { incident } => {
             let body = json!({ "error": "internal", "incident": incident });
@@ -185,7 +208,8 @@ fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
     }
 }
 
-/// The route. Whoever asks is looked at before what is asked for, so a path that does not decode is no answer yet.
+/// The route. Whoever asks is looked at before what is asked for, so a path that does not decode is
+/// no answer yet.
 pub async fn route(
     State(notes): State<Arc<Notes>>,
     path: Result<Path<String>, PathRejection>,
@@ -203,7 +227,9 @@ mod tests {
     fn security_a_secret_is_right_or_wrong_and_never_printed() {
         let secret = GatewaySecret::new(b"correct horse");
         assert!(secret.is(b"correct horse"));
-        for wrong in [&b""[..], b"correct hors", b"correct horse ", b"Correct horse", b"correct horse\0\0x"] {
+        for wrong in
+            [&b""[..], b"correct hors", b"correct horse ", b"Correct horse", b"correct horse\0\0x"]
+        {
             assert!(!secret.is(wrong));
         }
         assert_eq!(format!("{secret:?}"), "GatewaySecret(…)");

@@ -1,10 +1,11 @@
 //! What a request's head says before the HTTP library has tidied it up.
 //!
-//! Smuggling lives in the gap between two readers of one byte stream, and the library resolves some of those
-//! ambiguities silently: of `Content-Length` and `Transfer-Encoding` together it keeps one, and of a repeated
-//! `Host` it shows both to a handler that asks for one. So the raw bytes of each head are read here as well,
-//! with the same parser, before the library gets them. Exactly `Content-Length` bytes are then skipped to
-//! reach the next head. A chunked body is not followed: such a request is the last on its connection.
+//! Smuggling lives in the gap between two readers of one byte stream, and the library resolves some
+//! of those ambiguities silently: of `Content-Length` and `Transfer-Encoding` together it keeps
+//! one, and of a repeated `Host` it shows both to a handler that asks for one. So the raw bytes of
+//! each head are read here as well, with the same parser, before the library gets them. Exactly
+//! `Content-Length` bytes are then skipped to reach the next head. A chunked body is not followed:
+//! such a request is the last on its connection.
 //!
 //! This is a state machine over bytes and does no I/O. *Source*: RFC 9112 §2.2, §3.2, §6.
 
@@ -93,14 +94,15 @@ impl Preamble {
         }
     }
 
-    /// Takes bytes up to the end of a line, or all of them. Empty lines before a request are skipped, as the
-    /// library does.
+    /// Takes bytes up to the end of a line, or all of them. Empty lines before a request are
+    /// skipped, as the library does.
     fn feed_head<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
         if self.head.is_empty() {
             let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
             bytes = bytes.get(blank..).unwrap_or_default();
         }
-        let line = bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |newline| newline + 1);
+        let line =
+            bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |newline| newline + 1);
         let room = (MAX_HEAD_BYTES + 1).saturating_sub(self.head.len());
         let (taken, rest) = bytes.split_at_checked(line.min(room)).unwrap_or((bytes, &[]));
         self.head.extend_from_slice(taken);
@@ -138,7 +140,8 @@ fn judge(head: &[u8]) -> Result<Framing, &'static str> {
     }
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
-    if !matches!(request.parse(head), Ok(httparse::Status::Complete(length)) if length == head.len()) {
+    if !matches!(request.parse(head), Ok(httparse::Status::Complete(length)) if length == head.len())
+    {
         return Err("the head of the request is malformed");
     }
     if !request.path.is_some_and(|target| target.starts_with('/')) {
@@ -146,7 +149,11 @@ fn judge(head: &[u8]) -> Result<Framing, &'static str> {
     }
     let named = |name: &str| {
         let name = name.to_owned();
-        request.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(&name)).map(|field| field.value)
+        request
+            .headers
+            .iter()
+            .filter(move |field| field.name.eq_ignore_ascii_case(&name))
+            .map(|field| field.value)
     };
     if request.headers.iter().any(|field| field.name.contains('_')) {
         return Err("a header name contains an underscore");
@@ -159,7 +166,9 @@ fn judge(head: &[u8]) -> Result<Framing, &'static str> {
     match (lengths.next(), lengths.next()) {
         (Some(_), _) if chunked => Err("the request has both Content-Length and Transfer-Encoding"),
         (Some(_), Some(_)) => Err("the request has more than one Content-Length"),
-        (Some(length), None) => decimal(length).map(Framing::Length).ok_or("Content-Length is not a number"),
+        (Some(length), None) => {
+            decimal(length).map(Framing::Length).ok_or("Content-Length is not a number")
+        }
         (None, _) if chunked => Ok(Framing::Chunked),
         (None, _) => Ok(Framing::Length(0)),
     }
@@ -218,13 +227,29 @@ mod tests {
     fn the_place_is_known_at_every_moment() {
         let mut preamble = Preamble::new();
         let mut seen = Vec::new();
-        for piece in ["", "\r\n", "P", "OST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n", "a", "b", "G"] {
+        for piece in [
+            "",
+            "\r\n",
+            "P",
+            "OST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n",
+            "a",
+            "b",
+            "G",
+        ] {
             preamble.feed(piece.as_bytes(), |_| {});
             seen.push(preamble.place());
         }
         assert_eq!(
             seen,
-            [Place::Between, Place::Between, Place::Head, Place::Body, Place::Body, Place::Between, Place::Head]
+            [
+                Place::Between,
+                Place::Between,
+                Place::Head,
+                Place::Body,
+                Place::Body,
+                Place::Between,
+                Place::Head
+            ]
         );
     }
 
@@ -270,7 +295,8 @@ mod tests {
 
     #[test]
     fn an_endless_head_is_given_up() {
-        let long = [b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec(), vec![b'x'; MAX_HEAD_BYTES]].concat();
+        let long =
+            [b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec(), vec![b'x'; MAX_HEAD_BYTES]].concat();
         let (found, place) = verdicts(&[&long]);
         assert!(matches!(found[..], [Verdict::Refuse(_)]));
         assert_eq!(place, Place::Beyond);

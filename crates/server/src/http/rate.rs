@@ -1,7 +1,7 @@
 //! How many requests one subject gets answered.
 //!
-//! A token bucket each, on the monotonic clock. The map is bounded: a bucket that is full again is the same
-//! as none, so those are forgotten when it grows.
+//! A token bucket each, on the monotonic clock. The map is bounded: a bucket that is full again is
+//! the same as none, so those are forgotten when it grows.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +25,11 @@ struct Bucket {
 impl RateLimit {
     /// `per_second` requests over time, `burst` at once; each at least one.
     pub fn new(per_second: u32, burst: u32) -> Self {
-        Self { per_second: per_second.max(1).into(), burst: burst.max(1).into(), buckets: Mutex::default() }
+        Self {
+            per_second: per_second.max(1).into(),
+            burst: burst.max(1).into(),
+            buckets: Mutex::default(),
+        }
     }
 
     /// Takes one request out of a subject's bucket.
@@ -39,7 +43,9 @@ impl RateLimit {
         }
         let bucket = match buckets.get_mut(subject) {
             Some(bucket) => bucket,
-            None => buckets.entry(subject.to_owned()).or_insert(Bucket { left: self.burst, at: now }),
+            None => {
+                buckets.entry(subject.to_owned()).or_insert(Bucket { left: self.burst, at: now })
+            }
         };
         bucket.left = self.left(bucket, now);
         bucket.at = now;

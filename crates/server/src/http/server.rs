@@ -1,8 +1,8 @@
 //! Accepting connections, and stopping.
 //!
-//! The HTTP library's ready-made loop has no bound on connections or waits, so this is our own. To stop:
-//! accept no more, let every connection finish what it is answering, wait for the calls that run (bounded),
-//! then end the streams that only listen, then let go of whoever still hangs on.
+//! The HTTP library's ready-made loop has no bound on connections or waits, so this is our own. To
+//! stop: accept no more, let every connection finish what it is answering, wait for the calls that
+//! run (bounded), then end the streams that only listen, then let go of whoever still hangs on.
 
 use std::future::Future;
 use std::io;
@@ -48,8 +48,8 @@ const REST: Duration = Duration::from_millis(50);
 /// Connections of those who read metrics.
 const SCRAPERS: usize = 64;
 
-/// Serves until `shutdown` completes, then stops gracefully. `on_listening` is told the address once
-/// connections are accepted.
+/// Serves until `shutdown` completes, then stops gracefully. `on_listening` is told the address
+/// once connections are accepted.
 ///
 /// # Errors
 /// Where the address cannot be listened on.
@@ -65,15 +65,20 @@ pub async fn serve(
     let streams = CancellationToken::new();
     let timeouts = options.timeouts;
     let most = options.max_connections;
-    let doors = Doors::new(address, options.public_url.as_deref(), &options.allowed_hosts, &options.allowed_origins);
+    let doors = Doors::new(
+        address,
+        options.public_url.as_deref(),
+        &options.allowed_hosts,
+        &options.allowed_origins,
+    );
     let edge = Edge::new(doors, routes(options, offer, verifier, streams.clone()));
     on_listening(address);
     Accepting::new(edge, most, timeouts).serve(listener, shutdown, streams).await;
     Ok(())
 }
 
-/// Serves `/metrics` until `shutdown` completes. Whoever can connect may read it, so it is for an address of this
-/// machine alone.
+/// Serves `/metrics` until `shutdown` completes. Whoever can connect may read it, so it is for an
+/// address of this machine alone.
 ///
 /// # Errors
 /// Where the address cannot be listened on.
@@ -89,31 +94,56 @@ pub async fn serve_metrics(
     let doors = Doors::new(address, None, &[], &[]);
     let edge = Edge::new(doors, Router::new().route("/metrics", get(told)));
     on_listening(address);
-    Accepting::new(edge, SCRAPERS, Timeouts::default()).serve(listener, shutdown, CancellationToken::new()).await;
+    Accepting::new(edge, SCRAPERS, Timeouts::default())
+        .serve(listener, shutdown, CancellationToken::new())
+        .await;
     Ok(())
 }
 
 /// All routes of the server.
-fn routes(options: HttpOptions, offer: Offer, verifier: Arc<dyn Verifier>, streams: CancellationToken) -> Router {
+fn routes(
+    options: HttpOptions,
+    offer: Offer,
+    verifier: Arc<dyn Verifier>,
+    streams: CancellationToken,
+) -> Router {
     let handler = Handler::new(offer.clone(), Caller::OfRequest, options.tool_names);
-    let streamable = Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
+    let streamable =
+        Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
     let rate = Arc::new(RateLimit::new(options.rate_per_second, options.rate_burst));
     // A gateway has no notes of its own to give.
     let notes = offer.space().map(|services| {
         let (notes, public_url) = (options.notes.clone(), options.public_url.clone());
-        Arc::new(Notes::new(services.clone(), Arc::clone(&verifier), Arc::clone(&rate), notes, public_url))
+        Arc::new(Notes::new(
+            services.clone(),
+            Arc::clone(&verifier),
+            Arc::clone(&rate),
+            notes,
+            public_url,
+        ))
     });
     let (has_scopes, has_records) = (notes.is_some(), offer.records().is_some());
     let records = offer.records().map(|services| {
         let (verifier, rate) = (Arc::clone(&verifier), Arc::clone(&rate));
-        Arc::new(V1::new(services.clone(), verifier, rate, options.public_url.clone(), options.timeouts))
+        Arc::new(V1::new(
+            services.clone(),
+            verifier,
+            rate,
+            options.public_url.clone(),
+            options.timeouts,
+        ))
     });
     let endpoint = Arc::new(Endpoint::new(offer, verifier, streamable, rate, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {
             let origin = metadata::origin(options.public_url.as_deref(), request.headers());
-            metadata::protected_resource(&origin, &options.authorization_servers, has_scopes, has_records)
+            metadata::protected_resource(
+                &origin,
+                &options.authorization_servers,
+                has_scopes,
+                has_records,
+            )
         }
     };
     let router = Router::new()
@@ -123,7 +153,9 @@ fn routes(options: HttpOptions, offer: Offer, verifier: Arc<dyn Verifier>, strea
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
         .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
     let router = match notes {
-        Some(notes) => router.merge(Router::new().route(NOTES_PATH, get(notes::route)).with_state(notes)),
+        Some(notes) => {
+            router.merge(Router::new().route(NOTES_PATH, get(notes::route)).with_state(notes))
+        }
         None => router,
     };
     match records {
@@ -163,8 +195,14 @@ impl Accepting {
         }
     }
 
-    /// Accepts until `shutdown` completes, then stops gracefully; `streams` ends those that only listen.
-    async fn serve(&self, listener: TcpListener, shutdown: impl Future<Output = ()>, streams: CancellationToken) {
+    /// Accepts until `shutdown` completes, then stops gracefully; `streams` ends those that only
+    /// listen.
+    async fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+        streams: CancellationToken,
+    ) {
         let connections = self.run(listener, shutdown).await;
         self.stop.cancel();
         // Those that time out here are cut off below.
@@ -202,7 +240,14 @@ impl Accepting {
             return;
         };
         let link = Link::new(self.line.clone());
-        connections.spawn(converse(Arc::clone(&self.edge), stream, link, self.timeouts, self.stop.clone(), slot));
+        connections.spawn(converse(
+            Arc::clone(&self.edge),
+            stream,
+            link,
+            self.timeouts,
+            self.stop.clone(),
+            slot,
+        ));
     }
 
     async fn slot(&self) -> Option<OwnedSemaphorePermit> {

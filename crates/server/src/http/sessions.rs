@@ -1,8 +1,8 @@
 //! Who opened which session, and how many each may have.
 //!
-//! The SDK keeps the sessions themselves and knows nothing of callers: whoever holds an id is in. So the edge
-//! remembers the owner of each, and answers for an unknown id and for another caller's alike. It also bounds
-//! their number, which the SDK does not.
+//! The SDK keeps the sessions themselves and knows nothing of callers: whoever holds an id is in.
+//! So the edge remembers the owner of each, and answers for an unknown id and for another caller's
+//! alike. It also bounds their number, which the SDK does not.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,8 @@ use stile_domain::role::Role;
 
 use crate::auth::{VaultClaim, Verified};
 
-/// What makes two requests those of one caller. A renewed token is the same caller; another client, grant, vault or
-/// role is not.
+/// What makes two requests those of one caller. A renewed token is the same caller; another client,
+/// grant, vault or role is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     subject: String,
@@ -63,14 +63,15 @@ impl Sessions {
         Self { most_per_subject: most_per_subject.max(1), idle, table: Arc::default() }
     }
 
-    /// Enters a session that was opened just now. Returns those that must be closed for it: the idle ones,
-    /// and the idlest of the owner's where there are too many.
+    /// Enters a session that was opened just now. Returns those that must be closed for it: the
+    /// idle ones, and the idlest of the owner's where there are too many.
     pub fn open(&self, id: &str, owner: Owner, now: Instant) -> Vec<String> {
         let mut table = self.lock();
         let mut closed: Vec<String> = table
             .iter()
             .filter(|(_, session)| {
-                session.under_way.is_empty() && now.saturating_duration_since(session.used) > self.idle
+                session.under_way.is_empty()
+                    && now.saturating_duration_since(session.used) > self.idle
             })
             .map(|(id, _)| id.clone())
             .collect();
@@ -103,8 +104,8 @@ impl Sessions {
         }
     }
 
-    /// Says that a request of a session is being answered, until the returned value is dropped. `None` where
-    /// one with that id is under way already: the SDK would answer only one of them.
+    /// Says that a request of a session is being answered, until the returned value is dropped.
+    /// `None` where one with that id is under way already: the SDK would answer only one of them.
     pub fn begin(&self, id: &str, request: &serde_json::Value) -> Option<UnderWay> {
         let request = request.to_string();
         if let Some(session) = self.lock().get_mut(id)
@@ -134,7 +135,9 @@ pub struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if let Some(session) = self.table.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.session) {
+        if let Some(session) =
+            self.table.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.session)
+        {
             session.under_way.remove(&self.request);
         }
     }
@@ -218,8 +221,13 @@ mod tests {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         let start = Instant::now();
         sessions.open("1", owner("ann", None), start);
-        assert!(sessions.open("2", owner("bob", None), start + Duration::from_secs(3600)).is_empty());
-        assert_eq!(sessions.open("3", owner("bob", None), start + Duration::from_secs(3601)), ["1"]);
+        assert!(
+            sessions.open("2", owner("bob", None), start + Duration::from_secs(3600)).is_empty()
+        );
+        assert_eq!(
+            sessions.open("3", owner("bob", None), start + Duration::from_secs(3601)),
+            ["1"]
+        );
     }
 
     #[test]

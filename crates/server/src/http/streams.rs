@@ -1,8 +1,8 @@
 //! Answers that take a while.
 //!
 //! The body of an answer carries along what must last as long as it does, such as the mark that its
-//! connection is busy; and an event stream ends when the token expires that it was opened with, however long
-//! its client would go on listening.
+//! connection is busy; and an event stream ends when the token expires that it was opened with,
+//! however long its client would go on listening.
 
 use std::any::Any;
 use std::future::Future as _;
@@ -34,7 +34,10 @@ impl HttpBody for Held {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.inner).poll_frame(cx);
         if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
@@ -76,7 +79,10 @@ impl HttpBody for Expiring {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         while this.timer.as_mut().poll(cx).is_ready() {
             match next_look(this.expires, SystemTime::now()) {

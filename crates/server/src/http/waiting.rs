@@ -1,8 +1,8 @@
 //! Room for one more connection, when there is none.
 //!
-//! Connections are bounded in number, and someone who opens thousands and sends nothing must not keep others
-//! out. So each connection that has no request under way stands in a line, and when a new one arrives at a
-//! full server, the one that has stood longest goes.
+//! Connections are bounded in number, and someone who opens thousands and sends nothing must not
+//! keep others out. So each connection that has no request under way stands in a line, and when a
+//! new one arrives at a full server, the one that has stood longest goes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,7 +60,10 @@ mod tests {
         let numbers: Vec<u64> = tokens.iter().map(|token| line.join(token.clone())).collect();
         line.leave(numbers[0]);
         assert!(line.close_first());
-        assert_eq!(tokens.iter().map(CancellationToken::is_cancelled).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(
+            tokens.iter().map(CancellationToken::is_cancelled).collect::<Vec<_>>(),
+            [false, true, false]
+        );
         assert!(line.close_first());
         assert!(!line.close_first());
     }

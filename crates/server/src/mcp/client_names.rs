@@ -1,8 +1,9 @@
 //! Which spelling of the tool names a client is shown.
 //!
-//! The canonical names hold a dot (`file.create`), which the protocol allows and some widely used hosts do
-//! not: they hand tool names to a model's API that knows only `[a-zA-Z0-9_-]`, and then lose the whole list.
-//! Those are shown `file_create`. A call is accepted under either spelling, whoever makes it.
+//! The canonical names hold a dot (`file.create`), which the protocol allows and some widely used
+//! hosts do not: they hand tool names to a model's API that knows only `[a-zA-Z0-9_-]`, and then
+//! lose the whole list. Those are shown `file_create`. A call is accepted under either spelling,
+//! whoever makes it.
 
 use crate::config::ToolNames;
 
@@ -30,27 +31,46 @@ const REFUSE_DOTS: &[Row] = &[
         prefix: "claude-ai",
         source: "Claude Desktop and claude.ai name themselves so; list rejected by `^[a-zA-Z0-9_-]{1,64}$`, public threads of March to July 2026",
     },
-    Row { prefix: "claude desktop", source: "the same host, as people write it in a token's client claim" },
-    Row { prefix: "claude-desktop", source: "the same host, as people write it in a token's client claim" },
-    Row { prefix: "claude.ai", source: "the same host, as people write it in a token's client claim" },
+    Row {
+        prefix: "claude desktop",
+        source: "the same host, as people write it in a token's client claim",
+    },
+    Row {
+        prefix: "claude-desktop",
+        source: "the same host, as people write it in a token's client claim",
+    },
+    Row {
+        prefix: "claude.ai",
+        source: "the same host, as people write it in a token's client claim",
+    },
     Row { prefix: "anthropic/claudeai", source: "claude.ai on the web, same threads" },
     Row { prefix: "codex", source: "openai/codex#8174, open in July 2026" },
     Row { prefix: "copilot", source: "github/copilot-cli#1879 and #2581, open in July 2026" },
-    Row { prefix: "github-copilot", source: "github/copilot-cli#1879 and #2581, open in July 2026" },
+    Row {
+        prefix: "github-copilot",
+        source: "github/copilot-cli#1879 and #2581, open in July 2026",
+    },
 ];
 
 /// Decides how a list is spelled.
 ///
-/// `token_client` is the token's `client` claim, `session_client` what the client called itself when it
-/// opened a session; a list outside a session may vary by authorization only, so there it is absent.
-pub fn spelling(wanted: ToolNames, token_client: Option<&str>, session_client: Option<&str>) -> Spelling {
+/// `token_client` is the token's `client` claim, `session_client` what the client called itself
+/// when it opened a session; a list outside a session may vary by authorization only, so there it
+/// is absent.
+pub fn spelling(
+    wanted: ToolNames,
+    token_client: Option<&str>,
+    session_client: Option<&str>,
+) -> Spelling {
     let refuses = |name: &str| {
         let name = name.to_lowercase();
         REFUSE_DOTS.iter().any(|row| name.starts_with(row.prefix))
     };
     match wanted {
         ToolNames::Underscored => Spelling::Underscored,
-        ToolNames::Auto if token_client.is_some_and(refuses) || session_client.is_some_and(refuses) => {
+        ToolNames::Auto
+            if token_client.is_some_and(refuses) || session_client.is_some_and(refuses) =>
+        {
             Spelling::Underscored
         }
         ToolNames::Auto | ToolNames::Dotted => Spelling::Dotted,
@@ -72,7 +92,11 @@ mod tests {
             (ToolNames::Dotted, Some("codex"), None, Spelling::Dotted),
             (ToolNames::Underscored, None, None, Spelling::Underscored),
         ] {
-            assert_eq!(spelling(wanted, token, session), expected, "{wanted:?} {token:?} {session:?}");
+            assert_eq!(
+                spelling(wanted, token, session),
+                expected,
+                "{wanted:?} {token:?} {session:?}"
+            );
         }
     }
 

@@ -1,9 +1,9 @@
 //! Calls of the sessionless lifecycle in their plainest form, answered without the SDK.
 //!
-//! A call of this form needs nothing that the SDK knows: it has no session, wants no progress and names no task. The
-//! SDK makes a service, a task and a handful of channels for each, and copies the answer from tree to tree
-//! (docs/decisions/0011 has figures). Whatever is not exactly of this form, in body or headers, goes to the SDK, and
-//! a test holds the two to the same bytes.
+//! A call of this form needs nothing that the SDK knows: it has no session, wants no progress and
+//! names no task. The SDK makes a service, a task and a handful of channels for each, and copies
+//! the answer from tree to tree (docs/decisions/0011 has figures). Whatever is not exactly of this
+//! form, in body or headers, goes to the SDK, and a test holds the two to the same bytes.
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT};
 use rmcp::model::{ClientCapabilities, Implementation};
@@ -51,12 +51,14 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Version, client and capabilities as the SDK reads them, and nothing that asks for more than an answer.
+/// Version, client and capabilities as the SDK reads them, and nothing that asks for more than an
+/// answer.
 fn is_plain(meta: &Map<String, Value>) -> bool {
     let [version, client, capabilities] = META.map(|name| meta.get(name));
     meta.len() == META.len()
         && version.and_then(Value::as_str) == Some(REVISION)
-        && client.is_some_and(|client| client.is_object() && Implementation::deserialize(client).is_ok())
+        && client
+            .is_some_and(|client| client.is_object() && Implementation::deserialize(client).is_ok())
         && capabilities.and_then(Value::as_object).is_some_and(|capabilities| {
             capabilities.is_empty() || ClientCapabilities::deserialize(capabilities).is_ok()
         })
@@ -66,7 +68,8 @@ fn is_plain(meta: &Map<String, Value>) -> bool {
 fn agree(headers: &HeaderMap, name: &str) -> bool {
     let is = |header: HeaderName, value: &str| {
         let mut values = headers.get_all(header).iter();
-        values.next().map(HeaderValue::as_bytes) == Some(value.as_bytes()) && values.next().is_none()
+        values.next().map(HeaderValue::as_bytes) == Some(value.as_bytes())
+            && values.next().is_none()
     };
     is(HeaderName::from_static("mcp-protocol-version"), REVISION)
         && is(HeaderName::from_static("mcp-method"), METHOD)
@@ -76,13 +79,18 @@ fn agree(headers: &HeaderMap, name: &str) -> bool {
 }
 
 /// The answer to a call, and its status; `None` where there is no such tool, which the SDK says.
-pub(crate) async fn answer(call: Call<'_>, offer: &Offer, asker: &Asker) -> Option<(StatusCode, String)> {
+pub(crate) async fn answer(
+    call: Call<'_>,
+    offer: &Offer,
+    asker: &Asker,
+) -> Option<(StatusCode, String)> {
     let Call { id, name, arguments } = call;
     let told = if offer.is_gateway() {
         // Nothing is changed and nothing written down: a client that hangs up wants no more.
         Ok(offer.call(name, arguments, asker).await)
     } else {
-        // On a task of its own: a client that hangs up does not stop a change half way to its line in the journal.
+        // On a task of its own: a client that hangs up does not stop a change half way to its line
+        // in the journal.
         let (offer, asker, name) = (offer.clone(), asker.clone(), name.to_owned());
         tokio::spawn(async move { offer.call(&name, arguments, &asker).await }).await
     };
@@ -103,7 +111,9 @@ fn response(id: &Value, told: &Told) -> String {
     let mut out = String::with_capacity(told.text.len() * 5 / 2 + 512);
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     out.push_str(&id.to_string());
-    out.push_str(",\"result\":{\"resultType\":\"complete\",\"content\":[{\"type\":\"text\",\"text\":");
+    out.push_str(
+        ",\"result\":{\"resultType\":\"complete\",\"content\":[{\"type\":\"text\",\"text\":",
+    );
     push_json(&mut out, &told.text);
     out.push('}');
     for link in &told.links {

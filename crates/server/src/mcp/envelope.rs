@@ -1,9 +1,9 @@
 //! One JSON-RPC message, as far as it must be understood before the SDK gets it.
 //!
-//! The edge decides from the message itself which lifecycle it belongs to and what it asks for. A message
-//! that cannot be understood is answered here and never passed on, so nothing slips past a check by being
-//! odd. *Source*: JSON-RPC 2.0 §4 to §6 as MCP narrows it: no batches, ids are strings or integers, `params`
-//! are objects.
+//! The edge decides from the message itself which lifecycle it belongs to and what it asks for. A
+//! message that cannot be understood is answered here and never passed on, so nothing slips past a
+//! check by being odd. *Source*: JSON-RPC 2.0 §4 to §6 as MCP narrows it: no batches, ids are
+//! strings or integers, `params` are objects.
 
 use serde_json::{Map, Value, json};
 
@@ -59,11 +59,14 @@ pub fn error(id: Option<&Value>, code: i32, message: &str, data: Option<Value>) 
     }
 }
 
-/// What is said where something of ours broke, and its line in the log: a message and what a program can use.
+/// What is said where something of ours broke, and its line in the log: a message and what a
+/// program can use.
 pub fn incident(what: &'static str) -> (String, Value) {
     let incident = stile_store::new_incident();
     tracing::error!(target: "stile::mcp", incident, what, "internal error");
-    let message = format!("the server failed (incident {incident}); if it fails again, give the user that number");
+    let message = format!(
+        "the server failed (incident {incident}); if it fails again, give the user that number"
+    );
     (message, json!({ "code": "internal", "incident": incident }))
 }
 
@@ -71,17 +74,20 @@ impl Envelope {
     /// Reads one message.
     ///
     /// # Errors
-    /// [`Malformed`], for what is not JSON (−32700), not one JSON-RPC message (−32600), or has parameters
-    /// that are no object (−32602).
+    /// [`Malformed`], for what is not JSON (−32700), not one JSON-RPC message (−32600), or has
+    /// parameters that are no object (−32602).
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let malformed = |code, message: &str, id| Malformed { code, message: message.to_owned(), id };
+        let malformed =
+            |code, message: &str, id| Malformed { code, message: message.to_owned(), id };
         let value = strict::parse(bytes).map_err(|error| {
             let code = if error == BadJson::Syntax { PARSE_ERROR } else { INVALID_REQUEST };
             malformed(code, &error.to_string(), None)
         })?;
         let message = match value {
             Value::Object(message) => message,
-            Value::Array(_) => return Err(malformed(INVALID_REQUEST, "batches are not supported", None)),
+            Value::Array(_) => {
+                return Err(malformed(INVALID_REQUEST, "batches are not supported", None));
+            }
             _ => return Err(malformed(INVALID_REQUEST, "the message is not an object", None)),
         };
         let id = message.get("id").filter(|id| is_id(id)).cloned();
@@ -93,18 +99,24 @@ impl Envelope {
             return Err(invalid("`id` must be a string or an integer"));
         }
         match message.get("method") {
-            Some(Value::String(_)) if message.contains_key("result") || message.contains_key("error") => {
+            Some(Value::String(_))
+                if message.contains_key("result") || message.contains_key("error") =>
+            {
                 return Err(invalid("the message is both a request and a response"));
             }
             Some(Value::String(_)) => {}
             Some(_) => return Err(invalid("`method` must be a string")),
-            None if !is_response(&message) => return Err(invalid("the message is neither a request nor a response")),
+            None if !is_response(&message) => {
+                return Err(invalid("the message is neither a request nor a response"));
+            }
             None => {}
         }
         match message.get("params") {
             None => Ok(Self { message }),
             // The SDK passes over parameters that are optional and do not parse.
-            Some(Value::Object(params)) if params.get("cursor").is_some_and(|cursor| !cursor.is_string()) => {
+            Some(Value::Object(params))
+                if params.get("cursor").is_some_and(|cursor| !cursor.is_string()) =>
+            {
                 Err(malformed(INVALID_PARAMS, "`cursor` must be a string", id))
             }
             Some(Value::Object(_)) => Ok(Self { message }),
@@ -132,11 +144,14 @@ impl Envelope {
         self.message.get("params").and_then(|params| params.get(name))
     }
 
-    /// Whether it names its protocol version itself, and so belongs to no session. Headers have no say in
-    /// this: a client could send one that contradicts the message.
+    /// Whether it names its protocol version itself, and so belongs to no session. Headers have no
+    /// say in this: a client could send one that contradicts the message.
     pub fn is_sessionless(&self) -> bool {
         self.method() != Some("initialize")
-            && self.param("_meta").and_then(|meta| meta.get(VERSION_KEY)).is_some_and(Value::is_string)
+            && self
+                .param("_meta")
+                .and_then(|meta| meta.get(VERSION_KEY))
+                .is_some_and(Value::is_string)
     }
 
     /// All members of the message.
@@ -158,7 +173,8 @@ fn is_response(message: &Map<String, Value>) -> bool {
     match (message.get("result"), message.get("error")) {
         (Some(result), None) => result.is_object() && message.contains_key("id"),
         (None, Some(error)) => {
-            error.get("code").is_some_and(Value::is_i64) && error.get("message").is_some_and(Value::is_string)
+            error.get("code").is_some_and(Value::is_i64)
+                && error.get("message").is_some_and(Value::is_string)
         }
         _ => false,
     }
@@ -169,7 +185,9 @@ mod tests {
     use super::*;
 
     fn code(text: &str) -> Result<(), (i32, Option<Value>)> {
-        Envelope::parse(text.as_bytes()).map(drop).map_err(|malformed| (malformed.code, malformed.id))
+        Envelope::parse(text.as_bytes())
+            .map(drop)
+            .map_err(|malformed| (malformed.code, malformed.id))
     }
 
     #[test]
@@ -193,15 +211,27 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, Err((INVALID_REQUEST, None))),
             (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, Err((INVALID_REQUEST, Some(1.into())))),
             (r#"{"jsonrpc":"2.0","id":1}"#, Err((INVALID_REQUEST, Some(1.into())))),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#, Err((INVALID_REQUEST, Some(1.into())))),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#, Err((INVALID_REQUEST, Some(1.into())))),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, Err((INVALID_PARAMS, Some(1.into())))),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
+                Err((INVALID_REQUEST, Some(1.into()))),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}"#,
+                Err((INVALID_REQUEST, Some(1.into()))),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#,
+                Err((INVALID_PARAMS, Some(1.into()))),
+            ),
             (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"a"}}"#, Ok(())),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":7}}"#,
                 Err((INVALID_PARAMS, Some(1.into()))),
             ),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#, Err((INVALID_PARAMS, Some(1.into())))),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#,
+                Err((INVALID_PARAMS, Some(1.into()))),
+            ),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","id":2}"#, Err((INVALID_REQUEST, None))),
         ] {
             assert_eq!(code(text), expected, "{text}");
@@ -211,7 +241,9 @@ mod tests {
     #[test]
     fn the_lifecycle_is_read_from_the_message_and_initialize_always_has_a_session() {
         let sessionless = |method: &str, meta: &str| {
-            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{meta}}}}}"#);
+            let text = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"_meta":{meta}}}}}"#
+            );
             Envelope::parse(text.as_bytes()).unwrap().is_sessionless()
         };
         let version = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;

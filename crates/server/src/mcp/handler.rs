@@ -1,8 +1,8 @@
 //! What the SDK calls, and what is called for it.
 //!
 //! Every method finds out who is asking, makes one call of [`Offer`] and puts the answer into the
-//! protocol's words. Each runs behind a guard, because a panic inside the SDK leaves its request hanging for
-//! ever.
+//! protocol's words. Each runs behind a guard, because a panic inside the SDK leaves its request
+//! hanging for ever.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
-    ContentBlock, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject,
-    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams,
+    CompleteResult, ContentBlock, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+    GetPromptRequestParams, GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -81,7 +82,8 @@ impl Handler {
 
     fn spelling(&self, asker: &Asker, context: &Context) -> Spelling {
         // A request that carries its own version belongs to no session, whatever came before it.
-        let session = if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
+        let session =
+            if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
         let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
         spelling(self.shared.names, asker.principal.client(), session_client)
     }
@@ -95,7 +97,10 @@ fn internal(what: &'static str) -> ErrorData {
 
 /// Runs `work` so that a panic in it is an answer.
 async fn guarded<T>(work: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
-    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(internal("a handler panicked")))
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Err(internal("a handler panicked")))
 }
 
 fn is_sessionless(context: &Context) -> bool {
@@ -110,7 +115,9 @@ fn meta(context: &Context) -> Option<MetaObject> {
 /// Refuses every cursor: all lists here fit one page, so none was ever given out.
 fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> {
     match request.and_then(|request| request.cursor.as_ref()) {
-        Some(_) => Err(ErrorData::invalid_params("there is no such `cursor`: the list has one page", None)),
+        Some(_) => {
+            Err(ErrorData::invalid_params("there is no such `cursor`: the list has one page", None))
+        }
         None => Ok(()),
     }
 }
@@ -124,7 +131,11 @@ fn tool_result(told: Told, meta: Option<MetaObject>) -> CallToolResult {
     };
     let mut content = vec![ContentBlock::text(told.text)];
     content.extend(told.links.iter().map(resources::link));
-    let mut result = if told.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    let mut result = if told.is_error {
+        CallToolResult::error(content)
+    } else {
+        CallToolResult::success(content)
+    };
     result.structured_content = Some(structured);
     result.meta = meta;
     result
@@ -169,15 +180,20 @@ impl ServerHandler for Handler {
         .await
     }
 
-    async fn call_tool(&self, request: CallToolRequestParams, context: Context) -> Result<CallToolResponse, ErrorData> {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: Context,
+    ) -> Result<CallToolResponse, ErrorData> {
         guarded(async {
             let asker = self.asker(&context)?;
             let arguments = request.arguments.map_or(Value::Null, Value::Object);
             match self.shared.offer.call(&request.name, arguments, &asker).await {
                 Ok(told) => Ok(tool_result(told, meta(&context)).into()),
-                Err(UnknownTool) => {
-                    Err(ErrorData::invalid_params("there is no tool of that name; see `tools/list`", None))
-                }
+                Err(UnknownTool) => Err(ErrorData::invalid_params(
+                    "there is no tool of that name; see `tools/list`",
+                    None,
+                )),
             }
         })
         .await
@@ -245,25 +261,45 @@ impl ServerHandler for Handler {
         Ok(uncached!(ListPromptsResult, Vec::new(), &context))
     }
 
-    async fn get_prompt(&self, _: GetPromptRequestParams, _: Context) -> Result<GetPromptResponse, ErrorData> {
+    async fn get_prompt(
+        &self,
+        _: GetPromptRequestParams,
+        _: Context,
+    ) -> Result<GetPromptResponse, ErrorData> {
         Err(ErrorData::invalid_params("there is no such prompt", None))
     }
 
-    async fn complete(&self, _: CompleteRequestParams, _: Context) -> Result<CompleteResult, ErrorData> {
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: Context,
+    ) -> Result<CompleteResult, ErrorData> {
         Ok(CompleteResult::default())
     }
 
     /// Accepted and without effect: nothing is ever logged to a client.
-    #[expect(deprecated, reason = "older clients still send it, and refusing it would fail their start-up")]
-    async fn set_level(&self, _: rmcp::model::SetLevelRequestParams, context: Context) -> Result<(), ErrorData> {
+    #[expect(
+        deprecated,
+        reason = "older clients still send it, and refusing it would fail their start-up"
+    )]
+    async fn set_level(
+        &self,
+        _: rmcp::model::SetLevelRequestParams,
+        context: Context,
+    ) -> Result<(), ErrorData> {
         if is_sessionless(&context) {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "logging/setLevel", None));
         }
         Ok(())
     }
 
-    /// Where a known method ends up whose parameters do not parse, together with the unknown methods.
-    async fn on_custom_request(&self, request: CustomRequest, context: Context) -> Result<CustomResult, ErrorData> {
+    /// Where a known method ends up whose parameters do not parse, together with the unknown
+    /// methods.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: Context,
+    ) -> Result<CustomResult, ErrorData> {
         if is_known(&request.method, is_sessionless(&context)) {
             let message = format!("the parameters do not fit {}", request.method);
             return Err(ErrorData::invalid_params(message, None));

@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rmcp::model::{Icon, Implementation, MetaObject, ProtocolVersion, ServerCapabilities, ServerConfig};
+use rmcp::model::{
+    Icon, Implementation, MetaObject, ProtocolVersion, ServerCapabilities, ServerConfig,
+};
 
 /// The protocol's name for the server.
 pub const NAME: &str = "stile";
@@ -13,8 +15,8 @@ pub const TITLE: &str = "Stile";
 /// Of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Read by agents when they connect. A client of the sessionless lifecycle may never ask for it, so it holds
-/// nothing that the tools do not say themselves.
+/// Read by agents when they connect. A client of the sessionless lifecycle may never ask for it, so
+/// it holds nothing that the tools do not say themselves.
 pub const INSTRUCTIONS: &str = "Files of the user's space, by paths such as /notes/today.md. \
     Read the resource list:/// to see what is there. \
     Read a file before you change it, and send the hash that you got back with the change: \
@@ -44,11 +46,16 @@ pub const GATEWAY_INSTRUCTIONS: &str = "What is in the notes of the user's vault
 
 /// The answer to `initialize`, and the ground of the answer to `server/discover`.
 ///
-/// Prompts and completions are declared though there are none: the SDK answers their lists anyway, and a
-/// server should declare what it answers. `resources.subscribe` waits for change notifications.
+/// Prompts and completions are declared though there are none: the SDK answers their lists anyway,
+/// and a server should declare what it answers. `resources.subscribe` waits for change
+/// notifications.
 pub(crate) fn of_space() -> ServerConfig {
-    let capabilities =
-        ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().enable_completions().build();
+    let capabilities = ServerCapabilities::builder()
+        .enable_tools()
+        .enable_resources()
+        .enable_prompts()
+        .enable_completions()
+        .build();
     config(capabilities, INSTRUCTIONS)
 }
 
@@ -83,7 +90,8 @@ pub(crate) fn result_meta() -> MetaObject {
 
 /// The same as compact JSON.
 pub(crate) fn result_meta_text() -> &'static str {
-    static TEXT: LazyLock<String> = LazyLock::new(|| serde_json::to_string(&result_meta()).unwrap_or_default());
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| serde_json::to_string(&result_meta()).unwrap_or_default());
     &TEXT
 }
 

@@ -1,8 +1,8 @@
 //! JSON as two parsers cannot disagree about it.
 //!
-//! A check that reads one value of a duplicate key while the handler reads the other is no check, so a
-//! document with a duplicate key anywhere is refused, and so is one nested deeper than any real call. The
-//! rest is `serde_json`, which is also what the SDK parses with.
+//! A check that reads one value of a duplicate key while the handler reads the other is no check,
+//! so a document with a duplicate key anywhere is refused, and so is one nested deeper than any
+//! real call. The rest is `serde_json`, which is also what the SDK parses with.
 
 use std::fmt;
 
@@ -29,7 +29,9 @@ pub enum BadJson {
 /// [`BadJson`].
 pub fn parse(bytes: &[u8]) -> Result<Value, BadJson> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { depth: 0 }.deserialize(&mut deserializer).map_err(|error| match error.classify() {
+    let value = Strict { depth: 0 }.deserialize(&mut deserializer).map_err(|error| match error
+        .classify()
+    {
         serde_json::error::Category::Data => BadJson::Ambiguous,
         _ => BadJson::Syntax,
     })?;
@@ -45,7 +47,11 @@ struct Strict {
 
 impl Strict {
     fn below<E: serde::de::Error>(self) -> Result<Self, E> {
-        if self.depth >= MAX_DEPTH { Err(E::custom("too deep")) } else { Ok(Self { depth: self.depth + 1 }) }
+        if self.depth >= MAX_DEPTH {
+            Err(E::custom("too deep"))
+        } else {
+            Ok(Self { depth: self.depth + 1 })
+        }
     }
 }
 
@@ -120,16 +126,21 @@ mod tests {
 
     #[test]
     fn what_is_unambiguous_is_read_as_serde_json_reads_it() {
-        for text in
-            ["null", "[]", r#"{"a":[1,-2,3.5,"é\u0041",true,null],"b":{"a":{}}}"#, " 7 ", "18446744073709551615"]
-        {
+        for text in [
+            "null",
+            "[]",
+            r#"{"a":[1,-2,3.5,"é\u0041",true,null],"b":{"a":{}}}"#,
+            " 7 ",
+            "18446744073709551615",
+        ] {
             assert_eq!(parse(text.as_bytes()), Ok(serde_json::from_str(text).unwrap()), "{text}");
         }
     }
 
     #[test]
     fn a_repeated_key_is_refused_at_any_depth_and_in_any_spelling() {
-        for text in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"c":2,"a":3}}]"#, r#"{"a":1,"\u0061":2}"#] {
+        for text in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"c":2,"a":3}}]"#, r#"{"a":1,"\u0061":2}"#]
+        {
             assert_eq!(parse(text.as_bytes()), Err(BadJson::Ambiguous), "{text}");
         }
     }

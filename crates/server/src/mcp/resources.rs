@@ -1,8 +1,10 @@
-//! Directory listings and parts of records as resources: what is offered, and how a failed read is told.
+//! Directory listings and parts of records as resources: what is offered, and how a failed read is
+//! told.
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    ContentBlock, ErrorCode, MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    ContentBlock, ErrorCode, MetaObject, ReadResourceResult, Resource, ResourceContents,
+    ResourceTemplate,
 };
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
@@ -57,8 +59,9 @@ pub(crate) fn record_templates() -> Vec<ResourceTemplate> {
 
 /// A way to a resource, beside the text of an answer.
 pub(crate) fn link(link: &Link) -> ContentBlock {
-    let resource =
-        Resource::new(&link.uri, &link.name).with_description(&link.description).with_mime_type(&link.mime_type);
+    let resource = Resource::new(&link.uri, &link.name)
+        .with_description(&link.description)
+        .with_mime_type(&link.mime_type);
     ContentBlock::ResourceLink(resource)
 }
 
@@ -74,7 +77,8 @@ pub(crate) fn contents(uri: &str, content: Content) -> ReadResourceResult {
     ReadResourceResult::new(vec![contents])
 }
 
-/// The JSON-RPC error of a failed read. The SDK turns "not found" into the code of the caller's revision.
+/// The JSON-RPC error of a failed read. The SDK turns "not found" into the code of the caller's
+/// revision.
 pub(crate) fn error(uri: &str, error: NotRead) -> ErrorData {
     match error {
         NotRead::Listing(ListError::NoSuchResource) => {
@@ -97,11 +101,16 @@ fn record_error(trouble: &Trouble) -> ErrorData {
         status if status >= 500 => ErrorCode::INTERNAL_ERROR,
         _ => ErrorCode::INVALID_PARAMS,
     };
-    let message = error.get("message").and_then(Value::as_str).unwrap_or("the resource was not read").to_owned();
+    let message = error
+        .get("message")
+        .and_then(Value::as_str)
+        .unwrap_or("the resource was not read")
+        .to_owned();
     ErrorData::new(code, message, Some(Value::Object(error)))
 }
 
-/// The same where there is no resource at all. It does not repeat the URI, in which a caller may have put a path.
+/// The same where there is no resource at all. It does not repeat the URI, in which a caller may
+/// have put a path.
 pub(crate) fn none() -> ErrorData {
     ErrorData::resource_not_found(
         "There is no such resource; this server has none.",

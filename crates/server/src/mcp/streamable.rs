@@ -1,8 +1,8 @@
 //! The SDK's HTTP service, with the settings that our edge relies on.
 //!
-//! Host, Origin, callers, sessions' owners and sizes are checked before a request gets here, so the SDK's own
-//! checks of hosts are off. It keeps the sessions themselves. No event store is installed: it would replay
-//! any caller's events to any other.
+//! Host, Origin, callers, sessions' owners and sizes are checked before a request gets here, so the
+//! SDK's own checks of hosts are off. It keeps the sessions themselves. No event store is
+//! installed: it would replay any caller's events to any other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,17 @@ pub struct Streamable {
 }
 
 impl Streamable {
-    /// A service. Sessions that hear nothing for `session_idle` are closed; `ended` ends all streams.
-    pub fn new(handler: Handler, session_idle: Duration, max_body_bytes: usize, ended: CancellationToken) -> Self {
+    /// A service. Sessions that hear nothing for `session_idle` are closed; `ended` ends all
+    /// streams.
+    pub fn new(
+        handler: Handler,
+        session_idle: Duration,
+        max_body_bytes: usize,
+        ended: CancellationToken,
+    ) -> Self {
         let mut sessions = LocalSessionManager::default();
-        // The SDK's idle timer also ends calls that are running, so it must be longer than any call; and a
-        // session that idles exactly as long as it may is still to be there.
+        // The SDK's idle timer also ends calls that are running, so it must be longer than any
+        // call; and a session that idles exactly as long as it may is still to be there.
         sessions.session_config.keep_alive = Some(session_idle + session_idle / 10);
         let sessions = Arc::new(sessions);
         let config = StreamableHttpServerConfig::default()
@@ -37,7 +43,8 @@ impl Streamable {
             .with_max_request_body_bytes(max_body_bytes)
             .disable_allowed_hosts()
             .disable_allowed_origins();
-        let service = StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&sessions), config);
+        let service =
+            StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&sessions), config);
         Self { service, sessions }
     }
 

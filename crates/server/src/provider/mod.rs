@@ -1,8 +1,9 @@
 //! A resource server that is elsewhere, asked over HTTP with a token from a file.
 //!
-//! Requests go to the one address that is configured, byte for byte as the ladder made them. What comes back is handed
-//! on as it is; what is no answer becomes an error that says so (`refusals`). Servers differ: one that does not know
-//! the parameters which shorten an answer is asked without them, and that is remembered while this process lives.
+//! Requests go to the one address that is configured, byte for byte as the ladder made them. What
+//! comes back is handed on as it is; what is no answer becomes an error that says so (`refusals`).
+//! Servers differ: one that does not know the parameters which shorten an answer is asked without
+//! them, and that is remembered while this process lives.
 //!
 //! Nothing is written down. What the ladder seals is sealed with a key that is made of the token.
 
@@ -26,14 +27,15 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::outbound::{Answered, Bounds, Failed, Outbound};
 
-/// Requests at once. Each may hold an answer of the greatest size, so this bounds memory; more wait their turn,
-/// within their own time.
+/// Requests at once. Each may hold an answer of the greatest size, so this bounds memory; more wait
+/// their turn, within their own time.
 const MOST_ASKS: usize = 8;
-/// What shortens an answer and what only this program's own servers are sure to know. An answer without them is longer
-/// and says the same.
+/// What shortens an answer and what only this program's own servers are sure to know. An answer
+/// without them is longer and says the same.
 const OPTIONAL: [&str; 3] = ["preview_chars", "preview_bytes", "cursors"];
-/// The most values of an answer, nested ones included. Each takes up to a kilobyte while an answer is made of it, so
-/// that 16 MiB of small ones would take gigabytes. A record of a hundred thousand fields still fits.
+/// The most values of an answer, nested ones included. Each takes up to a kilobyte while an answer
+/// is made of it, so that 16 MiB of small ones would take gigabytes. A record of a hundred thousand
+/// fields still fits.
 const MAX_VALUES: usize = 150_000;
 /// What the key is for, and of which generation: handles of another one do not open.
 const PURPOSE: &str = "stile mcp handles 1";
@@ -58,8 +60,8 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// The server at `base`, an address of http or https without user, query and fragment, which a path may follow.
-    /// `token` is what `read_token` gives now. Nothing is asked yet.
+    /// The server at `base`, an address of http or https without user, query and fragment, which a
+    /// path may follow. `token` is what `read_token` gives now. Nothing is asked yet.
     ///
     /// # Errors
     /// [`CannotSeal`].
@@ -90,7 +92,11 @@ impl Provider {
             return self.ask_once(&plain, due).await;
         }
         let first = match self.ask_once(&ask, due).await {
-            Err(first) if refusals::is_of_parameters(&first) && !refusals::is_of_one(&first, &plain) => first,
+            Err(first)
+                if refusals::is_of_parameters(&first) && !refusals::is_of_one(&first, &plain) =>
+            {
+                first
+            }
             other => return other,
         };
         match self.ask_once(&plain, due).await {
@@ -100,7 +106,11 @@ impl Provider {
             }
             Err(second) if refusals::names_one(&first, &OPTIONAL) => Err(second),
             Err(second) if refusals::is_of_parameters(&second) => Err(first),
-            Err(second) if refusals::says_little(&first) || refusals::is_of_what_is_there(&second) => Err(second),
+            Err(second)
+                if refusals::says_little(&first) || refusals::is_of_what_is_there(&second) =>
+            {
+                Err(second)
+            }
             Err(_) => Err(first),
         }
     }
@@ -110,11 +120,15 @@ impl Provider {
     }
 
     fn remember_plain(&self, endpoint: &'static str) {
-        tracing::debug!(endpoint, "the resource server does not know previews and cursors for each item");
+        tracing::debug!(
+            endpoint,
+            "the resource server does not know previews and cursors for each item"
+        );
         self.plain.lock().unwrap_or_else(PoisonError::into_inner).insert(endpoint);
     }
 
-    /// One request, and a second one where the token is refused that another program has renewed meanwhile.
+    /// One request, and a second one where the token is refused that another program has renewed
+    /// meanwhile.
     async fn ask_once(&self, ask: &Ask, due: Instant) -> Result<String, Declined> {
         let token = self.token();
         let mut answered = self.exchange(ask, &token, due).await?;
@@ -139,10 +153,13 @@ impl Provider {
     async fn exchange(&self, ask: &Ask, token: &str, due: Instant) -> Result<Answered, Declined> {
         let uri = self.uri(ask)?;
         let headers = headers(token)?;
-        let turn = timeout_at(due, self.asks.acquire()).await.map_err(|_| refusals::of_failure(Failed::Timeout))?;
+        let turn = timeout_at(due, self.asks.acquire())
+            .await
+            .map_err(|_| refusals::of_failure(Failed::Timeout))?;
         // Waiting for a turn is part of the time that a caller waits.
         let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
-        let answered = self.outbound.exchange(uri, headers, bounds).await.map_err(refusals::of_failure);
+        let answered =
+            self.outbound.exchange(uri, headers, bounds).await.map_err(refusals::of_failure);
         drop(turn);
         answered
     }
@@ -161,8 +178,8 @@ impl Provider {
 
     /// The token that is in the file now, where it is another one and can be read in time.
     ///
-    /// A file may be a pipe that nobody writes to. It is read in a thread of its own, which the end of the process does
-    /// not wait for, and by one at a time.
+    /// A file may be a pipe that nobody writes to. It is read in a thread of its own, which the end
+    /// of the process does not wait for, and by one at a time.
     async fn renewed(&self, refused: &str, due: Instant) -> Option<Arc<str>> {
         let turn = timeout_at(due, Arc::clone(&self.reading).acquire_owned()).await.ok()?.ok()?;
         let current = self.token();
@@ -204,8 +221,8 @@ fn values(json: &[u8]) -> usize {
 
 /// All headers but `Host`.
 fn headers(token: &str) -> Result<HeaderMap, Declined> {
-    let mut authorization =
-        HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| refusals::of_failure(Failed::Unavailable))?;
+    let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
+        .map_err(|_| refusals::of_failure(Failed::Unavailable))?;
     authorization.set_sensitive(true);
     Ok(HeaderMap::from_iter([
         (AUTHORIZATION, authorization),
@@ -220,7 +237,9 @@ impl RecordServer for Provider {
     }
 
     fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
-        self.sealer.seal(plain).map_err(|_| Problem::Internal { incident: stile_store::new_incident() }.into())
+        self.sealer
+            .seal(plain)
+            .map_err(|_| Problem::Internal { incident: stile_store::new_incident() }.into())
     }
 
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
@@ -239,7 +258,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn json() -> impl Strategy<Value = Json> {
-        let leaf = prop_oneof![any::<u8>().prop_map(Json::from), "[a,\\[{}\"\\\\]{0,9}".prop_map(Json::from)];
+        let leaf = prop_oneof![
+            any::<u8>().prop_map(Json::from),
+            "[a,\\[{}\"\\\\]{0,9}".prop_map(Json::from)
+        ];
         leaf.prop_recursive(4, 40, 6, |inner| {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..6).prop_map(Json::from),

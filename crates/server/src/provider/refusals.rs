@@ -1,7 +1,7 @@
 //! What is said of an answer that is no success, or of none at all.
 //!
-//! An error object of the resource server is handed on unchanged. Everything else is told in words of our own, of
-//! the type `adapter_error`: nothing of a page, an address or the token is repeated.
+//! An error object of the resource server is handed on unchanged. Everything else is told in words
+//! of our own, of the type `adapter_error`: nothing of a page, an address or the token is repeated.
 
 use http::StatusCode;
 use http::header::RETRY_AFTER;
@@ -13,10 +13,13 @@ use crate::outbound::{Answered, Failed};
 /// The longest `Retry-After` that is repeated: a date has 29 characters.
 const MAX_RETRY_AFTER: usize = 32;
 
-/// What an answer with another status than 200 says. `token` is the one that was shown, and is not repeated.
+/// What an answer with another status than 200 says. `token` is the one that was shown, and is not
+/// repeated.
 pub(super) fn of_answer(answered: &Answered, token: &str) -> Declined {
     let said = serde_json::from_slice::<Map<String, Json>>(&answered.body).ok();
-    let declined = said.and_then(|said| of_body(answered.status, said)).filter(|said| !repeats(&said.error, token));
+    let declined = said
+        .and_then(|said| of_body(answered.status, said))
+        .filter(|said| !repeats(&said.error, token));
     let mut declined = declined.unwrap_or_else(|| of_status(answered.status));
     if answered.status == StatusCode::TOO_MANY_REQUESTS
         && let Some(when) = retry_after(answered)
@@ -36,7 +39,9 @@ fn of_body(status: StatusCode, mut body: Map<String, Json>) -> Option<Declined> 
             if error.get("type").is_some_and(|kind| !kind.is_string()) {
                 error.remove("type");
             }
-            let is_whole = ["code", "message"].iter().all(|name| error.get(*name).is_some_and(Json::is_string));
+            let is_whole = ["code", "message"]
+                .iter()
+                .all(|name| error.get(*name).is_some_and(Json::is_string));
             is_whole.then_some(Declined { status: status_code, error })
         }
         // RFC 6749, section 5.2, which servers of tokens use and RFC 6750 refers to.
@@ -56,7 +61,9 @@ fn repeats(error: &Map<String, Json>, token: &str) -> bool {
         match value {
             Json::String(text) => text.contains(token),
             Json::Array(items) => items.iter().any(|item| holds(item, token)),
-            Json::Object(members) => members.iter().any(|(name, value)| name.contains(token) || holds(value, token)),
+            Json::Object(members) => {
+                members.iter().any(|(name, value)| name.contains(token) || holds(value, token))
+            }
             _ => false,
         }
     }
@@ -80,13 +87,18 @@ fn told_of(status: StatusCode) -> (&'static str, String) {
             "token_refused",
             "refuses the token; the user should put a new one into the token file, which is read again then",
         ),
-        403 => ("provider_forbids", "forbids this and does not say why; ask for something else, or ask the user"),
+        403 => (
+            "provider_forbids",
+            "forbids this and does not say why; ask for something else, or ask the user",
+        ),
         404 => (
             "provider_has_no_such_path",
             "has nothing at this path; where every call is answered so, the user should check --provider",
         ),
         429 => ("rate_limited", "is asked too often; wait before the next call"),
-        500..=599 => ("provider_failed", "failed; try again later, and tell the user if it goes on"),
+        500..=599 => {
+            ("provider_failed", "failed; try again later, and tell the user if it goes on")
+        }
         _ => ("provider_error", "gives an answer that is none of this interface's; tell the user"),
     };
     (code, format!("the resource server {what} (HTTP status {number})"))
@@ -127,7 +139,11 @@ pub(super) fn not_json() -> Declined {
 
 /// What is said of a request that no address has room for.
 pub(super) fn too_long() -> Declined {
-    adapter_error(414, "request_too_long", "the arguments are too long for one request; send fewer or shorter ones")
+    adapter_error(
+        414,
+        "request_too_long",
+        "the arguments are too long for one request; send fewer or shorter ones",
+    )
 }
 
 fn adapter_error(status: u16, code: &str, message: &str) -> Declined {
@@ -140,16 +156,23 @@ fn retry_after(answered: &Answered) -> Option<String> {
     let value = answered.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let is_one = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ,:-+".contains(&byte));
     let fits = is_one && !value.is_empty() && value.len() <= MAX_RETRY_AFTER;
-    fits.then(|| if value.bytes().all(|byte| byte.is_ascii_digit()) { format!("{value} s") } else { value.to_owned() })
+    fits.then(|| {
+        if value.bytes().all(|byte| byte.is_ascii_digit()) {
+            format!("{value} s")
+        } else {
+            value.to_owned()
+        }
+    })
 }
 
-/// Whether a server may have refused a request for a parameter that it does not know. What codes it has for that is its own
-/// affair; the status alone says that the request is wrong.
+/// Whether a server may have refused a request for a parameter that it does not know. What codes it
+/// has for that is its own affair; the status alone says that the request is wrong.
 pub(super) fn is_of_parameters(declined: &Declined) -> bool {
     matches!(declined.status, 400 | 422)
 }
 
-/// Whether it names a parameter that this request has too, or its path, and so would be made of it as well.
+/// Whether it names a parameter that this request has too, or its path, and so would be made of it
+/// as well.
 pub(super) fn is_of_one(declined: &Declined, ask: &Ask) -> bool {
     let named = declined.error.get("param").and_then(Json::as_str);
     named.is_some_and(|named| named == "stream" || ask.pairs.iter().any(|(name, _)| name == named))
@@ -159,11 +182,18 @@ pub(super) fn is_of_one(declined: &Declined, ask: &Ask) -> bool {
 pub(super) fn says_little(declined: &Declined) -> bool {
     let code = declined.code();
     let is_ours = declined.error.get("type").and_then(Json::as_str) == Some("adapter_error");
-    let general = ["invalid_request", "bad_request", "unsupported_query", "invalid_query", "invalid_argument"];
+    let general = [
+        "invalid_request",
+        "bad_request",
+        "unsupported_query",
+        "invalid_query",
+        "invalid_argument",
+    ];
     is_ours || general.contains(&code) || code.contains("param")
 }
 
-/// Whether a refusal says who may not ask or what there is not, which is so whatever the parameters are.
+/// Whether a refusal says who may not ask or what there is not, which is so whatever the parameters
+/// are.
 pub(super) fn is_of_what_is_there(declined: &Declined) -> bool {
     matches!(declined.status, 401 | 403 | 404 | 410)
 }
@@ -199,7 +229,10 @@ mod tests {
     #[test]
     fn a_type_that_is_no_text_is_left_out() {
         for kind in [json!(null), json!(7), json!({ "x": 1 })] {
-            let declined = told(418, &json!({ "error": { "type": kind, "code": "c", "message": "m" } }).to_string());
+            let declined = told(
+                418,
+                &json!({ "error": { "type": kind, "code": "c", "message": "m" } }).to_string(),
+            );
             assert_eq!(Json::Object(declined.error), json!({ "code": "c", "message": "m" }));
         }
     }
@@ -253,7 +286,8 @@ mod tests {
     fn every_code_is_documented() {
         let page = include_str!("../../../../docs/mcp-provider.md");
         let statuses = (100..600).map(|number| of_status(StatusCode::from_u16(number).unwrap()));
-        let failures = [Failed::Timeout, Failed::Unavailable, Failed::TooLarge, Failed::Encoded].map(of_failure);
+        let failures = [Failed::Timeout, Failed::Unavailable, Failed::TooLarge, Failed::Encoded]
+            .map(of_failure);
         for declined in statuses.chain(failures).chain([not_json(), too_long()]) {
             assert!(page.contains(&format!("| `{}` |", declined.code())), "{}", declined.code());
         }
@@ -262,8 +296,9 @@ mod tests {
     #[test]
     fn when_to_ask_again_is_told() {
         let body = r#"{"error":{"code":"rate_limit_exceeded","message":"slower"}}"#;
-        let message =
-            |status, body, when| of_answer(&answered(status, body, when), "the-token").error["message"].clone();
+        let message = |status, body, when| {
+            of_answer(&answered(status, body, when), "the-token").error["message"].clone()
+        };
         assert_eq!(message(429, body, Some("7")), "slower (Retry-After: 7 s)");
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";
         assert_eq!(message(429, body, Some(date)), format!("slower (Retry-After: {date})"));

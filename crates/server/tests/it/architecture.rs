@@ -21,7 +21,10 @@ fn sources() -> Vec<(String, String)> {
             if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.push((path.to_string_lossy().replace('\\', "/"), fs::read_to_string(&path).unwrap()));
+                found.push((
+                    path.to_string_lossy().replace('\\', "/"),
+                    fs::read_to_string(&path).unwrap(),
+                ));
             }
         }
     }
@@ -40,9 +43,9 @@ fn every_name_on_the_page_exists() {
             // A module by its file or folder, an item by its last word in some source.
             let last = name.rsplit("::").next().unwrap_or(name);
             let tail = name.replace("::", "/");
-            let is_module = sources
-                .iter()
-                .any(|(path, _)| path.ends_with(&format!("/{tail}.rs")) || path.ends_with(&format!("/{tail}/mod.rs")));
+            let is_module = sources.iter().any(|(path, _)| {
+                path.ends_with(&format!("/{tail}.rs")) || path.ends_with(&format!("/{tail}/mod.rs"))
+            });
             let is_item = last.len() > 2 && sources.iter().any(|(_, text)| text.contains(last));
             !(is_path || is_module || is_item)
         })
@@ -61,8 +64,10 @@ fn every_crate_and_every_module_of_it_is_on_the_page() {
         if name == "testkit" {
             continue;
         }
-        for module in
-            lib.lines().filter_map(|line| line.strip_prefix("pub mod ")).map(|line| line.trim_end_matches(';'))
+        for module in lib
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub mod "))
+            .map(|line| line.trim_end_matches(';'))
         {
             assert!(page.contains(module), "{name}::{module} is not mentioned");
         }
@@ -74,7 +79,10 @@ fn every_test_that_the_threats_page_points_to_exists() {
     let page = fs::read_to_string(root().join("docs/threats.md")).unwrap();
     let sources = sources();
     for name in names(&page).into_iter().filter(|name| name.matches('_').count() > 3) {
-        assert!(sources.iter().any(|(_, text)| text.contains(&format!("fn {name}("))), "{name} is not there");
+        assert!(
+            sources.iter().any(|(_, text)| text.contains(&format!("fn {name}("))),
+            "{name} is not there"
+        );
     }
 }
 
@@ -83,9 +91,11 @@ fn every_test_that_a_requirement_points_to_exists() {
     let sources: String = sources().into_iter().map(|(_, text)| text).collect();
     for (page, least) in [("hosted-requirement.md", 40), ("ladder-requirement.md", 30)] {
         let page = fs::read_to_string(root().join("docs").join(page)).unwrap();
-        let tests: Vec<&str> = names(&page).into_iter().filter(|name| name.matches('_').count() > 3).collect();
+        let tests: Vec<&str> =
+            names(&page).into_iter().filter(|name| name.matches('_').count() > 3).collect();
         assert!(tests.len() > least, "{}", tests.len());
-        let missing: Vec<&&str> = tests.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+        let missing: Vec<&&str> =
+            tests.iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
         assert!(missing.is_empty(), "there are no such tests: {missing:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! What is answered without the SDK is answered as the SDK does.
 //!
-//! The same request is sent twice: once in the form that is answered directly, and once with the media types of
-//! `Accept` the other way round, which means the same and is left to the SDK.
+//! The same request is sent twice: once in the form that is answered directly, and once with the
+//! media types of `Accept` the other way round, which means the same and is left to the SDK.
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
@@ -54,7 +54,9 @@ fn call(id: Value, name: &str, arguments: Value) -> Value {
 async fn a_plain_call_is_answered_in_the_words_of_the_sdk() {
     let server = Server::start().await;
     let hash = |text: &str| ContentHash::of(text.as_bytes()).to_string();
-    for (path, text) in [("/a.md", "# A\n\n\u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028}\n"), ("/b.md", "b\n")] {
+    for (path, text) in
+        [("/a.md", "# A\n\n\u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028}\n"), ("/b.md", "b\n")]
+    {
         server
             .sessionless(
                 WRITE,
@@ -74,13 +76,21 @@ async fn a_plain_call_is_answered_in_the_words_of_the_sdk() {
         (READ, "get_document_tree", json!({ "path": "../a.md" })),
         (READ, "get_metadata_facets", json!({ "path": "a.md", "x": 1 })),
         (WRITE, "file.create", json!({ "path": "/a.md", "content": "" })),
-        (WRITE, "text.append", json!({ "path": "/b.md", "base_hash": hash("other"), "content": "c" })),
+        (
+            WRITE,
+            "text.append",
+            json!({ "path": "/b.md", "base_hash": hash("other"), "content": "c" }),
+        ),
         (READ, "text.append", json!({ "path": "/b.md", "base_hash": hash("b\n"), "content": "c" })),
         (READ, "no.such.tool", json!({})),
         (READ, "test.panics", json!({})),
     ] {
         for id in [json!(1), json!("a \u{e9}\""), json!(-7), json!(9_007_199_254_740_991_u64)] {
-            let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", name)];
+            let headers = [
+                ("MCP-Protocol-Version", "2026-07-28"),
+                ("Mcp-Method", "tools/call"),
+                ("Mcp-Name", name),
+            ];
             let body = call(id, name, arguments.clone());
             let direct = told(&mut client, &bytes(token, PLAIN, &headers, &body)).await;
             let sdk = told(&mut client, &bytes(token, TURNED, &headers, &body)).await;
@@ -96,7 +106,8 @@ fn without_seals(text: &str) -> String {
     let parts = parts.map(|part| {
         let word = part.trim_end_matches(|character| !is_sealed(character));
         // A digest is hexadecimal, and the same each time.
-        let is_seal = word.len() > 60 && word.contains(|character: char| character.is_ascii_uppercase());
+        let is_seal =
+            word.len() > 60 && word.contains(|character: char| character.is_ascii_uppercase());
         if is_seal { format!("[{}]{}", word.len(), &part[word.len()..]) } else { part.to_owned() }
     });
     parts.collect()
@@ -105,11 +116,15 @@ fn without_seals(text: &str) -> String {
 #[tokio::test]
 async fn a_call_about_records_is_answered_in_the_words_of_the_sdk() {
     let kit = Kit::new();
-    let long = "Nothing of note. \u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028} ".repeat(400) + "The heron was here. ";
+    let long = "Nothing of note. \u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028} ".repeat(400)
+        + "The heron was here. ";
     kit.ingest(
         "mail",
         "own",
-        &[json!({ "data": { "id": "a", "body": long } }), json!({ "data": { "id": "b", "body": "heron" } })],
+        &[
+            json!({ "data": { "id": "a", "body": long } }),
+            json!({ "data": { "id": "b", "body": "heron" } }),
+        ],
     );
     let (_, token) = kit.client(&["--stream", "mail"]);
     let (revoked, gone) = kit.client(&["--stream", "mail"]);
@@ -126,7 +141,11 @@ async fn a_call_about_records_is_answered_in_the_words_of_the_sdk() {
         (&token, "query_records", json!({ "stream": "mail", "limit": 1 })),
         (&token, "aggregate", json!({ "stream": "mail", "metric": "count" })),
         (&token, "fetch", json!({ "id": "own/mail:a" })),
-        (&token, "read_record_field", json!({ "id": "own/mail:a", "field_path": "body", "offset_chars": 7 })),
+        (
+            &token,
+            "read_record_field",
+            json!({ "id": "own/mail:a", "field_path": "body", "offset_chars": 7 }),
+        ),
         (&token, "read_record_field", json!({ "id": "own/mail:a", "field_path": "none" })),
         (&token, "fetch", json!({ "id": "own/mail:none" })),
         (&token, "fetch", json!({ "id": "" })),
@@ -136,7 +155,11 @@ async fn a_call_about_records_is_answered_in_the_words_of_the_sdk() {
         (&files, "fetch", json!({ "id": "own/mail:a" })),
         (&both, "text.read", json!({ "path": "/none.md" })),
     ] {
-        let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", name)];
+        let headers = [
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", name),
+        ];
         let body = call(json!(1), name, arguments.clone());
         let direct = told(&mut client, &bytes(token, PLAIN, &headers, &body)).await;
         let sdk = told(&mut client, &bytes(token, TURNED, &headers, &body)).await;
@@ -180,9 +203,15 @@ async fn a_call_that_is_not_plain_is_left_to_the_sdk() {
         (vec![version, method, name], with("/params/name", json!(7))),
         (vec![version, method, name], with(client_key, json!({}))),
         (vec![version, method, name], with(client_key, json!([]))),
-        (vec![version, method, name], with(client_key, json!({ "name": "x", "version": "1", "title": "t" }))),
+        (
+            vec![version, method, name],
+            with(client_key, json!({ "name": "x", "version": "1", "title": "t" })),
+        ),
         (vec![version, method, name], with(client_key, json!({ "name": "x", "version": 1 }))),
-        (vec![version, method, name], with(capabilities, json!({ "roots": { "listChanged": true }, "sampling": {} }))),
+        (
+            vec![version, method, name],
+            with(capabilities, json!({ "roots": { "listChanged": true }, "sampling": {} })),
+        ),
         (vec![version, method, name], with(capabilities, json!({ "roots": 7 }))),
         (vec![version, method, name], with(capabilities, json!([]))),
         (vec![version, method, name], added("/params/_meta", "progressToken", json!(1))),

@@ -50,7 +50,9 @@ impl Doors {
 
 /// The status of a list of tools with this token.
 pub(crate) fn asked(server: &Server, token: &str) -> u16 {
-    let reply = Peer::new(server.address, token, Lifecycle::Sessionless).post("tools/list", json!({})).unwrap();
+    let reply = Peer::new(server.address, token, Lifecycle::Sessionless)
+        .post("tools/list", json!({}))
+        .unwrap();
     if reply.status != 200 {
         let challenge = reply.header("www-authenticate").unwrap_or_default();
         assert!(challenge.contains("error=\"invalid_token\""), "{reply:?}");
@@ -65,13 +67,21 @@ pub(crate) fn bad_sets() -> Vec<(&'static str, Behaviour)> {
         ("garbage", raw("<html>")),
         ("empty", raw("")),
         ("no keys", raw("{\"keys\":[]}")),
-        ("a shared key alone", raw("{\"keys\":[{\"kty\":\"oct\",\"k\":\"AQAB\",\"kid\":\"es256-1\"}]}")),
+        (
+            "a shared key alone",
+            raw("{\"keys\":[{\"kty\":\"oct\",\"k\":\"AQAB\",\"kid\":\"es256-1\"}]}"),
+        ),
         ("huge", Behaviour::always(Reply::bytes(200, "application/json", vec![b' '; 300 * 1024]))),
         ("endless", Behaviour::endless_chunks()),
         ("declares much", Behaviour::declares(1 << 40)),
         ("not found", Behaviour::always(Reply::refusal(404, "gone"))),
         ("error", Behaviour::always(Reply::refusal(500, "broken"))),
-        ("elsewhere", Behaviour::always(Reply::refusal(302, "moved").with_header("Location", "/elsewhere.json"))),
+        (
+            "elsewhere",
+            Behaviour::always(
+                Reply::refusal(302, "moved").with_header("Location", "/elsewhere.json"),
+            ),
+        ),
         ("hangs up", Behaviour::CloseAtOnce),
         ("dead", Behaviour::Refuse),
         ("silent", Behaviour::Silence),

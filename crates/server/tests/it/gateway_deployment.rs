@@ -24,7 +24,9 @@ struct Vault {
 impl Vault {
     fn start(hosted: &Hosted, name: &str, origin: &[&str], gateway: &[&str]) -> Self {
         let rig = hosted.rig(name);
-        for (path, heading) in [("inbox/one.md", "inbox"), ("work/plan.md", "plan"), ("private/diary.md", "diary")] {
+        for (path, heading) in
+            [("inbox/one.md", "inbox"), ("work/plan.md", "plan"), ("private/diary.md", "diary")]
+        {
             write(&rig, path, note(&format!("{heading}-of-{name}"), name));
         }
         let origin = hosted.origin(&rig, &[&["--vault", name], origin].concat());
@@ -36,8 +38,11 @@ impl Vault {
     fn journal(&self) -> Vec<Value> {
         let folder = std::fs::read_dir(self.rig.state.join("journal")).unwrap();
         let files = folder.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
-        let lines: Vec<String> = files.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
-        let lines = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line.trim_end_matches('\0')).ok());
+        let lines: Vec<String> =
+            files.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        let lines = lines
+            .iter()
+            .filter_map(|line| serde_json::from_str::<Value>(line.trim_end_matches('\0')).ok());
         lines.filter(|line| line["tool"] == "note").collect()
     }
 
@@ -75,7 +80,8 @@ fn mint<'a>(hosted: &'a Hosted, vault: &str) -> Mint<'a> {
 fn end_to_end_every_role_calls_every_tool_in_its_own_vault_and_learns_nothing_of_another() {
     let hosted = Hosted::new(BINARY);
     let vaults = ["garden", "kitchen"].map(|name| (name, Vault::start(&hosted, name, &[], &[])));
-    let secrets = Canaries::new().plant("body", "body-of-garden").plant("other body", "body-of-kitchen");
+    let secrets =
+        Canaries::new().plant("body", "body-of-garden").plant("other body", "body-of-kitchen");
     for (name, vault) in &vaults {
         let (other, elsewhere) = vaults.iter().find(|(other, _)| other != name).unwrap();
         for role in ["viewer", "editor", "evaluator", "admin", "owner"] {
@@ -90,7 +96,11 @@ fn end_to_end_every_role_calls_every_tool_in_its_own_vault_and_learns_nothing_of
                     secrets.assert_absent(tool, told.as_bytes());
                     // Whether or not there is such a note over there.
                     for path in ["inbox/one.md", "inbox/none.md", "inbox"] {
-                        assert_eq!(foreign.told(tool, path), refusal("Upstream 404"), "{role} {path}");
+                        assert_eq!(
+                            foreign.told(tool, path),
+                            refusal("Upstream 404"),
+                            "{role} {path}"
+                        );
                     }
                 }
             }
@@ -116,7 +126,11 @@ fn data_integrity_one_call_is_one_read_and_changes_nothing() {
                 let journal = vault.journal();
                 assert_eq!(journal.len(), reads);
                 let last = journal.last().unwrap();
-                assert_eq!((&last["subject"], &last["outcome"]), (&json!("ann"), &json!(outcome)), "{last}");
+                assert_eq!(
+                    (&last["subject"], &last["outcome"]),
+                    (&json!("ann"), &json!(outcome)),
+                    "{last}"
+                );
                 assert_eq!(last["path"], format!("/{path}"));
                 assert!(last["token"].is_string());
             }
@@ -148,7 +162,10 @@ fn data_integrity_one_call_is_one_request_and_no_list_is_ever_asked_for() {
                 peer.told(tool, "inbox/one.md");
                 let asked = upstream.take_requests();
                 let [asked] = asked.as_slice() else { panic!("{} requests", asked.len()) };
-                assert_eq!((asked.method.as_str(), asked.target.as_str()), ("GET", "/api/v1/notes/inbox%2Fone.md"));
+                assert_eq!(
+                    (asked.method.as_str(), asked.target.as_str()),
+                    ("GET", "/api/v1/notes/inbox%2Fone.md")
+                );
                 assert!(asked.body.is_empty());
             }
         }
@@ -159,15 +176,22 @@ fn data_integrity_one_call_is_one_request_and_no_list_is_ever_asked_for() {
 fn data_integrity_what_is_edited_or_deleted_shows_in_the_next_call() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
-    let mut peer =
-        Peer::open(&vault.gateway, &mint(&hosted, "garden").token(Alg::Es256), Lifecycle::Session("2025-11-25"));
+    let mut peer = Peer::open(
+        &vault.gateway,
+        &mint(&hosted, "garden").token(Alg::Es256),
+        Lifecycle::Session("2025-11-25"),
+    );
     for (tool, _) in NOTE_TOOLS {
         let first = peer.told(tool, "inbox/one.md");
         for round in 0..3 {
             write(&vault.rig, "inbox/one.md", note(&format!("round-{round}"), "garden"));
             let told = peer.told(tool, "inbox/one.md");
             assert!(told.contains(&format!("round-{round}")), "{told}");
-            assert_eq!(peer.told(tool, "inbox/one.md"), told, "an unchanged note tells the same bytes");
+            assert_eq!(
+                peer.told(tool, "inbox/one.md"),
+                told,
+                "an unchanged note tells the same bytes"
+            );
         }
         std::fs::remove_file(vault.rig.root.join("inbox/one.md")).unwrap();
         assert_eq!(peer.told(tool, "inbox/one.md"), refusal("Upstream 404"));
@@ -180,7 +204,9 @@ fn data_integrity_what_is_edited_or_deleted_shows_in_the_next_call() {
 fn security_scopes_are_decided_by_whoever_has_the_notes() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
-    let scoped = |scope: &str| hosted.issuer.mint("ann", AUDIENCE).vault("garden").scope(scope).token(Alg::Es256);
+    let scoped = |scope: &str| {
+        hosted.issuer.mint("ann", AUDIENCE).vault("garden").scope(scope).token(Alg::Es256)
+    };
     for (scope, allowed) in [
         ("read:/", &["inbox/one.md", "work/plan.md", "private/diary.md"][..]),
         ("write:/", &["inbox/one.md", "work/plan.md", "private/diary.md"]),
@@ -201,7 +227,11 @@ fn security_scopes_are_decided_by_whoever_has_the_notes() {
                 } else if path == "private/none.md" && ["read:/", "write:/"].contains(&scope) {
                     assert_eq!(told, refusal("Upstream 404"));
                 } else {
-                    assert_eq!(told, refusal("Upstream 403"), "{scope} {path}: the same whether or not it is there");
+                    assert_eq!(
+                        told,
+                        refusal("Upstream 403"),
+                        "{scope} {path}: the same whether or not it is there"
+                    );
                 }
             }
         }
@@ -213,20 +243,30 @@ fn security_behind_an_identity_provider_the_note_tools_are_in_the_gateway_alone(
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let local = vault.rig.serve(&[]);
-    let files = ["file.create", "file.remove", "text.append", "text.insert", "text.read", "text.replace"];
-    let token = hosted.issuer.mint("ann", AUDIENCE).role("admin").scope("write:/").token(Alg::Es256);
+    let files =
+        ["file.create", "file.remove", "text.append", "text.insert", "text.read", "text.replace"];
+    let token =
+        hosted.issuer.mint("ann", AUDIENCE).role("admin").scope("write:/").token(Alg::Es256);
     for lifecycle in LIFECYCLES {
         let mut hosted = Peer::open(&vault.origin, &token, lifecycle);
         let mut own = Peer::open(&local, &vault.rig.token(&["write:/"], &[]), lifecycle);
         let listed = |peer: &mut Peer| -> Vec<String> {
             let tools = peer.request("tools/list", json!({})).unwrap()["result"]["tools"].clone();
-            tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+            tools
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|tool| tool["name"].as_str().unwrap().to_owned())
+                .collect()
         };
         assert_eq!(listed(&mut hosted), files);
         let all = listed(&mut own);
         for (tool, _) in NOTE_TOOLS {
             assert!(all.iter().any(|name| name == tool));
-            assert_eq!(hosted.call(tool, &json!({ "path": "inbox/one.md" }))["error"]["code"], -32602);
+            assert_eq!(
+                hosted.call(tool, &json!({ "path": "inbox/one.md" }))["error"]["code"],
+                -32602
+            );
             assert!(own.told(tool, "inbox/one.md").starts_with("{\"schema\""));
         }
     }
@@ -237,14 +277,22 @@ fn integration_a_secret_that_both_know_opens_the_way_and_nothing_else_does() {
     let hosted = Hosted::new(BINARY);
     let secret = hosted.file("secret", "gateway-secret-5c2a");
     let wrong = hosted.file("wrong", "gateway-secret-5c2b");
-    let vault =
-        Vault::start(&hosted, "garden", &["--gateway-secret-file", &secret], &["--gateway-secret-file", &secret]);
+    let vault = Vault::start(
+        &hosted,
+        "garden",
+        &["--gateway-secret-file", &secret],
+        &["--gateway-secret-file", &secret],
+    );
     let upstream = format!("http://{}", vault.origin.address);
-    let (without, with_wrong) =
-        (hosted.gateway(&upstream, &[]), hosted.gateway(&upstream, &["--gateway-secret-file", &wrong]));
+    let (without, with_wrong) = (
+        hosted.gateway(&upstream, &[]),
+        hosted.gateway(&upstream, &["--gateway-secret-file", &wrong]),
+    );
     let token = mint(&hosted, "garden").token(Alg::Es256);
     for (tool, _) in NOTE_TOOLS {
-        let told = |gateway| Peer::open(gateway, &token, Lifecycle::Sessionless).told(tool, "inbox/one.md");
+        let told = |gateway| {
+            Peer::open(gateway, &token, Lifecycle::Sessionless).told(tool, "inbox/one.md")
+        };
         assert!(told(&vault.gateway).contains("inbox-of-garden"));
         assert_eq!(told(&without), refusal("Upstream 403"));
         assert_eq!(told(&with_wrong), refusal("Upstream 403"));
@@ -255,12 +303,29 @@ fn integration_a_secret_that_both_know_opens_the_way_and_nothing_else_does() {
 #[test]
 fn integration_with_a_credential_of_its_own_the_gateway_reads_in_the_users_names() {
     let hosted = Hosted::new(BINARY);
-    let own = hosted.issuer.mint("the-gateway", AUDIENCE).scope("read:/inbox/").expires_in(3000).token(Alg::Rs256);
+    let own = hosted
+        .issuer
+        .mint("the-gateway", AUDIENCE)
+        .scope("read:/inbox/")
+        .expires_in(3000)
+        .token(Alg::Rs256);
     let file = hosted.file("token", &own);
-    let flags = ["--upstream-credential", "own", "--upstream-token-file", &file, "--upstream-audience", "https://else"];
+    let flags = [
+        "--upstream-credential",
+        "own",
+        "--upstream-token-file",
+        &file,
+        "--upstream-audience",
+        "https://else",
+    ];
     let vault = Vault::start(&hosted, "garden", &["--trust-gateway", "the-gateway"], &flags);
     // What scopes the user has is not asked; what the gateway may read is.
-    let user = hosted.issuer.mint("ann", AUDIENCE).vault("garden").scope("read:/private/").token(Alg::Es256);
+    let user = hosted
+        .issuer
+        .mint("ann", AUDIENCE)
+        .vault("garden")
+        .scope("read:/private/")
+        .token(Alg::Es256);
     for lifecycle in LIFECYCLES {
         let mut peer = Peer::open(&vault.gateway, &user, lifecycle);
         for (tool, _) in NOTE_TOOLS {
@@ -280,7 +345,11 @@ fn integration_with_a_credential_of_its_own_the_gateway_reads_in_the_users_names
         let origin = hosted.origin(&rig, &[&["--vault", "garden"], trust].concat());
         let gateway = hosted.gateway(&format!("http://{}", origin.address), &flags);
         let mut peer = Peer::open(&gateway, &user, Lifecycle::Sessionless);
-        assert_eq!(peer.told("get_note_outline", "inbox/one.md"), refusal("Upstream 403"), "{trust:?}");
+        assert_eq!(
+            peer.told("get_note_outline", "inbox/one.md"),
+            refusal("Upstream 403"),
+            "{trust:?}"
+        );
     }
 
     let upstream = Upstream::start(Behaviour::always(Note::note(&json!({}), "# A\n")));
@@ -293,8 +362,10 @@ fn integration_with_a_credential_of_its_own_the_gateway_reads_in_the_users_names
 
 /// A read over the route itself, with these headers and no others.
 fn read(origin: &Server, method: &str, target: &str, headers: &[(&str, &str)]) -> Reply {
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let request = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", origin.address);
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let request =
+        format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", origin.address);
     origin.client("").send(request.as_bytes()).unwrap()
 }
 
@@ -317,7 +388,13 @@ fn security_the_route_believes_no_header_that_its_token_does_not_bear_out() {
     let foreign = bearer(hosted.issuer.mint("ann", "https://else").scope("read:/"));
     // Users of one vault who come around the gateway and say that they are of another.
     let kitchen = bearer(mint(&hosted, "kitchen"));
-    let both = bearer(hosted.issuer.mint("ann", AUDIENCE).claim("vault", json!(["garden", "kitchen"])).scope("read:/"));
+    let both = bearer(
+        hosted
+            .issuer
+            .mint("ann", AUDIENCE)
+            .claim("vault", json!(["garden", "kitchen"]))
+            .scope("read:/"),
+    );
     let of_none = bearer(hosted.issuer.mint("ann", AUDIENCE).scope("read:/"));
     let cases: Vec<Case<'_>> = vec![
         (200, "", vec![authorization, vault_id, user, gateway]),
@@ -332,10 +409,22 @@ fn security_the_route_believes_no_header_that_its_token_does_not_bear_out() {
         (401, "unauthorized", vec![authorization, authorization, vault_id, user, gateway]),
         (403, "gateway_required", vec![authorization, vault_id, user]),
         (403, "gateway_required", vec![authorization, vault_id, user, gateway, gateway]),
-        (403, "gateway_required", vec![authorization, vault_id, user, ("X-Gateway-Auth", "gateway-secret-5c2b")]),
-        (403, "gateway_required", vec![authorization, vault_id, user, ("X-Gateway-Auth", "gateway-secret-5c2")]),
+        (
+            403,
+            "gateway_required",
+            vec![authorization, vault_id, user, ("X-Gateway-Auth", "gateway-secret-5c2b")],
+        ),
+        (
+            403,
+            "gateway_required",
+            vec![authorization, vault_id, user, ("X-Gateway-Auth", "gateway-secret-5c2")],
+        ),
         (403, "gateway_required", vec![authorization, vault_id, user, ("X-Gateway-Auth", "")]),
-        (403, "gateway_required", vec![authorization, ("X-Vault-Id", "kitchen"), ("X-User-Id", "bob")]),
+        (
+            403,
+            "gateway_required",
+            vec![authorization, ("X-Vault-Id", "kitchen"), ("X-User-Id", "bob")],
+        ),
         (404, "not_found", vec![authorization, user, gateway]),
         (404, "not_found", vec![authorization, ("X-Vault-Id", "kitchen"), user, gateway]),
         (404, "not_found", vec![authorization, ("X-Vault-Id", "Garden"), user, gateway]),
@@ -369,7 +458,8 @@ fn security_the_route_believes_no_header_that_its_token_does_not_bear_out() {
             assert!(!String::from_utf8_lossy(&reply.bytes()).contains("of-garden"));
             // Nothing tells a note that is there from one that is not.
             let absent = read(&vault.origin, "GET", "/api/v1/notes/inbox%2Ftwo.md", headers);
-            let words = |reply: &Reply| String::from_utf8_lossy(&reply.body).replace("two.md", "one.md");
+            let words =
+                |reply: &Reply| String::from_utf8_lossy(&reply.body).replace("two.md", "one.md");
             assert_eq!((absent.status, words(&absent)), (reply.status, words(&reply)));
         }
         let head = read_head(&vault.origin, target, headers);
@@ -392,9 +482,13 @@ fn security_the_route_believes_no_header_that_its_token_does_not_bear_out() {
 /// All that a `HEAD` is answered with, until the server closes.
 fn read_head(origin: &Server, target: &str, headers: &[(&str, &str)]) -> String {
     use std::io::{Read as _, Write as _};
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let mut stream = std::net::TcpStream::connect(origin.address).unwrap();
-    let request = format!("HEAD {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", origin.address);
+    let request = format!(
+        "HEAD {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n",
+        origin.address
+    );
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -420,7 +514,8 @@ fn security_the_route_reads_notes_of_the_space_and_nothing_else() {
         symlink("one.md", rig.root.join("inbox/near.md")).unwrap();
     }
     let bearer = format!("Bearer {}", mint(&hosted, "garden").token(Alg::Es256));
-    let headers = [("Authorization", bearer.as_str()), ("X-Vault-Id", "garden"), ("X-User-Id", "ann")];
+    let headers =
+        [("Authorization", bearer.as_str()), ("X-Vault-Id", "garden"), ("X-User-Id", "ann")];
     let before = vault.tree();
     for (status, segment) in [
         (200, "inbox%2Fone.md"),
@@ -484,7 +579,10 @@ fn security_the_route_reads_notes_of_the_space_and_nothing_else() {
                 _ => "too_large",
             };
             assert_eq!(reply.json()["error"], code, "{segment}");
-            assert!(!text.contains("outside") && !text.contains(&*hosted.folder().to_string_lossy()), "{text}");
+            assert!(
+                !text.contains("outside") && !text.contains(&*hosted.folder().to_string_lossy()),
+                "{text}"
+            );
         }
         if !segment.contains('/') && !segment.is_empty() {
             let nobody = read(&vault.origin, "GET", &target, &headers[1..]);
@@ -502,10 +600,16 @@ fn integration_there_is_no_other_route_to_a_note() {
     let hosted = Hosted::new(BINARY);
     let vault = Vault::start(&hosted, "garden", &[], &[]);
     let bearer = format!("Bearer {}", mint(&hosted, "garden").role("admin").token(Alg::Es256));
-    let headers = [("Authorization", bearer.as_str()), ("X-Vault-Id", "garden"), ("X-User-Id", "ann")];
-    for target in
-        ["/api/v1/notes", "/api/v1/notes/", "/api/v1/", "/api/v1/notes?list", "/api/v2/notes/a.md", "/v1/notes/a.md"]
-    {
+    let headers =
+        [("Authorization", bearer.as_str()), ("X-Vault-Id", "garden"), ("X-User-Id", "ann")];
+    for target in [
+        "/api/v1/notes",
+        "/api/v1/notes/",
+        "/api/v1/",
+        "/api/v1/notes?list",
+        "/api/v2/notes/a.md",
+        "/v1/notes/a.md",
+    ] {
         assert_eq!(read(&vault.origin, "GET", target, &headers).status, 404, "{target}");
     }
     // The gateway has no notes to give.

@@ -1,5 +1,5 @@
-//! A note store that misbehaves: every way of it ends in one of the errors that there are, once, soon, within
-//! bounded memory, and with nothing of what the store said.
+//! A note store that misbehaves: every way of it ends in one of the errors that there are, once,
+//! soon, within bounded memory, and with nothing of what the store said.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -36,7 +36,11 @@ struct Case {
 
 impl Case {
     fn new(name: impl Into<String>, behaviour: Behaviour, expected: &[&str]) -> Self {
-        Self { name: name.into(), behaviour, expected: expected.iter().map(|text| (*text).to_owned()).collect() }
+        Self {
+            name: name.into(),
+            behaviour,
+            expected: expected.iter().map(|text| (*text).to_owned()).collect(),
+        }
     }
 }
 
@@ -66,11 +70,20 @@ fn good() -> Reply {
 impl Stand {
     fn new() -> Self {
         let (ground, upstream) = (Ground::new(), Upstream::start(Behaviour::always(good())));
-        let server = ground.impatient(&upstream, &["--log", "trace", "--metrics-listen", "127.0.0.1:0"]);
+        let server =
+            ground.impatient(&upstream, &["--log", "trace", "--metrics-listen", "127.0.0.1:0"]);
         let client = server.client(&ground.token);
         let canaries = Canaries::new().plant("what the upstream said", CANARY);
-        let mut stand =
-            Self { upstream, server, client, canaries, calls: 0, resident: 0, wrong: Vec::new(), _ground: ground };
+        let mut stand = Self {
+            upstream,
+            server,
+            client,
+            canaries,
+            calls: 0,
+            resident: 0,
+            wrong: Vec::new(),
+            _ground: ground,
+        };
         stand.be_well(false);
         stand.resident = peak(&stand.server);
         stand
@@ -83,17 +96,21 @@ impl Stand {
         (reply, told)
     }
 
-    /// Has the upstream answer well once more, and leaves the gateway with a connection to it, or with none.
+    /// Has the upstream answer well once more, and leaves the gateway with a connection to it, or
+    /// with none.
     fn be_well(&mut self, keep: bool) {
         let reply = if keep { good() } else { good().with_header("Connection", "close") };
         self.upstream.set(Behaviour::always(reply));
-        // A connection that the last fault has ended may not have been seen to end, and then the call fails with
-        // it; there are not more of those than calls.
+        // A connection that the last fault has ended may not have been seen to end, and then the
+        // call fails with it; there are not more of those than calls.
         for _ in 0..self.calls + 1 {
             let (_, told) = self.call();
             match told.error.as_deref() {
                 None => {
-                    assert_eq!(told.structured["title"], "All is well", "an answer to another call");
+                    assert_eq!(
+                        told.structured["title"], "All is well",
+                        "an answer to another call"
+                    );
                     self.upstream.take_requests();
                     return;
                 }
@@ -113,7 +130,9 @@ impl Stand {
             }
         }
         let state = if keep { "a used" } else { "a new" };
-        self.wrong.extend(wrong.into_iter().map(|wrong| format!("{} on {state} connection: {wrong}", case.name)));
+        self.wrong.extend(
+            wrong.into_iter().map(|wrong| format!("{} on {state} connection: {wrong}", case.name)),
+        );
     }
 
     /// What is wrong with the outcome.
@@ -127,12 +146,16 @@ impl Stand {
             wrong.push(format!("{outcome}, not {:?}", case.expected));
         }
         let requests = self.upstream.requests().len();
-        // Whether a store that does not read, or not at all, has got the request is not for the gateway to say.
-        let unread = matches!(case.behaviour, Behaviour::Refuse | Behaviour::CloseAtOnce | Behaviour::Deaf);
+        // Whether a store that does not read, or not at all, has got the request is not for the
+        // gateway to say.
+        let unread =
+            matches!(case.behaviour, Behaviour::Refuse | Behaviour::CloseAtOnce | Behaviour::Deaf);
         if requests != 1 && !(unread && requests == 0) {
             wrong.push(format!("{requests} requests"));
         }
-        wrong.extend(leaked(&self.canaries, &reply, &told).map(|found| format!("gives away {found}")));
+        wrong.extend(
+            leaked(&self.canaries, &reply, &told).map(|found| format!("gives away {found}")),
+        );
         wrong
     }
 
@@ -149,7 +172,11 @@ impl Stand {
         let (status, log) = self.server.stop();
         assert!(status.success(), "{status}");
         let lines = String::from_utf8(log.clone()).unwrap();
-        assert_eq!(lines.lines().filter(|line| line.contains("tool=")).count(), self.calls, "a line for each call");
+        assert_eq!(
+            lines.lines().filter(|line| line.contains("tool=")).count(),
+            self.calls,
+            "a line for each call"
+        );
         assert!(!lines.contains("panicked") && !lines.contains(NOTE), "{lines}");
         self.canaries.assert_absent("the log", &log);
         self.wrong
@@ -158,7 +185,8 @@ impl Stand {
 
 /// What a reply holds of the upstream's words outside headings and the title.
 fn leaked(canaries: &Canaries, reply: &Answered, told: &Told) -> Option<String> {
-    let head: String = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let head: String =
+        reply.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     let mut found = canaries.find(head.as_bytes());
     if told.error.is_some() {
         found.extend(canaries.find(&reply.body));
@@ -174,7 +202,9 @@ fn leaked(canaries: &Canaries, reply: &Answered, told: &Told) -> Option<String> 
                 found.push("the text".to_owned());
             }
             // Ids are made of the words of the heading.
-            for field in ["heading_text", "heading_path", "heading_id", "section_id", "child_section_ids"] {
+            for field in
+                ["heading_text", "heading_path", "heading_id", "section_id", "child_section_ids"]
+            {
                 section[field] = Value::Null;
             }
         }
@@ -213,10 +243,19 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     (&["refuses connections", "closes at once", "resets instead of answering"], &[UNAVAILABLE]),
     (&["closes instead of answering", "cut in the headers", "cut in the body"], &[UNAVAILABLE]),
     (&["cut after a whole note", "chunks without an end", "reset in the body"], &[UNAVAILABLE]),
-    (&["not HTTP", "noise", "a TLS alert", "HTTP/2 in clear", "the note without a head"], &[UNAVAILABLE]),
+    (
+        &["not HTTP", "noise", "a TLS alert", "HTTP/2 in clear", "the note without a head"],
+        &[UNAVAILABLE],
+    ),
     (&["a status that is no number", "a status of two digits", "another version"], &[UNAVAILABLE]),
-    (&["two lengths", "a negative length", "a length with a sign", "a length that is no number"], &[UNAVAILABLE]),
-    (&["a length beyond 64 bits", "a header without a colon", "a header with a zero byte"], &[UNAVAILABLE]),
+    (
+        &["two lengths", "a negative length", "a length with a sign", "a length that is no number"],
+        &[UNAVAILABLE],
+    ),
+    (
+        &["a length beyond 64 bits", "a header without a colon", "a header with a zero byte"],
+        &[UNAVAILABLE],
+    ),
     (&["a chunk size that is no number", "a chunk size beyond 64 bits"], &[UNAVAILABLE]),
     (&["a chunk longer than it says", "headers without end"], &[UNAVAILABLE]),
     // What is around a note and is too much is ended by whichever limit is met first.
@@ -227,16 +266,45 @@ const FAULTS: &[(&[&str], &[&str])] = &[
     (&["declares a byte more than the ceiling", "declares a terabyte"], &[TOO_LARGE]),
     (&["a byte more than the ceiling", "a byte more than the ceiling in chunks"], &[TOO_LARGE]),
     (&["endless chunks", "endless until the close"], &[TOO_LARGE]),
-    (&["a bomb in gzip", "a bomb in deflate", "a bomb in deflate without a frame", "a bomb in brotli"], &[INVALID]),
+    (
+        &[
+            "a bomb in gzip",
+            "a bomb in deflate",
+            "a bomb in deflate without a frame",
+            "a bomb in brotli",
+        ],
+        &[INVALID],
+    ),
     // Answers that came well and are no note.
-    (&["a page", "a page labelled as JSON", "an empty body", "a body of spaces", "half a note"], &[INVALID]),
-    (&["a note and more", "lines of notes", "an event stream", "UTF-16", "a byte that is not UTF-8"], &[INVALID]),
-    (&["a surrogate in UTF-8", "half a surrogate pair", "a control character in a string"], &[INVALID]),
-    (&["not a number", "a number without end", "single quotes", "a comma too many", "a comment"], &[INVALID]),
+    (
+        &["a page", "a page labelled as JSON", "an empty body", "a body of spaces", "half a note"],
+        &[INVALID],
+    ),
+    (
+        &[
+            "a note and more",
+            "lines of notes",
+            "an event stream",
+            "UTF-16",
+            "a byte that is not UTF-8",
+        ],
+        &[INVALID],
+    ),
+    (
+        &["a surrogate in UTF-8", "half a surrogate pair", "a control character in a string"],
+        &[INVALID],
+    ),
+    (
+        &["not a number", "a number without end", "single quotes", "a comma too many", "a comment"],
+        &[INVALID],
+    ),
     (&["nothing but 100,000 arrays", "100,000 arrays that do not end"], &[INVALID]),
     (&["100,000 objects that do not end", "a body of 100,000 arrays", "no body"], &[INVALID]),
     (&["a body that is a number", "a body that is null", "a body that is true"], &[INVALID]),
-    (&["a body that is an array", "a body that is an object", "a body under another name"], &[INVALID]),
+    (
+        &["a body that is an array", "a body that is an object", "a body under another name"],
+        &[INVALID],
+    ),
     (&["a note inside the answer", "an array", "a string", "null", "a number", "true"], &[INVALID]),
     (&["an empty object", "an error with 200"], &[INVALID]),
 ];
@@ -244,17 +312,34 @@ const FAULTS: &[(&[&str], &[&str])] = &[
 /// The odd answers of which no note is made.
 const ODDITIES: &[(&[&str], &[&str])] = &[
     // They are as long as an answer may be, and longer than a note that is parsed.
-    (&["exactly the ceiling", "exactly the ceiling in chunks", "a note of nothing but headings"], &[TOO_LARGE]),
+    (
+        &["exactly the ceiling", "exactly the ceiling in chunks", "a note of nothing but headings"],
+        &[TOO_LARGE],
+    ),
     (&["a heading of a megabyte"], &[TOO_LARGE]),
     // Forbidden in HTTP for long.
     (&["a folded header"], &[UNAVAILABLE]),
-    (&["labelled as compressed, but not", "a byte order mark", "two bodies", "two bodies of two types"], &[INVALID]),
+    (
+        &[
+            "labelled as compressed, but not",
+            "a byte order mark",
+            "two bodies",
+            "two bodies of two types",
+        ],
+        &[INVALID],
+    ),
     (&["front matter as a number", "front matter as an array", "front matter as true"], &[INVALID]),
-    (&["front matter twice", "front matter of 100,000 arrays", "front matter of 100 arrays"], &[INVALID]),
+    (
+        &["front matter twice", "front matter of 100,000 arrays", "front matter of 100 arrays"],
+        &[INVALID],
+    ),
     (&["a title in 100,000 arrays"], &[INVALID]),
 ];
 
-fn in_table(table: &[(&[&str], &'static [&'static str])], name: &str) -> Option<&'static [&'static str]> {
+fn in_table(
+    table: &[(&[&str], &'static [&'static str])],
+    name: &str,
+) -> Option<&'static [&'static str]> {
     table.iter().find(|(names, _)| names.contains(&name)).map(|(_, expected)| *expected)
 }
 
@@ -275,11 +360,17 @@ fn security_every_fault_of_the_upstream_is_one_of_the_errors_once_and_tells_noth
     let cases = faults::all_faults().into_iter().map(|(name, behaviour)| {
         let word = |index| name.split(' ').nth(index).and_then(|word: &str| word.parse().ok());
         match (name, word(1)) {
-            ("redirect without a location" | "redirect to a file", _) => Case::new(name, behaviour, &["Upstream 302"]),
+            ("redirect without a location" | "redirect to a file", _) => {
+                Case::new(name, behaviour, &["Upstream 302"])
+            }
             (_, Some(code)) => Case::new(name, behaviour, &[&of_status(code)]),
             _ => {
                 let expected = in_table(FAULTS, name);
-                Case::new(name, behaviour, expected.unwrap_or_else(|| panic!("what is told of {name}?")))
+                Case::new(
+                    name,
+                    behaviour,
+                    expected.unwrap_or_else(|| panic!("what is told of {name}?")),
+                )
             }
         }
     });
@@ -289,13 +380,16 @@ fn security_every_fault_of_the_upstream_is_one_of_the_errors_once_and_tells_noth
 #[test]
 fn security_an_odd_answer_is_a_note_or_an_error_and_nothing_of_it_is_anywhere_else() {
     let cases = faults::all_oddities().into_iter();
-    let cases = cases.map(|(name, behaviour)| Case::new(name, behaviour, in_table(ODDITIES, name).unwrap_or(&["ok"])));
+    let cases = cases.map(|(name, behaviour)| {
+        Case::new(name, behaviour, in_table(ODDITIES, name).unwrap_or(&["ok"]))
+    });
     meet_all(cases.collect(), &[false, true]);
 }
 
 #[test]
 fn security_every_status_but_200_is_told_by_its_number_and_nothing_else() {
-    let cases = (100..=599).map(|code| Case::new(code.to_string(), Behaviour::status(code), &[&of_status(code)]));
+    let cases = (100..=599)
+        .map(|code| Case::new(code.to_string(), Behaviour::status(code), &[&of_status(code)]));
     meet_all(cases.collect(), &[false]);
 }
 
@@ -338,7 +432,8 @@ fn stress_a_body_without_end_is_left_and_not_read() {
     assert!(upstream.bytes_sent() < 10 * (32 << 20), "{} bytes", upstream.bytes_sent());
 }
 
-/// The waiting room of a port that nobody accepts from is full, so a connection is neither made nor refused.
+/// The waiting room of a port that nobody accepts from is full, so a connection is neither made nor
+/// refused.
 #[tokio::test]
 async fn security_a_connection_that_does_not_come_about_is_a_timeout() {
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
@@ -346,16 +441,21 @@ async fn security_a_connection_that_does_not_come_about_is_a_timeout() {
     let listener = socket.listen(0).unwrap();
     let address = listener.local_addr().unwrap();
     let mut waiting = Vec::new();
-    while let Ok(stream) = tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+    while let Ok(stream) =
+        tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+    {
         waiting.push(stream.unwrap());
         assert!(waiting.len() < 100, "the system accepts connections without end");
     }
     let ground = Ground::new();
     let limits = ["--upstream-connect-seconds", "1", "--upstream-timeout-seconds", "30"];
-    let server = ground.rig.gateway(&[&["--upstream", &format!("http://{address}")], &limits[..]].concat());
+    let server =
+        ground.rig.gateway(&[&["--upstream", &format!("http://{address}")], &limits[..]].concat());
     let began = Instant::now();
     let mut client = server.client(&ground.token);
-    let told = tokio::task::spawn_blocking(move || call(&mut client, "get_note_outline", NOTE)).await.unwrap();
+    let told = tokio::task::spawn_blocking(move || call(&mut client, "get_note_outline", NOTE))
+        .await
+        .unwrap();
     assert_eq!(told.error.as_deref(), Some(TIMEOUT));
     assert!(began.elapsed() < Duration::from_secs(20), "the limit on connecting is its own");
 }

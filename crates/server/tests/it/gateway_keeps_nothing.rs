@@ -34,7 +34,13 @@ fn below(folder: &Path) -> Vec<Seen> {
         let about = std::fs::symlink_metadata(&path).unwrap();
         let content = if about.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
         let times = [(about.mtime(), about.mtime_nsec()), (about.ctime(), about.ctime_nsec())];
-        found.push(Seen { path: path.clone(), inode: about.ino(), mode: about.mode(), times, content });
+        found.push(Seen {
+            path: path.clone(),
+            inode: about.ino(),
+            mode: about.mode(),
+            times,
+            content,
+        });
         if about.is_dir() {
             left.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
@@ -54,7 +60,8 @@ fn writable(folder: &Path, is: bool) {
 /// Files and folders of the disk that a process has open for writing.
 fn open_for_writing(process: u32) -> Vec<PathBuf> {
     let proc = PathBuf::from(format!("/proc/{process}"));
-    let numbers = std::fs::read_dir(proc.join("fd")).unwrap().map(|entry| entry.unwrap().file_name());
+    let numbers =
+        std::fs::read_dir(proc.join("fd")).unwrap().map(|entry| entry.unwrap().file_name());
     let mut found = Vec::new();
     for number in numbers {
         // What was closed since is not open.
@@ -74,16 +81,22 @@ fn confined(hosted: &Hosted, flags: &[&str]) -> Server {
     let folder = hosted.ground.folder.path();
     let gateway = hosted.ground.rig.gateway_command(flags);
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -f 0 && exec \"$@\"", "sh"]).arg(gateway.get_program()).args(gateway.get_args());
+    command
+        .args(["-c", "ulimit -f 0 && exec \"$@\"", "sh"])
+        .arg(gateway.get_program())
+        .args(gateway.get_args());
     for (name, value) in gateway.get_envs() {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
-    for (name, place) in
-        [("TMPDIR", "tmp"), ("XDG_STATE_HOME", "xdg"), ("XDG_CACHE_HOME", "xdg"), ("XDG_CONFIG_HOME", "xdg")]
-    {
+    for (name, place) in [
+        ("TMPDIR", "tmp"),
+        ("XDG_STATE_HOME", "xdg"),
+        ("XDG_CACHE_HOME", "xdg"),
+        ("XDG_CONFIG_HOME", "xdg"),
+    ] {
         command.env(name, folder.join(place));
     }
     command.current_dir(folder.join("cwd"));
@@ -103,7 +116,8 @@ fn keeps_nothing(local: bool) {
     let secret = hosted.ground.file("secret", "secret-of-the-gateway");
     let provider = hosted.flags();
     let url = hosted.upstream.url();
-    let limits = ["--upstream-timeout-seconds", "1", "--metrics-listen", "127.0.0.1:0", "--log", "trace"];
+    let limits =
+        ["--upstream-timeout-seconds", "1", "--metrics-listen", "127.0.0.1:0", "--log", "trace"];
     let mut flags = vec!["--upstream", &url, "--gateway-secret-file", secret.to_str().unwrap()];
     flags.extend(limits);
     let token = if local {
@@ -139,7 +153,10 @@ fn keeps_nothing(local: bool) {
     assert_eq!(server.client("none").post("tools/list", json!({})).unwrap().status, 401);
     assert!(client.request("tools/list", json!({})).unwrap()["result"]["tools"].is_array());
     let opened = initialize("2025-11-25", "test").to_string();
-    assert_eq!(client.send(&Client::post_bytes(&token, &[], opened.as_bytes())).unwrap().status, 200);
+    assert_eq!(
+        client.send(&Client::post_bytes(&token, &[], opened.as_bytes())).unwrap().status,
+        200
+    );
     assert_eq!(metrics(&server).status, 200);
     assert_eq!(open_for_writing(server.id()), Vec::<PathBuf>::new());
     assert!(below(&folder) == before, "something has changed while it ran");
@@ -169,6 +186,10 @@ fn data_integrity_a_file_that_was_written_would_be_seen() {
     assert!(below(folder.path()) != before);
     drop(file);
     let script = "ulimit -f 0 && exec sh -c 'echo kept > \"$0\"' \"$1\"";
-    let ran = Command::new("sh").args(["-c", script, "sh"]).arg(folder.path().join("kept")).output().unwrap();
+    let ran = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .arg(folder.path().join("kept"))
+        .output()
+        .unwrap();
     assert!(!ran.status.success(), "{ran:?}");
 }

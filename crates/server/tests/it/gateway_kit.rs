@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use crate::support::{Client, meta, request};
 
 /// The tools that it offers.
-pub const TOOLS: [&str; 4] = ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
+pub const TOOLS: [&str; 4] =
+    ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
 
 /// Where a gateway keeps nothing: a state folder with a key in it, and files that its flags name.
 pub struct Ground {
@@ -111,19 +112,33 @@ pub const STORE: &str = "https://notes.example/api";
 
 impl Hosted {
     pub fn new(behaviour: Behaviour) -> Self {
-        Self { ground: Ground::new(), issuer: Issuer::start(), upstream: Upstream::start(behaviour) }
+        Self {
+            ground: Ground::new(),
+            issuer: Issuer::start(),
+            upstream: Upstream::start(behaviour),
+        }
     }
 
     /// Flags that name the provider, and the audience of each of the two servers.
     pub fn flags(&self) -> Vec<String> {
         let (jwks, issuer) = (self.issuer.jwks_url(), self.issuer.url());
-        let flags = ["--jwks", &jwks, "--issuer", &issuer, "--audience", GATEWAY, "--upstream-audience", STORE];
+        let flags = [
+            "--jwks",
+            &jwks,
+            "--issuer",
+            &issuer,
+            "--audience",
+            GATEWAY,
+            "--upstream-audience",
+            STORE,
+        ];
         flags.map(str::to_owned).into()
     }
 
     pub fn gateway(&self, more: &[&str]) -> Server {
         let flags = self.flags();
-        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let flags: Vec<&str> =
+            flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
         self.ground.gateway(&self.upstream, &flags)
     }
 
@@ -134,9 +149,16 @@ impl Hosted {
 }
 
 /// Calls a tool with headers beside those that the protocol asks for.
-pub fn post_with(server: &Server, token: &str, headers: &[(&str, &str)], tool: &str, arguments: &Value) -> Reply {
+pub fn post_with(
+    server: &Server,
+    token: &str,
+    headers: &[(&str, &str)],
+    tool: &str,
+    arguments: &Value,
+) -> Reply {
     let params = json!({ "name": tool, "arguments": arguments, "_meta": meta() });
-    let protocol = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", tool)];
+    let protocol =
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", tool)];
     let body = request(1, "tools/call", params).to_string();
     let bytes = Client::post_bytes(token, &[&protocol, headers].concat(), body.as_bytes());
     server.client(token).send(&bytes).unwrap()

@@ -1,4 +1,5 @@
-//! What was planted in notes, tokens, secrets and the upstream's answers is in no place where it does not belong.
+//! What was planted in notes, tokens, secrets and the upstream's answers is in no place where it
+//! does not belong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,7 +49,9 @@ const SENT: &str = "canary-header-of-the-caller";
 
 /// A note with something in every place that a note has.
 fn note(frontmatter: &Value) -> Reply {
-    let body = format!("# {HEADING}\n\n{BODY}\n\n```\n{BODY}\n```\n\n<!-- {BODY} -->\n\n[a]({BODY}) ![b]({BODY})\n");
+    let body = format!(
+        "# {HEADING}\n\n{BODY}\n\n```\n{BODY}\n```\n\n<!-- {BODY} -->\n\n[a]({BODY}) ![b]({BODY})\n"
+    );
     let answer = json!({ "path": STORED, "frontmatter": frontmatter, "body": body, "raw": { "payload": PAYLOAD } });
     Reply::json(200, &answer).with_header("X-Upstream", CANARY).with_header("Set-Cookie", CANARY)
 }
@@ -116,7 +119,12 @@ impl Watch {
     /// Makes a call of each tool, and looks at what it is told.
     fn calls(&mut self, server: &Server, token: &str, arguments: &Value) {
         for tool in TOOLS {
-            let foreign = [("x-vault-id", SENT), ("x-user-id", SENT), ("x-gateway-auth", SENT), ("cookie", SENT)];
+            let foreign = [
+                ("x-vault-id", SENT),
+                ("x-user-id", SENT),
+                ("x-gateway-auth", SENT),
+                ("cookie", SENT),
+            ];
             let reply = post_with(server, token, &foreign, tool, arguments);
             self.look(tool, &reply);
             let told = told(&reply);
@@ -132,7 +140,11 @@ fn fields(line: &str) -> BTreeMap<&str, &str> {
     let (time, level) = (words.next().unwrap(), words.next().unwrap());
     assert!(time.ends_with('Z') && time.len() < 32, "{line}");
     assert_eq!(level, "DEBUG", "{line}");
-    words.map(|word| word.split_once('=').unwrap_or_else(|| panic!("`{word}` is no field in {line}"))).collect()
+    words
+        .map(|word| {
+            word.split_once('=').unwrap_or_else(|| panic!("`{word}` is no field in {line}"))
+        })
+        .collect()
 }
 
 /// A line about a call has these fields, and words of ours for their values.
@@ -140,7 +152,14 @@ fn assert_line(line: &str) {
     let fields = fields(line);
     let is = |name: &str, words: &[&str]| words.contains(&fields[name].trim_matches('"'));
     assert!(is("tool", &TOOLS), "{line}");
-    let classes = ["ok", "invalid_path", "invalid_arguments", "too_large", "not_forwarded", "upstream_status"];
+    let classes = [
+        "ok",
+        "invalid_path",
+        "invalid_arguments",
+        "too_large",
+        "not_forwarded",
+        "upstream_status",
+    ];
     let more = ["upstream_timeout", "upstream_unavailable", "upstream_invalid", "internal"];
     assert!(is("outcome", &[&classes[..], &more].concat()), "{line}");
     assert!(is("upstream", &["1xx", "2xx", "3xx", "4xx", "5xx", "other", "none"]), "{line}");
@@ -174,11 +193,17 @@ fn assert_silent(watch: &Watch, server: Server) {
 fn outcomes(hosted: &Hosted, server: &Server, watch: &mut Watch, token: &str) {
     let path = json!({ "path": PATH });
     let text = front_matter().to_string();
-    for form in [front_matter(), json!(text), json!(json!(text).to_string()), json!(format!("title: {VALUE}"))] {
+    for form in [
+        front_matter(),
+        json!(text),
+        json!(json!(text).to_string()),
+        json!(format!("title: {VALUE}")),
+    ] {
         hosted.upstream.set(Behaviour::always(note(&form)));
         watch.calls(server, token, &path);
     }
-    let bad = json!({ "error": PAYLOAD, "path": STORED, "body": [BODY], "frontmatter": front_matter() });
+    let bad =
+        json!({ "error": PAYLOAD, "path": STORED, "body": [BODY], "frontmatter": front_matter() });
     for behaviour in [
         Behaviour::always(Reply { status: 401, ..note(&front_matter()) }),
         Behaviour::always(Reply { status: 403, ..note(&front_matter()) }),
@@ -209,10 +234,15 @@ fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
     let hosted = Hosted::new(Behaviour::Refuse);
     let secret = hosted.ground.file("secret", SECRET);
     let own = hosted.ground.file("own", OWN);
-    let watching = ["--log", "trace", "--metrics-listen", "127.0.0.1:0", "--upstream-timeout-seconds", "1"];
-    let with_secret = [&watching[..], &["--gateway-secret-file", secret.to_str().unwrap()]].concat();
-    let with_own =
-        [&with_secret[..], &["--upstream-credential", "own", "--upstream-token-file", own.to_str().unwrap()]].concat();
+    let watching =
+        ["--log", "trace", "--metrics-listen", "127.0.0.1:0", "--upstream-timeout-seconds", "1"];
+    let with_secret =
+        [&watching[..], &["--gateway-secret-file", secret.to_str().unwrap()]].concat();
+    let with_own = [
+        &with_secret[..],
+        &["--upstream-credential", "own", "--upstream-token-file", own.to_str().unwrap()],
+    ]
+    .concat();
     let mint = || hosted.mint(SUBJECT).actor(ACTOR).vault(VAULT).role(ROLE);
     let token = mint().token(Alg::Es256);
     for flags in [with_secret, with_own] {
@@ -221,7 +251,11 @@ fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
         let mut watch = Watch { never, answers_only, outcomes: BTreeSet::new(), calls: 0 };
         outcomes(&hosted, &server, &mut watch, &token);
         if !flags.contains(&"own") {
-            watch.calls(&server, &mint().claim("aud", GATEWAY).token(Alg::Es256), &json!({ "path": PATH }));
+            watch.calls(
+                &server,
+                &mint().claim("aud", GATEWAY).token(Alg::Es256),
+                &json!({ "path": PATH }),
+            );
         }
         let expected = [
             "Invalid arguments",
@@ -267,8 +301,11 @@ fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
         ] {
             watch.look(method, &client.post(method, params).unwrap());
         }
-        for body in [format!("{{\"{BODY}"), format!("[\"{BODY}\"]"), request(1, "canary-method", json!({})).to_string()]
-        {
+        for body in [
+            format!("{{\"{BODY}"),
+            format!("[\"{BODY}\"]"),
+            request(1, "canary-method", json!({})).to_string(),
+        ] {
             let reply = client.send(&Client::post_bytes(&token, &[], body.as_bytes())).unwrap();
             assert!(reply.status >= 400 || reply.json()["error"].is_object(), "{reply:?}");
             watch.look("a bad message", &reply);
@@ -278,14 +315,16 @@ fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
         let opened = initialize("2025-11-25", SENT).to_string();
         let reply = client.send(&Client::post_bytes(&token, &[], opened.as_bytes())).unwrap();
         let session = reply.header("mcp-session-id").unwrap().to_owned();
-        let call = request(1, "tools/call", json!({ "name": TOOLS[3], "arguments": arguments })).to_string();
+        let call = request(1, "tools/call", json!({ "name": TOOLS[3], "arguments": arguments }))
+            .to_string();
         let headers = [("mcp-session-id", session.as_str())];
         let reply = client.send(&Client::post_bytes(&token, &headers, call.as_bytes())).unwrap();
         watch.never.assert_absent("a call in a session", &reply.bytes());
         assert!(String::from_utf8_lossy(&reply.body).contains(HEADING), "{reply:?}");
         watch.calls += 1;
         let other = hosted.mint("canary-other-subject").token(Alg::Es256);
-        let reply = server.client("").send(&Client::post_bytes(&other, &headers, call.as_bytes())).unwrap();
+        let reply =
+            server.client("").send(&Client::post_bytes(&other, &headers, call.as_bytes())).unwrap();
         assert_eq!(reply.status, 404);
         watch.look("somebody else's session", &reply);
 
@@ -317,7 +356,12 @@ impl Verifier for Anybody {
             audiences: vec![GATEWAY.into()],
         };
         let expires = SystemTime::now() + std::time::Duration::from_secs(300);
-        std::future::ready(Ok(Verified { principal: principal(SUBJECT, None, ""), identity, expires })).boxed()
+        std::future::ready(Ok(Verified {
+            principal: principal(SUBJECT, None, ""),
+            identity,
+            expires,
+        }))
+        .boxed()
     }
 }
 
@@ -325,9 +369,13 @@ impl Verifier for Anybody {
 #[tokio::test]
 async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_does_not_hold() {
     let heard = Log::new();
-    let terms = Terms { vault: VAULT.into(), credential: UpstreamCredential::Forward { audience: GATEWAY.into() } };
+    let terms = Terms {
+        vault: VAULT.into(),
+        credential: UpstreamCredential::Forward { audience: GATEWAY.into() },
+    };
     let metrics = Arc::new(Metrics::default());
-    let offer = Offer::of_notes(Gateway::new(Arc::new(Panics)), terms).counting(Arc::clone(&metrics));
+    let offer =
+        Offer::of_notes(Gateway::new(Arc::new(Panics)), terms).counting(Arc::clone(&metrics));
     let options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let (listening, address) = oneshot::channel();

@@ -23,7 +23,8 @@ impl Place {
     fn with(note: Reply) -> Self {
         let hosted = Hosted::new(binary());
         let upstream = Upstream::start(Behaviour::always(note));
-        let gateway = hosted.gateway(&upstream.url(), &["--rate-per-second", "1000000", "--rate-burst", "1000000"]);
+        let gateway = hosted
+            .gateway(&upstream.url(), &["--rate-per-second", "1000000", "--rate-burst", "1000000"]);
         Self { hosted, upstream, gateway }
     }
 
@@ -46,7 +47,10 @@ fn resident(server: &Server) -> u64 {
 fn performance_call_after_call_the_process_does_not_grow_and_keeps_one_connection() {
     use stile_testkit::chance::scaled;
     let calls = scaled(1_000, 10_000);
-    let place = Place::with(Reply::note(&json!({ "title": "T", "tags": ["a"] }), &"## Heading\n\ntext\n\n".repeat(40)));
+    let place = Place::with(Reply::note(
+        &json!({ "title": "T", "tags": ["a"] }),
+        &"## Heading\n\ntext\n\n".repeat(40),
+    ));
     let mut peer = place.peer(Lifecycle::Session("2025-11-25"));
     let mut round = |calls: usize| {
         for number in 0..calls {
@@ -77,8 +81,12 @@ fn large() -> String {
     let mut number = 0;
     while body.len() < MOST_UNITS - 2_000 {
         let level = number % 6 + 1;
-        body +=
-            &format!("{} Heading {number} {}\n\n{}\n\n", "#".repeat(level), "w".repeat(900), "body canary ".repeat(3));
+        body += &format!(
+            "{} Heading {number} {}\n\n{}\n\n",
+            "#".repeat(level),
+            "w".repeat(900),
+            "body canary ".repeat(3)
+        );
         number += 1;
     }
     assert!(number > 600 && body.len() <= MOST_UNITS, "{number}");
@@ -88,7 +96,8 @@ fn large() -> String {
 #[test]
 fn stress_a_large_note_is_capped_and_says_so() {
     let tags: Vec<String> = (0..5_000).map(|number| format!("tag-{number}")).collect();
-    let place = Place::with(Reply::note(&json!({ "title": "t".repeat(5_000), "tags": tags }), &large()));
+    let place =
+        Place::with(Reply::note(&json!({ "title": "t".repeat(5_000), "tags": tags }), &large()));
     for lifecycle in LIFECYCLES {
         let mut peer = place.peer(lifecycle);
         for (tool, _) in NOTE_TOOLS {
@@ -110,7 +119,8 @@ fn stress_a_body_is_told_up_to_its_last_unit_and_a_longer_one_not_at_all() {
     // A character beyond the first plane counts for two, and one of three bytes for one.
     for (filler, units) in [("a", 1), ("\u{898b}", 1), ("\u{1f680}", 2)] {
         let fitting = format!("# A\n\n{}", filler.repeat((MOST_UNITS - 6) / units));
-        let fitting = format!("{fitting}{}", "b".repeat(MOST_UNITS - fitting.encode_utf16().count()));
+        let fitting =
+            format!("{fitting}{}", "b".repeat(MOST_UNITS - fitting.encode_utf16().count()));
         for (body, fits) in [(fitting.clone(), true), (format!("{fitting}b"), false)] {
             place.upstream.set(Behaviour::always(Reply::note(&json!({}), &body)));
             for (tool, _) in NOTE_TOOLS {
@@ -127,7 +137,8 @@ fn stress_a_body_is_told_up_to_its_last_unit_and_a_longer_one_not_at_all() {
 
 #[test]
 fn stress_an_unchanged_note_tells_the_same_bytes_every_time() {
-    let place = Place::with(Reply::note(&json!({ "title": "T", "tags": ["b", "a", "b"] }), &large()));
+    let place =
+        Place::with(Reply::note(&json!({ "title": "T", "tags": ["b", "a", "b"] }), &large()));
     let mut peers = LIFECYCLES.map(|lifecycle| place.peer(lifecycle));
     for (tool, _) in NOTE_TOOLS {
         let first = peers[0].told(tool, "large.md");
@@ -165,19 +176,29 @@ fn security_headings_that_give_orders_are_told_as_they_stand_and_change_nothing(
         "vault: other",
     ];
     let body: String = orders.iter().map(|order| format!("# {order}\n\n")).collect();
-    let place = Place::with(Reply::note(&json!({ "title": orders[0], "role": "admin", "vault": "other" }), &body));
+    let place = Place::with(Reply::note(
+        &json!({ "title": orders[0], "role": "admin", "vault": "other" }),
+        &body,
+    ));
     for lifecycle in LIFECYCLES {
         let mut peer = place.peer(lifecycle);
         let told: Value = serde_json::from_str(&peer.told("get_note_outline", "a.md")).unwrap();
-        let texts: Vec<&str> =
-            told["headings"].as_array().unwrap().iter().map(|h| h["text"].as_str().unwrap()).collect();
+        let texts: Vec<&str> = told["headings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|h| h["text"].as_str().unwrap())
+            .collect();
         assert_eq!((texts[0], texts[1], texts.len()), (orders[0], orders[1], orders.len()));
         for (tool, _) in NOTE_TOOLS {
             peer.told(tool, "a.md");
         }
         for asked in place.upstream.take_requests() {
             assert_eq!(asked.target, "/api/v1/notes/a.md");
-            assert_eq!((asked.values("x-vault-id"), asked.values("x-user-id")), (vec!["default"], vec!["ann"]));
+            assert_eq!(
+                (asked.values("x-vault-id"), asked.values("x-user-id")),
+                (vec!["default"], vec!["ann"])
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The one request that a call makes of the note store: its bytes, whose token it bears, and when there is none.
+//! The one request that a call makes of the note store: its bytes, whose token it bears, and when
+//! there is none.
 
 use std::process::Stdio;
 
@@ -61,19 +62,28 @@ fn note() -> Behaviour {
     Behaviour::always(Reply::note(&json!({}), "# A heading\n"))
 }
 
-/// The head of a request must have these lines, in whichever order and case of names, and nothing else.
+/// The head of a request must have these lines, in whichever order and case of names, and nothing
+/// else.
 fn assert_head(received: &Received, target: &str, upstream: &Upstream, headers: &[(&str, &str)]) {
     let text = String::from_utf8(received.head.clone()).unwrap();
     let (first, rest) = text.strip_suffix("\r\n\r\n").unwrap().split_once("\r\n").unwrap();
     assert_eq!(first, format!("GET /api/v1/notes/{target} HTTP/1.1"));
     let mut lines: Vec<String> = rest
         .split("\r\n")
-        .map(|line| line.split_once(": ").map(|(name, value)| format!("{}: {value}", name.to_lowercase())).unwrap())
+        .map(|line| {
+            line.split_once(": ")
+                .map(|(name, value)| format!("{}: {value}", name.to_lowercase()))
+                .unwrap()
+        })
         .collect();
     let json = "application/json";
-    let (host, fixed) = (upstream.address().to_string(), [("accept", json), ("content-type", json)]);
-    let mut expected: Vec<String> =
-        [headers, &fixed, &[("host", &host)]].concat().iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    let (host, fixed) =
+        (upstream.address().to_string(), [("accept", json), ("content-type", json)]);
+    let mut expected: Vec<String> = [headers, &fixed, &[("host", &host)]]
+        .concat()
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
     lines.sort();
     expected.sort();
     assert_eq!(lines, expected);
@@ -94,7 +104,8 @@ fn integration_a_note_is_asked_for_in_exactly_these_bytes() {
         // Decoded, it is the path that is told, so what the caller sees is what was asked for.
         assert_eq!(received[0].note().as_deref(), told.structured["path"].as_str());
         let bearer = format!("Bearer {token}");
-        let headers = [("authorization", bearer.as_str()), ("x-vault-id", "garden"), ("x-user-id", "ann")];
+        let headers =
+            [("authorization", bearer.as_str()), ("x-vault-id", "garden"), ("x-user-id", "ann")];
         assert_head(&received[0], segment, &upstream, &headers);
     }
     assert_eq!(upstream.connections(), 1);
@@ -105,7 +116,8 @@ fn security_nothing_that_a_caller_sends_beside_its_token_goes_upstream() {
     let hosted = Hosted::new(note());
     let secret = hosted.ground.file("secret", &format!("{SECRET}\n"));
     let server = hosted.gateway(&["--gateway-secret-file", secret.to_str().unwrap()]);
-    let token = hosted.mint("ann").vault("garden").actor("canary-actor").role("editor").token(Alg::Es256);
+    let token =
+        hosted.mint("ann").vault("garden").actor("canary-actor").role("editor").token(Alg::Es256);
     for tool in TOOLS {
         let reply = post_with(&server, &token, &FOREIGN, tool, &json!({ "path": "one.md" }));
         assert_eq!(told(&reply).error, None);
@@ -226,18 +238,27 @@ fn security_a_token_that_is_not_for_the_upstream_does_not_leave() {
     }
     // One that is for the upstream alone is none of the gateway's.
     let token = hosted.mint("ann").claim("aud", STORE).token(Alg::Rs256);
-    assert_eq!(post(&mut server.client(&token), TOOLS[0], &json!({ "path": "one.md" })).status, 401);
+    assert_eq!(
+        post(&mut server.client(&token), TOOLS[0], &json!({ "path": "one.md" })).status,
+        401
+    );
     assert_eq!(hosted.upstream.connections(), 0);
 
     let token = hosted.mint("ann").token(Alg::Rs256);
     assert_eq!(call(&mut server.client(&token), TOOLS[0], "one.md").error, None);
-    assert_eq!(hosted.upstream.requests()[0].header("authorization"), Some(format!("Bearer {token}").as_str()));
+    assert_eq!(
+        hosted.upstream.requests()[0].header("authorization"),
+        Some(format!("Bearer {token}").as_str())
+    );
 
     // The same holds for tokens that this machine minted.
     let ground = Ground::new();
     let server = ground.gateway(&hosted.upstream, &["--upstream-audience", STORE]);
     let connections = hosted.upstream.connections();
-    assert_eq!(call(&mut server.client(&ground.token), TOOLS[0], "one.md").error.as_deref(), Some("Upstream 403"));
+    assert_eq!(
+        call(&mut server.client(&ground.token), TOOLS[0], "one.md").error.as_deref(),
+        Some("Upstream 403")
+    );
     assert_eq!(hosted.upstream.connections(), connections);
 }
 
@@ -245,12 +266,21 @@ fn security_a_token_that_is_not_for_the_upstream_does_not_leave() {
 fn security_with_a_token_of_its_own_the_gateway_sends_no_callers() {
     let hosted = Hosted::new(note());
     let own = hosted.ground.file("own", "own-token-of-the-gateway\n");
-    let server = hosted.gateway(&["--upstream-credential", "own", "--upstream-token-file", own.to_str().unwrap()]);
+    let server = hosted.gateway(&[
+        "--upstream-credential",
+        "own",
+        "--upstream-token-file",
+        own.to_str().unwrap(),
+    ]);
     // It does not matter then whether the token is for the upstream as well.
-    let token = hosted.mint("ann").claim("aud", GATEWAY).vault("garden").actor("bob").token(Alg::Es256);
+    let token =
+        hosted.mint("ann").claim("aud", GATEWAY).vault("garden").actor("bob").token(Alg::Es256);
     assert_eq!(call(&mut server.client(&token), TOOLS[0], "one.md").error, None);
-    let headers =
-        [("authorization", "Bearer own-token-of-the-gateway"), ("x-vault-id", "garden"), ("x-user-id", "ann")];
+    let headers = [
+        ("authorization", "Bearer own-token-of-the-gateway"),
+        ("x-vault-id", "garden"),
+        ("x-user-id", "ann"),
+    ];
     let received = hosted.upstream.requests();
     assert_eq!(received.len(), 1);
     assert_head(&received[0], "one.md", &hosted.upstream, &headers);
@@ -270,7 +300,8 @@ fn security_a_gateway_without_keys_or_upstream_does_not_start() {
     let url = upstream.url();
     let state = |folder: &std::path::Path| folder.to_str().unwrap().to_owned();
     for (folder, more) in [(&empty, &["--upstream", url.as_str()][..]), (&ground.rig.state, &[])] {
-        let mut command = ground.rig.command(&["gateway", "--listen", "127.0.0.1:0", "--state", &state(folder)]);
+        let mut command =
+            ground.rig.command(&["gateway", "--listen", "127.0.0.1:0", "--state", &state(folder)]);
         let ran = command.args(more).stdin(Stdio::null()).output().unwrap();
         assert_eq!(ran.status.code(), Some(2), "{}", String::from_utf8_lossy(&ran.stderr));
     }

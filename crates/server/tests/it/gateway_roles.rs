@@ -15,7 +15,10 @@ use stile_tools::registry::{self, underscored};
 const BINARY: &str = env!("CARGO_BIN_EXE_stile");
 
 fn upstream() -> Upstream {
-    Upstream::start(Behaviour::always(Reply::note(&json!({ "title": "One", "project": "Garden" }), "# A\n\n## B\n")))
+    Upstream::start(Behaviour::always(Reply::note(
+        &json!({ "title": "One", "project": "Garden" }),
+        "# A\n\n## B\n",
+    )))
 }
 
 /// Claims `role`, each with the role that it counts as.
@@ -46,11 +49,16 @@ fn token(hosted: &Hosted, role: Option<Value>) -> String {
 
 /// The names of all tools there are, under both spellings, and of some that there are not.
 fn names() -> BTreeSet<String> {
-    let listed =
-        registry::TOOLS.iter().map(|tool| tool.name).chain(stile_tools::hosted::TOOLS.iter().map(|tool| tool.name));
-    let spelled =
-        listed.flat_map(|name| [name.to_owned(), underscored(name), name.replace('_', "."), name.to_uppercase()]);
-    spelled.chain(["", "no.such", "get_section_sources", "list", "note"].map(str::to_owned)).collect()
+    let listed = registry::TOOLS
+        .iter()
+        .map(|tool| tool.name)
+        .chain(stile_tools::hosted::TOOLS.iter().map(|tool| tool.name));
+    let spelled = listed.flat_map(|name| {
+        [name.to_owned(), underscored(name), name.replace('_', "."), name.to_uppercase()]
+    });
+    spelled
+        .chain(["", "no.such", "get_section_sources", "list", "note"].map(str::to_owned))
+        .collect()
 }
 
 fn listed(peer: &mut Peer) -> Value {
@@ -69,7 +77,8 @@ fn integration_exactly_the_table_is_listed_and_can_be_called_by_every_role_in_bo
     let gateway = hosted.gateway(&upstream.url(), &[]);
     let notes = NOTE_TOOLS.map(|(tool, _)| tool);
     for (claim, role) in claims() {
-        let allowed: Vec<String> = names().into_iter().filter(|name| is_tool_allowed(name, role)).collect();
+        let allowed: Vec<String> =
+            names().into_iter().filter(|name| is_tool_allowed(name, role)).collect();
         assert_eq!(allowed, notes, "{role:?}");
         let token = token(&hosted, claim.clone());
         for lifecycle in LIFECYCLES {
@@ -81,9 +90,17 @@ fn integration_exactly_the_table_is_listed_and_can_be_called_by_every_role_in_bo
                 let result = peer.call(&name, &json!({ "path": "a.md" }));
                 let reads = upstream.take_requests().len();
                 if notes.contains(&name.as_str()) {
-                    assert_eq!((&result["isError"], reads), (&json!(false), 1), "{name} {claim:?}: {result}");
+                    assert_eq!(
+                        (&result["isError"], reads),
+                        (&json!(false), 1),
+                        "{name} {claim:?}: {result}"
+                    );
                 } else {
-                    assert_eq!((&result["error"], reads), (&unknown, 0), "{name} {claim:?}: {result}");
+                    assert_eq!(
+                        (&result["error"], reads),
+                        (&unknown, 0),
+                        "{name} {claim:?}: {result}"
+                    );
                 }
             }
         }
@@ -95,12 +112,15 @@ fn security_there_is_no_resource_template_prompt_or_completion() {
     let hosted = Hosted::new(BINARY);
     let upstream = upstream();
     let gateway = hosted.gateway(&upstream.url(), &[]);
-    let token = hosted.issuer.mint("ann", AUDIENCE).role("admin").scope("write:/").token(Alg::Es256);
+    let token =
+        hosted.issuer.mint("ann", AUDIENCE).role("admin").scope("write:/").token(Alg::Es256);
     for lifecycle in LIFECYCLES {
         let mut peer = Peer::open(&gateway, &token, lifecycle);
         let said = match lifecycle {
             Lifecycle::Session(_) => peer.greeting["result"].clone(),
-            Lifecycle::Sessionless => peer.request("server/discover", json!({})).unwrap()["result"].clone(),
+            Lifecycle::Sessionless => {
+                peer.request("server/discover", json!({})).unwrap()["result"].clone()
+            }
         };
         let capabilities = said["capabilities"].as_object().unwrap();
         assert_eq!(capabilities.keys().collect::<Vec<_>>(), ["tools"], "{said}");
@@ -110,22 +130,29 @@ fn security_there_is_no_resource_template_prompt_or_completion() {
             ("prompts/list", "prompts"),
         ] {
             let answer = peer.request(method, json!({})).unwrap();
-            let is_none = answer["error"]["code"] == json!(-32601) || answer["result"][of] == json!([]);
+            let is_none =
+                answer["error"]["code"] == json!(-32601) || answer["result"][of] == json!([]);
             assert!(is_none, "{lifecycle:?} {method}: {answer}");
         }
-        for uri in ["list:///", "list:///inbox", "note:///a.md", "knowtation://section_source/a.md", "file:///a.md", ""]
-        {
+        for uri in [
+            "list:///",
+            "list:///inbox",
+            "note:///a.md",
+            "knowtation://section_source/a.md",
+            "file:///a.md",
+            "",
+        ] {
             let answer = peer.request("resources/read", json!({ "uri": uri })).unwrap();
-            let told =
-                answer["error"]["data"]["code"] == json!("not_found") || answer["error"]["code"] == json!(-32601);
+            let told = answer["error"]["data"]["code"] == json!("not_found")
+                || answer["error"]["code"] == json!(-32601);
             assert!(told && answer["result"].is_null(), "{lifecycle:?} {uri}: {answer}");
         }
         let prompt = peer.request("prompts/get", json!({ "name": "a.md" })).unwrap();
         assert!(prompt["error"].is_object(), "{prompt}");
-        let complete =
-            json!({ "ref": { "type": "ref/prompt", "name": "a" }, "argument": { "name": "path", "value": "a" } });
+        let complete = json!({ "ref": { "type": "ref/prompt", "name": "a" }, "argument": { "name": "path", "value": "a" } });
         let completed = peer.request("completion/complete", complete).unwrap();
-        let is_none = completed["error"].is_object() || completed["result"]["completion"]["values"] == json!([]);
+        let is_none = completed["error"].is_object()
+            || completed["result"]["completion"]["values"] == json!([]);
         assert!(is_none, "{completed}");
     }
     assert!(upstream.requests().is_empty(), "nothing but a tool reads");
@@ -139,11 +166,18 @@ fn unit_the_list_of_the_gateway_is_the_same_for_everybody() {
     let underscored = hosted.gateway(&upstream.url(), &["--tool-names", "underscored"]);
     let shown = listed(&mut Peer::open(&plain, &token(&hosted, None), Lifecycle::Sessionless));
     insta::assert_snapshot!("tools_gateway", serde_json::to_string_pretty(&shown).unwrap());
-    let refusing_dots = hosted.issuer.mint("bob", AUDIENCE).claim("client", "Claude Desktop").role("admin");
-    for token in [refusing_dots.scope("write:/").token(Alg::Rs256), token(&hosted, Some(json!("editor")))] {
+    let refusing_dots =
+        hosted.issuer.mint("bob", AUDIENCE).claim("client", "Claude Desktop").role("admin");
+    for token in
+        [refusing_dots.scope("write:/").token(Alg::Rs256), token(&hosted, Some(json!("editor")))]
+    {
         for lifecycle in LIFECYCLES {
             for gateway in [&plain, &underscored] {
-                assert_eq!(listed(&mut Peer::open(gateway, &token, lifecycle)), shown, "{lifecycle:?}");
+                assert_eq!(
+                    listed(&mut Peer::open(gateway, &token, lifecycle)),
+                    shown,
+                    "{lifecycle:?}"
+                );
             }
         }
     }
@@ -165,12 +199,17 @@ fn unit_the_input_is_exactly_one_path() {
         for tool in tools.as_array().unwrap() {
             let name = tool["name"].as_str().unwrap();
             let input = &tool["inputSchema"];
-            let properties: Vec<&String> = input["properties"].as_object().unwrap().keys().collect();
+            let properties: Vec<&String> =
+                input["properties"].as_object().unwrap().keys().collect();
             assert_eq!(properties, ["path"], "{name}");
-            assert_eq!((&input["required"], &input["additionalProperties"]), (&json!(["path"]), &json!(false)));
+            assert_eq!(
+                (&input["required"], &input["additionalProperties"]),
+                (&json!(["path"]), &json!(false))
+            );
             assert_eq!(input["properties"]["path"]["type"], "string");
             assert_eq!(tool["annotations"]["readOnlyHint"], true);
-            let mut told = |arguments: Value| peer.call(name, &arguments)["structuredContent"].to_string();
+            let mut told =
+                |arguments: Value| peer.call(name, &arguments)["structuredContent"].to_string();
             for option in [
                 "vault",
                 "vault_id",
@@ -203,10 +242,25 @@ fn unit_the_input_is_exactly_one_path() {
                 "truncated",
                 "",
             ] {
-                assert_eq!(told(json!({ "path": "a.md", option: "x" })), refusal("Invalid arguments"), "{option}");
-                assert_eq!(told(json!({ "path": "a.md", option: null })), refusal("Invalid arguments"), "{option}");
+                assert_eq!(
+                    told(json!({ "path": "a.md", option: "x" })),
+                    refusal("Invalid arguments"),
+                    "{option}"
+                );
+                assert_eq!(
+                    told(json!({ "path": "a.md", option: null })),
+                    refusal("Invalid arguments"),
+                    "{option}"
+                );
             }
-            for path in [json!(null), json!(7), json!(true), json!(["a.md"]), json!({ "path": "a.md" }), json!("")] {
+            for path in [
+                json!(null),
+                json!(7),
+                json!(true),
+                json!(["a.md"]),
+                json!({ "path": "a.md" }),
+                json!(""),
+            ] {
                 assert_eq!(told(json!({ "path": path })), refusal("Invalid path"), "{path}");
             }
             assert_eq!(told(json!({})), refusal("Invalid path"));
@@ -259,7 +313,11 @@ fn security_a_path_that_is_not_safe_is_refused_before_anything_is_asked_and_is_n
             let asked = upstream.take_requests();
             let targets: Vec<&str> = asked.iter().map(|request| request.target.as_str()).collect();
             assert_eq!(targets, [format!("/api/v1/notes/{target}")], "{path}");
-            assert_eq!(told["path"].as_str(), asked[0].note().as_deref(), "the path is the one that was asked for");
+            assert_eq!(
+                told["path"].as_str(),
+                asked[0].note().as_deref(),
+                "the path is the one that was asked for"
+            );
         }
     }
 }
@@ -274,8 +332,14 @@ fn integration_every_answer_fits_the_schema_that_was_advertised_for_it() {
     let behaviours = [
         Behaviour::always(Reply::note(&json!({}), "")),
         Behaviour::always(Reply::note(&json!(null), "no heading")),
-        Behaviour::always(Reply::note(&json!({ "title": "T", "tags": ["a", 2], "date": "2025-01-02" }), "# A\n# A\n")),
-        Behaviour::always(Reply::note(&json!({ "title": ["x"], "tags": "one, two" }), &"## H\n".repeat(600))),
+        Behaviour::always(Reply::note(
+            &json!({ "title": "T", "tags": ["a", 2], "date": "2025-01-02" }),
+            "# A\n# A\n",
+        )),
+        Behaviour::always(Reply::note(
+            &json!({ "title": ["x"], "tags": "one, two" }),
+            &"## H\n".repeat(600),
+        )),
         Behaviour::always(Reply::refusal(404, "canary")),
         Behaviour::always(Reply::bytes(200, "text/html", "<html>")),
         Behaviour::CloseAtOnce,
@@ -285,11 +349,17 @@ fn integration_every_answer_fits_the_schema_that_was_advertised_for_it() {
     for behaviour in behaviours {
         upstream.set(behaviour);
         for tool in tools.as_array().unwrap() {
-            for arguments in [json!({ "path": "a/b.md" }), json!({ "path": "/a" }), json!({ "path": "a", "b": 1 })] {
+            for arguments in [
+                json!({ "path": "a/b.md" }),
+                json!({ "path": "/a" }),
+                json!({ "path": "a", "b": 1 }),
+            ] {
                 let result = peer.call(tool["name"].as_str().unwrap(), &arguments);
                 let fits = schema::check(&tool["outputSchema"], &result["structuredContent"]);
                 assert_eq!(fits, Ok(()), "{result}");
-                outcomes.insert(result["structuredContent"]["error"].as_str().unwrap_or("none").to_owned());
+                outcomes.insert(
+                    result["structuredContent"]["error"].as_str().unwrap_or("none").to_owned(),
+                );
             }
         }
     }
@@ -305,13 +375,23 @@ fn integration_every_answer_fits_the_schema_that_was_advertised_for_it() {
     assert_eq!(seen, expected);
 }
 
-/// Notes in which the two ways could come apart, if they did: the front matter travels as JSON in one of them.
+/// Notes in which the two ways could come apart, if they did: the front matter travels as JSON in
+/// one of them.
 const NOTES: [(&str, &str); 14] = [
     ("plain.md", "# A\n\ntext\n\n## B\n\n# A\n"),
     ("empty.md", ""),
-    ("inbox/front.md", "---\ntitle: Front\ntags: [a, 2, 1.50, true, ~]\nproject: Garden\ndate: 2025-03-01\n---\n# A\n"),
-    ("inbox/dates.md", "---\ndate: '2025-03-01'\nupdated: 2025-03-01T10:00:00Z\ntime: 10:30\n---\n\nSetext\n===\n"),
-    ("numbers.md", "---\ntitle: 007\nproject: 1e3\ntags: 0x1F\ncausal_chain_id: 1_000\nentity: [.5, 1., -0]\n---\n"),
+    (
+        "inbox/front.md",
+        "---\ntitle: Front\ntags: [a, 2, 1.50, true, ~]\nproject: Garden\ndate: 2025-03-01\n---\n# A\n",
+    ),
+    (
+        "inbox/dates.md",
+        "---\ndate: '2025-03-01'\nupdated: 2025-03-01T10:00:00Z\ntime: 10:30\n---\n\nSetext\n===\n",
+    ),
+    (
+        "numbers.md",
+        "---\ntitle: 007\nproject: 1e3\ntags: 0x1F\ncausal_chain_id: 1_000\nentity: [.5, 1., -0]\n---\n",
+    ),
     ("words.md", "---\ntitle: yes\nproject: null\ntags: ~\nentity: [on, True, NULL]\n---\n# No\n"),
     ("twice.md", "---\ntitle: A\ntitle: B\n---\n# A\n"),
     ("broken.md", "---\ntitle: [unclosed\n---\n# A\n"),

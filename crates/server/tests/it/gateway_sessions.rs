@@ -33,7 +33,8 @@ impl Place {
     /// What was asked of the server with the notes when a caller with this token made one call.
     fn asked(&self, token: &str, lifecycle: Lifecycle, headers: &[(&str, &str)]) -> Received {
         let mut peer = Peer::open(&self.gateway, token, lifecycle);
-        peer.headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        peer.headers =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let told = peer.told("get_note_outline", "a.md");
         let asked = self.upstream.take_requests();
         assert_eq!(asked.len(), 1, "{told}");
@@ -42,7 +43,8 @@ impl Place {
 }
 
 fn outline(peer: &mut Peer) -> Answered {
-    peer.post("tools/call", json!({ "name": "get_note_outline", "arguments": { "path": "a.md" } })).unwrap()
+    peer.post("tools/call", json!({ "name": "get_note_outline", "arguments": { "path": "a.md" } }))
+        .unwrap()
 }
 
 #[test]
@@ -103,7 +105,11 @@ fn security_a_token_that_names_no_single_vault_is_refused_before_anything_is_ask
         for lifecycle in LIFECYCLES {
             let mut peer = Peer::new(place.gateway.address, &token, lifecycle);
             for reply in [peer.initialize().unwrap(), outline(&mut peer)] {
-                assert_eq!((reply.status, &reply.json()["error"]), (403, &json!("no_vault")), "{claim} {lifecycle:?}");
+                assert_eq!(
+                    (reply.status, &reply.json()["error"]),
+                    (403, &json!("no_vault")),
+                    "{claim} {lifecycle:?}"
+                );
                 assert!(reply.header("mcp-session-id").is_none());
             }
         }
@@ -118,9 +124,11 @@ fn security_a_token_that_names_no_single_vault_is_refused_before_anything_is_ask
 #[test]
 fn security_a_session_belongs_to_the_subject_client_vault_and_role_that_opened_it() {
     let place = Place::new(&["--vault", "garden"]);
-    let opening = || place.ann().vault("garden").role("editor").claim("client", "notebook").scope("read:/");
+    let opening =
+        || place.ann().vault("garden").role("editor").claim("client", "notebook").scope("read:/");
     for revision in ["2025-06-18", "2025-11-25"] {
-        let mut owner = Peer::open(&place.gateway, &opening().token(Alg::Es256), Lifecycle::Session(revision));
+        let mut owner =
+            Peer::open(&place.gateway, &opening().token(Alg::Es256), Lifecycle::Session(revision));
         let others = [
             opening().claim("sub", "bob"),
             opening().claim("sub", "Ann"),
@@ -139,7 +147,8 @@ fn security_a_session_belongs_to_the_subject_client_vault_and_role_that_opened_i
             let mut thief = Peer::new(place.gateway.address, &token, Lifecycle::Session(revision));
             thief.session.clone_from(&owner.session);
             let unknown = {
-                let mut peer = Peer::new(place.gateway.address, &token, Lifecycle::Session(revision));
+                let mut peer =
+                    Peer::new(place.gateway.address, &token, Lifecycle::Session(revision));
                 peer.session = Some("00000000-0000-4000-8000-000000000000".to_owned());
                 outline(&mut peer)
             };
@@ -166,7 +175,9 @@ fn integration_a_renewed_token_goes_on_with_the_session_and_is_the_one_that_is_f
     let place = Place::new(&[]);
     let mint = || place.ann().vault("garden").role("editor").claim("client", "notebook");
     let mut peer = Peer::open(&place.gateway, &mint().token(Alg::Es256), SESSION);
-    for renewed in [mint().token(Alg::Rs256), mint().scope("read:/a.md").expires_in(900).token(Alg::Es256)] {
+    for renewed in
+        [mint().token(Alg::Rs256), mint().scope("read:/a.md").expires_in(900).token(Alg::Es256)]
+    {
         assert_ne!(renewed, peer.token);
         peer.token.clone_from(&renewed);
         assert_eq!(outline(&mut peer).status, 200);
@@ -187,7 +198,10 @@ fn integration_a_request_without_sessions_ignores_the_header() {
         peer.session = session;
         assert_eq!(outline(&mut peer).status, 200);
         let asked = place.upstream.take_requests();
-        assert_eq!((asked[0].values("x-user-id"), asked[0].values("x-vault-id")), (vec!["bob"], vec!["work"]));
+        assert_eq!(
+            (asked[0].values("x-user-id"), asked[0].values("x-vault-id")),
+            (vec!["bob"], vec!["work"])
+        );
     }
 }
 
@@ -220,7 +234,9 @@ fn security_a_session_does_not_stand_for_a_token() {
     let mut peer = Peer::open(&place.gateway, &place.ann().token(Alg::Es256), SESSION);
     for token in ["", "none", "a.b.c"] {
         peer.token = token.to_owned();
-        for reply in [outline(&mut peer), peer.bodiless("GET").unwrap(), peer.bodiless("DELETE").unwrap()] {
+        for reply in
+            [outline(&mut peer), peer.bodiless("GET").unwrap(), peer.bodiless("DELETE").unwrap()]
+        {
             assert_eq!(reply.status, 401);
         }
     }
@@ -238,14 +254,18 @@ fn integration_challenges_lead_to_the_identity_provider() {
         for (token, error) in [("", ""), ("no.such.token", "error=\"invalid_token\", ")] {
             for lifecycle in LIFECYCLES {
                 let mut peer = Peer::new(address, token, lifecycle);
-                for reply in [peer.initialize().unwrap(), outline(&mut peer), peer.bodiless("GET").unwrap()] {
+                for reply in
+                    [peer.initialize().unwrap(), outline(&mut peer), peer.bodiless("GET").unwrap()]
+                {
                     assert_eq!(reply.status, 401);
                     let challenge = format!("Bearer {error}resource_metadata=\"{metadata_url}\"");
                     assert_eq!(reply.header("www-authenticate"), Some(challenge.as_str()));
                 }
             }
         }
-        for path in ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"] {
+        for path in
+            ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]
+        {
             let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
             let metadata = server.client("").send(request.as_bytes()).unwrap().json();
             assert_eq!(metadata["authorization_servers"], json!([place.hosted.issuer.url()]));
@@ -274,7 +294,11 @@ fn security_a_token_that_is_not_for_the_server_with_the_notes_is_not_forwarded()
             match &told {
                 Some(told) => {
                     assert_eq!((&text, asked), (told, 0), "{audience}");
-                    assert_eq!(place.upstream.connections(), connections, "not even a connection was opened");
+                    assert_eq!(
+                        place.upstream.connections(),
+                        connections,
+                        "not even a connection was opened"
+                    );
                 }
                 None => assert_eq!(asked, 1, "{audience}: {text}"),
             }

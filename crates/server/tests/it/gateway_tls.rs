@@ -30,14 +30,19 @@ fn trusting(ground: &Ground, upstream: &Upstream) -> Server {
     let file = authority(ground, upstream);
     // Long enough for a busy machine, and short enough for an upstream that is silent.
     let limit = ["--upstream-timeout-seconds", "3"];
-    ground.gateway(upstream, &[&limit, &["--log", "trace", "--ca-file", file.to_str().unwrap()][..]].concat())
+    ground.gateway(
+        upstream,
+        &[&limit, &["--log", "trace", "--ca-file", file.to_str().unwrap()][..]].concat(),
+    )
 }
 
 #[test]
 fn integration_http2_is_spoken_where_it_is_offered_and_one_connection_serves_many_calls() {
-    for (protocol, version) in
-        [(Protocol::Either, "HTTP/2.0"), (Protocol::Http2, "HTTP/2.0"), (Protocol::Http1, "HTTP/1.1")]
-    {
+    for (protocol, version) in [
+        (Protocol::Either, "HTTP/2.0"),
+        (Protocol::Http2, "HTTP/2.0"),
+        (Protocol::Http1, "HTTP/1.1"),
+    ] {
         let (ground, upstream) = (Ground::new(), upstream(protocol, Certificate::Good));
         let server = trusting(&ground, &upstream);
         let mut client = server.client(&ground.token);
@@ -58,7 +63,9 @@ fn integration_http2_is_spoken_where_it_is_offered_and_one_connection_serves_man
                 (received.version.as_str(), &names),
                 (version, &first.iter().map(ToString::to_string).collect())
             );
-            assert!(received.target.starts_with("/api/v1/notes/inbox%2F") && received.method == "GET");
+            assert!(
+                received.target.starts_with("/api/v1/notes/inbox%2F") && received.method == "GET"
+            );
         }
     }
 }
@@ -70,7 +77,10 @@ fn integration_the_name_in_the_certificate_may_be_a_host_or_an_address() {
     let url = format!("https://localhost:{}", upstream.address().port());
     let server = ground.rig.gateway(&["--upstream", &url, "--ca-file", file.to_str().unwrap()]);
     assert_eq!(call(&mut server.client(&ground.token), TOOLS[0], NOTE).error, None);
-    assert_eq!(upstream.requests()[0].header(":authority"), Some(url.trim_start_matches("https://")));
+    assert_eq!(
+        upstream.requests()[0].header(":authority"),
+        Some(url.trim_start_matches("https://"))
+    );
 }
 
 #[test]
@@ -103,7 +113,10 @@ fn security_an_upstream_that_should_speak_tls_and_does_not_gets_no_request() {
     let limits = ["--upstream-timeout-seconds", "1", "--upstream-connect-seconds", "1"];
     let server = ground.rig.gateway(&[&["--upstream", &url], &limits[..]].concat());
     let told = call(&mut server.client(&ground.token), TOOLS[0], NOTE);
-    assert!(matches!(told.error.as_deref(), Some("Upstream timeout" | "Upstream unavailable")), "{told:?}");
+    assert!(
+        matches!(told.error.as_deref(), Some("Upstream timeout" | "Upstream unavailable")),
+        "{told:?}"
+    );
     assert_eq!(upstream.requests().len(), 0);
     let token = Canaries::new().plant("the token", &ground.token);
     token.assert_absent("the log", &server.stop().1);
@@ -118,10 +131,19 @@ fn security_faults_over_http2_are_the_same_errors_once() {
         (Behaviour::cut_in_body(), "Upstream unavailable"),
         (Behaviour::Silence, "Upstream timeout"),
         (Behaviour::always(Reply::refusal(404, CANARY)), "Upstream 404"),
-        (Behaviour::always(Reply::refusal(429, CANARY).with_header("Retry-After", "0")), "Upstream 429"),
+        (
+            Behaviour::always(Reply::refusal(429, CANARY).with_header("Retry-After", "0")),
+            "Upstream 429",
+        ),
         (Behaviour::always(Reply::refusal(503, CANARY)), "Upstream 503"),
-        (Behaviour::always(Reply::refusal(307, CANARY).with_header("Location", "/other")), "Upstream 307"),
-        (Behaviour::always(Reply::bytes(200, "application/json", vec![b' '; 5 << 20])), "Note too large"),
+        (
+            Behaviour::always(Reply::refusal(307, CANARY).with_header("Location", "/other")),
+            "Upstream 307",
+        ),
+        (
+            Behaviour::always(Reply::bytes(200, "application/json", vec![b' '; 5 << 20])),
+            "Note too large",
+        ),
         (Behaviour::body(format!("{{\"body\":[\"{CANARY}\"]}}")), "Upstream invalid response"),
     ] {
         upstream.take_requests();

@@ -48,7 +48,11 @@ fn security_claims_are_checked_to_the_letter() {
         (401, "another audience", mint().claim("aud", "https://else")),
         (401, "a longer audience", mint().claim("aud", format!("{AUDIENCE}/"))),
         (401, "an audience in other letters", mint().claim("aud", AUDIENCE.to_uppercase())),
-        (401, "other audiences", mint().claim("aud", json!(["https://else", format!("{AUDIENCE}/")]))),
+        (
+            401,
+            "other audiences",
+            mint().claim("aud", json!(["https://else", format!("{AUDIENCE}/")])),
+        ),
         (401, "no audience in the list", mint().claim("aud", json!([]))),
         (401, "an audience in a list in a list", mint().claim("aud", json!([[AUDIENCE]]))),
         (401, "an audience among numbers", mint().claim("aud", json!([AUDIENCE, 7]))),
@@ -71,7 +75,11 @@ fn security_claims_are_checked_to_the_letter() {
         (401, "null for an actor", mint().claim("act", Value::Null)),
         (401, "an extension", mint().header("crit", json!(["b64"]))),
         (401, "a key of its own", mint().header("jwk", json!({ "kty": "oct", "k": "AAAA" }))),
-        (401, "a set of its own", mint().header("jku", format!("{provider}/.well-known/jwks.json"))),
+        (
+            401,
+            "a set of its own",
+            mint().header("jku", format!("{provider}/.well-known/jwks.json")),
+        ),
         (401, "certificates of its own", mint().header("x5u", "http://127.0.0.1/")),
         (401, "another type", mint().header("typ", "dpop+jwt")),
         (401, "another algorithm", mint().header("alg", "ES384")),
@@ -83,7 +91,11 @@ fn security_claims_are_checked_to_the_letter() {
         (401, "a broken signature", mint().signature(Signature::Broken)),
         (401, "no signature", mint().signature(Signature::Empty)),
         (401, "a hash under the public key", mint().signature(Signature::HashOfPublicKey)),
-        (401, "no algorithm and no signature", mint().header("alg", "none").signature(Signature::Empty)),
+        (
+            401,
+            "no algorithm and no signature",
+            mint().header("alg", "none").signature(Signature::Empty),
+        ),
         (401, "None", mint().header("alg", "None").signature(Signature::Empty)),
         (401, "none, and a signature", mint().header("alg", "none")),
     ];
@@ -95,14 +107,20 @@ fn security_claims_are_checked_to_the_letter() {
         }
     }
     let good = doors.mint().token(Alg::Es256);
-    for bent in
-        [format!("{good}="), format!("{good}."), format!("{good}.a"), good.replacen('.', "..", 1), good[1..].to_owned()]
-    {
+    for bent in [
+        format!("{good}="),
+        format!("{good}."),
+        format!("{good}.a"),
+        good.replacen('.', "..", 1),
+        good[1..].to_owned(),
+    ] {
         doors.assert_all("bent", &bent, 401);
     }
     for (name, server) in &doors.doors {
-        let head = format!("POST /mcp?access_token={good} HTTP/1.1\r\nHost: {}\r\n", server.address);
-        let reply = server.client("").send(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).unwrap();
+        let head =
+            format!("POST /mcp?access_token={good} HTTP/1.1\r\nHost: {}\r\n", server.address);
+        let reply =
+            server.client("").send(format!("{head}Content-Length: 0\r\n\r\n").as_bytes()).unwrap();
         assert_eq!(reply.status, 401, "{name}: a token in the query is none");
     }
 }
@@ -118,8 +136,10 @@ fn security_local_and_hosted_tokens_are_strangers_to_each_other() {
     doors.assert_all("a token of the state folder", &own, 401);
     for alg in [Alg::Es256, Alg::Rs256] {
         assert_eq!(asked(&local, &doors.mint().token(alg)), 401);
-        let claims: Value =
-            serde_json::from_slice(&URL_SAFE_NO_PAD.decode(own.split('.').nth(1).unwrap()).unwrap()).unwrap();
+        let claims: Value = serde_json::from_slice(
+            &URL_SAFE_NO_PAD.decode(own.split('.').nth(1).unwrap()).unwrap(),
+        )
+        .unwrap();
         let addressed = doors.mint().claim("aud", claims["aud"].clone());
         assert_eq!(asked(&local, &addressed.token(alg)), 401, "nor one that is addressed to it");
     }
@@ -194,13 +214,17 @@ fn security_a_server_that_has_no_keys_starts_refuses_all_and_does_not_hang() {
                 }
                 assert!(began.elapsed() < PATIENCE, "{name}");
                 for (_, server) in &doors.doors {
-                    let health = format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
+                    let health =
+                        format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
                     assert_eq!(server.client("").send(health.as_bytes()).unwrap().status, 200);
                 }
                 // A redirect is not followed, and refused requests do not make another fetch.
                 let asked = doors.issuer().requests();
                 assert!(asked.len() <= 2, "{name}: {} requests", asked.len());
-                assert!(asked.iter().all(|request| request.target == "/.well-known/jwks.json"), "{name}");
+                assert!(
+                    asked.iter().all(|request| request.target == "/.well-known/jwks.json"),
+                    "{name}"
+                );
             });
         }
     });

@@ -8,7 +8,8 @@ use crate::support::{Client, NOTHING, READ, Server, WORK, WRITE, call, request};
 async fn without_a_token_the_answer_is_a_challenge() {
     let server = Server::start().await;
     let host = format!("localhost:{}", server.address.port());
-    let metadata = format!("resource_metadata=\"http://{host}/.well-known/oauth-protected-resource/mcp\"");
+    let metadata =
+        format!("resource_metadata=\"http://{host}/.well-known/oauth-protected-resource/mcp\"");
     let list = request(1, "tools/list", json!({}));
     let missing = server.post("", &[("host", &host)], &list).await;
     assert_eq!(missing.status, 401);
@@ -32,7 +33,12 @@ async fn a_token_in_the_query_is_never_looked_at() {
     let server = Server::start().await;
     let mut client = server.connect().await;
     let body = request(1, "ping", json!({})).to_string();
-    let head = Client::head("POST", &format!("/mcp?access_token={WRITE}"), "", &[("content-type", "application/json")]);
+    let head = Client::head(
+        "POST",
+        &format!("/mcp?access_token={WRITE}"),
+        "",
+        &[("content-type", "application/json")],
+    );
     client.send(format!("{head}content-length: {}\r\n\r\n{body}", body.len())).await;
     let reply = client.reply().await;
     assert_eq!(reply.status, 401);
@@ -41,7 +47,9 @@ async fn a_token_in_the_query_is_never_looked_at() {
 
 #[tokio::test]
 async fn the_public_url_names_the_server_where_there_is_one() {
-    let server = Server::with(|options| options.public_url = Some("https://notes.example.org/".to_owned())).await;
+    let server =
+        Server::with(|options| options.public_url = Some("https://notes.example.org/".to_owned()))
+            .await;
     let host = [("host", "notes.example.org")];
     let refused = server.post("", &host, &json!({})).await;
     let challenge = refused.header("www-authenticate").unwrap();
@@ -49,7 +57,8 @@ async fn the_public_url_names_the_server_where_there_is_one() {
         challenge,
         "Bearer resource_metadata=\"https://notes.example.org/.well-known/oauth-protected-resource/mcp\""
     );
-    let metadata = server.connect().await.get("/.well-known/oauth-protected-resource/mcp", "", &host).await;
+    let metadata =
+        server.connect().await.get("/.well-known/oauth-protected-resource/mcp", "", &host).await;
     assert_eq!(metadata.json()["resource"], "https://notes.example.org/mcp");
 }
 
@@ -93,7 +102,10 @@ async fn writing_needs_a_write_scope_and_nothing_is_touched_without() {
     let refused = server.in_session(READ, &session, &create).await;
     assert_eq!(refused.status, 403);
     assert!(refused.header("www-authenticate").unwrap().contains("scope=\"write:/a.md\""));
-    let read = server.in_session(READ, &session, &call(2, "text.read", json!({ "path": "/a.md" }))).await.json();
+    let read = server
+        .in_session(READ, &session, &call(2, "text.read", json!({ "path": "/a.md" })))
+        .await
+        .json();
     assert_eq!(read["result"]["structuredContent"]["error"]["code"], "not_found");
 }
 
@@ -102,13 +114,21 @@ async fn a_resource_outside_the_scopes_is_403_whether_it_exists_or_not() {
     let server = Server::start().await;
     let session = server.open(WRITE).await;
     let create = call(1, "file.create", json!({ "path": "/private/a.md", "content": "x" }));
-    assert_eq!(server.in_session(WRITE, &session, &create).await.json()["result"]["isError"], false);
+    assert_eq!(
+        server.in_session(WRITE, &session, &create).await.json()["result"]["isError"],
+        false
+    );
     let session = server.open(WORK).await;
     let mut answers = Vec::new();
     for uri in ["list:///private", "list:///absent1"] {
-        let reply = server.in_session(WORK, &session, &request(1, "resources/read", json!({ "uri": uri }))).await;
+        let reply = server
+            .in_session(WORK, &session, &request(1, "resources/read", json!({ "uri": uri })))
+            .await;
         assert_eq!(reply.status, 403);
-        assert_eq!(server.sessionless(WORK, "resources/read", json!({ "uri": uri })).await.status, 403);
+        assert_eq!(
+            server.sessionless(WORK, "resources/read", json!({ "uri": uri })).await.status,
+            403
+        );
         answers.push(reply.body.replace("private", "absent1"));
     }
     assert_eq!(answers[0], answers[1]);
@@ -119,7 +139,8 @@ async fn what_does_not_parse_is_the_tools_own_error_whoever_asks() {
     let server = Server::start().await;
     for token in [WRITE, READ, NOTHING] {
         let session = server.open(token).await;
-        let reply = server.in_session(token, &session, &call(1, "file.create", json!({ "path": 7 }))).await;
+        let reply =
+            server.in_session(token, &session, &call(1, "file.create", json!({ "path": 7 }))).await;
         assert_eq!(reply.status, 200, "{token}");
         let result = &reply.json()["result"];
         assert_eq!(result["isError"], true);
@@ -142,9 +163,10 @@ async fn an_unknown_tool_is_invalid_params() {
 async fn a_foreign_host_or_origin_is_refused_on_every_route() {
     let server = Server::start().await;
     for target in ["/mcp", "/health", "/.well-known/oauth-protected-resource", "/nothing"] {
-        for headers in
-            [[("host", "evil.example"), ("x-a", "b")], [("host", "localhost"), ("origin", "http://evil.example")]]
-        {
+        for headers in [
+            [("host", "evil.example"), ("x-a", "b")],
+            [("host", "localhost"), ("origin", "http://evil.example")],
+        ] {
             let reply = server.connect().await.get(target, WRITE, &headers).await;
             assert_eq!(reply.status, 403, "{target} {headers:?}");
         }
@@ -163,7 +185,9 @@ async fn health_and_metadata_need_no_token_and_say_little() {
     let mut client = server.connect().await;
     let health = client.get("/health", "", &[]).await;
     assert_eq!(health.json(), json!({ "status": "ok", "version": env!("CARGO_PKG_VERSION") }));
-    for path in ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"] {
+    for path in
+        ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"]
+    {
         let metadata = client.get(path, "", &[("host", "127.0.0.1:9")]).await;
         assert_eq!(
             metadata.json(),

@@ -37,11 +37,15 @@ async fn what_is_no_message_is_told_so_with_the_code_of_json_rpc() {
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","method":"ping"}"#, -32600),
         (deep.as_str(), -32600),
     ] {
-        let reply = server.connect().await.post_text(WRITE, &[("mcp-session-id", &session)], body).await;
+        let reply =
+            server.connect().await.post_text(WRITE, &[("mcp-session-id", &session)], body).await;
         assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &json!(code)), "{body}");
         assert_ne!(reply.json().get("id"), Some(&json!(null)), "{body}");
     }
-    assert_eq!(server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status, 200);
+    assert_eq!(
+        server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status,
+        200
+    );
 }
 
 #[tokio::test]
@@ -60,7 +64,10 @@ async fn answers_that_nobody_asked_for_do_no_harm() {
         let reply = server.in_session(WRITE, &session, &body).await;
         assert_eq!(reply.status, 202, "{body} {reply:?}");
     }
-    assert_eq!(server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status, 200);
+    assert_eq!(
+        server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status,
+        200
+    );
 }
 
 #[tokio::test]
@@ -70,7 +77,9 @@ async fn requests_that_two_parsers_may_read_differently_are_refused_and_the_conn
     let length = body.len();
     let auth = format!("authorization: Bearer {READ}\r\n");
     for head in [
-        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n{auth}content-length: {length}\r\n\r\n"),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n{auth}content-length: {length}\r\n\r\n"
+        ),
         format!("POST /mcp HTTP/1.1\r\n{auth}content-length: {length}\r\n\r\n"),
         format!(
             "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -78,12 +87,16 @@ async fn requests_that_two_parsers_may_read_differently_are_refused_and_the_conn
         format!(
             "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}transfer-encoding: chunked\r\ncontent-length: {length}\r\n\r\n"
         ),
-        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ncontent-length: 0\r\n\r\n"),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ncontent-length: 0\r\n\r\n"
+        ),
         format!(
             "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content-length: {length}\r\ncontent-length: {length}\r\n\r\n"
         ),
         format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}content_length: {length}\r\n\r\n"),
-        format!("POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}Transfer_Encoding: chunked\r\n\r\n"),
+        format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\n{auth}Transfer_Encoding: chunked\r\n\r\n"
+        ),
         format!("POST http://localhost/mcp HTTP/1.1\r\nhost: localhost\r\n{auth}\r\n"),
         format!("CONNECT localhost:80 HTTP/1.1\r\nhost: localhost\r\n{auth}\r\n"),
         format!("OPTIONS * HTTP/1.1\r\nhost: localhost\r\n{auth}\r\n"),
@@ -105,10 +118,15 @@ async fn a_chunked_request_is_answered_and_is_the_last() {
     let server = Server::start().await;
     let body = crate::support::initialize("2025-11-25", "test").to_string();
     let mut head = Client::head("POST", "/mcp", READ, &[("content-type", "application/json")]);
-    head.push_str("accept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
+    head.push_str(
+        "accept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+    );
     let mut client = server.connect().await;
     client
-        .send(format!("{head}{:x}\r\n{body}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n", body.len()))
+        .send(format!(
+            "{head}{:x}\r\n{body}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n",
+            body.len()
+        ))
         .await;
     let reply = client.reply().await;
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
@@ -176,7 +194,11 @@ async fn half_sent_heads_are_dropped_in_time_even_when_they_drip() {
     let mut kept = server.connect().await;
     assert_eq!(kept.get("/health", "", &[]).await.status, 200);
     tokio::time::sleep(Duration::from_millis(600)).await;
-    assert_eq!(kept.get("/health", "", &[]).await.status, 200, "an idle connection is not a half-sent head");
+    assert_eq!(
+        kept.get("/health", "", &[]).await.status,
+        200,
+        "an idle connection is not a half-sent head"
+    );
 }
 
 #[tokio::test]
@@ -222,12 +244,18 @@ async fn a_client_that_does_not_read_its_answer_is_cut_off() {
     let server = Server::with(|options| options.timeouts.stall = Duration::from_millis(300)).await;
     let session = server.open(READ).await;
     let flood = crate::support::call(2, "test.floods", json!({ "bytes": 5_000_000 }));
-    // On a busy machine the server may not have written anything yet when this begins to read; then it waits
-    // longer the next time.
+    // On a busy machine the server may not have written anything yet when this begins to read; then
+    // it waits longer the next time.
     for pause in [1, 4, 16] {
         let mut client = server.connect().await;
         for _ in 0..4 {
-            client.send(Client::post_bytes(READ, &[("mcp-session-id", &session)], flood.to_string().as_bytes())).await;
+            client
+                .send(Client::post_bytes(
+                    READ,
+                    &[("mcp-session-id", &session)],
+                    flood.to_string().as_bytes(),
+                ))
+                .await;
         }
         tokio::time::sleep(Duration::from_millis(1500) * pause).await;
         // What was sent before is still there to be read, and then the connection ends early.

@@ -25,7 +25,8 @@ async fn too_many_requests_of_one_subject_are_told_when_to_come_back() {
     assert_eq!(server.post(READ, &[], &ping).await.status, 400);
 }
 
-/// With delayed acknowledgements and no `TCP_NODELAY`, the second piece of each event stream waits 40 ms.
+/// With delayed acknowledgements and no `TCP_NODELAY`, the second piece of each event stream waits
+/// 40 ms.
 #[tokio::test]
 async fn event_streams_on_one_connection_do_not_wait_for_acknowledgements() {
     let server = Server::start().await;
@@ -34,7 +35,9 @@ async fn event_streams_on_one_connection_do_not_wait_for_acknowledgements() {
     let mut times = Vec::new();
     for id in 0..20 {
         let start = Instant::now();
-        let reply = client.post(READ, &[("mcp-session-id", &session)], &request(id, "ping", json!({}))).await;
+        let reply = client
+            .post(READ, &[("mcp-session-id", &session)], &request(id, "ping", json!({})))
+            .await;
         times.push(start.elapsed());
         assert!(reply.header("content-type").unwrap().starts_with("text/event-stream"));
     }
@@ -48,8 +51,12 @@ async fn a_full_server_lets_the_longest_waiting_go_and_keeps_the_busy() {
     let session = server.open(READ).await;
     let mut busy = server.connect().await;
     let slow = call(1, "test.sleeps", json!({ "milliseconds": 1500 }));
-    busy.send(crate::support::Client::post_bytes(READ, &[("mcp-session-id", &session)], slow.to_string().as_bytes()))
-        .await;
+    busy.send(crate::support::Client::post_bytes(
+        READ,
+        &[("mcp-session-id", &session)],
+        slow.to_string().as_bytes(),
+    ))
+    .await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let mut half_open = Vec::new();
     for _ in 0..40 {
@@ -101,5 +108,8 @@ async fn a_listening_stream_ends_when_its_token_expires() {
     assert!(start.elapsed() < Duration::from_secs(3));
     // A renewed token of the same caller goes on with the session.
     assert_eq!(server.in_session(READ, &session, &request(1, "ping", json!({}))).await.status, 200);
-    assert_eq!(server.in_session(token, &session, &request(1, "ping", json!({}))).await.status, 401);
+    assert_eq!(
+        server.in_session(token, &session, &request(1, "ping", json!({}))).await.status,
+        401
+    );
 }

@@ -11,7 +11,11 @@ const MOST_BYTES: usize = 24 * 1024;
 async fn tools(server: &Server, token: &str) -> Value {
     let listed = server.sessionless(token, "tools/list", json!({})).await;
     assert!(listed.body.len() < MOST_BYTES, "{}", listed.body.len());
-    assert_eq!(listed.body, server.sessionless(token, "tools/list", json!({})).await.body, "the list is stable");
+    assert_eq!(
+        listed.body,
+        server.sessionless(token, "tools/list", json!({})).await.body,
+        "the list is stable"
+    );
     listed.json()["result"]["tools"].clone()
 }
 
@@ -44,7 +48,8 @@ async fn without_a_scope_there_are_no_tools() {
 #[tokio::test]
 async fn the_two_spellings_differ_in_nothing_but_the_names() {
     let dotted = Server::on(Ground::real(), |_| {}).await;
-    let underscored = Server::on(Ground::real(), |options| options.tool_names = ToolNames::Underscored).await;
+    let underscored =
+        Server::on(Ground::real(), |options| options.tool_names = ToolNames::Underscored).await;
     for token in [WRITE, READ] {
         let mut respelled = tools(&dotted, token).await;
         for tool in respelled.as_array_mut().unwrap() {
@@ -77,7 +82,11 @@ async fn every_tool_states_all_hints_and_both_flat_schemas() {
         }
         assert_eq!(hints["openWorldHint"], false);
         let input = &tool["inputSchema"];
-        assert_eq!((&input["type"], &input["additionalProperties"]), (&json!("object"), &json!(false)), "{tool}");
+        assert_eq!(
+            (&input["type"], &input["additionalProperties"]),
+            (&json!("object"), &json!(false)),
+            "{tool}"
+        );
         assert!(input.get("oneOf").is_none() && input.get("anyOf").is_none());
         assert_eq!(tool["outputSchema"]["type"], "object");
         for word in ["\"$ref\"", "\"$schema\"", "\"format\""] {
@@ -90,13 +99,15 @@ async fn every_tool_states_all_hints_and_both_flat_schemas() {
 async fn a_client_that_refuses_dots_is_shown_underscores() {
     let server = Server::on(Ground::real(), |_| {}).await;
     let by_claim = tools(&server, "ann;Claude Desktop;read:/;3600").await;
-    let notes = ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
+    let notes =
+        ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
     let readers = |text_read| [&notes[..], &[text_read]].concat();
     assert_eq!(names(&by_claim), readers("text_read"));
 
     let opened = server.post(READ, &[], &initialize("2025-11-25", "claude-ai")).await;
     let session = opened.header("mcp-session-id").unwrap().to_owned();
-    let listed = server.in_session(READ, &session, &request(1, "tools/list", json!({}))).await.json();
+    let listed =
+        server.in_session(READ, &session, &request(1, "tools/list", json!({}))).await.json();
     assert_eq!(names(&listed["result"]["tools"]), readers("text_read"));
 
     let mut named = crate::support::meta();
@@ -104,5 +115,9 @@ async fn a_client_that_refuses_dots_is_shown_underscores() {
     let body = request(1, "tools/list", json!({ "_meta": named }));
     let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list")];
     let listed = server.post(READ, &headers, &body).await.json();
-    assert_eq!(names(&listed["result"]["tools"]), readers("text.read"), "outside a session only authorization counts");
+    assert_eq!(
+        names(&listed["result"]["tools"]),
+        readers("text.read"),
+        "outside a session only authorization counts"
+    );
 }

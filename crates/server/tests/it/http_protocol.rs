@@ -24,8 +24,16 @@ async fn the_handshake_agrees_on_a_version_and_says_who_answers() {
     assert_eq!(result["serverInfo"]["name"], "stile");
     assert_eq!(result["serverInfo"]["title"], "Stile");
     assert_eq!(result["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
-    assert!(result["serverInfo"]["icons"][0]["src"].as_str().unwrap().starts_with("data:image/svg+xml;base64,"));
-    assert_eq!(result["capabilities"], json!({ "completions": {}, "prompts": {}, "resources": {}, "tools": {} }));
+    assert!(
+        result["serverInfo"]["icons"][0]["src"]
+            .as_str()
+            .unwrap()
+            .starts_with("data:image/svg+xml;base64,")
+    );
+    assert_eq!(
+        result["capabilities"],
+        json!({ "completions": {}, "prompts": {}, "resources": {}, "tools": {} })
+    );
     assert!(result["instructions"].as_str().unwrap().len() <= 600);
 }
 
@@ -37,15 +45,22 @@ async fn a_session_creates_reads_edits_and_collides() {
     let created = server.in_session(WRITE, &session, &create).await.json();
     let hash = created["result"]["structuredContent"]["hash"].clone();
     assert_eq!(created["result"]["content"].as_array().unwrap().len(), 1);
-    assert_eq!(created["result"]["content"][0]["text"], created["result"]["structuredContent"].to_string());
+    assert_eq!(
+        created["result"]["content"][0]["text"],
+        created["result"]["structuredContent"].to_string()
+    );
     assert_eq!(created["result"].get("resultType"), None, "an older client does not know it");
-    let edit = json!({ "path": "/notes/a.md", "hash": hash, "lines": [1, 3], "old": "two", "new": "2" });
-    let edited = server.in_session(WRITE, &session, &call(2, "text_replace", edit.clone())).await.json();
+    let edit =
+        json!({ "path": "/notes/a.md", "hash": hash, "lines": [1, 3], "old": "two", "new": "2" });
+    let edited =
+        server.in_session(WRITE, &session, &call(2, "text_replace", edit.clone())).await.json();
     assert_eq!(edited["result"]["isError"], false, "{edited}");
     let stale = server.in_session(WRITE, &session, &call(3, "text.replace", edit)).await.json();
     assert_eq!(stale["result"]["isError"], true);
     assert_eq!(stale["result"]["structuredContent"]["error"]["code"], "stale");
-    let listed = server.in_session(WRITE, &session, &request(4, "resources/read", json!({ "uri": "list://" }))).await;
+    let listed = server
+        .in_session(WRITE, &session, &request(4, "resources/read", json!({ "uri": "list://" })))
+        .await;
     let contents = &listed.json()["result"]["contents"][0];
     assert_eq!(contents["uri"], "list://", "the uri is the one that was asked for");
     assert_eq!(contents["mimeType"], "application/json");
@@ -77,8 +92,15 @@ async fn without_a_session_every_request_speaks_for_itself() {
     ] {
         let reply = server.sessionless(READ, method, params).await;
         let result = &reply.json()["result"];
-        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")), "{method} {reply:?}");
-        assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "stile", "{method}");
+        assert_eq!(
+            (&result["ttlMs"], &result["cacheScope"]),
+            (&json!(0), &json!("private")),
+            "{method} {reply:?}"
+        );
+        assert_eq!(
+            result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "stile",
+            "{method}"
+        );
     }
 }
 
@@ -86,26 +108,56 @@ async fn without_a_session_every_request_speaks_for_itself() {
 async fn a_session_id_on_a_sessionless_request_is_ignored() {
     let server = Server::start().await;
     let body = request(1, "tools/list", json!({ "_meta": meta() }));
-    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list"), ("mcp-session-id", "bogus")];
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/list"),
+        ("mcp-session-id", "bogus"),
+    ];
     assert_eq!(server.post(READ, &headers, &body).await.status, 200);
     let mut client = server.connect().await;
-    assert_eq!(client.get("/mcp", READ, &[headers[0], headers[2], ("accept", "text/event-stream")]).await.status, 405);
+    assert_eq!(
+        client
+            .get("/mcp", READ, &[headers[0], headers[2], ("accept", "text/event-stream")])
+            .await
+            .status,
+        405
+    );
     assert_eq!(client.delete(READ, &[headers[0], headers[2]]).await.status, 405);
 }
 
 #[tokio::test]
 async fn headers_that_contradict_the_message_are_refused() {
     let server = Server::start().await;
-    let body = request(1, "tools/call", json!({ "name": "text.read", "arguments": { "path": "/a" }, "_meta": meta() }));
+    let body = request(
+        1,
+        "tools/call",
+        json!({ "name": "text.read", "arguments": { "path": "/a" }, "_meta": meta() }),
+    );
     for headers in [
-        vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/list"), ("mcp-name", "text.read")],
-        vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "file.create")],
+        vec![
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/list"),
+            ("mcp-name", "text.read"),
+        ],
+        vec![
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "file.create"),
+        ],
         vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call")],
-        vec![("mcp-protocol-version", "2025-11-25"), ("mcp-method", "tools/call"), ("mcp-name", "text.read")],
+        vec![
+            ("mcp-protocol-version", "2025-11-25"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "text.read"),
+        ],
         vec![("mcp-method", "tools/call"), ("mcp-name", "text.read")],
     ] {
         let reply = server.post(READ, &headers, &body).await;
-        assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &json!(-32020)), "{headers:?}");
+        assert_eq!(
+            (reply.status, &reply.json()["error"]["code"]),
+            (400, &json!(-32020)),
+            "{headers:?}"
+        );
     }
 }
 
@@ -139,7 +191,8 @@ async fn parameters_that_do_not_fit_are_invalid_and_methods_that_are_not_are_not
     let misfit = server.sessionless(READ, "resources/templates/list", json!({ "cursor": 7 })).await;
     assert_eq!(misfit.json()["error"]["code"], -32602, "{misfit:?}");
     for method in ["logging/setLevel", "ping", "resources/subscribe", "subscriptions/listen"] {
-        let reply = server.sessionless(READ, method, json!({ "level": "info", "notifications": {} })).await;
+        let reply =
+            server.sessionless(READ, method, json!({ "level": "info", "notifications": {} })).await;
         assert_eq!(reply.json()["error"]["code"], -32601, "{method} {reply:?}");
     }
 }
@@ -151,15 +204,20 @@ async fn what_is_declared_and_empty_is_answered_empty() {
     let ask = |method: &'static str, params| request(1, method, params);
     let prompts = server.in_session(READ, &session, &ask("prompts/list", json!({}))).await.json();
     assert_eq!(prompts["result"]["prompts"], json!([]));
-    let level = server.in_session(READ, &session, &ask("logging/setLevel", json!({ "level": "info" }))).await.json();
+    let level = server
+        .in_session(READ, &session, &ask("logging/setLevel", json!({ "level": "info" })))
+        .await
+        .json();
     assert_eq!(level["result"], json!({}));
     let reference = json!({ "ref": { "type": "ref/prompt", "name": "x" }, "argument": { "name": "a", "value": "" } });
-    let completed = server.in_session(READ, &session, &ask("completion/complete", reference)).await.json();
+    let completed =
+        server.in_session(READ, &session, &ask("completion/complete", reference)).await.json();
     assert_eq!(completed["result"]["completion"]["values"], json!([]));
 }
 
 #[tokio::test]
-async fn resources_are_offered_to_those_who_may_read_them_and_missing_ones_are_told_per_lifecycle() {
+async fn resources_are_offered_to_those_who_may_read_them_and_missing_ones_are_told_per_lifecycle()
+{
     let server = Server::start().await;
     let listed = server.sessionless(READ, "resources/list", json!({})).await.json();
     assert_eq!(listed["result"]["resources"][0]["uri"], "list:///");
@@ -176,12 +234,18 @@ async fn resources_are_offered_to_those_who_may_read_them_and_missing_ones_are_t
         let modern = server.sessionless(READ, "resources/read", json!({ "uri": uri })).await.json();
         assert_eq!(modern["error"]["code"], -32602, "{modern}");
         for error in [&legacy["error"], &modern["error"]] {
-            assert_eq!((&error["data"]["uri"], &error["data"]["code"]), (&json!(uri), &json!(code)));
+            assert_eq!(
+                (&error["data"]["uri"], &error["data"]["code"]),
+                (&json!(uri), &json!(code))
+            );
         }
     }
     let broken = request(1, "resources/read", json!({ "uri": "list:///a%00" }));
     let broken = server.in_session(READ, &session, &broken).await.json();
-    assert_eq!((&broken["error"]["code"], &broken["error"]["data"]["code"]), (&json!(-32602), &json!("invalid_path")));
+    assert_eq!(
+        (&broken["error"]["code"], &broken["error"]["data"]["code"]),
+        (&json!(-32602), &json!("invalid_path"))
+    );
 }
 
 #[tokio::test]
@@ -190,14 +254,19 @@ async fn a_handler_that_panics_is_an_internal_error_and_the_server_goes_on() {
     let session = server.open(READ).await;
     for reply in [
         server.in_session(READ, &session, &call(1, "test.panics", json!({}))).await,
-        server.sessionless(READ, "tools/call", json!({ "name": "test.panics", "arguments": {} })).await,
+        server
+            .sessionless(READ, "tools/call", json!({ "name": "test.panics", "arguments": {} }))
+            .await,
     ] {
         let error = &reply.json()["result"]["structuredContent"]["error"];
         assert_eq!(error["code"], "internal", "{reply:?}");
         assert!(error["incident"].is_u64());
         assert!(!reply.body.contains("content of a note"));
     }
-    assert_eq!(server.in_session(READ, &session, &request(2, "ping", json!({}))).await.json()["result"], json!({}));
+    assert_eq!(
+        server.in_session(READ, &session, &request(2, "ping", json!({}))).await.json()["result"],
+        json!({})
+    );
 }
 
 #[tokio::test]
@@ -207,7 +276,10 @@ async fn a_client_must_accept_both_kinds_of_answer() {
     assert_eq!(server.post(READ, &[("accept", "application/json")], &body).await.status, 406);
     assert_eq!(server.post(READ, &[("content-type", "text/plain")], &body).await.status, 415);
     assert_eq!(
-        server.post(READ, &[("mcp-protocol-version", "1999-01-01")], &request(1, "ping", json!({}))).await.status,
+        server
+            .post(READ, &[("mcp-protocol-version", "1999-01-01")], &request(1, "ping", json!({})))
+            .await
+            .status,
         400
     );
 }

@@ -27,7 +27,11 @@ async fn an_unknown_session_is_404_for_every_method() {
         let get = server.connect().await.get("/mcp", READ, &[id, STREAM]).await;
         let delete = server.connect().await.delete(READ, &[id]).await;
         for reply in [ping, initialize, get, delete] {
-            assert_eq!((reply.status, reply.body.as_str()), (404, "Not Found: Session not found"), "{session:?}");
+            assert_eq!(
+                (reply.status, reply.body.as_str()),
+                (404, "Not Found: Session not found"),
+                "{session:?}"
+            );
         }
     }
 }
@@ -62,8 +66,17 @@ async fn another_callers_session_does_not_exist() {
     let initialize = initialize("2026-07-28", "test");
     let headers = [id, ("mcp-protocol-version", "2026-07-28")];
     assert_eq!(server.post(BOB, &headers, &initialize).await.status, 404);
-    assert_eq!(server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status, 200);
-    assert_eq!(server.in_session("ann;-;read:/;3600", &session, &request(1, "ping", json!({}))).await.status, 200);
+    assert_eq!(
+        server.in_session(WRITE, &session, &request(1, "ping", json!({}))).await.status,
+        200
+    );
+    assert_eq!(
+        server
+            .in_session("ann;-;read:/;3600", &session, &request(1, "ping", json!({})))
+            .await
+            .status,
+        200
+    );
 }
 
 #[tokio::test]
@@ -90,7 +103,15 @@ async fn a_delete_that_is_refused_deletes_nothing() {
     let server = Server::start().await;
     let session = server.open(READ).await;
     let id = ("mcp-session-id", session.as_str());
-    assert_eq!(server.connect().await.delete(READ, &[id, ("mcp-protocol-version", "1999-01-01")]).await.status, 400);
+    assert_eq!(
+        server
+            .connect()
+            .await
+            .delete(READ, &[id, ("mcp-protocol-version", "1999-01-01")])
+            .await
+            .status,
+        400
+    );
     assert_eq!(server.in_session(READ, &session, &request(1, "ping", json!({}))).await.status, 200);
 }
 

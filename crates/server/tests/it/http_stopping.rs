@@ -13,24 +13,46 @@ async fn calls_that_run_are_answered_and_streams_are_ended() {
     let session = server.open(READ).await;
     let id = ("mcp-session-id", session.as_str());
     let mut stream = server.connect().await;
-    stream.send(format!("{}\r\n", Client::head("GET", "/mcp", READ, &[id, ("accept", "text/event-stream")]))).await;
+    stream
+        .send(format!(
+            "{}\r\n",
+            Client::head("GET", "/mcp", READ, &[id, ("accept", "text/event-stream")])
+        ))
+        .await;
     assert_eq!(stream.reply_head().await.unwrap().status, 200);
     let mut idle = server.connect().await;
     assert_eq!(idle.get("/health", "", &[]).await.status, 200);
 
     let mut legacy = server.connect().await;
     let slow = json!({ "milliseconds": 1000 });
-    legacy.send(Client::post_bytes(READ, &[id], call(1, "test.sleeps", slow.clone()).to_string().as_bytes())).await;
+    legacy
+        .send(Client::post_bytes(
+            READ,
+            &[id],
+            call(1, "test.sleeps", slow.clone()).to_string().as_bytes(),
+        ))
+        .await;
     let mut modern = server.connect().await;
     let params = json!({ "name": "test.sleeps", "arguments": slow, "_meta": meta() });
-    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "test.sleeps")];
-    modern.send(Client::post_bytes(READ, &headers, request(1, "tools/call", params).to_string().as_bytes())).await;
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "test.sleeps"),
+    ];
+    modern
+        .send(Client::post_bytes(
+            READ,
+            &headers,
+            request(1, "tools/call", params).to_string().as_bytes(),
+        ))
+        .await;
     tokio::time::sleep(Duration::from_millis(300)).await;
 
     let start = Instant::now();
     server.tell_to_stop();
     let address = server.address;
-    let (legacy, modern, (), ()) = tokio::join!(legacy.reply(), modern.reply(), stream.closed(), idle.closed());
+    let (legacy, modern, (), ()) =
+        tokio::join!(legacy.reply(), modern.reply(), stream.closed(), idle.closed());
     assert_eq!(legacy.json()["result"]["structuredContent"]["done"], true);
     assert_eq!(modern.json()["result"]["structuredContent"]["done"], true);
     server.stopped().await;
@@ -40,11 +62,18 @@ async fn calls_that_run_are_answered_and_streams_are_ended() {
 
 #[tokio::test]
 async fn a_call_that_does_not_end_is_not_waited_for_for_ever() {
-    let mut server = Server::with(|options| options.timeouts.drain = Duration::from_millis(300)).await;
+    let mut server =
+        Server::with(|options| options.timeouts.drain = Duration::from_millis(300)).await;
     let mut client = server.connect().await;
     let session = server.open(READ).await;
     let slow = call(1, "test.sleeps", json!({ "milliseconds": 60_000 }));
-    client.send(Client::post_bytes(READ, &[("mcp-session-id", &session)], slow.to_string().as_bytes())).await;
+    client
+        .send(Client::post_bytes(
+            READ,
+            &[("mcp-session-id", &session)],
+            slow.to_string().as_bytes(),
+        ))
+        .await;
     let mut half = server.connect().await;
     half.send("GET /he").await;
     tokio::time::sleep(Duration::from_millis(200)).await;

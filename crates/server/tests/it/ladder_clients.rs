@@ -1,5 +1,5 @@
-//! From a question to the sentence after the match in a text of a megabyte, by three classes of clients that see only
-//! what their class shows, over every transport.
+//! From a question to the sentence after the match in a text of a megabyte, by three classes of
+//! clients that see only what their class shows, over every transport.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,8 @@ const MOST_BYTES: usize = 12 * 1024;
 /// What a body has, at least.
 const MEGABYTE: usize = 1024 * 1024;
 
-/// Sentences that bodies are filled with. Each of the words that are asked for stands in one of them, alone.
+/// Sentences that bodies are filled with. Each of the words that are asked for stands in one of
+/// them, alone.
 const FILLER: [&str; 12] = [
     "Nothing of note was said at the table that evening. ",
     "Die Fähre nach Grünau fährt seit Dienstag wieder, täglich um sieben. ",
@@ -81,9 +82,16 @@ fn cases() -> (Vec<Case>, Vec<Value>, Vec<Value>) {
         filler(MEGABYTE / 4, 7),
     );
     let keyed = |words: &str, answer: &str| around(&format!("We met the {words} there. {answer} "));
-    let case = |name, query, phrase, answer: &str, path| Case { name, query, phrase, answer: answer.to_owned(), path };
+    let case = |name, query, phrase, answer: &str, path| Case {
+        name,
+        query,
+        phrase,
+        answer: answer.to_owned(),
+        path,
+    };
     let big = "/v1/streams/mail/records/m-117";
-    let url_path = "/v1/streams/mail/records/https%3A%2F%2Fmail.example%2Fi%3Fid%3D7%26x%3Da%2Fb%23c%20d";
+    let url_path =
+        "/v1/streams/mail/records/https%3A%2F%2Fmail.example%2Fi%3Fid%3D7%26x%3Da%2Fb%23c%20d";
     let cases = vec![
         case("middle", "\"seventeen brass lanterns\"", "seventeen brass lanterns", MIDDLE, big),
         case("beginning", "\"copper astrolabe arrived\"", "Copper astrolabe arrived", FIRST, big),
@@ -122,7 +130,10 @@ fn cases() -> (Vec<Case>, Vec<Value>, Vec<Value>) {
 fn decoys() -> Vec<Value> {
     let mails = (0..300).map(|number: usize| {
         let word = ["osprey", "ledger", "Grimsby"][number % 3];
-        let text = format!("About {word}. {}", filler(if number.is_multiple_of(8) { 20_000 } else { 200 }, number));
+        let text = format!(
+            "About {word}. {}",
+            filler(if number.is_multiple_of(8) { 20_000 } else { 200 }, number)
+        );
         json!({ "id": format!("d-{number}"), "subject": format!("Mail {number}"), "body": text })
     });
     mails.collect()
@@ -145,13 +156,22 @@ impl Library {
             std::fs::write(&file, lines.join("\n")).unwrap();
             let keys: Vec<&str> = keys.iter().flat_map(|key| ["--key", key]).collect();
             let path = file.to_str().unwrap();
-            let said = kit.said(&[&["import", path, "--connection", "own", "--stream", name], &keys[..]].concat());
-            assert!(said.starts_with(&format!("added {}, changed 0, unchanged 0, bad 0", rows.len())), "{said}");
+            let said = kit.said(
+                &[&["import", path, "--connection", "own", "--stream", name], &keys[..]].concat(),
+            );
+            assert!(
+                said.starts_with(&format!("added {}, changed 0, unchanged 0, bad 0", rows.len())),
+                "{said}"
+            );
         };
         import("mail", &[decoys(), mails].concat(), &["id"]);
         import("threads", &threads, &["thread", "number"]);
         let grant = kit.folder.path().join("grant.json");
-        std::fs::write(&grant, json!({ "streams": [{ "name": "mail" }, { "name": "threads" }] }).to_string()).unwrap();
+        std::fs::write(
+            &grant,
+            json!({ "streams": [{ "name": "mail" }, { "name": "threads" }] }).to_string(),
+        )
+        .unwrap();
         let (grant, token) = kit.client(&["--from", grant.to_str().unwrap()]);
         Self { kit, cases, grant, token }
     }
@@ -161,11 +181,13 @@ impl Library {
         let mut all_within = true;
         for class in CLASSES {
             for case in &self.cases {
-                let question = Question { query: case.query.to_owned(), phrase: case.phrase.to_owned() };
+                let question =
+                    Question { query: case.query.to_owned(), phrase: case.phrase.to_owned() };
                 let mut reader = Reader::new(class, caller);
                 let quoted = reader.quote(&question);
                 let Spent { calls, bytes } = reader.spent;
-                let figures = format!("{transport} {class:?} {}: {calls} calls, {bytes} bytes", case.name);
+                let figures =
+                    format!("{transport} {class:?} {}: {calls} calls, {bytes} bytes", case.name);
                 let _ = writeln!(table, "{figures}");
                 assert_eq!(quoted.as_ref(), Ok(&case.answer), "{figures}");
                 all_within &= calls <= MOST_CALLS && bytes <= MOST_BYTES;
@@ -205,7 +227,8 @@ fn three_classes_of_clients_quote_from_a_megabyte_over_http() {
 fn three_classes_of_clients_quote_from_a_megabyte_over_stdio() {
     let library = Library::new();
     let mut table = String::new();
-    let elsewhere = Rig { root: library.kit.folder.path().join("another-space"), ..library.kit.rig.clone() };
+    let elsewhere =
+        Rig { root: library.kit.folder.path().join("another-space"), ..library.kit.rig.clone() };
     std::fs::create_dir(&elsewhere.root).unwrap();
     let mut stdio = elsewhere.stdio(&["--grant", &library.grant]);
     library.quoted("stdio --grant", &mut stdio, &mut table);
@@ -223,7 +246,8 @@ fn three_classes_of_clients_quote_from_a_megabyte_through_an_adapter() {
     for (name, bearer) in [("grant", &library.token), ("owner", &library.kit.owner)] {
         std::fs::write(&token, format!("{bearer}\n")).unwrap();
         let provider = format!("http://{}", library.kit.server.address);
-        let mut command = library.kit.rig.command(&["mcp", "--provider", &provider, "--token-file"]);
+        let mut command =
+            library.kit.rig.command(&["mcp", "--provider", &provider, "--token-file"]);
         command.arg(&token);
         let piped = Piped::start(command);
         library.quoted(&format!("stile mcp, {name}"), &mut piped.client(), &mut table);

@@ -1,5 +1,5 @@
-//! A resource server that fails in ways that it should not: each is an answer, with an incident where nobody expected
-//! it, and the next call is answered as if nothing had been.
+//! A resource server that fails in ways that it should not: each is an answer, with an incident
+//! where nobody expected it, and the next call is answered as if nothing had been.
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::sync::Arc;
@@ -60,9 +60,14 @@ impl Verifier for Everybody {
     fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>> {
         let records = if token == "owner" { RecordsClaim::Owner } else { RecordsClaim::None };
         let (vault, role) = (VaultClaim::None, Role::Viewer);
-        let identity = Identity { issuer: None, actor: "ann".into(), vault, role, audiences: Vec::new() };
+        let identity =
+            Identity { issuer: None, actor: "ann".into(), vault, role, audiences: Vec::new() };
         let expires = SystemTime::now() + Duration::from_secs(3600);
-        Box::pin(std::future::ready(Ok(Verified { principal: principal(records), identity, expires })))
+        Box::pin(std::future::ready(Ok(Verified {
+            principal: principal(records),
+            identity,
+            expires,
+        })))
     }
 }
 
@@ -86,9 +91,10 @@ async fn a_panic_is_an_incident_over_http() {
     let (listening, address) = oneshot::channel();
     let offer = Offer::of_records(Ladder::over(Panics));
     let until = async move { drop(stopped.await) };
-    let served = tokio::spawn(http::serve(options, offer, Arc::new(Everybody), until, move |address| {
-        listening.send(address).unwrap();
-    }));
+    let served =
+        tokio::spawn(http::serve(options, offer, Arc::new(Everybody), until, move |address| {
+            listening.send(address).unwrap();
+        }));
     let address = address.await.unwrap();
     let asked = tokio::task::spawn_blocking(move || {
         for lifecycle in LIFECYCLES {
@@ -108,7 +114,11 @@ async fn a_panic_is_an_incident_over_http() {
             assert_eq!(read["error"]["code"], -32603);
             incident_of(&read["error"]["data"]);
             let listed = peer.request("tools/list", json!({})).unwrap();
-            assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(6), "the ladder and nothing else");
+            assert_eq!(
+                listed["result"]["tools"].as_array().map(Vec::len),
+                Some(6),
+                "the ladder and nothing else"
+            );
         }
     });
     asked.await.unwrap();
@@ -126,12 +136,24 @@ impl Pipes {
     fn start(records: RecordsClaim) -> Self {
         let (their_input, input) = std::io::pipe().unwrap();
         let (output, their_output) = std::io::pipe().unwrap();
-        let their_output = tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
+        let their_output =
+            tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
         let offer = Offer::of_records(Ladder::over(Panics));
-        tokio::spawn(stdio::serve_on(their_input, their_output, offer, principal(records), ToolNames::Auto));
+        tokio::spawn(stdio::serve_on(
+            their_input,
+            their_output,
+            offer,
+            principal(records),
+            ToolNames::Auto,
+        ));
         let mut pipes = Self { input, output: BufReader::new(output) };
         assert!(pipes.ask(&initialize("2025-11-25", "test"))["result"].is_object());
-        writeln!(pipes.input, "{}", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).unwrap();
+        writeln!(
+            pipes.input,
+            "{}",
+            json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })
+        )
+        .unwrap();
         pipes
     }
 
@@ -161,11 +183,17 @@ async fn a_panic_is_an_incident_over_stdio() {
 async fn security_without_a_claim_a_call_on_stdio_is_a_tool_error() {
     let mut pipes = Pipes::start(RecordsClaim::None);
     assert_eq!(pipes.ask(&request(1, "tools/list", json!({})))["result"]["tools"], json!([]));
-    assert_eq!(pipes.ask(&request(2, "resources/templates/list", json!({})))["result"]["resourceTemplates"], json!([]));
+    assert_eq!(
+        pipes.ask(&request(2, "resources/templates/list", json!({})))["result"]["resourceTemplates"],
+        json!([])
+    );
     for (id, (tool, arguments)) in (3..).zip(CALLS) {
         let answer = pipes.ask(&call(id, tool, serde_json::from_str(arguments).unwrap()));
         assert_eq!(answer["result"]["isError"], true, "{answer}");
-        assert_eq!(answer["result"]["structuredContent"]["error"]["code"], "insufficient_scope", "{answer}");
+        assert_eq!(
+            answer["result"]["structuredContent"]["error"]["code"], "insufficient_scope",
+            "{answer}"
+        );
     }
     for uri in ["pdpp://record/x", "pdpp://field-window/x"] {
         let read = pipes.ask(&request(9, "resources/read", json!({ "uri": uri })));

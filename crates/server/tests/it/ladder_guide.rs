@@ -1,7 +1,8 @@
 //! The conversation in the guide to the ladder, held as it stands there.
 //!
-//! Each `call` block is a tool and its arguments; the `text` block after it is what the tool answers, with `…` for what is
-//! sealed and for the middle of what is long. With `UPDATE_DOCS` set the page is written anew.
+//! Each `call` block is a tool and its arguments; the `text` block after it is what the tool
+//! answers, with `…` for what is sealed and for the middle of what is long. With `UPDATE_DOCS` set
+//! the page is written anew.
 
 use serde_json::Value;
 use stile_testkit::client::Caller as _;
@@ -17,13 +18,17 @@ fn shown(text: &str) -> String {
     text.lines().map(|line| shortened(&unsealed(line))).collect::<Vec<_>>().join("\n")
 }
 
-/// A line with `…` for each sealed text: of those, and of no word, there are 60 characters of base64 in a row.
+/// A line with `…` for each sealed text: of those, and of no word, there are 60 characters of
+/// base64 in a row.
 fn unsealed(line: &str) -> String {
     let is_sealed = |word: &str| word.len() >= 60 && !word.contains(' ');
-    let words = line.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+    let words =
+        line.split_inclusive(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
     words
         .map(|word| {
-            let end = word.trim_end_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).len();
+            let end = word
+                .trim_end_matches(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+                .len();
             if is_sealed(&word[..end]) { format!("…{}", &word[end..]) } else { word.to_owned() }
         })
         .collect()

@@ -1,4 +1,5 @@
-//! Who is shown the content ladder, who is refused, and what is written down of it, over HTTP and stdio.
+//! Who is shown the content ladder, who is refused, and what is written down of it, over HTTP and
+//! stdio.
 
 use std::collections::BTreeSet;
 
@@ -13,17 +14,25 @@ use crate::gateway_kit::metrics;
 use crate::records_kit::Kit;
 
 /// The tools about records, as they are listed.
-const LADDER: [&str; 6] = ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
-const READERS: [&str; 5] =
-    ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source", "text.read"];
-const WRITERS: [&str; 5] = ["file.create", "file.remove", "text.append", "text.insert", "text.replace"];
+const LADDER: [&str; 6] =
+    ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"];
+const READERS: [&str; 5] = [
+    "get_document_tree",
+    "get_metadata_facets",
+    "get_note_outline",
+    "get_section_source",
+    "text.read",
+];
+const WRITERS: [&str; 5] =
+    ["file.create", "file.remove", "text.append", "text.insert", "text.replace"];
 const TEMPLATES: [&str; 2] = ["pdpp://field-window/{handle}", "pdpp://record/{handle}"];
 const LISTING: &str = "list://{+path}";
 /// Under which the list of a grant's token stays.
 const MOST_LISTED: usize = 16 * 1024;
 
 fn rows() -> Vec<Value> {
-    let long = "Nothing of note. ".repeat(900) + "The heron was here. " + &"And so on. ".repeat(900);
+    let long =
+        "Nothing of note. ".repeat(900) + "The heron was here. " + &"And so on. ".repeat(900);
     vec![
         json!({ "data": { "id": "m1", "sent_at": "2026-01-05T10:00:00Z", "author": "ann", "body": "Water the ferns." } }),
         json!({ "data": { "id": "m2", "sent_at": "2026-02-05T10:00:00Z", "author": "bob", "body": long } }),
@@ -59,13 +68,18 @@ struct Shown {
 fn shown(caller: &mut dyn Caller) -> Shown {
     let mut listed = |method: &str, pointer: &str, name: &str| {
         let answer = caller.request(method, json!({})).unwrap();
-        let items = answer.pointer(pointer).and_then(Value::as_array).unwrap_or_else(|| panic!("{answer}"));
-        let names: Vec<String> = items.iter().map(|item| item[name].as_str().unwrap().to_owned()).collect();
+        let items =
+            answer.pointer(pointer).and_then(Value::as_array).unwrap_or_else(|| panic!("{answer}"));
+        let names: Vec<String> =
+            items.iter().map(|item| item[name].as_str().unwrap().to_owned()).collect();
         assert!(names.is_sorted() || method != "tools/list", "{names:?}");
         names.into_iter().collect()
     };
     let listing: BTreeSet<String> = listed("resources/list", "/result/resources", "uri");
-    assert!(listing.iter().all(|uri| uri == "list:///"), "no address of a record is listed: {listing:?}");
+    assert!(
+        listing.iter().all(|uri| uri == "list:///"),
+        "no address of a record is listed: {listing:?}"
+    );
     Shown {
         tools: listed("tools/list", "/result/tools", "name"),
         templates: listed("resources/templates/list", "/result/resourceTemplates", "uriTemplate"),
@@ -81,8 +95,12 @@ fn expected(tools: &[&[&str]], templates: &[&[&str]]) -> Shown {
 fn told(answer: &Value) -> (String, Value, bool) {
     let result = &answer["result"];
     assert!(result.is_object(), "{answer}");
-    let texts: Vec<&str> =
-        result["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
+    let texts: Vec<&str> = result["content"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|block| block["text"].as_str())
+        .collect();
     assert_eq!(texts.len(), 1, "{answer}");
     (texts[0].to_owned(), result["structuredContent"].clone(), result["isError"] == true)
 }
@@ -132,8 +150,14 @@ fn a_token_is_shown_what_it_is_for() {
         (mint(&["read:/"], &[]), expected(&[&READERS], &[&[LISTING]])),
         (mint(&[], &["--grant", &grant]), expected(&[&LADDER], &[&TEMPLATES])),
         (mint(&[], &["--owner"]), expected(&[&LADDER], &[&TEMPLATES])),
-        (mint(&["read:/x/"], &["--grant", &grant]), expected(&[&LADDER, &READERS], &[&TEMPLATES, &[LISTING]])),
-        (mint(&["write:/"], &["--owner"]), expected(&[&LADDER, &READERS, &WRITERS], &[&TEMPLATES, &[LISTING]])),
+        (
+            mint(&["read:/x/"], &["--grant", &grant]),
+            expected(&[&LADDER, &READERS], &[&TEMPLATES, &[LISTING]]),
+        ),
+        (
+            mint(&["write:/"], &["--owner"]),
+            expected(&[&LADDER, &READERS, &WRITERS], &[&TEMPLATES, &[LISTING]]),
+        ),
     ];
     for (token, expected) in &cases {
         for mut peer in peers(&kit, token) {
@@ -153,7 +177,9 @@ fn a_provider_s_token_is_shown_what_it_is_for() {
     };
     let rows = hosted.file("rows.jsonl", "{\"id\":\"a\",\"body\":\"heron\",\"secret\":\"x\"}");
     run(&["import", &rows, "--connection", "c", "--stream", "s"]);
-    let grant = run(&["grant", "create", "--client", "x", "--stream", "s", "--field", "id", "--field", "body"]);
+    let grant = run(&[
+        "grant", "create", "--client", "x", "--stream", "s", "--field", "id", "--field", "body",
+    ]);
     let server = hosted.origin(&rig, &[]);
     let mint = || hosted.issuer.mint("ann", AUDIENCE);
     let nothing = || expected(&[], &[]);
@@ -176,7 +202,11 @@ fn a_provider_s_token_is_shown_what_it_is_for() {
                 let record = answered(&mut peer, "fetch", json!({ "id": "c/s:a" }));
                 assert!(!record.to_string().contains("secret"), "{record}");
             } else {
-                assert_forbidden(&mut peer, "tools/call", json!({ "name": "search", "arguments": { "q": "heron" } }));
+                assert_forbidden(
+                    &mut peer,
+                    "tools/call",
+                    json!({ "name": "search", "arguments": { "q": "heron" } }),
+                );
             }
         }
     }
@@ -227,8 +257,14 @@ fn security_without_a_claim_a_call_ends_before_anything_is_touched() {
     let before = lines(&kit).len();
     for mut peer in peers(&kit, &files) {
         for tool in LADDER {
-            for arguments in [json!({}), json!({ "q": "heron" }), json!({ "id": "chat/messages:m1", "x": [] })] {
-                assert_forbidden(&mut peer, "tools/call", json!({ "name": tool, "arguments": arguments }));
+            for arguments in
+                [json!({}), json!({ "q": "heron" }), json!({ "id": "chat/messages:m1", "x": [] })]
+            {
+                assert_forbidden(
+                    &mut peer,
+                    "tools/call",
+                    json!({ "name": tool, "arguments": arguments }),
+                );
             }
         }
         for uri in [uri.as_str(), "pdpp://record/x", "pdpp://field-window/", "pdpp://record/"] {
@@ -239,7 +275,8 @@ fn security_without_a_claim_a_call_ends_before_anything_is_touched() {
         answered(&mut peer, "file.create", json!({ "path": path, "content": "x" }));
     }
     let lines = lines(&kit).split_off(before);
-    let denied: Vec<&Value> = lines.iter().filter(|line| line["outcome"] == "insufficient_scope").collect();
+    let denied: Vec<&Value> =
+        lines.iter().filter(|line| line["outcome"] == "insufficient_scope").collect();
     assert_eq!(denied.len(), LIFECYCLES.len() * (LADDER.len() * 3 + 4), "one line for each");
     assert_eq!(lines.len(), denied.len() + LIFECYCLES.len(), "{lines:?}");
 }
@@ -252,15 +289,24 @@ fn tools_of_both_kinds_work_beside_each_other() {
     let work = |caller: &mut dyn Caller, name: &str| {
         let path = format!("/notes/{name}.md");
         answered(caller, "file.create", json!({ "path": path, "content": "# One\n\ntext\n" }));
-        assert_eq!(answered(caller, "text.read", json!({ "path": path }))["content"], "# One\n\ntext\n");
-        assert_eq!(answered(caller, "search", json!({ "q": "ferns" }))["results"][0]["id"], "chat/messages:m1");
+        assert_eq!(
+            answered(caller, "text.read", json!({ "path": path }))["content"],
+            "# One\n\ntext\n"
+        );
+        assert_eq!(
+            answered(caller, "search", json!({ "q": "ferns" }))["results"][0]["id"],
+            "chat/messages:m1"
+        );
         let uri = window_uri(caller);
         let read = caller.request("resources/read", json!({ "uri": uri })).unwrap();
         let content = &read["result"]["contents"][0];
         assert_eq!(content["uri"], json!(uri));
         assert!(content["text"].as_str().unwrap().starts_with("heron was here."), "{read}");
         let listed = caller.request("resources/read", json!({ "uri": "list:///notes" })).unwrap();
-        assert!(listed["result"]["contents"][0]["text"].as_str().unwrap().contains(name), "{listed}");
+        assert!(
+            listed["result"]["contents"][0]["text"].as_str().unwrap().contains(name),
+            "{listed}"
+        );
     };
     for (number, mut peer) in peers(&kit, &both).enumerate() {
         work(&mut peer, &format!("over-http-{number}"));
@@ -324,8 +370,10 @@ fn security_a_revocation_holds_from_the_next_call_on() {
 
 /// The lines of the journal.
 fn lines(kit: &Kit) -> Vec<Value> {
-    let mut files: Vec<_> =
-        std::fs::read_dir(kit.rig.state.join("journal")).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<_> = std::fs::read_dir(kit.rig.state.join("journal"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
     files.sort();
     let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -349,7 +397,11 @@ fn security_each_call_is_one_line_that_names_the_tool_and_nothing_of_a_record() 
         ("aggregate", json!({ "stream": "diary", "metric": "count" }), "ok"),
         ("fetch", json!({ "id": id }), "ok"),
         ("read_record_field", json!({ "id": id, "field_path": "body", "q": canary }), "ok"),
-        ("read_record_field", json!({ "id": id, "field_path": canary.repeat(2) }), "field_not_granted"),
+        (
+            "read_record_field",
+            json!({ "id": id, "field_path": canary.repeat(2) }),
+            "field_not_granted",
+        ),
         ("fetch", json!({ "id": canary }), "invalid_id"),
         ("search", json!({ "q": canary, canary: canary }), "invalid_arguments"),
     ];
@@ -358,15 +410,24 @@ fn security_each_call_is_one_line_that_names_the_tool_and_nothing_of_a_record() 
         for (tool, arguments, _) in &calls {
             call(&mut peer, tool, arguments.clone());
         }
-        let read = answered(&mut peer, "read_record_field", json!({ "id": id, "field_path": "body" }));
+        let read =
+            answered(&mut peer, "read_record_field", json!({ "id": id, "field_path": "body" }));
         let uri = read["resource"]["uri"].as_str().unwrap();
         peer.request("resources/read", json!({ "uri": uri })).unwrap();
-        peer.request("resources/read", json!({ "uri": format!("pdpp://record/{canary}") })).unwrap();
+        peer.request("resources/read", json!({ "uri": format!("pdpp://record/{canary}") }))
+            .unwrap();
         let new = lines(&kit).split_off(before);
-        let new: Vec<(&str, &str)> =
-            new.iter().map(|line| (line["tool"].as_str().unwrap(), line["outcome"].as_str().unwrap())).collect();
-        let mut wanted: Vec<(&str, &str)> = calls.iter().map(|(tool, _, outcome)| (*tool, *outcome)).collect();
-        wanted.extend([("read_record_field", "ok"), ("resource", "ok"), ("resource", "invalid_cursor")]);
+        let new: Vec<(&str, &str)> = new
+            .iter()
+            .map(|line| (line["tool"].as_str().unwrap(), line["outcome"].as_str().unwrap()))
+            .collect();
+        let mut wanted: Vec<(&str, &str)> =
+            calls.iter().map(|(tool, _, outcome)| (*tool, *outcome)).collect();
+        wanted.extend([
+            ("read_record_field", "ok"),
+            ("resource", "ok"),
+            ("resource", "invalid_cursor"),
+        ]);
         assert_eq!(new, wanted);
     }
     let journal = format!("{:?}", lines(&kit));
@@ -386,11 +447,23 @@ fn the_tools_of_a_grant_are_listed_in_few_bytes() {
     let tools = reply.json()["result"]["tools"].take();
     for tool in tools.as_array().unwrap() {
         let hints = &tool["annotations"];
-        assert_eq!((&hints["readOnlyHint"], &hints["destructiveHint"]), (&json!(true), &json!(false)));
-        assert_eq!((&hints["idempotentHint"], &hints["openWorldHint"]), (&json!(true), &json!(false)));
+        assert_eq!(
+            (&hints["readOnlyHint"], &hints["destructiveHint"]),
+            (&json!(true), &json!(false))
+        );
+        assert_eq!(
+            (&hints["idempotentHint"], &hints["openWorldHint"]),
+            (&json!(true), &json!(false))
+        );
         let input = &tool["inputSchema"];
-        assert_eq!((&input["type"], &input["additionalProperties"]), (&json!("object"), &json!(false)));
-        assert!(["oneOf", "anyOf", "allOf"].iter().all(|word| input.get(word).is_none()), "{input}");
+        assert_eq!(
+            (&input["type"], &input["additionalProperties"]),
+            (&json!("object"), &json!(false))
+        );
+        assert!(
+            ["oneOf", "anyOf", "allOf"].iter().all(|word| input.get(word).is_none()),
+            "{input}"
+        );
         assert_eq!(tool["outputSchema"]["type"], "object");
     }
     insta::assert_snapshot!("tools_grant", serde_json::to_string_pretty(&tools).unwrap());
@@ -415,7 +488,10 @@ fn every_answer_fits_its_schema() {
             ("fetch", json!({ "id": "chat/messages:m2" })),
             ("fetch", json!({ "id": "chat/messages:none" })),
             ("read_record_field", json!({ "id": "chat/messages:m2", "field_path": "body" })),
-            ("read_record_field", json!({ "id": "chat/messages:m2", "field_path": "body", "q": "x", "cursor": "y" })),
+            (
+                "read_record_field",
+                json!({ "id": "chat/messages:m2", "field_path": "body", "q": "x", "cursor": "y" }),
+            ),
         ] {
             let schema = &tools.iter().find(|card| card["name"] == tool).unwrap()["outputSchema"];
             let (_, structured, is_error) = told(&call(caller, tool, arguments.clone()));
@@ -439,7 +515,8 @@ fn calls_and_reads_are_counted_by_how_they_ended() {
     refused(&mut peer, "fetch", json!({ "id": "chat/messages:none" }));
     peer.request("resources/read", json!({ "uri": uri })).unwrap();
     peer.request("resources/read", json!({ "uri": "pdpp://record/none" })).unwrap();
-    let mut files = Peer::open(&kit.server, &kit.rig.token(&["read:/"], &[]), Lifecycle::Sessionless);
+    let mut files =
+        Peer::open(&kit.server, &kit.rig.token(&["read:/"], &[]), Lifecycle::Sessionless);
     assert_forbidden(&mut files, "tools/call", json!({ "name": "aggregate" }));
     assert_forbidden(&mut files, "resources/read", json!({ "uri": uri }));
     let text = String::from_utf8(metrics(&kit.server).body).unwrap();
@@ -452,7 +529,9 @@ fn calls_and_reads_are_counted_by_how_they_ended() {
         ("resource", "refused"),
         ("resource", "insufficient_scope"),
     ] {
-        let line = format!("stile_calls_total{{tool=\"{tool}\",outcome=\"{outcome}\",upstream=\"none\"}} 1\n");
+        let line = format!(
+            "stile_calls_total{{tool=\"{tool}\",outcome=\"{outcome}\",upstream=\"none\"}} 1\n"
+        );
         assert!(text.contains(&line), "{line}{text}");
     }
 }
@@ -462,7 +541,9 @@ fn a_call_that_is_too_long_is_refused_at_the_edge() {
     let kit = kit_with(&["--max-body-bytes", "100KiB"]);
     for mut peer in peers(&kit, &kit.owner) {
         let query = "x".repeat(110 * 1024);
-        let reply = peer.post("tools/call", json!({ "name": "search", "arguments": { "q": query } })).unwrap();
+        let reply = peer
+            .post("tools/call", json!({ "name": "search", "arguments": { "q": query } }))
+            .unwrap();
         assert_eq!(reply.status, 413);
     }
     assert!(lines(&kit).iter().all(|line| line["tool"] != "search"), "nothing was asked");

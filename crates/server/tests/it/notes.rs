@@ -1,4 +1,5 @@
-//! The structure of a note, from one end to the other: two clients and the command line, and no other way.
+//! The structure of a note, from one end to the other: two clients and the command line, and no
+//! other way.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -68,11 +69,16 @@ impl Notes {
 
 /// The one text block of a tool's answer.
 fn text(caller: &mut dyn Caller, tool: &str, arguments: Value) -> String {
-    let response = caller.request("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
+    let response =
+        caller.request("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
     let result = &response["result"];
     assert_eq!(result["content"].as_array().map(Vec::len), Some(1), "{response}");
     let text = result["content"][0]["text"].as_str().unwrap().to_owned();
-    assert_eq!(result["structuredContent"].to_string(), text, "both are the same, in the same order");
+    assert_eq!(
+        result["structuredContent"].to_string(),
+        text,
+        "both are the same, in the same order"
+    );
     assert_eq!(result["isError"] == json!(true), text.starts_with("{\"error\""), "{response}");
     text
 }
@@ -112,7 +118,9 @@ fn end_to_end_a_refusal_for_scopes_is_a_403_and_tells_nothing_of_what_exists() {
     let mut client = server.client(&notes.rig.token(&["read:/work/"], &[]));
     for (tool, _) in TOOLS {
         let [there, not] = ["inbox/one.md", "inbox/two.md"].map(|path| {
-            let reply = client.post("tools/call", json!({ "name": tool, "arguments": { "path": path } })).unwrap();
+            let reply = client
+                .post("tools/call", json!({ "name": tool, "arguments": { "path": path } }))
+                .unwrap();
             assert_eq!(reply.status, 403);
             assert_eq!(reply.json()["error"]["code"], -31403);
             String::from_utf8(reply.body).unwrap().replace("one.md", "two.md")
@@ -125,7 +133,8 @@ fn end_to_end_a_refusal_for_scopes_is_a_403_and_tells_nothing_of_what_exists() {
 #[test]
 fn end_to_end_the_command_line_says_what_is_wrong_as_json() {
     let notes = Notes::new();
-    let mut command = notes.rig.command(&["note", "outline", "a.md", "--root", "/nonexistent/space", "--state"]);
+    let mut command =
+        notes.rig.command(&["note", "outline", "a.md", "--root", "/nonexistent/space", "--state"]);
     let ran = command.arg(&notes.rig.state).output().unwrap();
     assert_eq!((ran.status.code(), ran.stdout.as_slice()), (Some(2), &b""[..]));
     let told: Value = serde_json::from_slice(&ran.stderr).unwrap();
@@ -137,7 +146,9 @@ fn end_to_end_the_command_line_says_what_is_wrong_as_json() {
 fn data_integrity_a_read_only_space_is_enough_and_stays_as_it_is() {
     use std::os::unix::fs::PermissionsExt as _;
     let notes = Notes::new();
-    let mode = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap()
+    };
     let root = notes.rig.root.clone();
     for (path, bits) in [("inbox/one.md", 0o444), ("inbox", 0o555), ("", 0o555)] {
         mode(&root.join(path), bits);
@@ -169,7 +180,8 @@ fn data_integrity_an_edit_by_one_client_shows_in_the_next_call_of_another() {
     let mut reader = notes.rig.stdio(&["--scope", "read:/"]);
     let mut last = text(&mut reader, "get_section_source", json!({ "path": "inbox/one.md" }));
     for round in 0..5 {
-        let hash = writer.tool("text.read", json!({ "path": "/inbox/one.md" })).unwrap()["hash"].clone();
+        let hash =
+            writer.tool("text.read", json!({ "path": "/inbox/one.md" })).unwrap()["hash"].clone();
         let heading = format!("\n\n# Round {round}");
         let edit = json!({ "path": "/inbox/one.md", "hash": hash, "content": heading });
         assert!(writer.tool("text.append", edit).unwrap()["hash"].is_string());
@@ -182,11 +194,18 @@ fn data_integrity_an_edit_by_one_client_shows_in_the_next_call_of_another() {
 #[test]
 fn security_nothing_of_a_note_is_anywhere_but_in_its_fields() {
     let notes = Notes::new();
-    let body =
-        ["canary-front-matter", "canary-body-text", "canary-code", "canary-comment", "canary-link", "canary-image"]
-            .iter()
-            .fold(Canaries::new(), |canaries, word| canaries.plant(word, word));
-    let headings = Canaries::new().plant("heading", "Heading of Ferns").plant("slug", "heading-of-ferns");
+    let body = [
+        "canary-front-matter",
+        "canary-body-text",
+        "canary-code",
+        "canary-comment",
+        "canary-link",
+        "canary-image",
+    ]
+    .iter()
+    .fold(Canaries::new(), |canaries, word| canaries.plant(word, word));
+    let headings =
+        Canaries::new().plant("heading", "Heading of Ferns").plant("slug", "heading-of-ferns");
     let server = notes.rig.serve(&["--log", "trace"]);
     let mut client = server.client(&notes.rig.token(&["read:/"], &[]));
     for (tool, command) in TOOLS {
@@ -195,9 +214,11 @@ fn security_nothing_of_a_note_is_anywhere_but_in_its_fields() {
             json!({ "path": "inbox/none.md" }),
             json!({ "path": "inbox/one.md", "x": 1 }),
         ] {
-            let reply = client.post("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
+            let reply =
+                client.post("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
             body.assert_absent(tool, &reply.bytes());
-            let head: String = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+            let head: String =
+                reply.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
             headings.assert_absent("the headers", head.as_bytes());
         }
         let ran = notes.note(command, "inbox/one.md");
@@ -206,7 +227,8 @@ fn security_nothing_of_a_note_is_anywhere_but_in_its_fields() {
     let listed = client.post("tools/list", json!({})).unwrap();
     headings.assert_absent("the list of tools", &listed.bytes());
     let (_, log) = server.stop();
-    let everywhere = |canaries: &Canaries, place: &str, bytes: &[u8]| canaries.assert_absent(place, bytes);
+    let everywhere =
+        |canaries: &Canaries, place: &str, bytes: &[u8]| canaries.assert_absent(place, bytes);
     let mut left = vec![notes.rig.state.clone()];
     let mut seen = 0;
     while let Some(path) = left.pop() {
@@ -216,7 +238,10 @@ fn security_nothing_of_a_note_is_anywhere_but_in_its_fields() {
             let bytes = std::fs::read(&path).unwrap();
             everywhere(&body, "the state folder", &bytes);
             everywhere(&headings, "the state folder", &bytes);
-            assert!(!String::from_utf8_lossy(&bytes).contains("inbox/one.md"), "the journal names no note");
+            assert!(
+                !String::from_utf8_lossy(&bytes).contains("inbox/one.md"),
+                "the journal names no note"
+            );
             seen += 1;
         }
     }
@@ -232,7 +257,8 @@ fn end_to_end_a_question_about_a_long_note_is_answered_by_reading_little_of_it()
     let mut long = String::from("# Garden book\n\n");
     for chapter in 0..40 {
         let filler = "Plants want water, light and patience. ".repeat(190);
-        let name = if chapter == 27 { "Mulch for ferns".to_owned() } else { format!("Chapter {chapter}") };
+        let name =
+            if chapter == 27 { "Mulch for ferns".to_owned() } else { format!("Chapter {chapter}") };
         let fact = if chapter == 27 { "Use beech leaves, two hands deep.\n\n" } else { "" };
         long += &format!("## {name}\n\n{fact}{filler}\n\n");
     }
@@ -254,20 +280,28 @@ fn end_to_end_a_question_about_a_long_note_is_answered_by_reading_little_of_it()
     assert!(!outline.to_string().contains("beech"));
 }
 
-/// The tools whose listing says that they answer with sections, headings or what is derived of them.
+/// The tools whose listing says that they answer with sections, headings or what is derived of
+/// them.
 fn telling_structure(tools: &Value) -> BTreeSet<String> {
     fn tells(schema: &Value) -> bool {
         match schema {
             Value::Object(keywords) => keywords.iter().any(|(name, value)| {
-                let named = ["heading", "section", "outline", "snippet"].iter().any(|word| name.contains(word));
-                named || (name == "const" && value.to_string().contains("knowtation.")) || tells(value)
+                let named = ["heading", "section", "outline", "snippet"]
+                    .iter()
+                    .any(|word| name.contains(word));
+                named
+                    || (name == "const" && value.to_string().contains("knowtation."))
+                    || tells(value)
             }),
             Value::Array(items) => items.iter().any(tells),
             _ => false,
         }
     }
     let tools = tools.as_array().unwrap().iter();
-    tools.filter(|tool| tells(&tool["outputSchema"])).map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    tools
+        .filter(|tool| tells(&tool["outputSchema"]))
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn the_four() -> BTreeSet<String> {
@@ -300,7 +334,9 @@ impl Tool for Fifth {
     }
 
     async fn run(self, permit: Permit<Read>, space: &Space) -> Result<Headings, Refusal> {
-        let first_heading = space.derive(permit, 1 << 20, |text| text.lines().next().unwrap_or("").to_owned()).await?;
+        let first_heading = space
+            .derive(permit, 1 << 20, |text| text.lines().next().unwrap_or("").to_owned())
+            .await?;
         Ok(Headings { first_heading })
     }
 
@@ -329,27 +365,48 @@ async fn security_no_tool_but_the_four_tells_sections_or_headings() {
 async fn security_no_resource_template_prompt_or_route_tells_sections_or_headings() {
     let server = Server::on(Ground::real(), |_| {}).await;
     let names = |value: &Value, of: &str, name: &str| -> Vec<String> {
-        value[of].as_array().unwrap().iter().map(|item| item[name].as_str().unwrap().to_owned()).collect()
+        value[of]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| item[name].as_str().unwrap().to_owned())
+            .collect()
     };
     let resources = listed(&server, "resources/list").await;
-    assert!(names(&resources, "resources", "uri").iter().all(|uri| uri.starts_with("list://")), "{resources}");
+    assert!(
+        names(&resources, "resources", "uri").iter().all(|uri| uri.starts_with("list://")),
+        "{resources}"
+    );
     let templates = listed(&server, "resources/templates/list").await;
     assert_eq!(names(&templates, "resourceTemplates", "uriTemplate"), ["list://{+path}"]);
-    assert_eq!(names(&listed(&server, "prompts/list").await, "prompts", "name"), Vec::<String>::new());
-    for uri in
-        ["section:///a.md", "sections:///a.md", "note:///a.md", "knowtation://section_source/a.md", "file:///a.md"]
-    {
+    assert_eq!(
+        names(&listed(&server, "prompts/list").await, "prompts", "name"),
+        Vec::<String>::new()
+    );
+    for uri in [
+        "section:///a.md",
+        "sections:///a.md",
+        "note:///a.md",
+        "knowtation://section_source/a.md",
+        "file:///a.md",
+    ] {
         let answer = server.sessionless(READ, "resources/read", json!({ "uri": uri })).await.json();
         assert!(answer["error"].is_object(), "{uri}: {answer}");
     }
-    for target in
-        ["/", "/notes/a.md", "/api/notes/a.md", "/section-source?path=a.md", "/outline?path=a.md", "/openapi.json"]
-    {
+    for target in [
+        "/",
+        "/notes/a.md",
+        "/api/notes/a.md",
+        "/section-source?path=a.md",
+        "/outline?path=a.md",
+        "/openapi.json",
+    ] {
         assert_eq!(server.connect().await.get(target, READ, &[]).await.status, 404, "{target}");
     }
 }
 
-/// Every word of the server's source that adds a route. A new one is a decision, and this is where it is seen.
+/// Every word of the server's source that adds a route. A new one is a decision, and this is where
+/// it is seen.
 #[test]
 fn security_the_routes_are_these() {
     let mut routes = Vec::new();
@@ -360,17 +417,22 @@ fn security_the_routes_are_these() {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = std::fs::read_to_string(&path).unwrap();
             for word in [".route(", ".route_service(", ".nest(", ".nest_service(", ".merge("] {
-                let found =
-                    source.match_indices(word).filter_map(|(at, _)| source[at + word.len()..].split(',').next());
+                let found = source
+                    .match_indices(word)
+                    .filter_map(|(at, _)| source[at + word.len()..].split(',').next());
                 routes.extend(found.map(|route| format!("{word}{}", route.trim())));
             }
         }
     }
     routes.sort();
-    let metadata =
-        [".route(metadata::MCP_PATH", ".route(metadata::METADATA_PATH", ".route(metadata::METADATA_PATH_OF_ORIGIN"];
-    // A whole note for a gateway, which is a read like `text.read`; counts, on an address of their own; and records,
-    // of which none is a note's: nothing of a heading or a section is derived from one.
+    let metadata = [
+        ".route(metadata::MCP_PATH",
+        ".route(metadata::METADATA_PATH",
+        ".route(metadata::METADATA_PATH_OF_ORIGIN",
+    ];
+    // A whole note for a gateway, which is a read like `text.read`; counts, on an address of their
+    // own; and records, of which none is a note's: nothing of a heading or a section is derived
+    // from one.
     let others = [
         ".merge(Router::new().route(NOTES_PATH",
         ".merge(routes).route(OPENAPI_PATH",

@@ -1,5 +1,5 @@
-//! The program itself, as a person and their agents use it: every tool against every kind of caller, the day
-//! that the README promises, and the search for what must never be given away.
+//! The program itself, as a person and their agents use it: every tool against every kind of
+//! caller, the day that the README promises, and the search for what must never be given away.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,8 +44,8 @@ impl Stage {
     }
 }
 
-/// A call of each tool on `/notes/a.md` that succeeds for a caller who may make it. A tool without a row here
-/// fails the test.
+/// A call of each tool on `/notes/a.md` that succeeds for a caller who may make it. A tool without
+/// a row here fails the test.
 fn sample(tool: &str) -> Value {
     let hash = ContentHash::of(NOTE.as_bytes());
     match tool {
@@ -92,7 +92,8 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
     let stage = Stage::new();
     let before = contents(&stage.rig.root);
     let elsewhere = tempfile::tempdir().unwrap();
-    let foreign = Rig { state: elsewhere.path().join("state"), ..stage.rig.clone() }.token(&["write:/"], &[]);
+    let foreign =
+        Rig { state: elsewhere.path().join("state"), ..stage.rig.clone() }.token(&["write:/"], &[]);
     let (key, tokens) = (Key::open(&stage.state()).unwrap(), Tokens::open(&stage.state()).unwrap());
     let order = Order {
         subject: "ann".to_owned(),
@@ -101,7 +102,8 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
         records: RecordsClaim::None,
         life: Duration::from_secs(60),
     };
-    let expired = mint(&key, &tokens, &order, SystemTime::now() - Duration::from_secs(120)).unwrap().token;
+    let expired =
+        mint(&key, &tokens, &order, SystemTime::now() - Duration::from_secs(120)).unwrap().token;
     let revoked = stage.rig.token(&["write:/"], &[]);
 
     for tool in TOOLS {
@@ -127,7 +129,10 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
             assert_eq!(reply.status, status, "{} with {caller}", tool.name);
             let challenge = reply.header("www-authenticate").unwrap_or_default();
             match status {
-                401 => assert!(challenge.starts_with("Bearer ") && !challenge.contains("insufficient"), "{challenge}"),
+                401 => assert!(
+                    challenge.starts_with("Bearer ") && !challenge.contains("insufficient"),
+                    "{challenge}"
+                ),
                 403 => {
                     assert!(challenge.contains("error=\"insufficient_scope\""), "{challenge}");
                     assert_eq!(reply.json().pointer("/error/code"), Some(&json!(-31403)));
@@ -135,7 +140,12 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
                 _ => {}
             }
         }
-        assert_eq!(contents(&stage.rig.root), before, "{} changed something without leave", tool.name);
+        assert_eq!(
+            contents(&stage.rig.root),
+            before,
+            "{} changed something without leave",
+            tool.name
+        );
     }
     revoke(&stage, &revoked);
 
@@ -153,7 +163,8 @@ fn revoke(stage: &Stage, token: &str) {
     let claims = token.split('.').nth(1).unwrap();
     let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(claims).unwrap();
     let claims: Value = serde_json::from_slice(&claims).unwrap();
-    let mut command = stage.rig.command(&["token", "revoke", claims["jti"].as_str().unwrap(), "--state"]);
+    let mut command =
+        stage.rig.command(&["token", "revoke", claims["jti"].as_str().unwrap(), "--state"]);
     assert!(command.arg(&stage.rig.state).status().unwrap().success());
 }
 
@@ -162,7 +173,9 @@ fn a_day_with_an_agent_leaves_its_lines_and_nothing_else() {
     let stage = Stage::new();
     let token = stage.rig.token(&["write:/notes/"], &["--client", "a test"]);
     let mut agent = stage.server.client(&token);
-    let made = agent.tool("file.create", json!({ "path": "/notes/plan.md", "content": "# Plan\none\n" })).unwrap();
+    let made = agent
+        .tool("file.create", json!({ "path": "/notes/plan.md", "content": "# Plan\none\n" }))
+        .unwrap();
     let read = agent.tool("text.read", json!({ "path": "/notes/plan.md" })).unwrap();
     assert_eq!(read["hash"], made["hash"]);
     let edit = json!({ "path": "/notes/plan.md", "hash": read["hash"], "lines": [1, 0], "old": "one", "new": "two" });
@@ -182,18 +195,24 @@ fn a_day_with_an_agent_leaves_its_lines_and_nothing_else() {
     let mut local = stage.rig.stdio(&["--scope", "read:/"]);
     let seen = local.tool("text.read", json!({ "path": "/notes/plan.md" })).unwrap();
     assert_eq!(seen["content"], "# Plan\nmine\n");
-    let refused = local.tool("file.remove", json!({ "path": "/notes/plan.md", "hash": seen["hash"] })).unwrap();
+    let refused = local
+        .tool("file.remove", json!({ "path": "/notes/plan.md", "hash": seen["hash"] }))
+        .unwrap();
     assert_eq!(refused["error"]["code"], "insufficient_scope");
     assert!(local.finish().unwrap().success());
 
     let listing = agent.request("resources/read", json!({ "uri": "list:///notes" })).unwrap();
-    assert!(listing.pointer("/result/contents/0/text").unwrap().as_str().unwrap().contains("plan.md"));
+    assert!(
+        listing.pointer("/result/contents/0/text").unwrap().as_str().unwrap().contains("plan.md")
+    );
     agent.tool("file.remove", json!({ "path": "/notes/plan.md", "hash": seen["hash"] })).unwrap();
     let (status, _) = stage.server.stop();
     assert!(status.success());
 
-    let lines = stile_store::journal::read_all(&StateDir::open(&stage.rig.state).unwrap()).unwrap().lines;
-    let calls: Vec<(&str, &str)> = lines.iter().map(|line| (line.tool.as_str(), line.outcome.as_str())).collect();
+    let lines =
+        stile_store::journal::read_all(&StateDir::open(&stage.rig.state).unwrap()).unwrap().lines;
+    let calls: Vec<(&str, &str)> =
+        lines.iter().map(|line| (line.tool.as_str(), line.outcome.as_str())).collect();
     assert_eq!(
         calls,
         [
@@ -208,19 +227,30 @@ fn a_day_with_an_agent_leaves_its_lines_and_nothing_else() {
             ("file.remove", "ok"),
         ]
     );
-    let of = |line: &Line| (line.before.map(|hash| hash.to_string()), line.after.map(|hash| hash.to_string()));
+    let of = |line: &Line| {
+        (line.before.map(|hash| hash.to_string()), line.after.map(|hash| hash.to_string()))
+    };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     assert_eq!(of(&lines[2]), (text(&read["hash"]), text(&changed["hash"])));
-    assert!(lines[..5].iter().all(|line| line.client.as_deref() == Some("a test") && line.token.is_some()));
+    assert!(
+        lines[..5]
+            .iter()
+            .all(|line| line.client.as_deref() == Some("a test") && line.token.is_some())
+    );
     let left: Vec<_> = contents(&stage.rig.root).into_keys().collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    assert_eq!(std::fs::read_dir(stage.rig.root.join("notes")).unwrap().count(), 1, "nothing of ours is left");
+    assert_eq!(
+        std::fs::read_dir(stage.rig.root.join("notes")).unwrap().count(),
+        1,
+        "nothing of ours is left"
+    );
 }
 
 #[test]
 fn nothing_is_given_away_whatever_is_asked() {
     let stage = Stage::new();
-    let (writer, reader) = (stage.rig.token(&["write:/notes/"], &[]), stage.rig.token(&["read:/notes/"], &[]));
+    let (writer, reader) =
+        (stage.rig.token(&["write:/notes/"], &[]), stage.rig.token(&["read:/notes/"], &[]));
     let key = Key::open(&stage.state()).unwrap();
     let hex: String = key.secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let everywhere = Canaries::new()
@@ -261,26 +291,40 @@ fn nothing_is_given_away_whatever_is_asked() {
         (argument, json!({})),
     ] {
         for (who, client) in [("writer", &mut client), ("reader", &mut narrow)] {
-            let reply = client.post("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
-            let place = format!("{tool} for the {who}: {}", String::from_utf8_lossy(&reply.bytes()));
+            let reply =
+                client.post("tools/call", json!({ "name": tool, "arguments": arguments })).unwrap();
+            let place =
+                format!("{tool} for the {who}: {}", String::from_utf8_lossy(&reply.bytes()));
             everywhere.assert_absent(&place, &reply.bytes());
             body.assert_absent(&place, &reply.bytes());
         }
     }
     // A failed match shows its lines, to one who may read them and to nobody else.
     let mismatch = json!({ "path": "/notes/a.md", "hash": note, "lines": [1, 0], "old": argument, "new": argument });
-    let shown = client.post("tools/call", json!({ "name": "text.replace", "arguments": mismatch })).unwrap();
+    let shown = client
+        .post("tools/call", json!({ "name": "text.replace", "arguments": mismatch }))
+        .unwrap();
     assert!(!body.find(&shown.bytes()).is_empty());
     everywhere.assert_absent("a failed match", &shown.bytes());
-    let refused = narrow.post("tools/call", json!({ "name": "text.replace", "arguments": mismatch })).unwrap();
+    let refused = narrow
+        .post("tools/call", json!({ "name": "text.replace", "arguments": mismatch }))
+        .unwrap();
     body.assert_absent("a failed match without leave", &refused.bytes());
     // A read gives the body, and nothing else of what is secret.
-    let read =
-        client.post("tools/call", json!({ "name": "text.read", "arguments": { "path": "/notes/a.md" } })).unwrap();
+    let read = client
+        .post("tools/call", json!({ "name": "text.read", "arguments": { "path": "/notes/a.md" } }))
+        .unwrap();
     assert!(!body.find(&read.bytes()).is_empty());
     everywhere.assert_absent("a read", &read.bytes());
 
-    for uri in ["list:///notes", "list:///other", "list:///missing", "list:///%zz", "file:///etc/passwd", argument] {
+    for uri in [
+        "list:///notes",
+        "list:///other",
+        "list:///missing",
+        "list:///%zz",
+        "file:///etc/passwd",
+        argument,
+    ] {
         let reply = client.post("resources/read", json!({ "uri": uri })).unwrap();
         body.assert_absent(uri, &reply.bytes());
         // A resource error echoes the URI that was asked for, as the protocol wants.
@@ -289,9 +333,15 @@ fn nothing_is_given_away_whatever_is_asked() {
         }
     }
     for raw in [
-        format!("GET /mcp?access_token={writer} HTTP/1.1\r\nHost: {}\r\n\r\n", stage.server.address),
+        format!(
+            "GET /mcp?access_token={writer} HTTP/1.1\r\nHost: {}\r\n\r\n",
+            stage.server.address
+        ),
         format!("GET /{argument} HTTP/1.1\r\nHost: {}\r\n\r\n", stage.server.address),
-        format!("GET /health HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {argument}\r\n\r\n", stage.server.address),
+        format!(
+            "GET /health HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {argument}\r\n\r\n",
+            stage.server.address
+        ),
         format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {writer}x\r\nContent-Length: 2\r\n\r\n{{}}",
             stage.server.address
@@ -306,10 +356,12 @@ fn nothing_is_given_away_whatever_is_asked() {
     assert!(!log.is_empty());
     // The first lines tell the person who started it where the state is; the log begins after them.
     let log = String::from_utf8_lossy(&log);
-    let logged: String = log.lines().filter(|line| !line.starts_with("mint a token with:")).collect();
+    let logged: String =
+        log.lines().filter(|line| !line.starts_with("mint a token with:")).collect();
     everywhere.assert_absent("the log", logged.as_bytes());
     body.assert_absent("the log", logged.as_bytes());
-    let journal = stile_store::journal::read_all(&StateDir::open(&stage.rig.state).unwrap()).unwrap().lines;
+    let journal =
+        stile_store::journal::read_all(&StateDir::open(&stage.rig.state).unwrap()).unwrap().lines;
     let journal = serde_json::to_string(&journal).unwrap();
     body.assert_absent("the journal", journal.as_bytes());
     Canaries::new()

@@ -1,4 +1,5 @@
-//! `stile mcp` over servers that misbehave: what is said of it, and that nothing is given away or goes elsewhere.
+//! `stile mcp` over servers that misbehave: what is said of it, and that nothing is given away or
+//! goes elsewhere.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,7 +16,10 @@ const TOKEN: &str = "token-9d21-that-nobody-may-see";
 const ID: &str = "c/messages:m1";
 
 fn record() -> Reply {
-    Reply::json(200, &json!({ "id": "m1", "stream": "messages", "connection_id": "c", "data": { "body": "good" } }))
+    Reply::json(
+        200,
+        &json!({ "id": "m1", "stream": "messages", "connection_id": "c", "data": { "body": "good" } }),
+    )
 }
 
 fn start(behaviour: Behaviour) -> (Upstream, Desk, Adapter) {
@@ -37,7 +41,8 @@ fn fetch(adapter: &mut Adapter) -> Value {
 fn end(adapter: Adapter, desk: &Desk) {
     let (status, said, log) = adapter.end();
     assert!(status.success());
-    let canaries = Canaries::new().plant("token", TOKEN).plant("folder", desk.path().to_str().unwrap());
+    let canaries =
+        Canaries::new().plant("token", TOKEN).plant("folder", desk.path().to_str().unwrap());
     canaries.assert_absent("an answer", &said);
     canaries.assert_absent("the log", &log);
     Canaries::new().plant("what the server said", CANARY).assert_absent("the log", &log);
@@ -53,10 +58,16 @@ fn each_fault_has_a_code_and_is_over_when_the_server_is_well() {
         (Behaviour::always(Reply::bytes(403, "text/plain", CANARY)), "provider_forbids"),
         (Behaviour::always(Reply::bytes(404, "text/plain", CANARY)), "provider_has_no_such_path"),
         (Behaviour::always(Reply::bytes(401, "text/plain", CANARY)), "token_refused"),
-        (Behaviour::always(Reply::bytes(200, "text/html", format!("<html>{CANARY}"))), "answer_not_json"),
+        (
+            Behaviour::always(Reply::bytes(200, "text/html", format!("<html>{CANARY}"))),
+            "answer_not_json",
+        ),
         (Behaviour::always(Reply::bytes(200, "application/json", "")), "answer_not_json"),
         (Behaviour::always(Reply::bytes(200, "application/json", [0xff, 0xfe])), "answer_not_json"),
-        (Behaviour::always(Reply::bytes(200, "application/json", r#"{"id":"m1","data":{"#)), "answer_not_json"),
+        (
+            Behaviour::always(Reply::bytes(200, "application/json", r#"{"id":"m1","data":{"#)),
+            "answer_not_json",
+        ),
         (Behaviour::always(Reply::json(200, &json!([CANARY]))), "provider_error"),
         (Behaviour::always(Reply::bytes(200, "application/json", huge)), "answer_too_large"),
         // Far fewer bytes than are taken, but so many values that they would take a gigabyte.
@@ -77,7 +88,11 @@ fn each_fault_has_a_code_and_is_over_when_the_server_is_well() {
     for (behaviour, code) in cases {
         upstream.set(behaviour);
         let error = fetch(if code == "provider_timeout" { &mut hasty } else { &mut patient });
-        assert_eq!((&error["type"], &error["code"]), (&json!("adapter_error"), &json!(code)), "{error}");
+        assert_eq!(
+            (&error["type"], &error["code"]),
+            (&json!("adapter_error"), &json!(code)),
+            "{error}"
+        );
         let text = error.to_string();
         let says = [CANARY, "127.0.0.1", "http:"].iter().find(|secret| text.contains(**secret));
         assert_eq!(says, None, "{text}");
@@ -108,7 +123,10 @@ fn security_no_fault_breaks_it_or_makes_it_tell_the_token() {
                     assert!(began.elapsed() < Duration::from_secs(20), "{name}");
                 }
                 upstream.set(Behaviour::always(record()));
-                assert_eq!(adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["text"], "good");
+                assert_eq!(
+                    adapter.call("fetch", json!({ "id": ID }))["structuredContent"]["text"],
+                    "good"
+                );
                 end(adapter, &desk);
             });
         }
@@ -146,10 +164,12 @@ fn security_no_lie_makes_an_answer_long() {
         value
     };
     let record = json!({ "id": "m1", "stream": "messages", "connection_id": "c", "data": { "body": "good" } });
-    let count = json!({ "object": "aggregation", "stream": "messages", "metric": "count", "value": 1 });
+    let count =
+        json!({ "object": "aggregation", "stream": "messages", "metric": "count", "value": 1 });
     let window = json!({ "text": long, "start_chars": 0, "end_chars": 10, "limit_chars": 10, "complete": true });
     let field = |mime_type: &str| json!({ "path": "body", "mime_type": mime_type });
-    let (fetch, read) = (json!({ "id": ID }), json!({ "id": ID, "field_path": "body", "limit_chars": 10 }));
+    let (fetch, read) =
+        (json!({ "id": ID }), json!({ "id": ID, "field_path": "body", "limit_chars": 10 }));
     let lists = json!({ "stream": "messages" });
     let (upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(200, &record)));
     for (tool, arguments, answer) in [
@@ -164,12 +184,20 @@ fn security_no_lie_makes_an_answer_long() {
         ("fetch", fetch.clone(), with(record.clone(), "stream")),
         ("fetch", fetch.clone(), json!({ "id": "m1", "data": { long.as_str(): 1 } })),
         ("query_records", lists.clone(), json!({ "data": [with(record.clone(), "deleted_at")] })),
-        ("query_records", lists.clone(), json!({ "data": [with(record.clone(), "cursor"), record.clone()] })),
+        (
+            "query_records",
+            lists.clone(),
+            json!({ "data": [with(record.clone(), "cursor"), record.clone()] }),
+        ),
         ("query_records", lists, json!({ "data": [record.clone()], "next_changes_since": long })),
         ("aggregate", json!({ "stream": "messages", "metric": "count" }), with(count, "more")),
         ("schema", json!({}), json!({ "bearer": long, "connectors": [] })),
         ("schema", json!({}), json!({ "connectors": [{ "streams": [{ "name": long }] }] })),
-        ("read_record_field", read.clone(), json!({ "field": field("text/plain"), "window": window })),
+        (
+            "read_record_field",
+            read.clone(),
+            json!({ "field": field("text/plain"), "window": window }),
+        ),
         ("read_record_field", read.clone(), json!({ "field": field(&long), "window": window })),
         (
             "read_record_field",
@@ -186,18 +214,25 @@ fn security_no_lie_makes_an_answer_long() {
         assert!(codes.contains(&code), "{tool} {}: {result}", &shown[..80]);
     }
     // And as resources: bytes, a text and a record.
-    let bytes = json!({ "base64": "AAAA", "start_bytes": 0, "end_bytes": 3, "next_offset_bytes": 3 });
+    let bytes =
+        json!({ "base64": "AAAA", "start_bytes": 0, "end_bytes": 3, "next_offset_bytes": 3 });
     let short = json!({ "text": "good", "start_chars": 0, "end_chars": 4, "limit_chars": 4, "complete": false });
-    let not_text = json!({ "error": { "type": "t", "code": "field_not_text", "message": "bytes" } });
-    let (of_bytes, of_text) = (json!({ "field": {}, "window": bytes }), json!({ "field": {}, "window": short }));
+    let not_text =
+        json!({ "error": { "type": "t", "code": "field_not_text", "message": "bytes" } });
+    let (of_bytes, of_text) =
+        (json!({ "field": {}, "window": bytes }), json!({ "field": {}, "window": short }));
     let told = of_bytes.clone();
-    upstream.set(Behaviour::notes(move |received| match received.target.contains("offset_bytes") {
-        true => Reply::json(200, &told),
-        false => Reply::json(422, &not_text),
+    upstream.set(Behaviour::notes(move |received| {
+        match received.target.contains("offset_bytes") {
+            true => Reply::json(200, &told),
+            false => Reply::json(422, &not_text),
+        }
     }));
     let bytes_uri = adapter.refused("read_record_field", read.clone())["resource"]["uri"].take();
     upstream.set(Behaviour::always(Reply::json(200, &of_text)));
-    let text_uri = adapter.call("read_record_field", read.clone())["structuredContent"]["resource"]["uri"].take();
+    let text_uri = adapter.call("read_record_field", read.clone())["structuredContent"]["resource"]
+        ["uri"]
+        .take();
     upstream.set(Behaviour::always(Reply::json(200, &record)));
     let record_uri = adapter.call("fetch", fetch.clone())["structuredContent"]["url"].take();
     let within = |told: &Value, name: &str| {
@@ -219,13 +254,22 @@ fn security_no_lie_makes_an_answer_long() {
         let answered = adapter.request("resources/read", json!({ "uri": uri }));
         assert!(answered.to_string().len() < 100 * 1024, "{}", &answer.to_string()[..80]);
         let code = answered["error"]["data"]["code"].as_str();
-        assert!([None, Some("answer_too_large"), Some("provider_error")].contains(&code), "{code:?}");
+        assert!(
+            [None, Some("answer_too_large"), Some("provider_error")].contains(&code),
+            "{code:?}"
+        );
     }
     // A window that is longer than was asked for is cut there, and goes on from there.
-    upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field("text/plain"), "window": window }))));
+    upstream.set(Behaviour::always(Reply::json(
+        200,
+        &json!({ "field": field("text/plain"), "window": window }),
+    )));
     let read = json!({ "id": ID, "field_path": "body", "limit_chars": 10 });
     let cut = adapter.call("read_record_field", read)["structuredContent"]["window"].take();
-    assert_eq!((&cut["text"], &cut["end_chars"], &cut["complete"]), (&json!("lie lie li"), &json!(10), &json!(false)));
+    assert_eq!(
+        (&cut["text"], &cut["end_chars"], &cut["complete"]),
+        (&json!("lie lie li"), &json!(10), &json!(false))
+    );
     upstream.take_requests();
     let next = json!({ "id": ID, "field_path": "body", "cursor": cut["next_cursor"] });
     let error = adapter.refused("read_record_field", next);
@@ -244,7 +288,10 @@ fn security_no_window_leads_astray() {
             "next_offset_chars": end,
         });
         window.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
-        Behaviour::always(Reply::json(200, &json!({ "field": { "path": "body" }, "window": window })))
+        Behaviour::always(Reply::json(
+            200,
+            &json!({ "field": { "path": "body" }, "window": window }),
+        ))
     };
     let read = json!({ "id": ID, "field_path": "body", "offset_chars": 800 });
     for (start, end, more) in [
@@ -272,7 +319,10 @@ fn security_no_window_leads_astray() {
     let read = json!({ "id": ID, "field_path": "body", "cursor": "of bytes" });
     let error = adapter.refused("read_record_field", read);
     assert_eq!(error["code"], "field_not_text", "{error}");
-    assert!(error["resource"]["uri"].as_str().unwrap().starts_with("pdpp://field-window/"), "{error}");
+    assert!(
+        error["resource"]["uri"].as_str().unwrap().starts_with("pdpp://field-window/"),
+        "{error}"
+    );
     end(adapter, &desk);
 }
 
@@ -283,10 +333,14 @@ fn a_server_without_connections_is_asked_without() {
         let answer = json!({ "id": "k1", "stream": "s", "connection_id": connection, "data": { "body": "good" } });
         let (upstream, desk, mut adapter) = start(Behaviour::always(Reply::json(200, &answer)));
         let fetched = adapter.call("fetch", json!({ "id": "s:k1" }))["structuredContent"].take();
-        let by_uri = adapter.call("fetch", json!({ "id": fetched["url"] }))["structuredContent"].take();
+        let by_uri =
+            adapter.call("fetch", json!({ "id": fetched["url"] }))["structuredContent"].take();
         assert_eq!((&fetched["id"], &by_uri["id"]), (&json!("s:k1"), &json!("s:k1")));
         let asked = upstream.requests();
-        assert!(asked.iter().all(|request| !request.target.contains("connection_id")), "{connection}");
+        assert!(
+            asked.iter().all(|request| !request.target.contains("connection_id")),
+            "{connection}"
+        );
         end(adapter, &desk);
     }
 }
@@ -303,8 +357,7 @@ fn a_token_that_was_renewed_is_read_once_more_and_handles_stay() {
                 return Reply::json(401, &json!({ "error": error }));
             }
             if received.target.contains("field-window") {
-                let window =
-                    json!({ "text": "x", "start_chars": 0, "end_chars": 1, "limit_chars": 1, "complete": false });
+                let window = json!({ "text": "x", "start_chars": 0, "end_chars": 1, "limit_chars": 1, "complete": false });
                 return Reply::json(200, &json!({ "field": { "path": "body" }, "window": window }));
             }
             Reply::json(
@@ -329,9 +382,13 @@ fn a_token_that_was_renewed_is_read_once_more_and_handles_stay() {
     let read = adapter.request("resources/read", json!({ "uri": url }));
     assert!(read["result"]["contents"][0]["text"].is_string(), "{read}");
     let asked = upstream.take_requests();
-    let shown: Vec<&str> = asked.iter().filter_map(|request| request.header("authorization")).collect();
+    let shown: Vec<&str> =
+        asked.iter().filter_map(|request| request.header("authorization")).collect();
     assert_eq!(shown[..2], [format!("Bearer {TOKEN}"), format!("Bearer {renewed}")]);
-    assert!(shown[1..].iter().all(|header| header.ends_with(renewed)), "the first token is not shown again");
+    assert!(
+        shown[1..].iter().all(|header| header.ends_with(renewed)),
+        "the first token is not shown again"
+    );
     // Refused again: one more try with the token of the file, and no third.
     upstream.set(answer("yet another one"));
     desk.write_token(TOKEN);
@@ -351,33 +408,46 @@ fn a_list_never_skips_an_item() {
         let row = |number| json!({ "id": format!("{prefix}{number}"), "stream": "messages", "connection_id": "c", "data": { "body": body } });
         (0..count).map(row).collect()
     };
-    let page = |rows: Vec<Value>, next: Value| Reply::json(200, &json!({ "data": rows, "next_cursor": next }));
+    let page = |rows: Vec<Value>, next: Value| {
+        Reply::json(200, &json!({ "data": rows, "next_cursor": next }))
+    };
     let (upstream, desk, mut adapter) = start(Behaviour::always(record()));
-    let mut lists =
-        |second: Reply| {
-            let first = page(keys("k", 900), json!("end"));
-            upstream.set(Behaviour::notes(move |received| {
-                if received.target.contains("limit=") { second.clone() } else { first.clone() }
-            }));
-            let result = adapter.call("query_records", json!({ "stream": "messages", "cursor": "here" }));
-            let text = result["content"][0]["text"].as_str().unwrap().to_owned();
-            let data = result["structuredContent"]["data"].clone();
-            assert!(text.contains(" has_more=true.") && data["has_more"] == true && text.len() <= 1_800, "{text}");
-            assert!(data["next_cursor"] != "end" && !text.contains("\"end\""), "{text}");
-            let shown = text.lines().filter(|line| line.contains(". id=c/messages:k")).count();
-            (text, data, shown)
-        };
+    let mut lists = |second: Reply| {
+        let first = page(keys("k", 900), json!("end"));
+        upstream.set(Behaviour::notes(move |received| {
+            if received.target.contains("limit=") { second.clone() } else { first.clone() }
+        }));
+        let result =
+            adapter.call("query_records", json!({ "stream": "messages", "cursor": "here" }));
+        let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+        let data = result["structuredContent"]["data"].clone();
+        assert!(
+            text.contains(" has_more=true.") && data["has_more"] == true && text.len() <= 1_800,
+            "{text}"
+        );
+        assert!(data["next_cursor"] != "end" && !text.contains("\"end\""), "{text}");
+        let shown = text.lines().filter(|line| line.contains(". id=c/messages:k")).count();
+        (text, data, shown)
+    };
     // The list has become another one meanwhile: what is asked for anew can be shown to its end.
     let (text, data, shown) = lists(page(keys("other", 4), json!("behind")));
     let call = text.lines().find_map(|line| line.strip_prefix("next: query_records ")).unwrap();
     let again = format!("{{\"stream\":\"messages\",\"cursor\":\"here\",\"limit\":{shown}}} (");
     assert!(call.starts_with(&again), "{call}");
     let listed = data["data"].as_array().unwrap().len();
-    assert_eq!(data["onward"]["read"]["args"], json!({ "stream": "messages", "cursor": "here", "limit": listed }));
+    assert_eq!(
+        data["onward"]["read"]["args"],
+        json!({ "stream": "messages", "cursor": "here", "limit": listed })
+    );
     assert!(data["next_cursor"].is_null());
     // The limit is passed over.
     let (text, data, _) = lists(page(keys("k", 900), json!("behind")));
-    assert!(data["next_cursor"].is_null() && data["onward"]["note"].is_string() && !text.contains("behind"), "{text}");
+    assert!(
+        data["next_cursor"].is_null()
+            && data["onward"]["note"].is_string()
+            && !text.contains("behind"),
+        "{text}"
+    );
     assert!(text.lines().last().unwrap().starts_with("note: "), "{text}");
     // An empty key makes no id.
     upstream.set(Behaviour::always(page(
@@ -390,7 +460,10 @@ fn a_list_never_skips_an_item() {
             .collect(),
         json!(null),
     )));
-    assert_eq!(adapter.refused("query_records", json!({ "stream": "messages" }))["code"], "provider_error");
+    assert_eq!(
+        adapter.refused("query_records", json!({ "stream": "messages" }))["code"],
+        "provider_error"
+    );
     end(adapter, &desk);
 }
 
@@ -409,8 +482,11 @@ fn a_call_ends_in_its_time_whatever_is_tried_again() {
     assert_eq!(fetch(&mut adapter)["code"], "provider_timeout");
     // A file from which nothing ever comes.
     std::fs::remove_file(desk.token_file()).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(desk.token_file()).status().unwrap().success());
-    let error = json!({ "type": "authentication_error", "code": "authentication_error", "message": "no" });
+    assert!(
+        std::process::Command::new("mkfifo").arg(desk.token_file()).status().unwrap().success()
+    );
+    let error =
+        json!({ "type": "authentication_error", "code": "authentication_error", "message": "no" });
     upstream.set(Behaviour::always(Reply::json(401, &json!({ "error": error }))));
     for _ in 0..2 {
         let began = Instant::now();
@@ -434,7 +510,8 @@ fn the_address_of_a_text_that_is_bytes_now_says_so() {
             "text": "good", "start_chars": 0, "end_chars": 4, "limit_chars": 4, "complete": false, "next_offset_chars": 4,
         });
         let field = json!({ "path": "body", "digest": digest });
-        upstream.set(Behaviour::always(Reply::json(200, &json!({ "field": field, "window": window }))));
+        upstream
+            .set(Behaviour::always(Reply::json(200, &json!({ "field": field, "window": window }))));
         let read = adapter.call("read_record_field", json!({ "id": ID, "field_path": "body" }));
         let uri = read["structuredContent"]["resource"]["uri"].clone();
         upstream.set(Behaviour::notes(|received| match received.target.contains("offset_bytes") {
@@ -444,7 +521,8 @@ fn the_address_of_a_text_that_is_bytes_now_says_so() {
                 Reply::json(422, &json!({ "error": error }))
             }
         }));
-        let refused = adapter.request("resources/read", json!({ "uri": uri }))["error"]["data"].take();
+        let refused =
+            adapter.request("resources/read", json!({ "uri": uri }))["error"]["data"].take();
         assert_eq!((&refused["code"], &refused["reason"]), (&json!(code), &reason), "{refused}");
         assert_eq!(refused["resource"]["uri"].is_string(), code == "field_not_text", "{refused}");
     }
@@ -457,8 +535,7 @@ fn it_is_told_when_to_ask_again() {
     let (upstream, desk, mut adapter) =
         start(Behaviour::always(Reply::json(429, &error).with_header("Retry-After", "7")));
     let told = fetch(&mut adapter);
-    let expected =
-        json!({ "type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "slower (Retry-After: 7 s)" });
+    let expected = json!({ "type": "rate_limit_error", "code": "rate_limit_exceeded", "message": "slower (Retry-After: 7 s)" });
     assert_eq!(told, expected);
     assert_eq!(upstream.requests().len(), 1, "and nothing is tried again by itself");
     end(adapter, &desk);
@@ -474,7 +551,8 @@ fn security_a_server_that_quotes_the_token_is_not_quoted() {
 
 #[test]
 fn over_tls_only_a_server_that_proves_who_it_is_is_asked() {
-    let upstream = Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::always(record()));
+    let upstream =
+        Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::always(record()));
     let desk = Desk::new(TOKEN);
     let mut stranger = desk.adapter(&upstream.url(), &[]);
     assert_eq!(fetch(&mut stranger)["code"], "provider_unreachable");

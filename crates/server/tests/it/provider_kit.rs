@@ -44,7 +44,8 @@ impl Desk {
 
     /// Starts an adapter for the server at `url`.
     pub fn adapter(&self, url: &str, more: &[&str]) -> Adapter {
-        let mut command = self.rig.command(&["mcp", "--log", "trace", "--provider", url, "--token-file"]);
+        let mut command =
+            self.rig.command(&["mcp", "--log", "trace", "--provider", url, "--token-file"]);
         command.arg(self.token_file()).args(more);
         let piped = Piped::start(command);
         let lane = piped.client();
@@ -62,7 +63,8 @@ impl Adapter {
 
     /// The result of a call, refused or not.
     pub fn result(&mut self, tool: &str, arguments: Value) -> Value {
-        let mut answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
+        let mut answer =
+            self.request("tools/call", json!({ "name": tool, "arguments": arguments }));
         assert!(answer["result"].is_object(), "{tool}: {answer}");
         answer["result"].take()
     }

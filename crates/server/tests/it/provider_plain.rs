@@ -29,9 +29,16 @@ pub(super) const M1: &str = "mail/messages:m1";
 fn nothing_is_asked_before_a_tool_is_called() {
     let (plain, _desk, mut adapter) = plain();
     let tools = adapter.request("tools/list", json!({}));
-    let names: Vec<&str> =
-        tools["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"]);
+    let names: Vec<&str> = tools["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["aggregate", "fetch", "query_records", "read_record_field", "schema", "search"]
+    );
     let templates = adapter.request("resources/templates/list", json!({}));
     assert_eq!(templates["result"]["resourceTemplates"].as_array().map(Vec::len), Some(2));
     assert_eq!(plain.upstream.connections(), 0);
@@ -43,12 +50,18 @@ fn from_a_search_to_the_whole_field() {
     let (_plain, _desk, mut adapter) = plain();
     let found = adapter.call("search", json!({ "q": "zygote" }));
     assert_eq!(found["structuredContent"]["results"][0]["id"], M1);
-    assert!(found["content"][0]["text"].as_str().unwrap().contains(&format!("first_fetch_id={M1}")), "{found}");
+    assert!(
+        found["content"][0]["text"].as_str().unwrap().contains(&format!("first_fetch_id={M1}")),
+        "{found}"
+    );
     let read = found["structuredContent"]["content_ladder"]["entries"][0]["read"].clone();
     let window = adapter.call(read["tool"].as_str().unwrap(), read["args"].clone());
     assert_eq!(window["structuredContent"]["window"]["start_chars"], 0);
     let (text, windows) = adapter.whole_field(M1, "body", 16_384);
-    assert_eq!((text == long_text(), windows), (true, long_text().chars().count().div_ceil(16_384)));
+    assert_eq!(
+        (text == long_text(), windows),
+        (true, long_text().chars().count().div_ceil(16_384))
+    );
     let around = json!({ "id": M1, "field_path": "body", "q": "zygote", "before_chars": 4, "after_chars": 4 });
     let around = adapter.call("read_record_field", around)["structuredContent"]["window"].take();
     assert_eq!(around["match"]["start_chars"], long_text().chars().count() - 15);
@@ -69,7 +82,10 @@ fn a_record_is_fetched_and_its_long_text_cut_here() {
     assert!(long_text().starts_with(shown) && shown.len() > 4_000, "{}", shown.len());
     assert!(fetched["content"][0]["text"].as_str().unwrap().len() <= 16 * 1024);
     let entry = &document["content_ladder"]["entries"][0];
-    assert_eq!((&entry["field_path"], &entry["preview_status"]), (&json!("body"), &json!("truncated")));
+    assert_eq!(
+        (&entry["field_path"], &entry["preview_status"]),
+        (&json!("body"), &json!("truncated"))
+    );
     let rest = adapter.call("read_record_field", entry["read"]["args"].clone());
     let rest = rest["structuredContent"]["window"]["text"].as_str().unwrap().to_owned();
     assert!(long_text().starts_with(&format!("{shown}{rest}")));
@@ -93,22 +109,29 @@ fn all_records_of_a_list_are_reached_and_a_plain_server_is_remembered() {
     let mut adapter = desk.adapter(&plain.url(), &[]);
     // Once by what the structure says, once by what the text says.
     for by_text in [false, true] {
-        let (mut seen, mut arguments) = (Vec::new(), json!({ "stream": "messages", "connection_id": "mail" }));
+        let (mut seen, mut arguments) =
+            (Vec::new(), json!({ "stream": "messages", "connection_id": "mail" }));
         loop {
             let page = adapter.call("query_records", arguments.clone());
             let told = page["content"][0]["text"].as_str().unwrap();
             assert!(told.len() <= 1_800, "{}", told.len());
             let rows = page["structuredContent"]["data"]["data"].as_array().unwrap();
-            assert!(rows.iter().all(|row| row["data"]["body"].as_str().unwrap().chars().count() <= 512));
+            assert!(
+                rows.iter().all(|row| row["data"]["body"].as_str().unwrap().chars().count() <= 512)
+            );
             assert!(page["structuredContent"].to_string().len() <= 64 * 1024);
             let next = if by_text {
                 let ids = told.lines().filter_map(|line| line.split_once("id=mail/messages:"));
-                seen.extend(ids.filter(|(before, _)| before.ends_with(". ")).map(|(_, id)| id[..3].to_owned()));
+                seen.extend(
+                    ids.filter(|(before, _)| before.ends_with(". "))
+                        .map(|(_, id)| id[..3].to_owned()),
+                );
                 let again = told.lines().find_map(|line| line.strip_prefix("next: query_records "));
                 again.map(|again| serde_json::from_str(again).unwrap())
             } else {
                 seen.extend(rows.iter().map(|row| row["record_id"].as_str().unwrap().to_owned()));
-                let cursor = page["structuredContent"]["data"]["next_cursor"].as_str().map(str::to_owned);
+                let cursor =
+                    page["structuredContent"]["data"]["next_cursor"].as_str().map(str::to_owned);
                 cursor.map(|cursor| json!({ "stream": "messages", "connection_id": "mail", "cursor": cursor }))
             };
             let Some(next) = next else { break };
@@ -117,7 +140,8 @@ fn all_records_of_a_list_are_reached_and_a_plain_server_is_remembered() {
         assert_eq!(seen, keys);
     }
     let asked = plain.asked();
-    let not_plain = |target: &&String| ["preview_", "cursors="].iter().any(|name| target.contains(name));
+    let not_plain =
+        |target: &&String| ["preview_", "cursors="].iter().any(|name| target.contains(name));
     assert_eq!(asked.iter().filter(not_plain).count(), 1, "only the first request: {asked:?}");
     // Another endpoint is another matter.
     adapter.call("fetch", json!({ "id": "mail/messages:k01" }));
@@ -128,14 +152,24 @@ fn all_records_of_a_list_are_reached_and_a_plain_server_is_remembered() {
 #[test]
 fn security_a_cursor_leads_nowhere_else() {
     let (plain, desk, mut adapter) = plain();
-    let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body", "limit_chars": 100 }));
+    let first = adapter
+        .call("read_record_field", json!({ "id": M1, "field_path": "body", "limit_chars": 100 }));
     let cursor = first["structuredContent"]["window"]["next_cursor"].as_str().unwrap().to_owned();
     for (id, field) in [(M1, "note"), ("mail/messages:%2E%2E", "body")] {
-        let error = adapter.refused("read_record_field", json!({ "id": id, "field_path": field, "cursor": cursor }));
-        assert_eq!((&error["code"], &error["reason"]), (&json!("invalid_cursor"), &json!("mismatch")), "{id} {field}");
+        let error = adapter.refused(
+            "read_record_field",
+            json!({ "id": id, "field_path": field, "cursor": cursor }),
+        );
+        assert_eq!(
+            (&error["code"], &error["reason"]),
+            (&json!("invalid_cursor"), &json!("mismatch")),
+            "{id} {field}"
+        );
     }
-    // It is no offset that a client could make itself: the same place is sealed as another text each time.
-    let same = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body", "limit_chars": 100 }));
+    // It is no offset that a client could make itself: the same place is sealed as another text
+    // each time.
+    let same = adapter
+        .call("read_record_field", json!({ "id": M1, "field_path": "body", "limit_chars": 100 }));
     assert_ne!(same["structuredContent"]["window"]["next_cursor"], cursor);
     let next = json!({ "id": M1, "field_path": "body", "cursor": cursor });
     let here = adapter.call("read_record_field", next.clone());
@@ -153,7 +187,10 @@ fn security_a_cursor_leads_nowhere_else() {
     };
     assert_eq!(told(&there), told(&here));
     let read = again.request("resources/read", json!({ "uri": uri }));
-    assert_eq!(read["result"]["contents"][0]["text"], first["structuredContent"]["window"]["text"], "{read}");
+    assert_eq!(
+        read["result"]["contents"][0]["text"], first["structuredContent"]["window"]["text"],
+        "{read}"
+    );
 
     // Another token, or another place: what the first one gave out is nothing.
     desk.write_token("another-token-of-somebody");
@@ -172,16 +209,27 @@ fn security_requests_are_sent_byte_for_byte() {
     let dots = adapter.call("fetch", json!({ "id": "mail/messages:%2E%2E" }));
     assert_eq!(dots["structuredContent"]["text"], "of dots");
     let by_parts = json!({ "connection_id": "mail", "stream": "messages", "record_id": "..", "field_path": "body" });
-    assert_eq!(adapter.call("read_record_field", by_parts)["structuredContent"]["window"]["text"], "of dots");
+    assert_eq!(
+        adapter.call("read_record_field", by_parts)["structuredContent"]["window"]["text"],
+        "of dots"
+    );
     let address = adapter.call("query_records", json!({ "stream": "messages" }));
     let id = address["structuredContent"]["data"]["data"][2]["id"].as_str().unwrap().to_owned();
-    assert_eq!(adapter.call("fetch", json!({ "id": id }))["structuredContent"]["text"], "of an address");
+    assert_eq!(
+        adapter.call("fetch", json!({ "id": id }))["structuredContent"]["text"],
+        "of an address"
+    );
     adapter.refused("query_records", json!({ "stream": "../../secrets" }));
     adapter.refused("query_records", json!({ "stream": ".." }));
     adapter.call("search", json!({ "q": "a&limit=9#x y+z%41é" }));
-    let heads: Vec<String> =
-        plain.upstream.requests().iter().map(|request| String::from_utf8(request.head.clone()).unwrap()).collect();
-    let sent = |line: &str| assert!(heads.iter().any(|head| head.starts_with(line)), "{line}: {heads:#?}");
+    let heads: Vec<String> = plain
+        .upstream
+        .requests()
+        .iter()
+        .map(|request| String::from_utf8(request.head.clone()).unwrap())
+        .collect();
+    let sent =
+        |line: &str| assert!(heads.iter().any(|head| head.starts_with(line)), "{line}: {heads:#?}");
     sent("GET /pre/fix/v1/streams/messages/records/%2E%2E?connection_id=mail HTTP/1.1\r\n");
     sent(
         "GET /pre/fix/v1/streams/messages/records/%2E%2E/field-window?field=body&connection_id=mail&offset_chars=0&limit_chars=4096 HTTP/1.1\r\n",
@@ -197,7 +245,10 @@ fn security_requests_are_sent_byte_for_byte() {
         let mut names = request.names();
         names.sort();
         assert_eq!(names, ["accept", "authorization", "host", "user-agent"]);
-        assert_eq!(request.header("user-agent"), Some(concat!("stile/", env!("CARGO_PKG_VERSION"))));
+        assert_eq!(
+            request.header("user-agent"),
+            Some(concat!("stile/", env!("CARGO_PKG_VERSION")))
+        );
     }
 }
 
@@ -226,11 +277,15 @@ fn what_the_server_says_against_a_request_arrives_as_it_was_said() {
 #[test]
 fn a_record_of_very_many_fields_is_read_in_parts() {
     let value = |number: usize| {
-        format!("value {number} {}", if number % 1_000 == 7 { "x".repeat(2_000) } else { String::new() })
+        format!(
+            "value {number} {}",
+            if number % 1_000 == 7 { "x".repeat(2_000) } else { String::new() }
+        )
     };
     let fields: Map<String, Value> =
         (0..5_000).map(|number| (format!("field_{number}"), value(number).into())).collect();
-    let plain = Plain::with(&[("wide", Value::Object(fields.clone())), ("m1", json!({ "body": "x" }))]);
+    let plain =
+        Plain::with(&[("wide", Value::Object(fields.clone())), ("m1", json!({ "body": "x" }))]);
     let desk = Desk::new(TOKEN);
     let mut adapter = desk.adapter(&plain.url(), &[]);
     let (mut seen, mut parts, mut first) = (Map::new(), 0, Value::Null);
@@ -240,18 +295,30 @@ fn a_record_of_very_many_fields_is_read_in_parts() {
         parts += 1;
         let told = fetched["content"][0]["text"].as_str().unwrap();
         let structured = &fetched["structuredContent"];
-        assert!(told.len() <= 16 * 1024 && structured.to_string().len() <= 64 * 1024, "{}", told.len());
-        seen.extend(serde_json::from_str::<Map<String, Value>>(structured["text"].as_str().unwrap()).unwrap());
+        assert!(
+            told.len() <= 16 * 1024 && structured.to_string().len() <= 64 * 1024,
+            "{}",
+            told.len()
+        );
+        seen.extend(
+            serde_json::from_str::<Map<String, Value>>(structured["text"].as_str().unwrap())
+                .unwrap(),
+        );
         let more = &structured["content_ladder"]["more_fields"][0];
         if parts == 1 {
             first = more["read"]["args"].clone();
         }
         let Some(cursor) = more["read"]["args"]["cursor"].as_str() else { break };
-        assert_eq!((&more["shown_fields"], &more["total_fields"]), (&json!(seen.len()), &json!(5_000)));
+        assert_eq!(
+            (&more["shown_fields"], &more["total_fields"]),
+            (&json!(seen.len()), &json!(5_000))
+        );
         arguments = json!({ "id": "mail/messages:wide", "cursor": cursor });
     }
-    let cut = |value: &Value| Value::from(value.as_str().unwrap().chars().take(512).collect::<String>());
-    let expected: Map<String, Value> = fields.iter().map(|(name, value)| (name.clone(), cut(value))).collect();
+    let cut =
+        |value: &Value| Value::from(value.as_str().unwrap().chars().take(512).collect::<String>());
+    let expected: Map<String, Value> =
+        fields.iter().map(|(name, value)| (name.clone(), cut(value))).collect();
     assert_eq!(seen, expected);
     let asked = plain.asked();
     assert_eq!(asked.len(), parts + 1, "each part is asked for once: {asked:?}");
@@ -263,12 +330,19 @@ fn a_record_of_very_many_fields_is_read_in_parts() {
         json!({ "id": "mail/messages:wide", "cursor": cursor, "fields": ["field_1"] }),
     ] {
         let error = adapter.refused("fetch", wrong.clone());
-        assert_eq!((&error["code"], &error["reason"]), (&json!("invalid_cursor"), &json!("mismatch")), "{wrong}");
+        assert_eq!(
+            (&error["code"], &error["reason"]),
+            (&json!("invalid_cursor"), &json!("mismatch")),
+            "{wrong}"
+        );
     }
     // A list leads there too.
     let page = adapter.call("query_records", json!({ "stream": "messages" }));
     assert!(page["content"][0]["text"].as_str().unwrap().contains("of 5000 fields shown"));
-    assert_eq!(page["structuredContent"]["content_ladder"]["more_fields"][0]["read"]["tool"], "fetch");
+    assert_eq!(
+        page["structuredContent"]["content_ladder"]["more_fields"][0]["read"]["tool"],
+        "fetch"
+    );
 }
 
 /// Of two refusals the client is told the one that is about what it asked for.
@@ -276,40 +350,63 @@ fn a_record_of_very_many_fields_is_read_in_parts() {
 fn a_client_hears_nothing_of_parameters_that_it_did_not_send() {
     let answer = |status: u16, message: &str, param: Option<&str>| {
         let mut error = json!({ "type": "t", "code": "invalid_request", "message": message });
-        error.as_object_mut().unwrap().extend(param.map(|param| ("param".to_owned(), param.into())));
+        error
+            .as_object_mut()
+            .unwrap()
+            .extend(param.map(|param| ("param".to_owned(), param.into())));
         Reply::json(status, &json!({ "error": error }))
     };
     let upstream = Upstream::start(Behaviour::Silence);
     let desk = Desk::new(TOKEN);
     let mut adapter = desk.adapter(&upstream.url(), &[]);
     let cases = [
-        // The first one is about a parameter of ours, by its message or by its member; the second is about the filter.
-        (answer(400, "unknown: preview_bytes", None), answer(400, "bad filter", None), "bad filter"),
-        (answer(400, "unknown parameter", Some("cursors")), answer(400, "bad filter", None), "bad filter"),
+        // The first one is about a parameter of ours, by its message or by its member; the second
+        // is about the filter.
+        (
+            answer(400, "unknown: preview_bytes", None),
+            answer(400, "bad filter", None),
+            "bad filter",
+        ),
+        (
+            answer(400, "unknown parameter", Some("cursors")),
+            answer(400, "bad filter", None),
+            "bad filter",
+        ),
         // Both are about the filter.
         (answer(400, "bad filter", None), answer(400, "bad filter, again", None), "bad filter"),
         // Without ours there is another reason.
-        (answer(400, "unknown parameter", None), answer(404, "no such stream", None), "no such stream"),
+        (
+            answer(400, "unknown parameter", None),
+            answer(404, "no such stream", None),
+            "no such stream",
+        ),
     ];
     for (first, second, told) in cases {
         upstream.set(Behaviour::notes(move |received| {
             if received.target.contains("preview_bytes") { first.clone() } else { second.clone() }
         }));
         upstream.take_requests();
-        let error = adapter.refused("query_records", json!({ "stream": "messages", "filter": { "a": "x" } }));
+        let error = adapter
+            .refused("query_records", json!({ "stream": "messages", "filter": { "a": "x" } }));
         assert_eq!((&error["message"], upstream.requests().len()), (&json!(told), 2));
     }
 }
 
-/// Whatever a server calls it that it does not know a parameter; and only a success teaches that it does not.
+/// Whatever a server calls it that it does not know a parameter; and only a success teaches that it
+/// does not.
 #[test]
 fn a_server_is_asked_without_what_it_does_not_know_whatever_it_calls_that() {
-    for (status, code) in [(400, "unknown_field"), (400, "E1234"), (422, "unprocessable"), (400, "invalid_cursor")] {
+    for (status, code) in
+        [(400, "unknown_field"), (400, "E1234"), (422, "unprocessable"), (400, "invalid_cursor")]
+    {
         let manner = Manner { unknown: Some((status, code)), ..Manner::default() };
         let (plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": "short" }))]);
         let error = adapter.refused("fetch", json!({ "id": "mail/messages:none" }));
         assert_eq!(error["code"], "not_found");
-        assert_eq!(adapter.call("fetch", json!({ "id": M1 }))["structuredContent"]["text"], "short");
+        assert_eq!(
+            adapter.call("fetch", json!({ "id": M1 }))["structuredContent"]["text"],
+            "short"
+        );
         adapter.call("fetch", json!({ "id": M1 }));
         assert_eq!(plain.asked().len(), 5, "{status} {code}: it is remembered after a success");
     }
@@ -328,7 +425,9 @@ fn a_refusal_of_what_was_asked_for_is_told_as_it_is() {
     // The second time, when it is asked without what it may not know.
     let then = |reply: Reply| {
         let second = Reply::bytes(500, "text/plain", "busy");
-        Behaviour::notes(move |asked| if asked.target.contains("cursors") { reply.clone() } else { second.clone() })
+        Behaviour::notes(move |asked| {
+            if asked.target.contains("cursors") { reply.clone() } else { second.clone() }
+        })
     };
     for (behaviour, requests) in [
         // A second time it would take as long and be refused again.
@@ -358,19 +457,31 @@ pub(super) fn lost(adapter: &mut Adapter, tool: &str, arguments: Value) -> Value
     error["reason"].clone()
 }
 
-/// A server that passes over what it does not know answers a cursor of nobody with its beginning, which nobody asked for.
+/// A server that passes over what it does not know answers a cursor of nobody with its beginning,
+/// which nobody asked for.
 #[test]
 fn a_cursor_that_a_server_passes_over_does_not_begin_again() {
     let lenient = Manner { is_lenient: true, ..Manner::default() };
-    let wide: Map<String, Value> = (0..3_000).map(|number| (format!("field_{number}"), json!("value"))).collect();
-    let records = [("m1", json!({ "body": long_text(), "note": "short" })), ("wide", Value::Object(wide))];
+    let wide: Map<String, Value> =
+        (0..3_000).map(|number| (format!("field_{number}"), json!("value"))).collect();
+    let records =
+        [("m1", json!({ "body": long_text(), "note": "short" })), ("wide", Value::Object(wide))];
     let (plain, desk, mut adapter) = of(lenient, &records);
-    let read = |field: &str, cursor: &Value| json!({ "id": M1, "field_path": field, "cursor": cursor });
+    let read =
+        |field: &str, cursor: &Value| json!({ "id": M1, "field_path": field, "cursor": cursor });
     for field in ["body", "note"] {
-        assert_eq!(lost(&mut adapter, "read_record_field", read(field, &json!("garbage"))), "malformed", "{field}");
+        assert_eq!(
+            lost(&mut adapter, "read_record_field", read(field, &json!("garbage"))),
+            "malformed",
+            "{field}"
+        );
     }
     for id in [M1, "mail/messages:wide"] {
-        assert_eq!(lost(&mut adapter, "fetch", json!({ "id": id, "cursor": "garbage" })), "malformed", "{id}");
+        assert_eq!(
+            lost(&mut adapter, "fetch", json!({ "id": id, "cursor": "garbage" })),
+            "malformed",
+            "{id}"
+        );
     }
     // Its own cursors lead on, and lead nowhere once another process has another token.
     let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body" }));
@@ -406,9 +517,14 @@ fn a_field_that_has_changed_is_not_read_on() {
     let text = long_text();
     let other_size = format!("{text}!");
     let other_text = format!("!{}", text.chars().skip(1).collect::<String>());
-    for (manner, changed) in [(digests, &other_text), (digests, &other_size), (Manner::default(), &other_size)] {
+    for (manner, changed) in
+        [(digests, &other_text), (digests, &other_size), (Manner::default(), &other_size)]
+    {
         let (plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
-        let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body", "offset_chars": 9 }));
+        let first = adapter.call(
+            "read_record_field",
+            json!({ "id": M1, "field_path": "body", "offset_chars": 9 }),
+        );
         let window = &first["structuredContent"]["window"];
         plain.change("m1", "body", json!(changed));
         for cursor in ["next_cursor", "previous_cursor"] {
@@ -435,7 +551,8 @@ fn a_record_is_shown_where_there_are_no_windows_of_it() {
 #[test]
 fn a_record_with_a_long_key_is_read_by_what_it_is_shown_as() {
     let key = "k/".repeat(300);
-    let (_plain, _desk, mut adapter) = of(Manner::default(), &[(key.as_str(), json!({ "body": "of a long key" }))]);
+    let (_plain, _desk, mut adapter) =
+        of(Manner::default(), &[(key.as_str(), json!({ "body": "of a long key" }))]);
     let list = adapter.call("query_records", json!({ "stream": "messages" }));
     let id = list["structuredContent"]["data"]["data"][0]["id"].clone();
     let fetched = adapter.call("fetch", json!({ "id": id }));

@@ -1,5 +1,6 @@
-//! A resource server of another make: it knows what the reference adapter asks for and nothing else, refuses every
-//! parameter beyond that, sends records whole, and has no digests and no cursors for windows.
+//! A resource server of another make: it knows what the reference adapter asks for and nothing
+//! else, refuses every parameter beyond that, sends records whole, and has no digests and no
+//! cursors for windows.
 
 use std::sync::{Arc, Mutex};
 
@@ -66,19 +67,27 @@ impl Plain {
 
     /// With these records, by key, and in this manner.
     pub fn of(manner: Manner, records: &[(&str, Value)]) -> Self {
-        let records: Vec<_> =
-            records.iter().map(|(key, data)| ((*key).to_owned(), data.as_object().unwrap().clone())).collect();
+        let records: Vec<_> = records
+            .iter()
+            .map(|(key, data)| ((*key).to_owned(), data.as_object().unwrap().clone()))
+            .collect();
         let records = Arc::new(Mutex::new(records));
         let held = Arc::clone(&records);
-        let upstream =
-            Upstream::start(Behaviour::notes(move |received| answer(received, &held.lock().unwrap(), manner)));
+        let upstream = Upstream::start(Behaviour::notes(move |received| {
+            answer(received, &held.lock().unwrap(), manner)
+        }));
         Self { upstream, records }
     }
 
     /// Changes a field.
     pub fn change(&self, key: &str, field: &str, value: Value) {
         let mut records = self.records.lock().unwrap();
-        records.iter_mut().find(|(found, _)| found == key).unwrap().1.insert(field.to_owned(), value);
+        records
+            .iter_mut()
+            .find(|(found, _)| found == key)
+            .unwrap()
+            .1
+            .insert(field.to_owned(), value);
     }
 
     pub fn url(&self) -> String {
@@ -103,22 +112,35 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
     }
     let target = received.target.strip_prefix(PREFIX).unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let pairs: Vec<(String, String)> = query.split('&').filter(|pair| !pair.is_empty()).map(decoded).collect();
-    let get = |name: &str| pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
-    let parts: Vec<String> = path.split('/').skip(1).map(|part| percent_decode(part).unwrap()).collect();
+    let pairs: Vec<(String, String)> =
+        query.split('&').filter(|pair| !pair.is_empty()).map(decoded).collect();
+    let get =
+        |name: &str| pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+    let parts: Vec<String> =
+        path.split('/').skip(1).map(|part| percent_decode(part).unwrap()).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let known: &[&str] = match parts.as_slice() {
         ["v1", "schema"] => &["view", "detail", "stream", "connection_id"],
         ["v1", "search"] => &["q", "limit", "cursor", "streams", "connection_id"],
-        ["v1", "streams", "messages", "records"] => &["limit", "cursor", "order", "fields", "connection_id"],
+        ["v1", "streams", "messages", "records"] => {
+            &["limit", "cursor", "order", "fields", "connection_id"]
+        }
         ["v1", "streams", "messages", "aggregate"] => &["metric", "field", "connection_id"],
         ["v1", "streams", "messages", "records", _] => &["fields", "connection_id"],
-        ["v1", "streams", "messages", "records", _, "field-window"] if manner.tells_more_by == Some("next_cursor") => {
+        ["v1", "streams", "messages", "records", _, "field-window"]
+            if manner.tells_more_by == Some("next_cursor") =>
+        {
             &["field", "connection_id", "offset_chars", "limit_chars", "cursor"]
         }
-        ["v1", "streams", "messages", "records", _, "field-window"] => {
-            &["field", "connection_id", "offset_chars", "limit_chars", "q", "before_chars", "after_chars"]
-        }
+        ["v1", "streams", "messages", "records", _, "field-window"] => &[
+            "field",
+            "connection_id",
+            "offset_chars",
+            "limit_chars",
+            "q",
+            "before_chars",
+            "after_chars",
+        ],
         _ => return refusal(404, "not_found", "no such stream"),
     };
     if let (false, Some((name, _))) =
@@ -136,19 +158,24 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
             &json!({ "object": "aggregation", "stream": "messages", "metric": "count", "value": records.len() }),
         ),
         ["v1", "streams", _, "records"] => {
-            let first = get("cursor").map_or(0, |cursor| cursor.trim_start_matches("page-").parse().unwrap());
+            let first = get("cursor")
+                .map_or(0, |cursor| cursor.trim_start_matches("page-").parse().unwrap());
             list(records, first, get("limit").map_or(25, |limit| limit.parse().unwrap()))
         }
         ["v1", "streams", _, "records", key] => match record(key) {
             Some((key, data)) => Reply::json(200, &told(key, data)),
             None => refusal(404, "not_found", "no such record"),
         },
-        ["v1", "streams", _, "records", _, _] if manner.has_no_windows => refusal(404, "not_found", "no such path"),
-        ["v1", "streams", _, "records", key, _] => match record(key).and_then(|(_, data)| data.get(get("field")?)) {
-            Some(Value::String(text)) => window(text, key, manner, &get),
-            Some(_) => refusal(422, "field_not_text", "the field is no text"),
-            None => refusal(404, "field_not_found", "no such field"),
-        },
+        ["v1", "streams", _, "records", _, _] if manner.has_no_windows => {
+            refusal(404, "not_found", "no such path")
+        }
+        ["v1", "streams", _, "records", key, _] => {
+            match record(key).and_then(|(_, data)| data.get(get("field")?)) {
+                Some(Value::String(text)) => window(text, key, manner, &get),
+                Some(_) => refusal(422, "field_not_text", "the field is no text"),
+                None => refusal(404, "field_not_found", "no such field"),
+            }
+        }
         _ => refusal(404, "not_found", "nothing"),
     }
 }
@@ -169,7 +196,8 @@ fn told(key: &str, data: &Map<String, Value>) -> Value {
 }
 
 fn list(records: &[(String, Map<String, Value>)], first: usize, limit: usize) -> Reply {
-    let rows: Vec<Value> = records.iter().skip(first).take(limit).map(|(key, data)| told(key, data)).collect();
+    let rows: Vec<Value> =
+        records.iter().skip(first).take(limit).map(|(key, data)| told(key, data)).collect();
     let mut page = json!({ "object": "list", "data": rows, "has_more": first + limit < records.len(), "links": {} });
     if first + limit < records.len() {
         page["next_cursor"] = format!("page-{}", first + limit).into();
@@ -198,9 +226,15 @@ fn letters(text: &str, units: Units) -> Vec<Vec<u16>> {
     }
 }
 
-fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Option<&'a str>) -> Reply {
+fn window<'a>(
+    text: &str,
+    key: &str,
+    manner: Manner,
+    get: &impl Fn(&str) -> Option<&'a str>,
+) -> Reply {
     let whole = letters(text, manner.units);
-    let number = |name: &str, default: usize| get(name).map_or(default, |value| value.parse().unwrap());
+    let number =
+        |name: &str, default: usize| get(name).map_or(default, |value| value.parse().unwrap());
     let limit = number("limit_chars", 4096).min(16_384);
     let found = match get("q") {
         None => None,
@@ -235,7 +269,9 @@ fn window<'a>(text: &str, key: &str, manner: Manner, get: &impl Fn(&str) -> Opti
     if let Some(by) = manner.tells_more_by {
         let window = told["window"].as_object_mut().unwrap();
         window.retain(|name, _| {
-            name == by || !["total_chars", "has_more", "next_offset_chars", "complete"].contains(&name.as_str())
+            name == by
+                || !["total_chars", "has_more", "next_offset_chars", "complete"]
+                    .contains(&name.as_str())
         });
         window.entry("complete").or_insert(true.into());
         if by == "next_cursor" && end < whole.len() {

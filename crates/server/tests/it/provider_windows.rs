@@ -1,4 +1,5 @@
-//! `stile mcp` over servers that tell windows each in their own way: what they are called, where they go on, what they count.
+//! `stile mcp` over servers that tell windows each in their own way: what they are called, where
+//! they go on, what they count.
 
 use serde_json::{Value, json};
 
@@ -9,23 +10,36 @@ use super::provider_plain_server::{Manner, Units};
 #[test]
 fn a_window_goes_on_by_what_it_prints() {
     let manner = Manner { tells_names: true, ..Manner::default() };
-    let records = [("m1", json!({ "body": long_text(), "note": long_text() })), ("m2", json!({ "body": long_text() }))];
+    let records = [
+        ("m1", json!({ "body": long_text(), "note": long_text() })),
+        ("m2", json!({ "body": long_text() })),
+    ];
     let (_plain, _desk, mut adapter) = of(manner, &records);
     for id in ["messages:m1", M1] {
         let first = adapter.call("read_record_field", json!({ "id": id, "field_path": "body" }));
         let line = first["content"][0]["text"].as_str().unwrap().lines().nth(1).unwrap().to_owned();
-        let printed: Value = serde_json::from_str(line.strip_prefix("next: read_record_field ").unwrap()).unwrap();
+        let printed: Value =
+            serde_json::from_str(line.strip_prefix("next: read_record_field ").unwrap()).unwrap();
         assert_eq!((&printed["id"], &printed["field_path"]), (&json!(M1), &json!("body")));
         let told = &first["structuredContent"];
-        assert_eq!((&told["record"]["connection_id"], &told["field"]["path"]), (&json!("mail"), &json!("body")));
+        assert_eq!(
+            (&told["record"]["connection_id"], &told["field"]["path"]),
+            (&json!("mail"), &json!("body"))
+        );
         let cursor = &printed["cursor"];
-        for again in [printed.clone(), json!({ "id": "messages:m1", "field_path": "body", "cursor": cursor })] {
+        for again in [
+            printed.clone(),
+            json!({ "id": "messages:m1", "field_path": "body", "cursor": cursor }),
+        ] {
             let next = adapter.call("read_record_field", again);
             assert_eq!(next["structuredContent"]["window"]["start_chars"], 4096);
         }
         let uri = &told["resource"]["next_uri"];
         let next = adapter.request("resources/read", json!({ "uri": uri }));
-        assert_eq!(next["result"]["contents"][0]["_meta"]["pdpp/range"]["start_chars"], 4096, "{next}");
+        assert_eq!(
+            next["result"]["contents"][0]["_meta"]["pdpp/range"]["start_chars"], 4096,
+            "{next}"
+        );
         for (id, field) in [("messages:m2", "body"), (M1, "note")] {
             let elsewhere = json!({ "id": id, "field_path": field, "cursor": cursor });
             assert_eq!(lost(&mut adapter, "read_record_field", elsewhere), "mismatch");
@@ -33,7 +47,8 @@ fn a_window_goes_on_by_what_it_prints() {
     }
 }
 
-/// However a server says that there is more, all of it is read, by text and cursors and by addresses.
+/// However a server says that there is more, all of it is read, by text and cursors and by
+/// addresses.
 #[test]
 fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
     for by in ["next_offset_chars", "next_cursor", "total_chars", "complete"] {
@@ -43,10 +58,14 @@ fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
         assert!(adapter.whole_field(M1, "body", 3000).0 == text, "{by}");
         let first = adapter.call("read_record_field", json!({ "id": M1, "field_path": "body" }));
         let told = &first["structuredContent"];
-        let (mut read, mut uri) =
-            (told["window"]["text"].as_str().unwrap().to_owned(), told["resource"]["next_uri"].clone());
+        let (mut read, mut uri) = (
+            told["window"]["text"].as_str().unwrap().to_owned(),
+            told["resource"]["next_uri"].clone(),
+        );
         while uri.is_string() {
-            let mut content = adapter.request("resources/read", json!({ "uri": uri }))["result"]["contents"][0].take();
+            let mut content =
+                adapter.request("resources/read", json!({ "uri": uri }))["result"]["contents"][0]
+                    .take();
             read += content["text"].as_str().unwrap();
             uri = content["_meta"]["pdpp/next_uri"].take();
         }
@@ -54,11 +73,18 @@ fn a_field_is_read_to_its_end_however_the_server_says_that_there_is_more() {
     }
 }
 
-/// A server that cuts by scalar values and tells lengths in UTF-16: its windows are counted here, and join exactly.
+/// A server that cuts by scalar values and tells lengths in UTF-16: its windows are counted here,
+/// and join exactly.
 #[test]
 fn a_window_whose_length_is_told_in_utf_16_is_read_on_where_it_ends() {
     let manner = Manner { units: Units::ToldInUtf16, ..Manner::default() };
-    let texts = ["🙂".to_owned(), "🙂".repeat(100), "é🙂x".repeat(500), format!("{}🙂", "x".repeat(6)), "x".repeat(50)];
+    let texts = [
+        "🙂".to_owned(),
+        "🙂".repeat(100),
+        "é🙂x".repeat(500),
+        format!("{}🙂", "x".repeat(6)),
+        "x".repeat(50),
+    ];
     for text in &texts {
         let (_plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "body": text }))]);
         let count = text.chars().count() as u64;
@@ -73,7 +99,10 @@ fn a_window_whose_length_is_told_in_utf_16_is_read_on_where_it_ends() {
         let whole =
             adapter.call("read_record_field", json!({ "id": M1, "field_path": "body" }))["structuredContent"].take();
         let count = json!(text.chars().count());
-        assert_eq!((&whole["window"]["end_chars"], &whole["field"]["size_chars"]), (&count, &count));
+        assert_eq!(
+            (&whole["window"]["end_chars"], &whole["field"]["size_chars"]),
+            (&count, &count)
+        );
         assert_eq!(whole["window"]["complete"], true);
     }
     // What is found, too, and back from there.
@@ -85,9 +114,17 @@ fn a_window_whose_length_is_told_in_utf_16_is_read_on_where_it_ends() {
     assert_eq!((&around["start_chars"], &around["end_chars"]), (&json!(1796), &json!(1816)));
     let mut beside = |cursor: &str| {
         let args = json!({ "id": M1, "field_path": "body", "cursor": around[cursor] });
-        adapter.call("read_record_field", args)["structuredContent"]["window"]["text"].as_str().unwrap().to_owned()
+        adapter.call("read_record_field", args)["structuredContent"]["window"]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
-    let joined = format!("{}{}{}", beside("previous_cursor"), around["text"].as_str().unwrap(), beside("next_cursor"));
+    let joined = format!(
+        "{}{}{}",
+        beside("previous_cursor"),
+        around["text"].as_str().unwrap(),
+        beside("next_cursor")
+    );
     assert!(text.contains(&joined) && joined.chars().count() == 60, "{joined}");
 }
 
@@ -96,11 +133,14 @@ fn a_window_whose_length_is_told_in_utf_16_is_read_on_where_it_ends() {
 fn windows_that_are_cut_by_utf_16_are_refused_where_they_would_not_join() {
     let manner = Manner { units: Units::Utf16, ..Manner::default() };
     let plain_text = "é x ".repeat(30);
-    let records = [("m1", json!({ "body": "é🙂x".repeat(30), "note": "🙂 whole", "plain": plain_text }))];
+    let records =
+        [("m1", json!({ "body": "é🙂x".repeat(30), "note": "🙂 whole", "plain": plain_text }))];
     let (_plain, _desk, mut adapter) = of(manner, &records);
     for limit in [3, 4, 5, 7] {
-        let error =
-            adapter.refused("read_record_field", json!({ "id": M1, "field_path": "body", "limit_chars": limit }));
+        let error = adapter.refused(
+            "read_record_field",
+            json!({ "id": M1, "field_path": "body", "limit_chars": limit }),
+        );
         assert_eq!(error["code"], "provider_error", "{limit}");
     }
     assert_eq!(adapter.whole_field(M1, "note", 4096), ("🙂 whole".to_owned(), 1));
@@ -111,10 +151,13 @@ fn windows_that_are_cut_by_utf_16_are_refused_where_they_would_not_join() {
 #[test]
 fn no_address_is_given_of_bytes_that_a_server_cannot_tell() {
     let object = json!({ "steps": vec!["of some length"; 100] });
-    for (is_lenient, unknown) in [(false, None), (true, None), (false, Some((422, "unprocessable")))] {
+    for (is_lenient, unknown) in
+        [(false, None), (true, None), (false, Some((422, "unprocessable")))]
+    {
         let manner = Manner { is_lenient, unknown, ..Manner::default() };
         let (plain, _desk, mut adapter) = of(manner, &[("m1", json!({ "thing": object }))]);
-        let result = adapter.result("read_record_field", json!({ "id": M1, "field_path": "thing" }));
+        let result =
+            adapter.result("read_record_field", json!({ "id": M1, "field_path": "thing" }));
         let said = json!({ "type": "some_error", "code": "field_not_text", "message": "the field is no text",
             "request_id": "r-1", "extra": [1] });
         assert_eq!(result["structuredContent"]["error"], said);

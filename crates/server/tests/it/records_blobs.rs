@@ -19,7 +19,10 @@ fn put(kit: &Kit, bytes: &[u8]) -> String {
     );
     let reply = kit.server.client(&kit.owner).send(&[head.as_bytes(), bytes].concat()).unwrap();
     let told = reply.json();
-    assert_eq!((reply.status, &told["object"], &told["size_bytes"]), (201, &json!("blob"), &json!(bytes.len())));
+    assert_eq!(
+        (reply.status, &told["object"], &told["size_bytes"]),
+        (201, &json!("blob"), &json!(bytes.len()))
+    );
     let id = told["blob_id"].as_str().unwrap().to_owned();
     assert_eq!(id, format!("sha256-{}", told["sha256"].as_str().unwrap()));
     assert_eq!(told["fetch_url"], json!(format!("/v1/blobs/{id}")));
@@ -47,7 +50,11 @@ fn a_client_gets_the_bytes_that_a_record_exposes_whole_or_in_part() {
     let (_, token) = kit.client(&["--stream", "messages", "--field", "file"]);
     let row = kit.json("/v1/streams/messages/records", &token);
     let target = format!("/v1/blobs/{id}");
-    assert_eq!(row["data"][0]["data"]["file"]["fetch_url"], json!(target), "the producer's own is replaced");
+    assert_eq!(
+        row["data"][0]["data"]["file"]["fetch_url"],
+        json!(target),
+        "the producer's own is replaced"
+    );
 
     let whole = kit.get(&target, &token);
     assert_eq!(whole.status, 200);
@@ -72,7 +79,10 @@ fn a_client_gets_the_bytes_that_a_record_exposes_whole_or_in_part() {
         let part = range(&kit, &id, &token, asked);
         assert_eq!(part.status, 206, "{asked}");
         assert!(part.body == all[start..end], "{asked}");
-        assert_eq!(part.header("content-range"), Some(&*format!("bytes {start}-{}/3000000", end - 1)));
+        assert_eq!(
+            part.header("content-range"),
+            Some(&*format!("bytes {start}-{}/3000000", end - 1))
+        );
         assert_eq!(part.header("content-length"), Some(&*(end - start).to_string()));
     }
     for ignored in ["bytes=0-1,5-6", "items=0-1", "bytes=5-1", "x"] {
@@ -99,11 +109,18 @@ fn what_is_not_for_show_is_stored_and_never_run() {
     ] {
         mail(&kit, key, "2026-05-01", &id, kind);
         let reply = kit.get(&target, &kit.owner);
-        assert_eq!((reply.header("content-type"), reply.header("content-disposition")), (Some(told), disposition));
+        assert_eq!(
+            (reply.header("content-type"), reply.header("content-disposition")),
+            (Some(told), disposition)
+        );
         assert_eq!(reply.header("set-cookie"), None);
     }
     let (_, token) = kit.client(&["--stream", "messages", "--record", "m1"]);
-    assert_eq!(kit.get(&target, &token).header("content-type"), Some("image/png"), "what is hidden says nothing");
+    assert_eq!(
+        kit.get(&target, &token).header("content-type"),
+        Some("image/png"),
+        "what is hidden says nothing"
+    );
 }
 
 #[test]
@@ -112,7 +129,11 @@ fn security_a_blob_that_no_visible_record_exposes_is_not_there() {
     let (shown, hidden) = (put(&kit, &bytes(10)), put(&kit, &bytes(11)));
     mail(&kit, "m1", "2026-01-01", &hidden, "image/png");
     mail(&kit, "m2", "2026-05-01", &shown, "image/png");
-    kit.ingest("other", "chat", &[json!({ "data": { "id": "o", "files": [{ "blob_id": hidden }] } })]);
+    kit.ingest(
+        "other",
+        "chat",
+        &[json!({ "data": { "id": "o", "files": [{ "blob_id": hidden }] } })],
+    );
     let never = format!("sha256-{}", "0".repeat(64));
     let grants: [&[&str]; 4] = [
         &["--stream", "messages", "--since", "2026-04-01"],
@@ -126,7 +147,13 @@ fn security_a_blob_that_no_visible_record_exposes_is_not_there() {
             let told: Vec<_> = [hidden.as_str(), never.as_str(), "x"]
                 .iter()
                 .map(|id| {
-                    let reply = kit.send(method, &format!("/v1/blobs/{id}"), &token, "Range: bytes=99-\r\n", "");
+                    let reply = kit.send(
+                        method,
+                        &format!("/v1/blobs/{id}"),
+                        &token,
+                        "Range: bytes=99-\r\n",
+                        "",
+                    );
                     let mut error = reply.json();
                     error["error"]["request_id"].take();
                     let headers: Vec<_> = reply
@@ -141,14 +168,23 @@ fn security_a_blob_that_no_visible_record_exposes_is_not_there() {
             assert_eq!(told[0], told[2]);
         }
         let is_shown = at == 0 || at == 2;
-        assert_eq!(kit.get(&format!("/v1/blobs/{shown}"), &token).status == 200, is_shown, "{grant:?}");
+        assert_eq!(
+            kit.get(&format!("/v1/blobs/{shown}"), &token).status == 200,
+            is_shown,
+            "{grant:?}"
+        );
     }
     let (_, token) = kit.client(grants[0]);
-    let narrowed = |connection: &str| kit.get(&format!("/v1/blobs/{shown}?connection_id={connection}"), &token).status;
+    let narrowed = |connection: &str| {
+        kit.get(&format!("/v1/blobs/{shown}?connection_id={connection}"), &token).status
+    };
     assert_eq!((narrowed("chat"), narrowed("nowhere")), (200, 404));
     let refused = kit.send("POST", "/v1/blobs", &token, "", "x");
     assert_eq!(refusal(&refused), (403, "insufficient_scope".to_owned()));
-    assert_eq!(kit.refused(&format!("/v1/blobs/{shown}?x=1"), &token), (400, "invalid_request".to_owned()));
+    assert_eq!(
+        kit.refused(&format!("/v1/blobs/{shown}?x=1"), &token),
+        (400, "invalid_request".to_owned())
+    );
 }
 
 #[test]
@@ -156,21 +192,40 @@ fn a_head_says_what_a_get_would_and_a_deletion_ends_both() {
     let kit = Kit::new();
     let id = put(&kit, &bytes(70_000));
     let target = format!("/v1/blobs/{id}");
-    assert_eq!(kit.refused(&target, &kit.owner), (404, "blob_not_found".to_owned()), "no record has it yet");
+    assert_eq!(
+        kit.refused(&target, &kit.owner),
+        (404, "blob_not_found".to_owned()),
+        "no record has it yet"
+    );
     mail(&kit, "m1", "2026-05-01", &id, "application/zip");
-    let (head, get) = (kit.send("HEAD", &target, &kit.owner, "Range: bytes=0-1\r\n", ""), kit.get(&target, &kit.owner));
+    let (head, get) = (
+        kit.send("HEAD", &target, &kit.owner, "Range: bytes=0-1\r\n", ""),
+        kit.get(&target, &kit.owner),
+    );
     assert_eq!((head.status, head.body.len(), get.body.len()), (200, 0, 70_000));
-    for name in ["content-type", "content-length", "accept-ranges", "content-disposition", "cache-control"] {
+    for name in
+        ["content-type", "content-length", "accept-ranges", "content-disposition", "cache-control"]
+    {
         assert_eq!(head.header(name), get.header(name), "{name}");
     }
     let empty = put(&kit, b"");
     mail(&kit, "m2", "2026-05-01", &empty, "text/plain");
     let reply = kit.get(&format!("/v1/blobs/{empty}"), &kit.owner);
-    assert_eq!((reply.status, reply.header("content-length"), reply.body.len()), (200, Some("0"), 0));
-    assert_eq!(kit.send("DELETE", "/v1/streams/messages/records/m1", &kit.owner, "", "").status, 204);
+    assert_eq!(
+        (reply.status, reply.header("content-length"), reply.body.len()),
+        (200, Some("0"), 0)
+    );
+    assert_eq!(
+        kit.send("DELETE", "/v1/streams/messages/records/m1", &kit.owner, "", "").status,
+        204
+    );
     assert_eq!(kit.refused(&target, &kit.owner), (404, "blob_not_found".to_owned()));
     mail(&kit, "m1", "2026-05-01", &id, "application/zip");
-    assert_eq!(kit.get(&target, &kit.owner).status, 200, "bytes stay for a day after they were put");
+    assert_eq!(
+        kit.get(&target, &kit.owner).status,
+        200,
+        "bytes stay for a day after they were put"
+    );
 }
 
 #[test]
@@ -187,7 +242,9 @@ fn what_breaks_off_is_not_stored() {
     assert!(reply.is_err() || reply.is_ok_and(|reply| reply.status == 400));
     let id = put(&kit, &all);
     let blobs = std::fs::read_dir(&kit.rig.state).unwrap();
-    let left = blobs.filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().starts_with("incoming"));
+    let left = blobs.filter(|file| {
+        file.as_ref().unwrap().file_name().to_string_lossy().starts_with("incoming")
+    });
     assert_eq!(left.count(), 0);
     mail(&kit, "m1", "2026-05-01", &id, "image/png");
     assert!(kit.get(&format!("/v1/blobs/{id}"), &kit.owner).body == all);
@@ -211,6 +268,7 @@ fn memory_is_flat_however_long_a_blob_is() {
     mail(&kit, "m2", "2026-05-01", &id, "image/png");
     assert!(kit.get(&format!("/v1/blobs/{id}"), &kit.owner).body == all);
     let more = most() - before;
-    // The writer's cache, a few parts, and what the allocator keeps of them; nothing that grows with the blob.
+    // The writer's cache, a few parts, and what the allocator keeps of them; nothing that grows
+    // with the blob.
     assert!(more < 50 << 10, "{more} KiB more");
 }

@@ -1,7 +1,7 @@
 //! The guide to records, command by command.
 //!
-//! Each line of a `console` block that begins with `$` is run, in order and in one folder. What the page shows of its
-//! output must be what it prints, where `…` stands for anything.
+//! Each line of a `console` block that begins with `$` is run, in order and in one folder. What the
+//! page shows of its output must be what it prints, where `…` stands for anything.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,11 +42,18 @@ impl Reader {
         };
         let (file, target) = rest.split_once("\"http://127.0.0.1:9999").unwrap();
         let sent = file.trim().strip_prefix("--data-binary @");
-        self.fetch(target.strip_suffix('"').unwrap(), sent.map(|file| std::fs::read(self.work.join(file)).unwrap()))
+        self.fetch(
+            target.strip_suffix('"').unwrap(),
+            sent.map(|file| std::fs::read(self.work.join(file)).unwrap()),
+        )
     }
 
     fn shell(&self, line: &str) -> String {
-        let path = format!("{}:{}", self.rig.binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
+        let path = format!(
+            "{}:{}",
+            self.rig.binary.parent().unwrap().display(),
+            std::env::var("PATH").unwrap()
+        );
         let mut command = Command::new("sh");
         command.args(["-ec", line]).current_dir(&self.work).envs(&self.variables);
         command.env("PATH", path).env("HOME", self.rig.home()).env("STILE_STATE", &self.rig.state);
@@ -64,7 +71,10 @@ impl Reader {
             server.address,
             body.len()
         );
-        String::from_utf8(server.client(token).send(&[head.as_bytes(), &body].concat()).unwrap().body).unwrap()
+        String::from_utf8(
+            server.client(token).send(&[head.as_bytes(), &body].concat()).unwrap().body,
+        )
+        .unwrap()
     }
 }
 
@@ -84,7 +94,10 @@ fn fits(shown: &str, said: &str) -> bool {
 
 #[test]
 fn every_command_of_the_guide_does_what_the_guide_says() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md")).unwrap();
+    let page = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/records.md"),
+    )
+    .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut reader = Reader::new(folder.path());
     let mut commands = 0;
@@ -103,6 +116,12 @@ fn every_command_of_the_guide_does_what_the_guide_says() {
 
 #[test]
 fn dots_stand_for_anything() {
-    assert!(fits("a…c", "abc") && fits("…", "x") && fits("a…", "a") && fits("", "") && fits("a…b…c", "a1b2c"));
+    assert!(
+        fits("a…c", "abc")
+            && fits("…", "x")
+            && fits("a…", "a")
+            && fits("", "")
+            && fits("a…b…c", "a1b2c")
+    );
     assert!(!fits("a…c", "abd") && !fits("ab", "abc") && !fits("", "x") && !fits("a…b…c", "a1c"));
 }

@@ -17,12 +17,14 @@ fn message(number: u32, text: &str) -> Value {
 
 fn kit() -> Kit {
     let kit = Kit::new();
-    let rows: Vec<Value> = (1..=9).map(|number| message(number, &format!("message {number}"))).collect();
+    let rows: Vec<Value> =
+        (1..=9).map(|number| message(number, &format!("message {number}"))).collect();
     kit.ingest("messages", "chat", &rows);
     kit
 }
 
-const TWO: &[&str] = &["--stream", "messages", "--field", "id", "--field", "body", "--since", "2026-04-01"];
+const TWO: &[&str] =
+    &["--stream", "messages", "--field", "id", "--field", "body", "--since", "2026-04-01"];
 
 #[test]
 fn a_client_sees_two_fields_since_april_and_nothing_else() {
@@ -31,13 +33,20 @@ fn a_client_sees_two_fields_since_april_and_nothing_else() {
     let list = kit.json("/v1/streams/messages/records?order=asc", &token);
     let rows = list["data"].as_array().unwrap();
     let seen: Vec<&Value> = rows.iter().map(|row| &row["data"]).collect();
-    let expected: Vec<Value> =
-        (4..=9).map(|number| json!({ "id": format!("m{number}"), "body": format!("message {number}") })).collect();
+    let expected: Vec<Value> = (4..=9)
+        .map(|number| json!({ "id": format!("m{number}"), "body": format!("message {number}") }))
+        .collect();
     // The field that would order them is hidden, so their keys do.
     assert_eq!(seen, expected.iter().collect::<Vec<_>>());
     assert_eq!(kit.json("/v1/streams", &token)["data"][0]["record_count"], 6);
-    assert_eq!(kit.refused("/v1/streams/messages/records/m1", &token), (404, "not_found".to_owned()));
-    assert_eq!(kit.refused("/v1/streams/messages/records/m99", &token), (404, "not_found".to_owned()));
+    assert_eq!(
+        kit.refused("/v1/streams/messages/records/m1", &token),
+        (404, "not_found".to_owned())
+    );
+    assert_eq!(
+        kit.refused("/v1/streams/messages/records/m99", &token),
+        (404, "not_found".to_owned())
+    );
     assert_eq!(
         kit.refused("/v1/streams/messages/records?fields=author", &token),
         (403, "field_not_granted".to_owned())
@@ -46,9 +55,15 @@ fn a_client_sees_two_fields_since_april_and_nothing_else() {
         kit.refused("/v1/streams/messages/records?fields=nothing", &token),
         (403, "field_not_granted".to_owned())
     );
-    assert_eq!(kit.refused("/v1/streams/other/records", &token), (403, "grant_stream_not_allowed".to_owned()));
+    assert_eq!(
+        kit.refused("/v1/streams/other/records", &token),
+        (403, "grant_stream_not_allowed".to_owned())
+    );
     let schema = kit.get("/v1/schema", &token);
-    assert!(!String::from_utf8_lossy(&schema.body).contains("author"), "a hidden field is not in the schema");
+    assert!(
+        !String::from_utf8_lossy(&schema.body).contains("author"),
+        "a hidden field is not in the schema"
+    );
 }
 
 #[test]
@@ -65,17 +80,26 @@ fn every_answer_says_who_it_is_and_is_never_stored() {
     let mut ids = BTreeSet::new();
     for reply in &replies {
         assert_eq!(reply.header("request-id"), reply.header("x-request-id"));
-        assert!(ids.insert(reply.header("request-id").unwrap().to_owned()), "each request has its own");
+        assert!(
+            ids.insert(reply.header("request-id").unwrap().to_owned()),
+            "each request has its own"
+        );
         assert_eq!(reply.header("cache-control"), Some("private, no-store"));
         assert_eq!(reply.header("pdpp-version"), Some("2026-04-06"));
         assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
         assert_eq!(reply.header("content-type"), Some("application/json"));
     }
     let told: Vec<(u16, String)> = replies[1..5].iter().map(refusal).collect();
-    let told: Vec<(u16, &str)> = told.iter().map(|(status, code)| (*status, code.as_str())).collect();
+    let told: Vec<(u16, &str)> =
+        told.iter().map(|(status, code)| (*status, code.as_str())).collect();
     assert_eq!(
         told,
-        [(401, "authentication_error"), (404, "not_found"), (405, "method_not_allowed"), (400, "unsupported_version")]
+        [
+            (401, "authentication_error"),
+            (404, "not_found"),
+            (405, "method_not_allowed"),
+            (400, "unsupported_version")
+        ]
     );
     assert!(replies[1].header("www-authenticate").unwrap().contains("error=\"invalid_token\""));
     assert_eq!(replies[3].header("allow"), Some("GET"));
@@ -88,7 +112,9 @@ fn a_path_scope_is_no_way_to_records_and_a_grant_none_to_files() {
     let files = kit.rig.token(&["read:/"], &[]);
     assert_eq!(kit.refused("/v1/streams", &files), (403, "insufficient_scope".to_owned()));
     let (_, token) = kit.client(TWO);
-    for (method, target) in [("DELETE", "/v1/streams/messages/records/m5"), ("POST", "/v1/ingest/messages")] {
+    for (method, target) in
+        [("DELETE", "/v1/streams/messages/records/m5"), ("POST", "/v1/ingest/messages")]
+    {
         let reply = kit.send(method, target, &token, "", "");
         assert_eq!(refusal(&reply), (403, "insufficient_scope".to_owned()), "{method}");
     }
@@ -103,7 +129,10 @@ fn a_revocation_holds_from_the_next_request_on() {
     kit.said(&["grant", "revoke", &id]);
     assert_eq!(kit.refused("/v1/streams", &token), (403, "grant_revoked".to_owned()));
     // What is wrong with the request is not said any more.
-    assert_eq!(kit.refused("/v1/streams/x/records?limit=x", &token), (403, "grant_revoked".to_owned()));
+    assert_eq!(
+        kit.refused("/v1/streams/x/records?limit=x", &token),
+        (403, "grant_revoked".to_owned())
+    );
 }
 
 #[test]
@@ -113,11 +142,17 @@ fn a_grant_of_one_use_is_for_the_token_that_comes_first() {
     let second = kit.rig.token(&[], &["--grant", &id]);
     let asked = |token: &str| kit.get("/v1/streams", token).status;
     let statuses: Vec<(u16, u16)> = std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..8).map(|_| (scope.spawn(|| asked(&first)), scope.spawn(|| asked(&second)))).collect();
+        let handles: Vec<_> = (0..8)
+            .map(|_| (scope.spawn(|| asked(&first)), scope.spawn(|| asked(&second))))
+            .collect();
         handles.into_iter().map(|(a, b)| (a.join().unwrap(), b.join().unwrap())).collect()
     });
     let (winner, loser) = if statuses[0].0 == 200 { (&first, &second) } else { (&second, &first) };
-    assert!(statuses.iter().all(|(a, b)| (*a == 200) != (*b == 200) && (*a == 200) == (statuses[0].0 == 200)));
+    assert!(
+        statuses
+            .iter()
+            .all(|(a, b)| (*a == 200) != (*b == 200) && (*a == 200) == (statuses[0].0 == 200))
+    );
     assert_eq!(kit.get("/v1/streams", winner).status, 200);
     assert_eq!(kit.refused("/v1/streams", loser), (403, "grant_consumed".to_owned()));
 }
@@ -126,17 +161,28 @@ fn a_grant_of_one_use_is_for_the_token_that_comes_first() {
 fn a_long_record_is_streamed_and_its_windows_make_the_field() {
     let kit = Kit::new();
     let text = "Grüße 👩‍👧 e\u{301} 中文\r\n\u{0}\"\\ and so on. ".repeat(9000);
-    kit.ingest("notes", "own", &[json!({ "data": { "id": "a/../b c", "body": text, "tags": vec!["x"; 9000] } })]);
+    kit.ingest(
+        "notes",
+        "own",
+        &[json!({ "data": { "id": "a/../b c", "body": text, "tags": vec!["x"; 9000] } })],
+    );
     let path = "/v1/streams/notes/records/a%2F..%2Fb%20c";
     let whole = kit.get(path, &kit.owner);
     assert!(whole.header("transfer-encoding").is_some(), "it is not held as a whole");
-    assert_eq!((&whole.json()["data"]["body"], &whole.json()["data"]["tags"]), (&json!(text), &json!(vec!["x"; 9000])));
+    assert_eq!(
+        (&whole.json()["data"]["body"], &whole.json()["data"]["tags"]),
+        (&json!(text), &json!(vec!["x"; 9000]))
+    );
 
     let (_, token) = kit.client(&["--stream", "notes", "--field", "body", "--field", "tags"]);
-    for (field, expected) in [("body", text.clone()), ("tags", json!(vec!["x"; 9000]).to_string())] {
+    for (field, expected) in [("body", text.clone()), ("tags", json!(vec!["x"; 9000]).to_string())]
+    {
         let (mut all, mut cursor) = (String::new(), String::new());
         loop {
-            let window = kit.json(&format!("{path}/field-window?field={field}&limit_chars=16384{cursor}"), &token);
+            let window = kit.json(
+                &format!("{path}/field-window?field={field}&limit_chars=16384{cursor}"),
+                &token,
+            );
             all.push_str(window["window"]["text"].as_str().unwrap());
             match window["window"]["next_cursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -163,7 +209,11 @@ fn a_cursor_outlives_the_server_and_is_good_there_alone() {
     let kit = Kit { folder, rig, server, owner };
     let second = kit.json(&next, &token);
     assert_eq!(second["data"][0]["id"], "m7");
-    assert_eq!(kit.refused(&next, &kit.owner), (400, "invalid_cursor".to_owned()), "the owner is another caller");
+    assert_eq!(
+        kit.refused(&next, &kit.owner),
+        (400, "invalid_cursor".to_owned()),
+        "the owner is another caller"
+    );
 
     let other = self::kit();
     let reply = other.get(&next, &other.owner);
@@ -177,7 +227,10 @@ fn a_record_is_deleted_once_and_for_all() {
         let reply = kit.send("DELETE", "/v1/streams/messages/records/m5", &kit.owner, "", "");
         assert_eq!((reply.status, reply.body.len()), (204, 0));
     }
-    assert_eq!(kit.refused("/v1/streams/messages/records/m5", &kit.owner), (404, "not_found".to_owned()));
+    assert_eq!(
+        kit.refused("/v1/streams/messages/records/m5", &kit.owner),
+        (404, "not_found".to_owned())
+    );
     assert_eq!(kit.json("/v1/streams", &kit.owner)["data"][0]["record_count"], 8);
 }
 
@@ -205,7 +258,9 @@ fn security_a_provider_names_a_grant_and_never_an_owner() {
     };
     let mint = || hosted.issuer.mint("ann", AUDIENCE);
     assert_eq!(ask(mint().claim("grant", grant)).json()["data"], json!({ "id": "a" }));
-    for mint in [mint(), mint().claim("records", "owner"), mint().scope("read:/").claim("records", "owner")] {
+    for mint in
+        [mint(), mint().claim("records", "owner"), mint().scope("read:/").claim("records", "owner")]
+    {
         assert_eq!(refusal(&ask(mint)).1, "insufficient_scope");
     }
 }
@@ -218,11 +273,18 @@ fn security_nothing_of_a_record_is_in_the_log_or_the_journal() {
     let target = format!("/v1/streams/diary/records/{canary}");
     kit.json(&format!("{target}?fields={canary}"), &kit.owner);
     kit.json(&format!("{target}/field-window?field=body&q=canary"), &kit.owner);
-    kit.refused(&format!("/v1/streams/diary/records?filter[{canary}]={canary}&x={canary}"), &kit.owner);
+    kit.refused(
+        &format!("/v1/streams/diary/records?filter[{canary}]={canary}&x={canary}"),
+        &kit.owner,
+    );
     let (_, log) = kit.server.stop();
     let files = std::fs::read_dir(kit.rig.state.join("journal")).unwrap();
-    let journal: String = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
-    assert!(journal.contains("v1.getFieldWindow") && journal.contains("v1.ingestRecords"), "{journal}");
+    let journal: String =
+        files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    assert!(
+        journal.contains("v1.getFieldWindow") && journal.contains("v1.ingestRecords"),
+        "{journal}"
+    );
     for said in [journal, String::from_utf8_lossy(&log).into_owned()] {
         assert!(!said.contains(canary), "{said}");
     }
@@ -239,5 +301,8 @@ fn a_refused_ingest_is_answered_before_its_body_comes() {
     let begun = Instant::now();
     let reply = kit.server.client(&token).send(head.as_bytes()).unwrap();
     assert_eq!(refusal(&reply), (403, "insufficient_scope".to_owned()));
-    assert!(begun.elapsed() < Duration::from_secs(20), "it waited for the body as long as for one that stalls");
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "it waited for the body as long as for one that stalls"
+    );
 }

@@ -1,4 +1,5 @@
-//! A person's mail and chats, from the files that services give to what a client of a grant reads of them.
+//! A person's mail and chats, from the files that services give to what a client of a grant reads
+//! of them.
 
 use std::path::Path;
 
@@ -25,26 +26,41 @@ fn two_commands_import_a_mailbox_and_a_chat_export_and_a_sentence_is_found_in_ea
             "/v1/streams/messages/records/{key}/field-window?field={field}&connection_id={connection}&q={sentence}"
         );
         let window = kit.json(&target, &kit.owner);
-        window["window"]["text"].as_str().unwrap().to_lowercase().contains(&sentence.replace("%20", " "))
+        window["window"]["text"]
+            .as_str()
+            .unwrap()
+            .to_lowercase()
+            .contains(&sentence.replace("%20", " "))
     };
     assert!(found("gmail", "quince-1@example.org", "body", "before%20the%20equinox"));
-    assert!(found("chatgpt", "0a51c2f0-0000-4000-8000-000000000004", "text", "a%20fleece%20over%20the%20espalier"));
+    assert!(found(
+        "chatgpt",
+        "0a51c2f0-0000-4000-8000-000000000004",
+        "text",
+        "a%20fleece%20over%20the%20espalier"
+    ));
 }
 
 #[test]
 fn a_client_sees_mail_since_an_instant_whatever_its_zone_and_gets_its_attachment() {
     let kit = Kit::new();
     kit.said(&["import", &sample("records/mailbox.mbox"), "--connection", "gmail"]);
-    let grant = ["--stream", "messages", "--field", "date", "--field", "subject", "--field", "attachments"];
-    // The first message is of 10:15 in +01:00, which is before, the second of 12:40 in -05:00, which is after.
+    let grant =
+        ["--stream", "messages", "--field", "date", "--field", "subject", "--field", "attachments"];
+    // The first message is of 10:15 in +01:00, which is before, the second of 12:40 in -05:00,
+    // which is after.
     let (_, since) = kit.client(&[&grant[..], &["--since", "2026-03-07T12:00:00Z"]].concat());
     let list = kit.json("/v1/streams/messages/records", &since);
-    let ids: Vec<&str> = list["data"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> =
+        list["data"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["list-77@seeds.example", "quince-2@example.com"], "newest first by instant");
     let record = kit.json("/v1/streams/messages/records/quince-2@example.com", &since);
     let attachment = &record["data"]["attachments"][0];
     let reply = kit.get(attachment["fetch_url"].as_str().unwrap(), &since);
-    assert_eq!((reply.status, reply.body), (200, std::fs::read(sample("space/garden/pictures/stile.png")).unwrap()));
+    assert_eq!(
+        (reply.status, reply.body),
+        (200, std::fs::read(sample("space/garden/pictures/stile.png")).unwrap())
+    );
     let (_, bare) = kit.client(&["--stream", "messages", "--field", "subject"]);
     assert_eq!(kit.refused(attachment["fetch_url"].as_str().unwrap(), &bare).0, 404);
     let shown = kit.json("/v1/streams/messages/records/quince-2@example.com", &bare);

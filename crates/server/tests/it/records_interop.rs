@@ -1,5 +1,6 @@
-//! What another implementation's MCP adapter asks of a server of records, as it asks it: its headers, its ways to write a
-//! list and a nested parameter. It reads the members that are checked here and gives up where one is missing.
+//! What another implementation's MCP adapter asks of a server of records, as it asks it: its
+//! headers, its ways to write a list and a nested parameter. It reads the members that are checked
+//! here and gives up where one is missing.
 
 use std::collections::BTreeSet;
 
@@ -34,13 +35,16 @@ impl Peer {
         kit.ingest("messages", "mail", &rows("n"));
         let declare = |kit: &Kit| {
             let of = ["declare", "--connection", "chat", "--stream", "messages"];
-            let mut declared: Value = serde_json::from_str(&kit.said(&[&of[..], &["--show"]].concat())).unwrap();
+            let mut declared: Value =
+                serde_json::from_str(&kit.said(&[&of[..], &["--show"]].concat())).unwrap();
             declared["relationships"] = json!([
                 { "name": "replies", "stream": "messages", "foreign_key": "answers", "cardinality": "has_many" },
                 { "name": "parent", "stream": "messages", "foreign_key": "answers", "cardinality": "has_one" },
             ]);
-            declared["query"]["expand"] = json!([{ "name": "replies", "max_limit": 5 }, { "name": "parent" }]);
-            declared["views"] = json!([{ "id": "short", "label": "Short", "fields": ["id", "size"] }]);
+            declared["query"]["expand"] =
+                json!([{ "name": "replies", "max_limit": 5 }, { "name": "parent" }]);
+            declared["views"] =
+                json!([{ "id": "short", "label": "Short", "fields": ["id", "size"] }]);
             let file = kit.folder.path().join("declared.json");
             std::fs::write(&file, declared.to_string()).unwrap();
             kit.said(&[&of[..], &["--from", file.to_str().unwrap()]].concat());
@@ -80,14 +84,16 @@ impl Peer {
     }
 }
 
-/// Whether a text is flags of the compact schema: its types, then what can be done with the field, each once.
+/// Whether a text is flags of the compact schema: its types, then what can be done with the field,
+/// each once.
 fn is_flags(flags: &str) -> bool {
     const TYPES: &[&str] = &["string", "number", "integer", "boolean", "array", "object", "null"];
     const KINDS: &[&str] = &["sum", "min", "max", "group_by", "group_by_time", "count_distinct"];
     let order = ["t", "eq", "r", "lex", "sem", "a"];
     let mut last = None;
     flags.split(',').all(|flag| {
-        let (name, values) = flag.split_once('=').map_or((flag, None), |(name, values)| (name, Some(values)));
+        let (name, values) =
+            flag.split_once('=').map_or((flag, None), |(name, values)| (name, Some(values)));
         let known = match name {
             "t" => TYPES,
             "r" => &["gte", "gt", "lte", "lt"],
@@ -95,7 +101,9 @@ fn is_flags(flags: &str) -> bool {
             _ => &[],
         };
         let fits = match values {
-            Some(values) => !known.is_empty() && values.split('|').all(|value| known.contains(&value)),
+            Some(values) => {
+                !known.is_empty() && values.split('|').all(|value| known.contains(&value))
+            }
             None => known.is_empty(),
         };
         let at = order.iter().position(|own| *own == name);
@@ -108,7 +116,9 @@ fn is_flags(flags: &str) -> bool {
 #[test]
 fn the_schema_is_compact_or_of_one_stream() {
     let peer = Peer::new();
-    for target in ["/v1/schema?view=compact", "/v1/schema?view=compact&stream=messages&connection_id=chat"] {
+    for target in
+        ["/v1/schema?view=compact", "/v1/schema?view=compact&stream=messages&connection_id=chat"]
+    {
         let schema = peer.get(target);
         assert_eq!((&schema["object"], &schema["detail"]), (&json!("schema"), &json!("compact")));
         assert_eq!(schema["bearer"]["token_kind"], "client");
@@ -118,23 +128,40 @@ fn the_schema_is_compact_or_of_one_stream() {
                 assert!(!connector[member].is_null(), "{member}");
             }
             let stream = &connector["streams"][0];
-            assert_eq!((&stream["name"], &stream["primary_key"]), (&json!("messages"), &json!(["id"])));
-            assert_eq!((&stream["cursor_field"], &stream["expand_capabilities"]), (&json!("sent_at"), &json!([])));
+            assert_eq!(
+                (&stream["name"], &stream["primary_key"]),
+                (&json!("messages"), &json!(["id"]))
+            );
+            assert_eq!(
+                (&stream["cursor_field"], &stream["expand_capabilities"]),
+                (&json!("sent_at"), &json!([]))
+            );
             let fields = stream["field_capabilities"].as_object().unwrap();
             assert!(fields.values().all(|flags| is_flags(flags.as_str().unwrap())), "{fields:?}");
-            assert!(fields["size"].as_str().unwrap().starts_with("t=integer,eq,r=gte|gt|lte|lt,a=sum|min|max"));
+            assert!(
+                fields["size"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with("t=integer,eq,r=gte|gt|lte|lt,a=sum|min|max")
+            );
             assert!(!fields.contains_key("secret"));
         }
     }
     let full = peer.get("/v1/schema?detail=full&stream=messages&connection_id=chat");
     let stream = &full["connectors"][0]["streams"][0];
     assert!(stream["schema"]["properties"]["body"].is_object());
-    assert_eq!(stream["field_capabilities"]["size"]["aggregation"]["sum"], json!({ "declared": true, "usable": true }));
+    assert_eq!(
+        stream["field_capabilities"]["size"]["aggregation"]["sum"],
+        json!({ "declared": true, "usable": true })
+    );
     assert_eq!(peer.refused("/v1/schema?detail=full").0, 400);
     let ambiguous = peer.ask("/v1/schema?detail=full&stream=messages", &peer.token);
     let error = &ambiguous.json()["error"];
     assert_eq!((ambiguous.status, &error["code"]), (409, &json!("ambiguous_schema_detail")));
-    assert_eq!(error["available_connections"], json!([{ "connection_id": "chat" }, { "connection_id": "mail" }]));
+    assert_eq!(
+        error["available_connections"],
+        json!([{ "connection_id": "chat" }, { "connection_id": "mail" }])
+    );
     assert_eq!(error["retry_with"], "connection_id");
     assert_eq!(peer.refused(STREAM), (409, "ambiguous_connection".to_owned()));
     assert_eq!(peer.get(&format!("{STREAM}?connection_id=chat"))["object"], "stream_metadata");
@@ -152,10 +179,15 @@ fn records_are_queried_with_repeated_and_nested_parameters() {
     loop {
         assert_eq!(page["object"], "list");
         assert!(
-            page["has_more"].is_boolean() && page["meta"]["warnings"].is_array() && page["links"]["self"].is_string()
+            page["has_more"].is_boolean()
+                && page["meta"]["warnings"].is_array()
+                && page["links"]["self"].is_string()
         );
         for record in page["data"].as_array().unwrap() {
-            assert_eq!((&record["object"], &record["stream"]), (&json!("record"), &json!("messages")));
+            assert_eq!(
+                (&record["object"], &record["stream"]),
+                (&json!("record"), &json!("messages"))
+            );
             assert!(record["connection_id"] == "chat" || record["connection_id"] == "mail");
             assert_eq!(record["connector_instance_id"], record["connection_id"]);
             assert!(record["emitted_at"].is_string() && record["data"].get("body").is_none());
@@ -177,9 +209,16 @@ fn records_are_queried_with_repeated_and_nested_parameters() {
         ("nothing=1", "invalid_request"),
         ("cursor=x", "invalid_cursor"),
     ] {
-        assert_eq!(peer.refused(&format!("{STREAM}/records?{query}")), (400, code.to_owned()), "{query}");
+        assert_eq!(
+            peer.refused(&format!("{STREAM}/records?{query}")),
+            (400, code.to_owned()),
+            "{query}"
+        );
     }
-    assert_eq!(peer.refused(&format!("{STREAM}/records?fields=secret")), (403, "field_not_granted".to_owned()));
+    assert_eq!(
+        peer.refused(&format!("{STREAM}/records?fields=secret")),
+        (403, "field_not_granted".to_owned())
+    );
     assert_eq!(peer.refused("/v1/streams/other/records").0, 403);
 }
 
@@ -187,7 +226,8 @@ fn records_are_queried_with_repeated_and_nested_parameters() {
 fn an_owner_expands_what_the_compact_schema_says() {
     let peer = Peer::new();
     let owner = peer.kit.owner.clone();
-    let schema = peer.ask("/v1/schema?view=compact&stream=messages&connection_id=chat", &owner).json();
+    let schema =
+        peer.ask("/v1/schema?view=compact&stream=messages&connection_id=chat", &owner).json();
     let told = &schema["connectors"][0]["streams"][0]["expand_capabilities"];
     assert_eq!(
         (&told[0]["name"], &told[0]["usable"], &told[1]["cardinality"]),
@@ -201,10 +241,15 @@ fn an_owner_expands_what_the_compact_schema_says() {
     assert_eq!(record["data"], json!({ "id": "m3", "size": 30 }));
     let replies = &record["expanded"]["replies"];
     assert_eq!((&replies["object"], &replies["has_more"]), (&json!("list"), &json!(true)));
-    assert_eq!((&replies["data"][0]["id"], &record["expanded"]["parent"]["id"]), (&json!("m7"), &json!("m1")));
-    let one = peer.ask(&format!("{STREAM}/records/m1?connection_id=chat&expand=parent"), &owner).json();
+    assert_eq!(
+        (&replies["data"][0]["id"], &record["expanded"]["parent"]["id"]),
+        (&json!("m7"), &json!("m1"))
+    );
+    let one =
+        peer.ask(&format!("{STREAM}/records/m1?connection_id=chat&expand=parent"), &owner).json();
     assert_eq!(one["expanded"], json!({ "parent": null }));
-    let over = format!("{STREAM}/records?connection_id=chat&expand=replies&expand_limit%5Breplies%5D=6");
+    let over =
+        format!("{STREAM}/records?connection_id=chat&expand=replies&expand_limit%5Breplies%5D=6");
     assert_eq!(refusal(&peer.ask(&over, &owner)), (400, "invalid_expand".to_owned()));
 }
 
@@ -243,7 +288,8 @@ fn aggregates_have_every_member() {
         (&groups["limit"], &groups["other_count"], &groups["filtered_record_count"]),
         (&json!(1), &json!(4), &json!(12))
     );
-    let months = ask("metric=count&group_by_time=sent_at&granularity=quarter&time_zone=Europe%2FBerlin");
+    let months =
+        ask("metric=count&group_by_time=sent_at&granularity=quarter&time_zone=Europe%2FBerlin");
     assert_eq!(months["groups"][1], json!({ "key": "2026-04-01T00:00:00+02:00", "count": 6 }));
     let refused = |query: &str| peer.refused(&format!("{STREAM}/aggregate?{query}"));
     assert_eq!(refused("metric=sum&field=secret"), (403, "field_not_granted".to_owned()));
@@ -264,7 +310,10 @@ fn a_record_is_fetched_and_its_long_field_read_in_windows() {
     let (mut text, mut offset) = (String::new(), 0);
     loop {
         let told = peer.get(&format!("{path}&offset_chars={offset}&limit_chars=4096"));
-        assert_eq!((&told["object"], &told["field"]["path"]), (&json!("field_window"), &json!("body")));
+        assert_eq!(
+            (&told["object"], &told["field"]["path"]),
+            (&json!("field_window"), &json!("body"))
+        );
         assert_eq!((&told["record_id"], &told["connection_id"]), (&json!("m5"), &json!("chat")));
         let window = &told["window"];
         for member in [
@@ -308,25 +357,51 @@ fn a_record_is_fetched_and_its_long_field_read_in_windows() {
 fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
     let peer = Peer::new();
     let asked = |more: &str| peer.ask(&format!("/v1/search?q=frost{more}"), &peer.token).json();
-    for streams in ["&streams=messages&streams=messages", "&streams=messages%2Cmessages", "&streams%5B%5D=messages", ""]
-    {
+    for streams in [
+        "&streams=messages&streams=messages",
+        "&streams=messages%2Cmessages",
+        "&streams%5B%5D=messages",
+        "",
+    ] {
         let answer = asked(&format!("{streams}&limit=3"));
-        assert_eq!((&answer["object"], &answer["has_more"]), (&json!("list"), &json!(true)), "{streams}");
+        assert_eq!(
+            (&answer["object"], &answer["has_more"]),
+            (&json!("list"), &json!(true)),
+            "{streams}"
+        );
         let hits = answer["data"].as_array().unwrap();
         assert_eq!(hits.len(), 3);
         for hit in hits {
             assert_eq!(hit["object"], "search_result");
-            for member in ["stream", "record_key", "connection_id", "connector_id", "emitted_at", "record_url"] {
+            for member in [
+                "stream",
+                "record_key",
+                "connection_id",
+                "connector_id",
+                "emitted_at",
+                "record_url",
+            ] {
                 assert!(hit[member].is_string(), "{member}: {hit}");
             }
             assert_eq!(hit["matched_fields"], json!(["body"]));
             assert_eq!(hit["snippet"]["field"], "body");
             let excerpt = &hit["evidence_excerpts"][0];
-            let told = (&excerpt["object"], &excerpt["field_path"], &excerpt["provenance"], &excerpt["truncated"]);
-            assert_eq!(told, (&json!("evidence_excerpt"), &json!("body"), &json!("lexical_match"), &json!(true)));
+            let told = (
+                &excerpt["object"],
+                &excerpt["field_path"],
+                &excerpt["provenance"],
+                &excerpt["truncated"],
+            );
+            assert_eq!(
+                told,
+                (&json!("evidence_excerpt"), &json!("body"), &json!("lexical_match"), &json!(true))
+            );
             assert!(excerpt["preview_text"].as_str().unwrap().starts_with("Ferns and frost."));
             let read = &excerpt["read"];
-            assert_eq!((&read["object"], &read["method"]), (&json!("field_window_read"), &json!("GET")));
+            assert_eq!(
+                (&read["object"], &read["method"]),
+                (&json!("field_window_read"), &json!("GET"))
+            );
             for member in ["stream", "record_id", "field", "connection_id"] {
                 assert!(read[member].is_string(), "{member}: {read}");
             }
@@ -340,17 +415,26 @@ fn a_search_has_every_member_of_a_hit_and_leads_to_its_window() {
         }
         let cursor = answer["next_cursor"].as_str().unwrap();
         let next = asked(&format!("{streams}&limit=100&cursor={cursor}"));
-        assert_eq!((next["data"].as_array().unwrap().len(), &next["has_more"]), (21, &json!(false)));
+        assert_eq!(
+            (next["data"].as_array().unwrap().len(), &next["has_more"]),
+            (21, &json!(false))
+        );
         assert!(next.get("next_cursor").is_none());
     }
     assert_eq!(asked("&limit=500")["meta"]["warnings"][0]["code"], "limit_clamped");
     assert_eq!(asked("&connection_id=mail")["data"].as_array().unwrap().len(), 12);
     let refused = |target: &str| refusal(&peer.ask(target, &peer.token));
-    assert_eq!(refused("/v1/search?q=x&streams=other"), (403, "grant_stream_not_allowed".to_owned()));
+    assert_eq!(
+        refused("/v1/search?q=x&streams=other"),
+        (403, "grant_stream_not_allowed".to_owned())
+    );
     assert_eq!(refused("/v1/search?q="), (400, "invalid_request".to_owned()));
     let page = peer.ask(&format!("{STREAM}/records?limit=1"), &peer.token).json();
     let cursor = page["next_cursor"].as_str().unwrap();
-    assert_eq!(refused(&format!("/v1/search?q=frost&cursor={cursor}")), (400, "invalid_cursor".to_owned()));
+    assert_eq!(
+        refused(&format!("/v1/search?q=frost&cursor={cursor}")),
+        (400, "invalid_cursor".to_owned())
+    );
 }
 
 #[test]
@@ -366,7 +450,10 @@ fn what_is_not_served_is_not_found_and_no_token_is_told_where_to_get_one() {
     let reply = peer.ask("/v1/schema?view=compact", "not-a-token");
     assert_eq!(refusal(&reply), (401, "authentication_error".to_owned()));
     let told = reply.header("www-authenticate").unwrap();
-    assert!(told.starts_with("Bearer ") && told.contains("/.well-known/oauth-protected-resource"), "{told}");
+    assert!(
+        told.starts_with("Bearer ") && told.contains("/.well-known/oauth-protected-resource"),
+        "{told}"
+    );
 }
 
 #[test]

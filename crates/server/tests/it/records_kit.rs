@@ -73,9 +73,19 @@ impl Kit {
     pub fn ingest(&self, stream: &str, connection: &str, rows: &[Value]) {
         let body: String = rows.iter().map(|row| format!("{row}\n")).collect();
         let target = format!("/v1/ingest/{stream}?connection_id={connection}");
-        let reply = self.send("POST", &target, &self.owner, "Content-Type: application/x-ndjson\r\n", &body);
+        let reply = self.send(
+            "POST",
+            &target,
+            &self.owner,
+            "Content-Type: application/x-ndjson\r\n",
+            &body,
+        );
         let answer = reply.json();
-        assert_eq!((reply.status, &answer["records_accepted"]), (200, &json!(rows.len())), "{answer:#}");
+        assert_eq!(
+            (reply.status, &answer["records_accepted"]),
+            (200, &json!(rows.len())),
+            "{answer:#}"
+        );
     }
 }
 

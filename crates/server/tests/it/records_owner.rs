@@ -1,5 +1,5 @@
-//! The owner's day with records, on the samples and with the program itself: import, grant, export, backup, and what
-//! is left after an accident.
+//! The owner's day with records, on the samples and with the program itself: import, grant, export,
+//! backup, and what is left after an accident.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,9 @@ impl Day {
 
     fn import(&self, file: &str, connection: &str, stream: &str, more: &[&str]) -> String {
         let file = sample(file);
-        self.said(&[&["import", &file, "--connection", connection, "--stream", stream], more].concat())
+        self.said(
+            &[&["import", &file, "--connection", connection, "--stream", stream], more].concat(),
+        )
     }
 
     fn import_all(&self) {
@@ -81,16 +83,23 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 fn two_commands_make_two_exports_records_and_a_second_run_changes_nothing() {
     let day = day();
-    assert_eq!(day.import("messages.jsonl", "chat", "messages", &[]), "added 30, changed 0, unchanged 0, bad 0\n");
+    assert_eq!(
+        day.import("messages.jsonl", "chat", "messages", &[]),
+        "added 30, changed 0, unchanged 0, bad 0\n"
+    );
     assert_eq!(
         day.import("transactions.csv", "bank", "transactions", &[]),
         "added 40, changed 0, unchanged 0, bad 0\n"
     );
-    for (file, connection, stream, count) in
-        [("messages.jsonl", "chat", "messages", 30), ("transactions.csv", "bank", "transactions", 40)]
-    {
+    for (file, connection, stream, count) in [
+        ("messages.jsonl", "chat", "messages", 30),
+        ("transactions.csv", "bank", "transactions", 40),
+    ] {
         let again = day.import(file, connection, stream, &[]);
-        assert_eq!(again, format!("added 0, changed 0, unchanged {count}, bad 0\nnothing has changed\n"));
+        assert_eq!(
+            again,
+            format!("added 0, changed 0, unchanged {count}, bad 0\nnothing has changed\n")
+        );
     }
     day.import("contacts.json", "phone", "contacts", &["--key", "email"]);
     day.import("journal", "notes", "journal", &[]);
@@ -120,25 +129,39 @@ fn two_commands_make_two_exports_records_and_a_second_run_changes_nothing() {
 fn a_client_is_granted_two_fields_since_january_until_it_is_revoked() {
     let day = day();
     day.import_all();
-    let create =
-        ["grant", "create", "--client", "cursor", "--stream", "messages", "--field", "author", "--field", "body"];
-    let id = day.said(&[&create[..], &["--since", "2026-01-01", "--purpose", "to sum up"]].concat());
+    let create = [
+        "grant", "create", "--client", "cursor", "--stream", "messages", "--field", "author",
+        "--field", "body",
+    ];
+    let id =
+        day.said(&[&create[..], &["--since", "2026-01-01", "--purpose", "to sum up"]].concat());
     let id = id.trim_end();
     assert!(id.starts_with("grt_") && !id.contains('\n'));
     let shown = day.json(&["grant", "show", id]);
     assert_eq!(shown["status"], "active");
     let share = &shown["grant"]["streams"][0];
     assert_eq!(share["fields"], serde_json::json!(["author", "body"]));
-    assert_eq!(share["time_constraint"], serde_json::json!({ "field": "sent_at", "since": "2026-01-01T00:00:00Z" }));
+    assert_eq!(
+        share["time_constraint"],
+        serde_json::json!({ "field": "sent_at", "since": "2026-01-01T00:00:00Z" })
+    );
     assert!(day.said(&["grant", "list"]).lines().nth(1).unwrap().contains("cursor  active"));
     assert_eq!(day.said(&["token", "--grant", id]).trim_end().split('.').count(), 3);
     assert!(day.said(&["grant", "revoke", id]).contains("is revoked"));
     assert!(day.said(&["grant", "revoke", id]).contains("was revoked before"));
     assert_eq!(day.json(&["grant", "list", "--json"])[0]["status"], "revoked");
-    assert!(day.run(&["token", "--grant", id]).errors.contains("is revoked, so the token will be refused"));
+    assert!(
+        day.run(&["token", "--grant", id])
+            .errors
+            .contains("is revoked, so the token will be refused")
+    );
     let wrong = day.run(&[&create[..], &["--field", "bdy"]].concat());
     assert_eq!(wrong.code, Some(2));
-    assert!(wrong.errors.contains("declares no field `bdy`; the fields are author, body, id"), "{}", wrong.errors);
+    assert!(
+        wrong.errors.contains("declares no field `bdy`; the fields are author, body, id"),
+        "{}",
+        wrong.errors
+    );
     let unknown = day.run(&["token", "--grant", "grt_none"]);
     assert_eq!((unknown.code, unknown.output.as_str()), (Some(1), ""));
 }
@@ -153,9 +176,21 @@ fn several_streams_are_granted_by_a_file() {
         r#"[{"name":"contacts","resources":["ann@example.org"]},{"name":"journal","fields":["title"]}]"#,
     )
     .unwrap();
-    let id = day.said(&["grant", "create", "--client", "c", "--from", file.to_str().unwrap(), "--expires", "30d"]);
+    let id = day.said(&[
+        "grant",
+        "create",
+        "--client",
+        "c",
+        "--from",
+        file.to_str().unwrap(),
+        "--expires",
+        "30d",
+    ]);
     let shown = day.json(&["grant", "show", id.trim_end()]);
-    assert_eq!(shown["grant"]["streams"][0]["fields"], serde_json::json!(["address", "born", "email", "name", "tags"]));
+    assert_eq!(
+        shown["grant"]["streams"][0]["fields"],
+        serde_json::json!(["address", "born", "email", "name", "tags"])
+    );
 }
 
 #[test]
@@ -167,7 +202,10 @@ fn an_export_restored_elsewhere_is_exported_as_the_same_bytes() {
     assert_eq!(day.said(&["export", "--to", to]), "exported 78 records of 4 streams\n");
     assert_eq!(day.run(&["export", "--to", to]).code, Some(2), "the folder is not empty");
     let restored = day.run_in(&other, &["import", to, "--format", "stile"]);
-    assert_eq!((restored.output.as_str(), restored.code), ("added 78, changed 0, unchanged 0, bad 0\n", Some(0)));
+    assert_eq!(
+        (restored.output.as_str(), restored.code),
+        ("added 78, changed 0, unchanged 0, bad 0\n", Some(0))
+    );
     day.run_in(&other, &["export", "--to", second.to_str().unwrap()]);
     assert!(contents(&first) == contents(&second));
 }
@@ -189,7 +227,11 @@ fn a_declaration_is_shown_edited_and_inferred_again() {
     assert_eq!(day.json(&[&of[..], &["--show"]].concat())["cursor_field"], "booked_on");
     std::fs::write(&file, r#"{"schema":{"properties":{}},"cursor_field":"x"}"#).unwrap();
     let wrong = day.run(&[&of[..], &from].concat());
-    assert!(wrong.code == Some(2) && wrong.errors.contains("`cursor_field` names the field `x`"), "{}", wrong.errors);
+    assert!(
+        wrong.code == Some(2) && wrong.errors.contains("`cursor_field` names the field `x`"),
+        "{}",
+        wrong.errors
+    );
 }
 
 #[test]
@@ -202,11 +244,21 @@ fn bad_rows_are_told_and_strictness_stores_nothing() {
     assert_eq!((strict.code, strict.output.as_str()), (Some(1), ""));
     assert!(strict.errors.contains("bad.jsonl:2: it is not valid JSON"), "{}", strict.errors);
     let ran = day.run(&import);
-    assert_eq!((ran.code, ran.output.as_str()), (Some(0), "added 2, changed 0, unchanged 0, bad 1\n"));
-    assert!(ran.errors.contains("bad.jsonl:2: ") && ran.errors.contains("(invalid_json)"), "{}", ran.errors);
+    assert_eq!(
+        (ran.code, ran.output.as_str()),
+        (Some(0), "added 2, changed 0, unchanged 0, bad 1\n")
+    );
+    assert!(
+        ran.errors.contains("bad.jsonl:2: ") && ran.errors.contains("(invalid_json)"),
+        "{}",
+        ran.errors
+    );
     std::fs::write(&file, "nothing\nof use\n").unwrap();
     let none = day.run(&import);
-    assert_eq!((none.code, none.output.as_str()), (Some(1), "added 0, changed 0, unchanged 0, bad 2\n"));
+    assert_eq!(
+        (none.code, none.output.as_str()),
+        (Some(1), "added 0, changed 0, unchanged 0, bad 2\n")
+    );
 }
 
 #[test]
@@ -223,8 +275,10 @@ fn a_backup_made_while_a_server_runs_is_restored_by_copying() {
     let other = day.at("other");
     std::fs::create_dir(&other).unwrap();
     std::fs::copy(&file, other.join("records.db")).unwrap();
-    let before: Value = serde_json::from_str(&day.run_in(&other, &["streams", "--json"]).output).unwrap();
-    let counts: Vec<u64> = before.as_array().unwrap().iter().map(|row| row["records"].as_u64().unwrap()).collect();
+    let before: Value =
+        serde_json::from_str(&day.run_in(&other, &["streams", "--json"]).output).unwrap();
+    let counts: Vec<u64> =
+        before.as_array().unwrap().iter().map(|row| row["records"].as_u64().unwrap()).collect();
     assert_eq!(counts, [5, 3, 30, 40], "as it was when the backup was made");
     let again = sample("messages.jsonl");
     let import = ["import", again.as_str(), "--connection", "chat", "--stream", "messages"];
@@ -237,7 +291,8 @@ fn an_import_killed_at_any_instant_leaves_whole_batches_and_goes_on() {
     const BATCH: u64 = 10_000;
     let day = day();
     let file = day.at("many.jsonl");
-    let lines: String = (0..ROWS).map(|id| format!("{{\"id\":{id},\"text\":\"row number {id}\"}}\n")).collect();
+    let lines: String =
+        (0..ROWS).map(|id| format!("{{\"id\":{id},\"text\":\"row number {id}\"}}\n")).collect();
     std::fs::write(&file, lines).unwrap();
     let import = ["import", file.to_str().unwrap(), "--connection", "c", "--stream", "s"];
     let count = || {
@@ -255,7 +310,10 @@ fn an_import_killed_at_any_instant_leaves_whole_batches_and_goes_on() {
     }
     let before = count();
     let said = day.said(&import);
-    assert!(said.starts_with(&format!("added {}, changed 0, unchanged {before}, bad 0", ROWS - before)), "{said}");
+    assert!(
+        said.starts_with(&format!("added {}, changed 0, unchanged {before}, bad 0", ROWS - before)),
+        "{said}"
+    );
     assert_eq!(count(), ROWS);
 }
 
@@ -266,12 +324,21 @@ fn a_database_that_is_none_says_what_to_do() {
     for name in ["records.db-wal", "records.db-shm"] {
         let _ = std::fs::remove_file(day.rig.state.join(name));
     }
-    std::fs::write(day.rig.state.join("records.db"), "not a database at all, and long enough to be read as one")
-        .unwrap();
-    for command in [&["streams"][..], &["grant", "list"], &["export", "--to", day.at("to").to_str().unwrap()]] {
+    std::fs::write(
+        day.rig.state.join("records.db"),
+        "not a database at all, and long enough to be read as one",
+    )
+    .unwrap();
+    for command in
+        [&["streams"][..], &["grant", "list"], &["export", "--to", day.at("to").to_str().unwrap()]]
+    {
         let ran = day.run(command);
         assert_eq!((ran.code, ran.output.as_str()), (Some(1), ""));
-        assert!(ran.errors.contains("restore it from a backup") && !ran.errors.contains("panicked"), "{}", ran.errors);
+        assert!(
+            ran.errors.contains("restore it from a backup") && !ran.errors.contains("panicked"),
+            "{}",
+            ran.errors
+        );
     }
 }
 
@@ -300,7 +367,11 @@ fn a_damaged_database_is_told_of_and_never_a_panic() {
             &["import", &messages, "--connection", "chat", "--stream", "messages"],
         ] {
             let ran = day.run(command);
-            assert!(matches!(ran.code, Some(0..=2)) && !ran.errors.contains("panicked"), "{page}: {}", ran.errors);
+            assert!(
+                matches!(ran.code, Some(0..=2)) && !ran.errors.contains("panicked"),
+                "{page}: {}",
+                ran.errors
+            );
             told += usize::from(ran.errors.contains("restore"));
         }
     }

@@ -17,7 +17,12 @@ fn kit() -> Kit {
 }
 
 fn found(answer: &Value) -> Vec<&str> {
-    answer["data"].as_array().unwrap().iter().map(|hit| hit["record_key"].as_str().unwrap()).collect()
+    answer["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|hit| hit["record_key"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -28,12 +33,17 @@ fn a_sentence_in_a_long_text_is_found_and_read_from_its_place() {
     assert_eq!(found(&answer), ["m2"]);
     let excerpt = &answer["data"][0]["evidence_excerpts"][0];
     let shown = excerpt["preview_text"].as_str().unwrap();
-    let (start, at) = (excerpt["start_chars"].as_u64().unwrap(), excerpt["match"]["start_chars"].as_u64().unwrap());
+    let (start, at) = (
+        excerpt["start_chars"].as_u64().unwrap(),
+        excerpt["match"]["start_chars"].as_u64().unwrap(),
+    );
     assert!(shown.chars().count() <= 320 && excerpt["truncated"] == true);
     let inside: String = shown.chars().skip((at - start) as usize).collect();
     assert!(inside.starts_with("zygote was 日本語 and said so."), "{inside}");
     let window = kit.json(excerpt["read"]["route"].as_str().unwrap(), &token);
-    assert!(window["window"]["text"].as_str().unwrap().starts_with("zygote was 日本語 and said so."));
+    assert!(
+        window["window"]["text"].as_str().unwrap().starts_with("zygote was 日本語 and said so.")
+    );
     assert_eq!(window["window"]["start_chars"], at);
 }
 
@@ -46,10 +56,23 @@ fn only_granted_fields_and_records_are_searched() {
     let body = kit.client(&["--stream", "messages", "--field", "body"]).1;
     assert_eq!(found(&kit.json("/v1/search?q=ferns", &body)), ["a/b 🙂", "m1"]);
     assert_eq!(found(&kit.json("/v1/search?q=cafe", &body)), [""; 0]);
-    let late =
-        kit.client(&["--stream", "messages", "--field", "subject", "--field", "body", "--since", "2026-02-01"]).1;
+    let late = kit
+        .client(&[
+            "--stream",
+            "messages",
+            "--field",
+            "subject",
+            "--field",
+            "body",
+            "--since",
+            "2026-02-01",
+        ])
+        .1;
     assert_eq!(found(&kit.json("/v1/search?q=fer*", &late)), ["a/b 🙂", "m2"]);
-    assert_eq!(kit.refused("/v1/search?q=x&streams=other", &body), (403, "grant_stream_not_allowed".to_owned()));
+    assert_eq!(
+        kit.refused("/v1/search?q=x&streams=other", &body),
+        (403, "grant_stream_not_allowed".to_owned())
+    );
     assert_eq!(found(&kit.json("/v1/search?q=x&streams=other", &kit.owner)), [""; 0]);
     let files = kit.rig.token(&["read:/"], &[]);
     assert_eq!(kit.refused("/v1/search?q=x", &files), (403, "insufficient_scope".to_owned()));
@@ -68,7 +91,10 @@ fn pages_follow_each_other_while_records_come_and_go() {
     assert_eq!(found(&kit.json("/v1/search?q=ferns", &kit.owner)), ["m9", "a/b 🙂", "m1"]);
     let cursor = first["next_cursor"].as_str().unwrap();
     let other = kit.get(&format!("/v1/search?q=moss&cursor={cursor}"), &kit.owner).json();
-    assert_eq!((&other["error"]["code"], &other["error"]["reason"]), (&json!("invalid_cursor"), &json!("mismatch")));
+    assert_eq!(
+        (&other["error"]["code"], &other["error"]["reason"]),
+        (&json!("invalid_cursor"), &json!("mismatch"))
+    );
 }
 
 #[test]

@@ -24,7 +24,8 @@ impl Pipes {
     fn start(scopes: &str) -> Self {
         let (their_input, input) = std::io::pipe().unwrap();
         let (output, their_output) = std::io::pipe().unwrap();
-        let their_output = tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
+        let their_output =
+            tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
         let ground = Ground::new();
         let services = ground.services.clone();
         let caller = principal("local", None, scopes);
@@ -145,7 +146,10 @@ async fn a_notification_or_an_answer_that_comes_first_is_passed_over() {
     pipes.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } }));
     let mut unknown = meta();
     unknown["io.modelcontextprotocol/protocolVersion"] = "2031-01-01".into();
-    assert_eq!(pipes.ask(&request(3, "tools/list", json!({ "_meta": unknown })))["error"]["code"], -32022);
+    assert_eq!(
+        pipes.ask(&request(3, "tools/list", json!({ "_meta": unknown })))["error"]["code"],
+        -32022
+    );
     pipes.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 3 } }));
     pipes.open();
     assert_eq!(pipes.ask(&request(4, "ping", json!({})))["result"], json!({}));
@@ -191,7 +195,8 @@ async fn calls_that_run_when_the_input_ends_are_answered() {
     pipes.send(&call(1, "test.sleeps", json!({ "milliseconds": 400 })));
     tokio::time::sleep(Duration::from_millis(100)).await;
     pipes.send(&call(2, "file.create", json!({ "path": "/a.md", "content": "x" })));
-    let mut answered: Vec<i64> = pipes.end().await.iter().map(|answer| answer["id"].as_i64().unwrap()).collect();
+    let mut answered: Vec<i64> =
+        pipes.end().await.iter().map(|answer| answer["id"].as_i64().unwrap()).collect();
     answered.sort_unstable();
     assert_eq!(answered, [1, 2]);
 }
@@ -209,7 +214,11 @@ fn the_process_ends_when_its_parent_does() {
     let root = folder.path().join("space");
     stile_store::state::make_space(&root).unwrap();
     let mut parent = Command::new("sh")
-        .args(["-c", "exec 3<&0; \"$0\" stdio \"$1\" --state \"$2\" <&3 & wait", env!("CARGO_BIN_EXE_stile")])
+        .args([
+            "-c",
+            "exec 3<&0; \"$0\" stdio \"$1\" --state \"$2\" <&3 & wait",
+            env!("CARGO_BIN_EXE_stile"),
+        ])
         .args([&root, &folder.path().join("state")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

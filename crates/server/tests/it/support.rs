@@ -1,5 +1,5 @@
-//! A server in this process, tokens that say what they are, tools that misbehave, and a client that can send
-//! any bytes at all.
+//! A server in this process, tokens that say what they are, tools that misbehave, and a client that
+//! can send any bytes at all.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub struct Ground {
 impl Ground {
     /// With the real tools and the misbehaving ones.
     pub fn new() -> Self {
-        let misbehaving = [Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()];
+        let misbehaving =
+            [Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()];
         Self::with_tools(Box::leak([registry::TOOLS, &misbehaving].concat().into_boxed_slice()))
     }
 
@@ -59,8 +60,11 @@ impl Ground {
         let root = folder.path().join("space");
         stile_store::state::make_space(&root).unwrap();
         let state = StateDir::open(&folder.path().join("state")).unwrap();
-        let options =
-            SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(10), events: Arc::new(|_| {}) };
+        let options = SpaceOptions {
+            limits: Limits::default(),
+            lock_wait: Duration::from_secs(10),
+            events: Arc::new(|_| {}),
+        };
         let (space, _) = Space::open_ambient(&root, options).unwrap();
         let journal = Arc::new(Journal::open(&state).unwrap());
         Self { services: Services { space, journal, tools }, _folder: folder }
@@ -69,11 +73,17 @@ impl Ground {
 
 /// A caller with `scopes`.
 pub fn principal(subject: &str, client: Option<&str>, scopes: &str) -> Principal {
-    Principal::assert_verified(subject, Some("t1"), client, Scopes::parse_claim(scopes).unwrap(), RecordsClaim::None)
+    Principal::assert_verified(
+        subject,
+        Some("t1"),
+        client,
+        Scopes::parse_claim(scopes).unwrap(),
+        RecordsClaim::None,
+    )
 }
 
-/// Tokens that say what they are: `subject;client;scopes;seconds`, with `_` for spaces in the scopes and `-`
-/// for no client.
+/// Tokens that say what they are: `subject;client;scopes;seconds`, with `_` for spaces in the
+/// scopes and `-` for no client.
 pub struct Plain {
     start: SystemTime,
 }
@@ -87,8 +97,11 @@ impl Verifier for Plain {
 impl Plain {
     fn verify_now(&self, token: &str) -> Result<Verified, Rejected> {
         let parts: Vec<&str> = token.split(';').collect();
-        let [subject, client, scopes, seconds] = parts[..] else { return Err(Rejected("not of the test")) };
-        let expires = self.start + Duration::from_millis((seconds.parse::<f64>().unwrap() * 1000.0) as u64);
+        let [subject, client, scopes, seconds] = parts[..] else {
+            return Err(Rejected("not of the test"));
+        };
+        let expires =
+            self.start + Duration::from_millis((seconds.parse::<f64>().unwrap() * 1000.0) as u64);
         if expires <= SystemTime::now() {
             return Err(Rejected("expired"));
         }
@@ -100,7 +113,11 @@ impl Plain {
             role: Role::Viewer,
             audiences: Vec::new(),
         };
-        Ok(Verified { principal: principal(subject, client, &scopes.replace('_', " ")), identity, expires })
+        Ok(Verified {
+            principal: principal(subject, client, &scopes.replace('_', " ")),
+            identity,
+            expires,
+        })
     }
 }
 
@@ -127,7 +144,8 @@ impl Server {
     }
 
     pub async fn on(ground: Ground, change: impl FnOnce(&mut HttpOptions)) -> Self {
-        let mut options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
+        let mut options =
+            HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
         change(&mut options);
         let (stop, stopped) = oneshot::channel::<()>();
         let (listening, address) = oneshot::channel();
@@ -230,14 +248,19 @@ impl Reply {
 
     /// The message: the body itself, or the last event of a stream.
     pub fn json(&self) -> Value {
-        let is_stream = self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let is_stream =
+            self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
         let data = self
             .body
             .lines()
             .filter_map(|line| line.strip_prefix("data:"))
             .map(str::trim)
             .rfind(|data| !data.is_empty());
-        let text = if is_stream { data.unwrap_or_else(|| panic!("no event in {self:?}")) } else { &self.body };
+        let text = if is_stream {
+            data.unwrap_or_else(|| panic!("no event in {self:?}"))
+        } else {
+            &self.body
+        };
         serde_json::from_str(text).unwrap_or_else(|_| panic!("no JSON in {self:?}"))
     }
 }
@@ -271,12 +294,16 @@ impl Client {
 
     pub fn post_bytes(token: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         let mut head = Self::head("POST", "/mcp", token, headers);
-        for (name, value) in [("accept", "application/json, text/event-stream"), ("content-type", "application/json")] {
+        for (name, value) in [
+            ("accept", "application/json, text/event-stream"),
+            ("content-type", "application/json"),
+        ] {
             if !headers.iter().any(|(found, _)| *found == name) {
                 head.push_str(&format!("{name}: {value}\r\n"));
             }
         }
-        [head.as_bytes(), format!("content-length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
+        [head.as_bytes(), format!("content-length: {}\r\n\r\n", body.len()).as_bytes(), body]
+            .concat()
     }
 
     pub async fn post(&mut self, token: &str, headers: &[(&str, &str)], body: &Value) -> Reply {
@@ -290,7 +317,11 @@ impl Client {
 
     pub async fn sessionless(&mut self, token: &str, method: &str, mut params: Value) -> Reply {
         params["_meta"] = meta();
-        let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str).map(str::to_owned);
+        let name = params
+            .get("name")
+            .or_else(|| params.get("uri"))
+            .and_then(Value::as_str)
+            .map(str::to_owned);
         let mut headers = vec![("mcp-protocol-version", "2026-07-28"), ("mcp-method", method)];
         if let Some(name) = &name {
             headers.push(("mcp-name", name));
@@ -311,7 +342,9 @@ impl Client {
     pub async fn reply(&mut self) -> Reply {
         timeout(PATIENCE, async {
             let mut reply = self.reply_head().await.expect("the connection was closed");
-            if let Some(length) = reply.header("content-length").and_then(|length| length.parse().ok()) {
+            if let Some(length) =
+                reply.header("content-length").and_then(|length| length.parse().ok())
+            {
                 let mut body = vec![0; length];
                 self.stream.read_exact(&mut body).await.unwrap();
                 reply.body = String::from_utf8(body).unwrap();
@@ -326,7 +359,8 @@ impl Client {
         .expect("no reply in time")
     }
 
-    /// The head of an answer whose body is not awaited; `None` if the connection was closed instead.
+    /// The head of an answer whose body is not awaited; `None` if the connection was closed
+    /// instead.
     pub async fn reply_head(&mut self) -> Option<Reply> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).await.ok()? == 0 {
@@ -358,7 +392,9 @@ impl Client {
     /// Waits until the server has closed the connection, whatever it sends before.
     pub async fn closed(&mut self) {
         let mut rest = Vec::new();
-        let _ = timeout(PATIENCE, self.stream.read_to_end(&mut rest)).await.expect("the connection stays open");
+        let _ = timeout(PATIENCE, self.stream.read_to_end(&mut rest))
+            .await
+            .expect("the connection stays open");
     }
 }
 

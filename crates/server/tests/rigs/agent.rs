@@ -47,7 +47,12 @@ pub(crate) enum Told {
 }
 
 impl Agent {
-    pub(crate) fn new(name: String, client: Box<dyn Caller>, chance: Chance, clock: &Clock) -> Self {
+    pub(crate) fn new(
+        name: String,
+        client: Box<dyn Caller>,
+        chance: Chance,
+        clock: &Clock,
+    ) -> Self {
         let (views, history, clock) = (HashMap::new(), HashMap::new(), clock.clone());
         Self { name, chance, views, history, client, clock, versions: 0 }
     }
@@ -67,10 +72,12 @@ impl Agent {
         }
     }
 
-    /// A line that no other agent writes, and not this one twice, naming the version that it comes from.
+    /// A line that no other agent writes, and not this one twice, naming the version that it comes
+    /// from.
     pub(crate) fn new_line(&mut self, parent: &str) -> String {
         self.versions += 1;
-        let parent: String = ContentHash::of(parent.as_bytes()).to_string().chars().take(12).collect();
+        let parent: String =
+            ContentHash::of(parent.as_bytes()).to_string().chars().take(12).collect();
         format!("version {}-{} parent {parent} {CANARY}", self.name, self.versions)
     }
 
@@ -80,7 +87,8 @@ impl Agent {
         let told = self.call("text.read", json!({ "path": path }));
         let ended = self.clock.now();
         if let Told::Done(answer) = &told {
-            let (text, hash) = (answer["content"].as_str().unwrap(), answer["hash"].as_str().unwrap());
+            let (text, hash) =
+                (answer["content"].as_str().unwrap(), answer["hash"].as_str().unwrap());
             assert_eq!(answer["truncated"], false, "{path} grew past a window");
             let version = ContentHash::of(text.as_bytes());
             assert_eq!(version.to_string(), hash, "{path}: the hash is not that of the text");
@@ -90,8 +98,8 @@ impl Agent {
         told
     }
 
-    /// Changes a file in one of many ways, from what it believes is there; what it believes afterwards is what
-    /// it was told.
+    /// Changes a file in one of many ways, from what it believes is there; what it believes
+    /// afterwards is what it was told.
     pub(crate) fn change(&mut self, path: &str) -> Told {
         if !self.views.contains_key(path) {
             let told = self.read(path);
@@ -110,18 +118,27 @@ impl Agent {
         let told = self.call(tool, arguments);
         let (ended, outcome) = match &told {
             Told::Done(answer) => {
-                assert_eq!(answer["hash"], version.to_string(), "{path}: {tool} made something else of {text:?}");
+                assert_eq!(
+                    answer["hash"],
+                    version.to_string(),
+                    "{path}: {tool} made something else of {text:?}"
+                );
                 self.views.insert(path.to_owned(), new);
                 (self.clock.now(), Outcome::Acknowledged)
             }
-            Told::Refused(code) if code == "unknown_outcome" => (self.clock.now(), Outcome::Unknown),
+            Told::Refused(code) if code == "unknown_outcome" => {
+                (self.clock.now(), Outcome::Unknown)
+            }
             Told::Refused(code) => {
                 assert!(code == "stale" || code == "busy", "{path}: {tool} was refused as {code}");
                 (self.clock.now(), Outcome::Refused)
             }
             Told::Nothing(_) => (u64::MAX, Outcome::Unknown),
         };
-        self.note(path, Event { began, ended, deed: Deed::Asked(Change { parent, version, outcome }) });
+        self.note(
+            path,
+            Event { began, ended, deed: Deed::Asked(Change { parent, version, outcome }) },
+        );
         told
     }
 
@@ -133,7 +150,8 @@ impl Agent {
 /// The lines past which a file shrinks again.
 const MANY: usize = 40;
 
-/// A change of a text that puts `line` into it: the tool, its arguments, and the text that it must make.
+/// A change of a text that puts `line` into it: the tool, its arguments, and the text that it must
+/// make.
 fn propose(text: &str, line: &str, chance: &mut Chance) -> (&'static str, Value, String) {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let bare = |line: &str| line.trim_end_matches('\n').to_owned();

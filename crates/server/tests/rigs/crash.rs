@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// An agent that shares some files with the others and makes, changes and removes some of its own.
 struct Worker {
     agent: Agent,
-    /// What its own files may hold: one thing, or two where the kill came before the answer. `None` is no file.
+    /// What its own files may hold: one thing, or two where the kill came before the answer. `None`
+    /// is no file.
     own: BTreeMap<String, Vec<Option<String>>>,
     made: usize,
 }
@@ -27,8 +28,12 @@ struct Worker {
 impl Worker {
     /// One call; `false` once no answer came.
     fn work(&mut self, shared: &[String]) -> bool {
-        let there: Vec<String> =
-            self.own.iter().filter(|(_, may)| may[0].is_some()).map(|(path, _)| path.clone()).collect();
+        let there: Vec<String> = self
+            .own
+            .iter()
+            .filter(|(_, may)| may[0].is_some())
+            .map(|(path, _)| path.clone())
+            .collect();
         let any = |chance: &mut Chance, of: &[String]| of[chance.below(of.len())].clone();
         match self.agent.chance.below(100) {
             0..50 => {
@@ -52,9 +57,13 @@ impl Worker {
         self.made += 1;
         // Some in a folder of their own, so that folders are made as well.
         let name = format!("{}-{}", self.agent.name, self.made);
-        let path =
-            if self.agent.chance.happens(30) { format!("/own/{name}/a/note.md") } else { format!("/own/{name}.md") };
-        let content = format!("{}\n", self.agent.new_line("")).repeat(1 + self.agent.chance.below(400));
+        let path = if self.agent.chance.happens(30) {
+            format!("/own/{name}/a/note.md")
+        } else {
+            format!("/own/{name}.md")
+        };
+        let content =
+            format!("{}\n", self.agent.new_line("")).repeat(1 + self.agent.chance.below(400));
         let told = self.agent.call("file.create", json!({ "path": path, "content": content }));
         self.settle(path, None, Some(content), told)
     }
@@ -76,7 +85,13 @@ impl Worker {
         self.settle(path.to_owned(), Some(before), Some(after), told)
     }
 
-    fn settle(&mut self, path: String, before: Option<String>, after: Option<String>, told: Told) -> bool {
+    fn settle(
+        &mut self,
+        path: String,
+        before: Option<String>,
+        after: Option<String>,
+        told: Told,
+    ) -> bool {
         let (may, answered) = match told {
             Told::Done(_) => (vec![after], true),
             Told::Refused(code) if code == "busy" => (vec![before], true),
@@ -95,7 +110,10 @@ impl Worker {
             if !may.contains(&found) {
                 let lengths = |text: &Option<String>| text.as_ref().map(String::len);
                 let may: Vec<_> = may.iter().map(lengths).collect();
-                return Err(format!("{path} holds {:?} bytes and may hold {may:?}", lengths(&found)));
+                return Err(format!(
+                    "{path} holds {:?} bytes and may hold {may:?}",
+                    lengths(&found)
+                ));
             }
             *may = vec![found];
         }
@@ -110,7 +128,8 @@ fn a_kill_at_any_instant_tears_nothing_and_loses_nothing_acknowledged() {
     println!("seed {seed}");
     let mut chance = Chance::of(seed);
     let mut field = Field::new();
-    let shared: Vec<String> = (0..4).map(|file| format!("/shared/{}/{file}.md", file / 2)).collect();
+    let shared: Vec<String> =
+        (0..4).map(|file| format!("/shared/{}/{file}.md", file / 2)).collect();
     for path in &shared {
         let file = field.root().join(path.trim_start_matches('/'));
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -144,8 +163,11 @@ fn a_kill_at_any_instant_tears_nothing_and_loses_nothing_acknowledged() {
             fail(format!("the start left {:?}", field.strays()));
         }
         // Folders stay when their files are removed; so many of them would only slow the rig down.
-        for folder in std::fs::read_dir(field.root().join("own")).into_iter().flatten().map_while(Result::ok) {
-            let _ = std::fs::remove_dir(folder.path().join("a")).and_then(|()| std::fs::remove_dir(folder.path()));
+        for folder in
+            std::fs::read_dir(field.root().join("own")).into_iter().flatten().map_while(Result::ok)
+        {
+            let _ = std::fs::remove_dir(folder.path().join("a"))
+                .and_then(|()| std::fs::remove_dir(folder.path()));
         }
         let firsts: Vec<ContentHash> = shared.iter().map(|path| before[path]).collect();
         let goal = calls.load(Ordering::Relaxed) + 1 + chance.below(40);
@@ -167,7 +189,8 @@ fn a_kill_at_any_instant_tears_nothing_and_loses_nothing_acknowledged() {
             field.kill(process);
         });
         strays += field.strays().len();
-        // Before anything could be repaired: each file is whole, and everything acknowledged is there.
+        // Before anything could be repaired: each file is whole, and everything acknowledged is
+        // there.
         for (path, first) in shared.iter().zip(firsts) {
             let mut events = Vec::new();
             for worker in &mut workers {

@@ -33,7 +33,11 @@ fn play(
 ) -> [bool; 2] {
     let fault = |what: String| round.lock().unwrap().faults.push(what);
     // Every fourth in a folder that has to be made as well.
-    let path = if count.is_multiple_of(4) { format!("/{count}/one.md") } else { format!("/{}.md", count % 8) };
+    let path = if count.is_multiple_of(4) {
+        format!("/{count}/one.md")
+    } else {
+        format!("/{}.md", count % 8)
+    };
     let file = field.root().join(path.trim_start_matches('/'));
     let content = agent.new_line("") + "\n";
     start.wait();
@@ -80,13 +84,18 @@ fn of_many_that_make_or_remove_one_file_exactly_one_does() {
     let rounds = scaled(200, 10_000);
     let mut chance = Chance::of(seed());
     let mut field = Field::new();
-    let processes: Vec<_> =
-        DOORS.iter().enumerate().map(|(number, door)| field.start(*door, &format!("state {number}"))).collect();
+    let processes: Vec<_> = DOORS
+        .iter()
+        .enumerate()
+        .map(|(number, door)| field.start(*door, &format!("state {number}")))
+        .collect();
     let clock = Clock::default();
     let mut agents: Vec<Agent> = processes
         .iter()
         .enumerate()
-        .map(|(number, process)| Agent::new(number.to_string(), process.client(), chance.fork(), &clock))
+        .map(|(number, process)| {
+            Agent::new(number.to_string(), process.client(), chance.fork(), &clock)
+        })
         .collect();
     let (start, round) = (Barrier::new(agents.len()), Mutex::new(Round::default()));
     let started = Instant::now();
@@ -119,7 +128,10 @@ fn of_many_that_make_or_remove_one_file_exactly_one_does() {
     });
     let faults = round.into_inner().unwrap().faults;
     assert!(faults.is_empty(), "{faults:?}");
-    println!("{rounds} rounds in {:.1?}; files made and removed by each: {wins:?}", started.elapsed());
+    println!(
+        "{rounds} rounds in {:.1?}; files made and removed by each: {wins:?}",
+        started.elapsed()
+    );
     for process in processes {
         field.stop(process);
     }

@@ -1,8 +1,8 @@
 //! A person's editor saves, and asks nobody, while agents change the same files.
 //!
-//! The promise holds for an editor that closes a file within a second of opening it. What it destroys itself
-//! it knows: it exchanges its new file with the old one where another editor would rename over it, and reads
-//! through its own descriptor before it writes in place.
+//! The promise holds for an editor that closes a file within a second of opening it. What it
+//! destroys itself it knows: it exchanges its new file with the old one where another editor would
+//! rename over it, and reads through its own descriptor before it writes in place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -27,8 +27,11 @@ enum Manner {
     Overwrite,
 }
 
-const MANNERS: [(Manner, &str); 3] =
-    [(Manner::Rename, "renamed.md"), (Manner::Truncate, "truncated.md"), (Manner::Overwrite, "overwritten.md")];
+const MANNERS: [(Manner, &str); 3] = [
+    (Manner::Rename, "renamed.md"),
+    (Manner::Truncate, "truncated.md"),
+    (Manner::Overwrite, "overwritten.md"),
+];
 /// Past this an editor held a file open for longer than the promise reaches.
 const WITHIN: Duration = Duration::from_millis(900);
 
@@ -61,8 +64,9 @@ impl Editor<'_> {
     fn save(&mut self, folder: &Path, name: &str) -> io::Result<()> {
         let number = self.saves.len() + self.late;
         let lines = 1 + self.chance.below(30);
-        let content: String =
-            (0..lines).map(|line| format!("save {number} of {name}, line {line} {CANARY}\n")).collect();
+        let content: String = (0..lines)
+            .map(|line| format!("save {number} of {name}, line {line} {CANARY}\n"))
+            .collect();
         let opened = Instant::now();
         let overwrote = match self.manner {
             Manner::Rename => self.rename(folder, name, &content)?,
@@ -122,7 +126,9 @@ fn no_save_of_an_editor_is_lost_among_agents() {
     let processes = [field.start(Door::Http, "state 0"), field.start(Door::Stdio, "state 1")];
     let clock = Clock::default();
     let mut agents: Vec<Agent> = (0..6)
-        .map(|number| Agent::new(number.to_string(), processes[number % 2].client(), chance.fork(), &clock))
+        .map(|number| {
+            Agent::new(number.to_string(), processes[number % 2].client(), chance.fork(), &clock)
+        })
         .collect();
     let (busy, root) = (AtomicUsize::new(MANNERS.len()), field.root());
     let acknowledged = MANNERS.map(|_| AtomicUsize::new(0));
@@ -157,7 +163,8 @@ fn no_save_of_an_editor_is_lost_among_agents() {
             let (busy, root) = (&busy, &root);
             scope.spawn(move || {
                 for _ in 0..goal {
-                    // Mostly an agent comes in between; now and then a save follows the last at once.
+                    // Mostly an agent comes in between; now and then a save follows the last at
+                    // once.
                     if editor.chance.happens(70) {
                         editor.wait_for_agent(PATIENCE);
                     }
@@ -189,8 +196,11 @@ fn no_save_of_an_editor_is_lost_among_agents() {
             }));
         }
         let beside = format!("/{} (conflict ", name.trim_end_matches(".md"));
-        let copies: Vec<ContentHash> =
-            files.iter().filter(|(path, _)| path.starts_with(&beside)).map(|(_, hash)| *hash).collect();
+        let copies: Vec<ContentHash> = files
+            .iter()
+            .filter(|(path, _)| path.starts_with(&beside))
+            .map(|(_, hash)| *hash)
+            .collect();
         let faults = lost(&changes, &editor.saves, files[&format!("/{name}")], &copies);
         let count = |outcome| changes.iter().filter(|change| change.outcome == outcome).count();
         let kept = editor.saves.iter().filter(|save| copies.contains(&save.version)).count();

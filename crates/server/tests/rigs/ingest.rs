@@ -1,7 +1,9 @@
-//! The server is killed at random instants while it takes records in and others read, and started again.
+//! The server is killed at random instants while it takes records in and others read, and started
+//! again.
 //!
-//! Law: what was stored are whole batches, every record is whole, and a reader never sees half of one. Each row says
-//! the same thing in a short field and, many times over, in a long one that is kept in pieces.
+//! Law: what was stored are whole batches, every record is whole, and a reader never sees half of
+//! one. Each row says the same thing in a short field and, many times over, in a long one that is
+//! kept in pieces.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,7 +20,10 @@ use crate::doors::binary;
 const BATCH: u64 = 1000;
 
 fn get(server: &Server, token: &str, target: &str) -> Option<Value> {
-    let head = format!("GET {target} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n", server.address);
+    let head = format!(
+        "GET {target} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n\r\n",
+        server.address
+    );
     let reply = server.client(token).send(head.as_bytes()).ok()?;
     assert!(reply.status == 200 || reply.status == 404, "{}", String::from_utf8_lossy(&reply.body));
     (reply.status == 200).then(|| reply.json())
@@ -71,7 +76,10 @@ fn an_ingest_that_is_killed_leaves_whole_batches() {
             scope.spawn(|| ingest(&server, &token, stored, 20 * BATCH));
             scope.spawn(|| {
                 while !killed.load(Ordering::Relaxed) {
-                    let Some(page) = get(&server, &token, "/v1/streams/rows/records?limit=5") else { continue };
+                    let Some(page) = get(&server, &token, "/v1/streams/rows/records?limit=5")
+                    else {
+                        continue;
+                    };
                     check_page(&page);
                 }
             });

@@ -42,13 +42,21 @@ impl Watch {
     fn answer(&self, received: &Received) -> Reply {
         let (users, vaults) = (received.values("x-user-id"), received.values("x-vault-id"));
         let tokens = received.values("authorization");
-        let token = tokens.first().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-        let Some(holder) = self.holders.get(token) else { return self.fail(format!("an unknown token: {tokens:?}")) };
-        if tokens.len() != 1 || users != [holder.user.as_str()] || vaults != [holder.vault.as_str()] {
-            return self
-                .fail(format!("{users:?} and {vaults:?} with the token of {} in {}", holder.user, holder.vault));
+        let token =
+            tokens.first().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
+        let Some(holder) = self.holders.get(token) else {
+            return self.fail(format!("an unknown token: {tokens:?}"));
+        };
+        if tokens.len() != 1 || users != [holder.user.as_str()] || vaults != [holder.vault.as_str()]
+        {
+            return self.fail(format!(
+                "{users:?} and {vaults:?} with the token of {} in {}",
+                holder.user, holder.vault
+            ));
         }
-        let Some(path) = received.note() else { return self.fail(format!("no note: {}", received.target)) };
+        let Some(path) = received.note() else {
+            return self.fail(format!("no note: {}", received.target));
+        };
         let asked = self.asked[holder.session].fetch_add(1, Ordering::Relaxed);
         let canary = canary(&holder.user, &holder.vault, &path);
         let reply = if path.starts_with("missing") {
@@ -60,7 +68,9 @@ impl Watch {
             )
         };
         // So that answers overtake each other.
-        reply.after(Duration::from_micros((asked as u64 * 7919 + holder.session as u64 * 104_729) % 3000))
+        reply.after(Duration::from_micros(
+            (asked as u64 * 7919 + holder.session as u64 * 104_729) % 3000,
+        ))
     }
 
     fn fail(&self, what: String) -> Reply {
@@ -92,10 +102,15 @@ fn nobody_is_told_what_is_anothers_however_many_ask_at_once() {
         .map(|session| {
             let (user, vault) = who(session);
             let role = ["viewer", "editor", "evaluator", "admin"][session % 4];
-            let mint = || hosted.issuer.mint(&user, AUDIENCE).vault(&vault).role(role).expires_in(3 * 3600);
+            let mint = || {
+                hosted.issuer.mint(&user, AUDIENCE).vault(&vault).role(role).expires_in(3 * 3600)
+            };
             let tokens = [mint().token(Alg::Es256), mint().actor("robot").token(Alg::Es256)];
             for token in &tokens {
-                holders.insert(token.clone(), Holder { user: user.clone(), vault: vault.clone(), session });
+                holders.insert(
+                    token.clone(),
+                    Holder { user: user.clone(), vault: vault.clone(), session },
+                );
             }
             tokens
         })

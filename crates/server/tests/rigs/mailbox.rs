@@ -1,8 +1,8 @@
 //! A mailbox that is larger than memory is imported, by the program itself.
 //!
-//! Law: every message is stored, the memory stays under 200 MB whatever the size of the mailbox, and a second import
-//! changes nothing. A twentieth of a gigabyte in a test run, one at full scale, and as many megabytes as
-//! `STILE_RIG_MEGABYTES` says.
+//! Law: every message is stored, the memory stays under 200 MB whatever the size of the mailbox,
+//! and a second import changes nothing. A twentieth of a gigabyte in a test run, one at full scale,
+//! and as many megabytes as `STILE_RIG_MEGABYTES` says.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -58,7 +58,8 @@ fn import(rig: &Rig, path: &Path) -> (String, u64) {
     while child.try_wait().unwrap().is_none() {
         let told = std::fs::read_to_string(&status).unwrap_or_default();
         let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-        peak = peak.max(line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() * 1024);
+        peak =
+            peak.max(line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or_default() * 1024);
         std::thread::park_timeout(EVERY);
     }
     let ran = child.wait_with_output().unwrap();
@@ -81,6 +82,9 @@ fn a_mailbox_larger_than_memory_is_imported_in_little_of_it() {
     println!("{count} messages, {megabytes} MB: peak of {} MB", peak / 1_000_000);
     assert!(peak > 0 && peak < MOST, "{peak} bytes of memory");
     let (said, peak) = import(&rig, &path);
-    assert_eq!(said, format!("added 0, changed 0, unchanged {count}, bad 0\nnothing has changed\n"));
+    assert_eq!(
+        said,
+        format!("added 0, changed 0, unchanged {count}, bad 0\nnothing has changed\n")
+    );
     assert!(peak < MOST, "{peak} bytes of memory");
 }

@@ -1,12 +1,16 @@
-//! Rigs that would lose a write if the server could: races between processes, kills, an editor that knows no
-//! lock. Each one leaves a history that is checked afterwards, and logs that are searched for canaries. And rigs that
-//! would tell one user's note to another if the gateway could.
+//! Rigs that would lose a write if the server could: races between processes, kills, an editor that
+//! knows no lock. Each one leaves a history that is checked afterwards, and logs that are searched
+//! for canaries. And rigs that would tell one user's note to another if the gateway could.
 //!
-//! A test run does a few per cent of what the figures ask for. `STILE_RIG_SCALE=full` does all of it, best
-//! with an optimised program named by `STILE_BIN`; `STILE_RIG_SEED` repeats the choices of a run, though not
-//! the instants that the system chooses.
+//! A test run does a few per cent of what the figures ask for. `STILE_RIG_SCALE=full` does all of
+//! it, best with an optimised program named by `STILE_BIN`; `STILE_RIG_SEED` repeats the choices of
+//! a run, though not the instants that the system chooses.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a helper of a test fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
 
 mod agent;
 mod crash;

@@ -20,21 +20,31 @@ fn of_agents_that_race_in_many_processes_none_loses_an_edit() {
     let mut chance = Chance::of(seed);
     let mut field = Field::new();
     // Two files in each of four folders: files in one folder share a lock, folders do not.
-    let paths: Vec<String> = (0..8).map(|file| format!("/folder {}/file {file}.md", file / 2)).collect();
-    let firsts: Vec<String> = paths.iter().map(|path| format!("{path} begins {CANARY}\n")).collect();
+    let paths: Vec<String> =
+        (0..8).map(|file| format!("/folder {}/file {file}.md", file / 2)).collect();
+    let firsts: Vec<String> =
+        paths.iter().map(|path| format!("{path} begins {CANARY}\n")).collect();
     for (path, first) in paths.iter().zip(&firsts) {
         let file = field.root().join(path.trim_start_matches('/'));
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, first).unwrap();
     }
     let doors = [Door::Http, Door::Stdio, Door::Http, Door::Stdio];
-    let processes: Vec<_> =
-        doors.iter().enumerate().map(|(number, door)| field.start(*door, &format!("state {number}"))).collect();
+    let processes: Vec<_> = doors
+        .iter()
+        .enumerate()
+        .map(|(number, door)| field.start(*door, &format!("state {number}")))
+        .collect();
     let clock = Clock::default();
     let mut agents = Vec::new();
     for (number, process) in processes.iter().enumerate() {
         for agent in 0..AGENTS {
-            agents.push(Agent::new(format!("{number}.{agent}"), process.client(), chance.fork(), &clock));
+            agents.push(Agent::new(
+                format!("{number}.{agent}"),
+                process.client(),
+                chance.fork(),
+                &clock,
+            ));
         }
     }
     let acknowledged = AtomicUsize::new(0);
@@ -82,8 +92,10 @@ fn of_agents_that_race_in_many_processes_none_loses_an_edit() {
             }
         }
         let [first, last] = [first, &field.text(path)].map(|text| ContentHash::of(text.as_bytes()));
-        let line = check_line(first, last, &events).unwrap_or_else(|faults| panic!("seed {seed}: {path}: {faults:?}"));
-        handed_over += line.windows(2).filter(|pair| writers.get(&pair[0]) != writers.get(&pair[1])).count();
+        let line = check_line(first, last, &events)
+            .unwrap_or_else(|faults| panic!("seed {seed}: {path}: {faults:?}"));
+        handed_over +=
+            line.windows(2).filter(|pair| writers.get(&pair[0]) != writers.get(&pair[1])).count();
         longest = longest.max(line.len());
     }
     let acknowledged = acknowledged.into_inner();

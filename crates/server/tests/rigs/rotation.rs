@@ -36,7 +36,11 @@ fn stress_rotation_storms_and_a_failing_provider_while_serving() {
                 doors.assert_all("a new key", &doors.mint().token(alg), 200);
                 doors.assert_all("an old key", &before, 200);
             }
-            assert_eq!(doors.issuer().fetches() - fetches, doors.doors.len(), "one more fetch each");
+            assert_eq!(
+                doors.issuer().fetches() - fetches,
+                doors.doors.len(),
+                "one more fetch each"
+            );
         });
         // A thousand requests at once that name keys which there are not.
         scope.spawn(move || {
@@ -59,13 +63,17 @@ fn stress_rotation_storms_and_a_failing_provider_while_serving() {
                     }
                 });
             }
-            assert!(doors.issuer().fetches() - fetches <= doors.doors.len(), "at most one more fetch each");
+            assert!(
+                doors.issuer().fetches() - fetches <= doors.doors.len(),
+                "at most one more fetch each"
+            );
         });
         // Providers that fail in any way, after all was well.
         for (name, behaviour) in bad_sets() {
             scope.spawn(move || {
                 let doors = Doors::open();
-                let (known, unknown) = (doors.mint().expires_in(3000), doors.mint().header("kid", "unknown"));
+                let (known, unknown) =
+                    (doors.mint().expires_in(3000), doors.mint().header("kid", "unknown"));
                 doors.issuer().behave(behaviour);
                 cool(Instant::now());
                 for alg in [Alg::Es256, Alg::Rs256] {
@@ -75,7 +83,10 @@ fn stress_rotation_storms_and_a_failing_provider_while_serving() {
                 }
                 let asked = doors.issuer().requests();
                 assert!(asked.len() <= 4, "{name}: {} requests", asked.len());
-                assert!(asked.iter().all(|request| request.target == "/.well-known/jwks.json"), "{name}");
+                assert!(
+                    asked.iter().all(|request| request.target == "/.well-known/jwks.json"),
+                    "{name}"
+                );
                 assert!(began.elapsed() < PATIENCE, "{name}");
             });
         }

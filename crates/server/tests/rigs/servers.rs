@@ -48,7 +48,8 @@ impl Field {
 
     /// The rig with a state folder of its own name, on the one root.
     fn rig(&self, state: &str) -> Rig {
-        let binary = std::env::var_os("STILE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_stile").into());
+        let binary =
+            std::env::var_os("STILE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_stile").into());
         Rig { binary: binary.into(), root: self.root(), state: self.folder.path().join(state) }
     }
 
@@ -58,13 +59,18 @@ impl Field {
         match door {
             Door::Stdio => Process::Stdio(rig.piped(&["--log", "trace"])),
             Door::Http => {
-                let known = self.tokens.iter().find(|(of, _)| *of == rig.state).map(|(_, token)| token.clone());
+                let known = self
+                    .tokens
+                    .iter()
+                    .find(|(of, _)| *of == rig.state)
+                    .map(|(_, token)| token.clone());
                 let token = known.unwrap_or_else(|| {
                     let token = rig.token(&["write:/"], &[]);
                     self.tokens.push((rig.state.clone(), token.clone()));
                     token
                 });
-                let many = ["--log", "trace", "--rate-per-second", "1000000", "--rate-burst", "1000000"];
+                let many =
+                    ["--log", "trace", "--rate-per-second", "1000000", "--rate-burst", "1000000"];
                 Process::Http(rig.serve(&many), token)
             }
         }
@@ -92,14 +98,18 @@ impl Field {
         fs::read_to_string(self.root().join(path.trim_start_matches('/'))).unwrap()
     }
 
-    /// Every file below the root that is not hidden as ours, by its path in the space, and its hash.
+    /// Every file below the root that is not hidden as ours, by its path in the space, and its
+    /// hash.
     pub(crate) fn files(&self) -> BTreeMap<String, ContentHash> {
         let mut files = BTreeMap::new();
         walk(&self.root(), &mut |path| {
             let name = path.file_name().unwrap().to_string_lossy();
             if !name.starts_with(RESERVED_PREFIX) {
                 let inside = path.strip_prefix(self.root()).unwrap();
-                files.insert(format!("/{}", inside.display()), ContentHash::of(&fs::read(path).unwrap()));
+                files.insert(
+                    format!("/{}", inside.display()),
+                    ContentHash::of(&fs::read(path).unwrap()),
+                );
             }
         });
         files
@@ -129,7 +139,9 @@ impl Field {
     fn journals(&self, each: &mut dyn FnMut(&str)) {
         for state in self.states() {
             if state.join("journal").exists() {
-                walk(&state.join("journal"), &mut |path| each(&String::from_utf8_lossy(&fs::read(path).unwrap())));
+                walk(&state.join("journal"), &mut |path| {
+                    each(&String::from_utf8_lossy(&fs::read(path).unwrap()))
+                });
             }
         }
     }
@@ -156,7 +168,10 @@ impl Field {
             canaries = canaries.plant("key", secret).plant_bytes("key", bytes.as_bytes());
         }
         // Over HTTP a server says at least where it listens.
-        assert!(!self.logs.is_empty() || self.tokens.is_empty(), "nothing was logged, so nothing was searched");
+        assert!(
+            !self.logs.is_empty() || self.tokens.is_empty(),
+            "nothing was logged, so nothing was searched"
+        );
         canaries.assert_absent("a log", &self.logs);
         let log = String::from_utf8_lossy(&self.logs);
         for trouble in ["ERROR", "panicked", "cannot exchange", "no advisory locks"] {

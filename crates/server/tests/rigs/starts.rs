@@ -8,7 +8,8 @@ use crate::servers::{Door, Field};
 fn processes_that_start_at_once_do_not_take_each_other_for_dead() {
     let mut field = Field::new();
     for _ in 0..scaled(10, 200) {
-        let processes: Vec<_> = (0..8).map(|number| field.start(Door::Stdio, &format!("state {number}"))).collect();
+        let processes: Vec<_> =
+            (0..8).map(|number| field.start(Door::Stdio, &format!("state {number}"))).collect();
         for process in processes {
             field.stop(process);
         }

@@ -48,7 +48,9 @@ fn a_folder_and_a_zip_file_of_it_are_read_alike() {
     let (made, zipped) = made(&zip);
     let unpacked = made.folder.path().join("unpacked");
     std::fs::create_dir_all(unpacked.join("a/b")).unwrap();
-    for (name, text) in [("a/one.json", "[1]"), ("a/b/two.json", &long), ("empty", ""), ("a/.DS_Store", "x")] {
+    for (name, text) in
+        [("a/one.json", "[1]"), ("a/b/two.json", &long), ("empty", ""), ("a/.DS_Store", "x")]
+    {
         std::fs::write(unpacked.join(name), text).unwrap();
     }
     for archive in [zipped.unwrap(), Archive::open(&unpacked).unwrap()] {
@@ -57,17 +59,28 @@ fn a_folder_and_a_zip_file_of_it_are_read_alike() {
         assert_eq!(found, ["a/b/two.json", "a/one.json", "empty"]);
         assert_eq!(content(&archive, "a/one.json").unwrap(), b"[1]");
         assert_eq!(content(&archive, "a/b/two.json").unwrap(), long.as_bytes());
-        assert_eq!(content(&archive, "a/b/two.json").unwrap().len(), long.len(), "as often as asked");
-        assert_eq!((content(&archive, "empty").unwrap(), codes(&archive)), (Vec::new(), Vec::new()));
+        assert_eq!(
+            content(&archive, "a/b/two.json").unwrap().len(),
+            long.len(),
+            "as often as asked"
+        );
+        assert_eq!(
+            (content(&archive, "empty").unwrap(), codes(&archive)),
+            (Vec::new(), Vec::new())
+        );
     }
     let single = Archive::open(&unpacked.join("a/one.json")).unwrap();
-    assert_eq!((names(&single), content(&single, "one.json").unwrap()), (vec!["one.json"], b"[1]".to_vec()));
+    assert_eq!(
+        (names(&single), content(&single, "one.json").unwrap()),
+        (vec!["one.json"], b"[1]".to_vec())
+    );
 }
 
 #[test]
 fn an_entry_that_could_lie_elsewhere_or_hides_something_is_refused_by_itself() {
     let mut zip = Zip::default().with(&Member::stored("good", b"good"));
-    for name in ["../up", "a/../../up", "/etc/hosts", "a\\b", "C:x", "a//b", "./a", "a\nb", "a\0b"] {
+    for name in ["../up", "a/../../up", "/etc/hosts", "a\\b", "C:x", "a//b", "./a", "a\nb", "a\0b"]
+    {
         zip = zip.with(&Member::stored(name, b"x"));
     }
     let plain = Member::stored("x", b"x");
@@ -78,8 +91,22 @@ fn an_entry_that_could_lie_elsewhere_or_hides_something_is_refused_by_itself() {
         .with(&Member { name: b"link".to_vec(), attributes: 0o120_777 << 16, ..plain.clone() })
         .with(&Member::stored("good", b"other"));
     let archive = archive(&zip.finish());
-    assert_eq!((names(&archive), content(&archive, "good").unwrap()), (vec!["good"], b"good".to_vec()));
-    let unsafe_names = ["../up", "a/../../up", "/etc/hosts", "a\\b", "C:x", "a//b", "./a", "a?b", "a?b", "\u{fffd}"];
+    assert_eq!(
+        (names(&archive), content(&archive, "good").unwrap()),
+        (vec!["good"], b"good".to_vec())
+    );
+    let unsafe_names = [
+        "../up",
+        "a/../../up",
+        "/etc/hosts",
+        "a\\b",
+        "C:x",
+        "a//b",
+        "./a",
+        "a?b",
+        "a?b",
+        "\u{fffd}",
+    ];
     let mut expected: Vec<_> = unsafe_names.iter().map(|&name| (name, "unsafe_name")).collect();
     expected.extend([
         ("secret", "encrypted"),
@@ -138,11 +165,17 @@ fn security_a_bomb_is_refused_before_anything_in_it_is_read() {
 
 #[test]
 fn what_is_no_whole_zip_file_says_so() {
-    let whole = Zip::default().with(&Member::stored("a", b"content")).with(&Member::stored("b", b"more")).finish();
+    let whole = Zip::default()
+        .with(&Member::stored("a", b"content"))
+        .with(&Member::stored("b", b"more"))
+        .finish();
     for length in 4..whole.len() {
         let (_made, opened) = made(&whole[..length]);
         if let Ok(archive) = opened {
-            assert!(archive.entries().iter().all(|entry| content(&archive, &entry.name).is_err()), "{length}");
+            assert!(
+                archive.entries().iter().all(|entry| content(&archive, &entry.name).is_err()),
+                "{length}"
+            );
         }
     }
     let mut many = Zip::default();

@@ -60,7 +60,11 @@ impl Records {
     ///
     /// # Errors
     /// [`BadGrant`] within where it says less than a grant must.
-    pub fn grant(&self, _permit: &OwnerPermit, grant: &Grant) -> Result<Result<String, BadGrant>, Problem> {
+    pub fn grant(
+        &self,
+        _permit: &OwnerPermit,
+        grant: &Grant,
+    ) -> Result<Result<String, BadGrant>, Problem> {
         let terms = match grant.to_json() {
             Ok(terms) => terms,
             Err(bad) => return Ok(Err(bad)),
@@ -77,18 +81,26 @@ impl Records {
     /// What the database says.
     pub fn grants(&self, _permit: &OwnerPermit) -> Result<Vec<GrantRecord>, Problem> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
-        let mut grants: Vec<GrantRecord> =
-            sqlite.read(|snapshot, _| snapshot.grants())?.into_iter().map(GrantRecord::read).collect();
+        let mut grants: Vec<GrantRecord> = sqlite
+            .read(|snapshot, _| snapshot.grants())?
+            .into_iter()
+            .map(GrantRecord::read)
+            .collect();
         grants.sort_by_key(|grant| grant.grant.as_ref().map(|grant| grant.issued));
         Ok(grants)
     }
 
-    /// Revokes a grant, durably: it counts no more from the next request on. Says when it was revoked before, and
-    /// none where there is no such grant.
+    /// Revokes a grant, durably: it counts no more from the next request on. Says when it was
+    /// revoked before, and none where there is no such grant.
     ///
     /// # Errors
     /// What the database says.
-    pub fn revoke(&self, _permit: &OwnerPermit, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
+    pub fn revoke(
+        &self,
+        _permit: &OwnerPermit,
+        id: &str,
+        now: Instant,
+    ) -> Result<Option<Option<Instant>>, Problem> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
         sqlite.write(now, |batch| batch.revoke_grant(id, now))
     }
@@ -109,7 +121,9 @@ pub(super) fn standing(
     now: Instant,
     parsed: &Mutex<HashMap<String, (String, Arc<Grant>)>>,
 ) -> Result<Standing, Problem> {
-    let Who::Client { grant: id, token } = who else { return Ok(Standing::Settled(Authority::Owner)) };
+    let Who::Client { grant: id, token } = who else {
+        return Ok(Standing::Settled(Authority::Owner));
+    };
     // A token may outlive the database that its grant was in.
     let row = snapshot.grant(id)?.ok_or(Problem::GrantInvalid)?;
     if row.revoked.is_some() {
@@ -127,8 +141,8 @@ pub(super) fn standing(
     Ok(Standing::Settled(Authority::Client { id: id.to_owned(), grant }))
 }
 
-/// Binds a grant to a token, if none is bound to it yet. Whoever comes second at the same moment is told so when
-/// the grant is looked up again.
+/// Binds a grant to a token, if none is bound to it yet. Whoever comes second at the same moment is
+/// told so when the grant is looked up again.
 pub(super) fn bind(sqlite: &Sqlite, who: Who<'_>, now: Instant) -> Result<(), Problem> {
     match who {
         Who::Owner => Ok(()),

@@ -1,9 +1,10 @@
 //! The database of a person's records, and the only way to it.
 //!
-//! [`Records`] is an engine out of a closed list, today SQLite in one file of the state folder. Reading is done
-//! through a [`View`]: one moment of the database as one caller may see it. It is made from a permit, looks the
-//! caller's grant up in that same moment, and puts what the grant excludes into every query. Writing is done
-//! through a [`Batch`], which the owner alone may make: all of it is stored, durably, or nothing.
+//! [`Records`] is an engine out of a closed list, today SQLite in one file of the state folder.
+//! Reading is done through a [`View`]: one moment of the database as one caller may see it. It is
+//! made from a permit, looks the caller's grant up in that same moment, and puts what the grant
+//! excludes into every query. Writing is done through a [`Batch`], which the owner alone may make:
+//! all of it is stored, durably, or nothing.
 //!
 //! What a grant means is decided in `view` once for all engines; an engine answers plain questions.
 
@@ -29,7 +30,9 @@ use crate::state::StateDir;
 pub use grants::{GrantRecord, GrantStatus};
 pub use search::{FieldMatch, Hit, SearchPage, SearchQuery};
 pub use spool::Spool;
-pub use sqlite::{Batch, BlobInfo, Incoming, LastRecord, LongField, Refused, Target, TextSource, Upserted};
+pub use sqlite::{
+    Batch, BlobInfo, Incoming, LastRecord, LongField, Refused, Target, TextSource, Upserted,
+};
 pub use view::{Blob, Change, ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
 
 use grants::Standing;
@@ -142,11 +145,14 @@ impl Records {
     /// [`Problem::Internal`] where there is no randomness.
     pub fn seal(&self, plain: &[u8]) -> Result<String, Problem> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
-        sqlite.seals().seal(plain).map_err(|_| Problem::Internal { incident: crate::new_incident() })
+        sqlite
+            .seals()
+            .seal(plain)
+            .map_err(|_| Problem::Internal { incident: crate::new_incident() })
     }
 
-    /// Opens what [`Records::seal`] made, with this or with another server of the same database. None for everything
-    /// else.
+    /// Opens what [`Records::seal`] made, with this or with another server of the same database.
+    /// None for everything else.
     pub fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
         sqlite.seals().open(text)
@@ -187,7 +193,8 @@ impl Records {
         sqlite.backup(to)
     }
 
-    /// Whether every page and index of the database is sound, as far as SQLite can tell. Blocks, for long.
+    /// Whether every page and index of the database is sound, as far as SQLite can tell. Blocks,
+    /// for long.
     ///
     /// # Errors
     /// [`Problem::Corrupt`].

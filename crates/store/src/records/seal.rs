@@ -1,8 +1,10 @@
-//! Cursors that only this store can make or read; [`crate::sealer`] makes the same with a key that is kept nowhere.
+//! Cursors that only this store can make or read; [`crate::sealer`] makes the same with a key that
+//! is kept nowhere.
 //!
-//! *Shape*: base64url of the key's identifier (4 bytes), a nonce (12 random bytes, never used twice) and what was
-//! sealed under AES-256-GCM (NIST SP 800-38D). The keys lie in the database, so that a restart, a restored
-//! backup or a second server of the same database reads what the first one made.
+//! *Shape*: base64url of the key's identifier (4 bytes), a nonce (12 random bytes, never used
+//! twice) and what was sealed under AES-256-GCM (NIST SP 800-38D). The keys lie in the database, so
+//! that a restart, a restored backup or a second server of the same database reads what the first
+//! one made.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -30,20 +32,26 @@ impl SealKey {
     pub(crate) fn make() -> Result<Self, SealError> {
         let mut key = Self { id: [0; ID_BYTES], secret: [0; 32] };
         let random = SystemRandom::new();
-        random.fill(&mut key.id).and_then(|()| random.fill(&mut key.secret)).map_err(|_| SealError)?;
+        random
+            .fill(&mut key.id)
+            .and_then(|()| random.fill(&mut key.secret))
+            .map_err(|_| SealError)?;
         Ok(key)
     }
 
     /// The key that a secret gives: always the same for the same secret and salt.
     ///
-    /// HKDF (RFC 5869) with SHA-256. The identifier is part of what is derived, so that it says no more of the
-    /// secret than the key does.
+    /// HKDF (RFC 5869) with SHA-256. The identifier is part of what is derived, so that it says no
+    /// more of the secret than the key does.
     pub(crate) fn derive(secret: &[u8], salt: &[u8], purpose: &[u8]) -> Result<Self, SealError> {
         let mut key = Self { id: [0; ID_BYTES], secret: [0; 32] };
         let extracted = Salt::new(HKDF_SHA256, salt).extract(secret);
         let fill = |part: &[u8], into: &mut [u8]| {
             let info = [purpose, part];
-            extracted.expand(&info, Length(into.len())).and_then(|expanded| expanded.fill(into)).map_err(|_| SealError)
+            extracted
+                .expand(&info, Length(into.len()))
+                .and_then(|expanded| expanded.fill(into))
+                .map_err(|_| SealError)
         };
         fill(b" key", &mut key.secret)?;
         fill(b" id", &mut key.id)?;
@@ -82,8 +90,12 @@ impl Seals {
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut nonce).map_err(|_| SealError)?;
         let mut sealed = plain.to_vec();
-        key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(id), &mut sealed)
-            .map_err(|_| SealError)?;
+        key.seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(id),
+            &mut sealed,
+        )
+        .map_err(|_| SealError)?;
         Ok(URL_SAFE_NO_PAD.encode([&id[..], &nonce, &sealed].concat()))
     }
 
@@ -118,7 +130,8 @@ mod tests {
             changed[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(seals.open(&URL_SAFE_NO_PAD.encode(changed)), None, "bit {bit}");
         }
-        for other in ["", "x", "!", &text[1..], &format!("{text}A"), &text.replace(&text[..1], "ä")] {
+        for other in ["", "x", "!", &text[1..], &format!("{text}A"), &text.replace(&text[..1], "ä")]
+        {
             assert_eq!(seals.open(other), None, "{other}");
         }
     }

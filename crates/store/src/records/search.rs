@@ -1,16 +1,18 @@
 //! Search: the records in which all terms occur, the newest first, and where in them.
 //!
-//! The index is asked for the fields that the caller may see and that are declared for it, and for no others. Lists
-//! of records, one for each term, are walked together from the newest down, each passing over what another one lacks;
-//! what they agree on is then asked of the records themselves, in the same moment, so that what a grant hides is
-//! hidden here as everywhere. Positions are not in the index: the text of a hit is cut into tokens again, of a long
-//! one only the part that the index names.
+//! The index is asked for the fields that the caller may see and that are declared for it, and for
+//! no others. Lists of records, one for each term, are walked together from the newest down, each
+//! passing over what another one lacks; what they agree on is then asked of the records themselves,
+//! in the same moment, so that what a grant hides is hidden here as everywhere. Positions are not
+//! in the index: the text of a hit is cut into tokens again, of a long one only the part that the
+//! index names.
 //!
-//! The list with the fewest records leads. Where it passes over more of a longer list than one reading of that gives,
-//! the record itself is looked at for the other term.
+//! The list with the fewest records leads. Where it passes over more of a longer list than one
+//! reading of that gives, the record itself is looked at for the other term.
 //!
-//! The index has no list for a prefix and makes one of all its words, which for a short prefix is long. Such a prefix
-//! is in most texts, so the newest records are looked at first and the index is asked only where that does not do.
+//! The index has no list for a prefix and makes one of all its words, which for a short prefix is
+//! long. Such a prefix is in most texts, so the newest records are looked at first and the index is
+//! asked only where that does not do.
 
 use std::collections::HashMap;
 
@@ -35,7 +37,8 @@ const PREFIX_PIECES: u64 = 64;
 const STEPS: u64 = 64;
 /// Records that may lack a common term before its list is read on.
 const MISSES: usize = 64;
-/// Records and pieces of text that are looked through for a prefix before the index is asked for it.
+/// Records and pieces of text that are looked through for a prefix before the index is asked for
+/// it.
 const LOOKED_THROUGH: u64 = 512;
 /// Pieces that are looked through backwards for a place where cutting can begin.
 const PIECES_BACK: u64 = 16;
@@ -78,8 +81,8 @@ pub struct Hit {
 pub struct FieldMatch {
     /// The field.
     pub field: String,
-    /// The first place of the first term of the query that occurs in it. None where the text has no word end for so
-    /// long that cutting could not begin in its middle.
+    /// The first place of the first term of the query that occurs in it. None where the text has no
+    /// word end for so long that cutting could not begin in its middle.
     pub place: Option<Place>,
 }
 
@@ -126,8 +129,8 @@ struct List<'q> {
 }
 
 impl View<'_> {
-    /// Finds records of some sources, the newest first. A query without a term finds none. `go_on` is asked again and
-    /// again, since there may be very many records to pass over.
+    /// Finds records of some sources, the newest first. A query without a term finds none. `go_on`
+    /// is asked again and again, since there may be very many records to pass over.
     ///
     /// # Errors
     /// What the database says, and `go_on`.
@@ -175,7 +178,8 @@ impl<'s> Search<'s> {
             let mut own = view.snapshot.tags(source)?;
             own.retain(|field, _| source.terms.searchable.contains(field) && granted(field));
             tags.push(own);
-            // Keys are asked for all at once, since each question about them is one about all of them.
+            // Keys are asked for all at once, since each question about them is one about all of
+            // them.
             let few = source.sight.keys().is_some();
             visible.push(if few { view.snapshot.visible(source, i64::MAX - 1)? } else { None });
         }
@@ -183,7 +187,16 @@ impl<'s> Search<'s> {
         let lists = query.query.terms.iter().map(|term| List::new(term, &all)).collect();
         let places = sources.iter().enumerate().map(|(at, source)| (source.row, at)).collect();
         let scope = Scope { view, sources, places, tags };
-        Ok(Self { scope, go_on, steps: 0, conditions: query.conditions, visible, rejected: 0, lists, is_led: false })
+        Ok(Self {
+            scope,
+            go_on,
+            steps: 0,
+            conditions: query.conditions,
+            visible,
+            rejected: 0,
+            lists,
+            is_led: false,
+        })
     }
 
     /// The newest record, not newer than `target`, in which all terms occur.
@@ -242,12 +255,15 @@ impl<'s> Search<'s> {
     fn seen(&mut self, record: i64) -> Result<Option<Row>, Problem> {
         let snapshot = &self.scope.view.snapshot;
         let stream = snapshot.stream_of(record)?;
-        let Some((at, source)) = stream.and_then(|stream| self.scope.source(stream)) else { return Ok(None) };
+        let Some((at, source)) = stream.and_then(|stream| self.scope.source(stream)) else {
+            return Ok(None);
+        };
         let is_hidden = match self.visible.get(at) {
             Some(Some(records)) => records.binary_search(&record).is_err(),
             _ => false,
         };
-        let row = if is_hidden { None } else { snapshot.timely(source, record, self.conditions)? };
+        let row =
+            if is_hidden { None } else { snapshot.timely(source, record, self.conditions)? };
         if row.is_none() && source.sight.time.is_some() {
             self.rejected += 1;
             if self.rejected == PATIENCE {
@@ -274,9 +290,14 @@ impl<'q> List<'q> {
         Self { term, index: Postings::new(term, tags), left, last: None, misses: 0 }
     }
 
-    /// `target`, if it is in the list; otherwise a record that is older and not older than the next one of the list.
-    /// Where it `looks`, it asks the record and not itself.
-    fn seek(&mut self, scope: &Scope<'_>, mut target: i64, looks: bool) -> Result<Option<i64>, Problem> {
+    /// `target`, if it is in the list; otherwise a record that is older and not older than the next
+    /// one of the list. Where it `looks`, it asks the record and not itself.
+    fn seek(
+        &mut self,
+        scope: &Scope<'_>,
+        mut target: i64,
+        looks: bool,
+    ) -> Result<Option<i64>, Problem> {
         if looks && let Some(has) = self.look(scope, target)? {
             return Ok(Some(if has { target } else { target - 1 }));
         }
@@ -284,7 +305,9 @@ impl<'q> List<'q> {
             if let Some(last) = self.last.filter(|last| *last <= target) {
                 return Ok(Some(last));
             }
-            let Some((record, stream)) = scope.view.snapshot.newest(target)? else { return Ok(None) };
+            let Some((record, stream)) = scope.view.snapshot.newest(target)? else {
+                return Ok(None);
+            };
             let (has, cost) = scope.has(record, stream, self.term, PREFIX_PIECES)?;
             // What is too long to be looked through is left to the index, and so is the rest.
             self.left = left.checked_sub(cost).filter(|_| has.is_some());
@@ -324,7 +347,11 @@ impl Scope<'_> {
     }
 
     /// The searched fields of a record of a source.
-    fn searched<'b>(&self, at: usize, body: Body<'b>) -> impl Iterator<Item = Result<(Entry<'b>, i64), Problem>> {
+    fn searched<'b>(
+        &self,
+        at: usize,
+        body: Body<'b>,
+    ) -> impl Iterator<Item = Result<(Entry<'b>, i64), Problem>> {
         let tags = self.tags.get(at);
         body.entries().filter_map(move |entry| match entry {
             Err(_) => Some(Err(Problem::Corrupt)),
@@ -333,9 +360,15 @@ impl Scope<'_> {
         })
     }
 
-    /// Whether a term occurs in a record, where it is not too long to be looked through, and what that cost.
-    /// Of a long text no more than `most` pieces are.
-    fn has(&self, record: i64, stream: i64, term: &Term, most: u64) -> Result<(Option<bool>, u64), Problem> {
+    /// Whether a term occurs in a record, where it is not too long to be looked through, and what
+    /// that cost. Of a long text no more than `most` pieces are.
+    fn has(
+        &self,
+        record: i64,
+        stream: i64,
+        term: &Term,
+        most: u64,
+    ) -> Result<(Option<bool>, u64), Problem> {
         let mut cost = 1;
         let Some((at, source)) = self.source(stream) else { return Ok((Some(false), cost)) };
         let loaded = Loaded::new(record, self.view.snapshot.body(source, record)?);
@@ -394,7 +427,12 @@ impl View<'_> {
     }
 
     /// The first place of a term in a long text.
-    fn place_in_long(&self, long: LongRef, term: &Term, tag: i64) -> Result<Option<Option<Place>>, Problem> {
+    fn place_in_long(
+        &self,
+        long: LongRef,
+        term: &Term,
+        tag: i64,
+    ) -> Result<Option<Option<Place>>, Problem> {
         let count = long.count();
         let is_prefix = matches!(term, Term::Prefix(_));
         let near = if is_prefix { PREFIX_PIECES } else { SHORT_PIECES };
@@ -404,7 +442,9 @@ impl View<'_> {
                 return Ok(place.map(Some));
             }
         }
-        let Some(number) = self.snapshot.first_piece(term, tag, long.number(0)?, long.number(count - 1)?)? else {
+        let Some(number) =
+            self.snapshot.first_piece(term, tag, long.number(0)?, long.number(count - 1)?)?
+        else {
             return Ok(None);
         };
         let (.., piece) = pieces::parts(number);
@@ -428,7 +468,8 @@ impl View<'_> {
         Ok(if piece <= PIECES_BACK { 0 } else { piece * PIECE_CHARS })
     }
 
-    /// Cuts a long text from a place on, no more than so many pieces of it, and looks for a term from another on.
+    /// Cuts a long text from a place on, no more than so many pieces of it, and looks for a term
+    /// from another on.
     fn seek_place(
         &self,
         long: LongRef,
@@ -447,7 +488,8 @@ impl View<'_> {
         let last = long.count().saturating_sub(1).min(first.saturating_add(most - 1));
         let mut skip = start % PIECE_CHARS;
         self.snapshot.pieces(long.number(first)?, long.number(last)?, &mut |text| {
-            let text = text.get(pieces::byte_of(text, std::mem::take(&mut skip))..).unwrap_or_default();
+            let text =
+                text.get(pieces::byte_of(text, std::mem::take(&mut skip))..).unwrap_or_default();
             found = stream.feed(text, &mut take).err();
             Ok(found.is_none())
         })?;

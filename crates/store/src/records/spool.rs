@@ -1,8 +1,8 @@
 //! Bytes that wait, so that nobody waits for their sender.
 //!
-//! Only one can write to the database at a time. What comes over a slow line is therefore first put into a file of
-//! the state folder. The file has no name from the moment on in which it is made, so that it is gone with whoever
-//! holds it, also after a kill.
+//! Only one can write to the database at a time. What comes over a slow line is therefore first put
+//! into a file of the state folder. The file has no name from the moment on in which it is made, so
+//! that it is gone with whoever holds it, also after a kill.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};

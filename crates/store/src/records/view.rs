@@ -1,8 +1,9 @@
 //! One moment of the database, as one caller may see it.
 //!
-//! Here a grant becomes conditions of queries. A [`Source`] is one connection's stream together with what the
-//! caller may see of it; every question to the engine carries one, and there is no other way to a record. Where a
-//! field is not granted the order of a list does not depend on it, and where a record is hidden it does not exist.
+//! Here a grant becomes conditions of queries. A [`Source`] is one connection's stream together
+//! with what the caller may see of it; every question to the engine carries one, and there is no
+//! other way to a record. Where a field is not granted the order of a list does not depend on it,
+//! and where a record is hidden it does not exist.
 
 mod blobs;
 mod changes;
@@ -205,7 +206,12 @@ impl Source {
 }
 
 impl<'c> View<'c> {
-    pub(super) fn new(snapshot: Snapshot<'c>, authority: Authority, seals: &'c Seals, now: Instant) -> Self {
+    pub(super) fn new(
+        snapshot: Snapshot<'c>,
+        authority: Authority,
+        seals: &'c Seals,
+        now: Instant,
+    ) -> Self {
         Self { snapshot, authority, seals, now }
     }
 
@@ -244,7 +250,11 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// [`Problem::StreamNotAllowed`] for a client, [`Problem::StreamNotFound`] for the owner.
-    pub fn sources_of(&self, stream: &str, connection: Option<&str>) -> Result<Vec<Source>, Problem> {
+    pub fn sources_of(
+        &self,
+        stream: &str,
+        connection: Option<&str>,
+    ) -> Result<Vec<Source>, Problem> {
         let rows = self.snapshot.streams(Some(stream))?;
         let mut sources = self.granted(rows);
         sources.retain(|source| connection.is_none_or(|name| source.connection.as_str() == name));
@@ -265,18 +275,24 @@ impl<'c> View<'c> {
                 Authority::Owner => Sight::default(),
                 Authority::Client { grant, .. } => {
                     let at = grant.streams.iter().position(|share| share.stream == row.stream)?;
-                    let share = grant.streams.get(at).filter(|share| share.connections.contains(&row.connection))?;
-                    let time = share.time.as_ref().map(|time| Time::new(time, &row.terms, &share.fields));
+                    let share = grant
+                        .streams
+                        .get(at)
+                        .filter(|share| share.connections.contains(&row.connection))?;
+                    let time =
+                        share.time.as_ref().map(|time| Time::new(time, &row.terms, &share.fields));
                     Sight { share: Some(ShareOf { grant: Arc::clone(grant), at }), time }
                 }
             };
-            let super::sqlite::StreamRow { row, connection, stream, declaration, revision, terms } = row;
+            let super::sqlite::StreamRow { row, connection, stream, declaration, revision, terms } =
+                row;
             Some(Source { row, connection, stream, declaration, revision, terms, sight })
         });
         sources.collect()
     }
 
-    /// How many records of a source the caller may see, and when the latest of them was first ingested.
+    /// How many records of a source the caller may see, and when the latest of them was first
+    /// ingested.
     ///
     /// # Errors
     /// What the database says.
@@ -284,12 +300,13 @@ impl<'c> View<'c> {
         self.snapshot.count(source)
     }
 
-    /// One page of the records of some sources, in one order: by the value of the cursor field, then connection,
-    /// then key; records without such a value come last in both directions, by connection and key.
+    /// One page of the records of some sources, in one order: by the value of the cursor field,
+    /// then connection, then key; records without such a value come last in both directions, by
+    /// connection and key.
     ///
     /// # Errors
-    /// [`Problem::InvalidCursor`] where the place is of a record with a very long key that is gone, or the streams
-    /// were ordered otherwise then; what the database says.
+    /// [`Problem::InvalidCursor`] where the place is of a record with a very long key that is gone,
+    /// or the streams were ordered otherwise then; what the database says.
     pub fn list(&self, sources: &[Source], query: ListQuery<'_>) -> Result<ListPage, Problem> {
         let wanted = query.limit.saturating_add(1);
         let after = query.after.map(|place| self.place(sources, place)).transpose()?;
@@ -331,11 +348,20 @@ impl<'c> View<'c> {
                 Some(None) => continue,
                 Some(Some(after)) => Some(after),
             };
-            let scan = Scan { range, order: query.order, after, conditions: query.conditions, limit: left };
-            found.extend(self.snapshot.scan(source, &scan)?.into_iter().map(|row| Row { source: at, ..row }));
+            let scan = Scan {
+                range,
+                order: query.order,
+                after,
+                conditions: query.conditions,
+                limit: left,
+            };
+            found.extend(
+                self.snapshot.scan(source, &scan)?.into_iter().map(|row| Row { source: at, ..row }),
+            );
         }
         found.sort_by(|a, b| {
-            let order = (&a.order, a.source, a.key.as_bytes()).cmp(&(&b.order, b.source, b.key.as_bytes()));
+            let order =
+                (&a.order, a.source, a.key.as_bytes()).cmp(&(&b.order, b.source, b.key.as_bytes()));
             if query.order == Order::Descending { order.reverse() } else { order }
         });
         found.truncate(left);
@@ -349,7 +375,8 @@ impl<'c> View<'c> {
         if place.ordering != ordering(sources) {
             return Err(stale());
         }
-        let source = sources.iter().position(|source| source.row == place.stream).ok_or_else(stale)?;
+        let source =
+            sources.iter().position(|source| source.row == place.stream).ok_or_else(stale)?;
         let key = if place.whole_key {
             String::from_utf8(place.key.clone()).map_err(|_| stale())?
         } else {
@@ -379,15 +406,25 @@ impl<'c> View<'c> {
         Ok(rows)
     }
 
-    /// Records of some sources in the order in which they were first ingested, after one of them, for the owner
-    /// alone: what was ingested before what says something of records that a grant hides.
+    /// Records of some sources in the order in which they were first ingested, after one of them,
+    /// for the owner alone: what was ingested before what says something of records that a grant
+    /// hides.
     ///
     /// # Errors
     /// [`Problem::InsufficientScope`] for a client; what the database says.
-    pub fn by_ingest(&self, sources: &[Source], after: Option<&Row>, limit: usize) -> Result<Vec<Row>, Problem> {
+    pub fn by_ingest(
+        &self,
+        sources: &[Source],
+        after: Option<&Row>,
+        limit: usize,
+    ) -> Result<Vec<Row>, Problem> {
         match self.authority {
-            Authority::Owner => self.snapshot.by_ingest(sources, after.map_or(0, |row| row.record), limit),
-            Authority::Client { .. } => Err(Problem::InsufficientScope { message: "this is for the owner alone" }),
+            Authority::Owner => {
+                self.snapshot.by_ingest(sources, after.map_or(0, |row| row.record), limit)
+            }
+            Authority::Client { .. } => {
+                Err(Problem::InsufficientScope { message: "this is for the owner alone" })
+            }
         }
     }
 
@@ -401,8 +438,8 @@ impl<'c> View<'c> {
         Ok(Loaded { record: row.record, bytes })
     }
 
-    /// Some scalar values of a long value, from `start` up to but not including `end`. Reads the pieces that hold
-    /// them and no other.
+    /// Some scalar values of a long value, from `start` up to but not including `end`. Reads the
+    /// pieces that hold them and no other.
     ///
     /// # Errors
     /// What the database says.
@@ -425,7 +462,11 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn pieces(&self, value: LongRef, mut take: impl FnMut(&str) -> Result<bool, Problem>) -> Result<(), Problem> {
+    pub fn pieces(
+        &self,
+        value: LongRef,
+        mut take: impl FnMut(&str) -> Result<bool, Problem>,
+    ) -> Result<(), Problem> {
         if value.long.chars == 0 {
             return Ok(());
         }
@@ -433,7 +474,8 @@ impl<'c> View<'c> {
         self.snapshot.pieces(value.number(0)?, value.number(last)?, &mut take)
     }
 
-    /// The first place where a text occurs in a long value. Memory for one piece; stops at the place.
+    /// The first place where a text occurs in a long value. Memory for one piece; stops at the
+    /// place.
     ///
     /// # Errors
     /// What the database says.
@@ -495,13 +537,16 @@ impl Time {
     fn new(constraint: &TimeConstraint, terms: &StreamTerms, granted: &BTreeSet<String>) -> Self {
         let TimeConstraint { field, since, until } = constraint;
         let kept = terms.time_field.as_ref() == Some(field);
-        let orders = terms.cursor_is_time && terms.cursor_field.as_ref() == Some(field) && granted.contains(field);
+        let orders = terms.cursor_is_time
+            && terms.cursor_field.as_ref() == Some(field)
+            && granted.contains(field);
         Self { field: (!kept).then(|| field.clone()), since: *since, until: *until, orders }
     }
 }
 
-/// What lists of these sources are ordered by, as far as the caller may know. A stream declared anew may be ordered
-/// otherwise, and a list that went on there from a place in the old order would pass over records unseen.
+/// What lists of these sources are ordered by, as far as the caller may know. A stream declared
+/// anew may be ordered otherwise, and a list that went on there from a place in the old order would
+/// pass over records unseen.
 fn ordering(sources: &[Source]) -> Binding {
     let orders: BTreeSet<[&str; 2]> = sources
         .iter()
@@ -551,7 +596,8 @@ impl After {
         };
         match (side, self.order.as_deref()) {
             (Ordering::Equal, value) => Some(AfterKey::Both(value, &self.key)),
-            // Of equal values, those of connections that come later in this direction are still to come.
+            // Of equal values, those of connections that come later in this direction are still to
+            // come.
             (Ordering::Greater, Some(value)) => Some(AfterKey::AtValue(value)),
             (Ordering::Less, Some(value)) => Some(AfterKey::Value(value)),
             (Ordering::Greater, None) => Some(AfterKey::Beginning),

@@ -1,9 +1,10 @@
-//! What a start does before it serves: find what a killed process left, and lose nothing of anybody.
+//! What a start does before it serves: find what a killed process left, and lose nothing of
+//! anybody.
 //!
-//! Every file of ours says in its name what it should hold. One that holds the new version was never put in
-//! place, and one that holds the old version was displaced: both can go. Anything else is a save of another
-//! program that only we still have, so it goes back under its name or becomes a conflict copy. Files of a
-//! process that lives are left alone.
+//! Every file of ours says in its name what it should hold. One that holds the new version was
+//! never put in place, and one that holds the old version was displaced: both can go. Anything else
+//! is a save of another program that only we still have, so it goes back under its name or becomes
+//! a conflict copy. Files of a process that lives are left alone.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -20,7 +21,8 @@ use super::os;
 use super::read::{hash_file, relative};
 use super::write::UNFINISHED;
 
-/// How long the cleaner waits for a folder; longer than that means that somebody alive is at work there.
+/// How long the cleaner waits for a folder; longer than that means that somebody alive is at work
+/// there.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Cleans every folder of a space.
@@ -100,7 +102,8 @@ fn settle(folder: &OwnedFd, path: &SpacePath, text: &str, name: &Name, events: &
             // Finished and never put in place, but not what it should be: a torn write of our own.
             let _ = os::unlink(folder, text);
         }
-        Deed::Remove | Deed::Replace if name.whole && os::rename_new(folder, text, &name.about).is_ok() => {}
+        Deed::Remove | Deed::Replace
+            if name.whole && os::rename_new(folder, text, &name.about).is_ok() => {}
         _ => {
             if let Some(copy) = make_conflict_copy(folder, text, &name.about) {
                 let beside = path.child(&name.about).unwrap_or_else(|| path.clone());

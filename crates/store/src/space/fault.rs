@@ -1,5 +1,5 @@
-//! A seam for tests: the n-th system call of a write fails, and the order of all is known. Nothing at all in a
-//! build without tests.
+//! A seam for tests: the n-th system call of a write fails, and the order of all is known. Nothing
+//! at all in a build without tests.
 
 use std::io;
 

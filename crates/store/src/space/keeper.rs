@@ -1,9 +1,10 @@
 //! What was displaced is kept a while, hashed again, and only then let go.
 //!
-//! A program that had the old file open when it was exchanged goes on writing into what we displaced. So a
-//! displaced file stays beside the new one, hidden, for ten seconds, or one where many are kept. Then it is
-//! hashed: what still is the version that was replaced is deleted, and anything else is somebody's save, which
-//! becomes a visible conflict copy and a line in the journal.
+//! A program that had the old file open when it was exchanged goes on writing into what we
+//! displaced. So a displaced file stays beside the new one, hidden, for ten seconds, or one where
+//! many are kept. Then it is hashed: what still is the version that was replaced is deleted, and
+//! anything else is somebody's save, which becomes a visible conflict copy and a line in the
+//! journal.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -22,7 +23,8 @@ use super::read::hash_file;
 /// How long a displaced file is kept at least, and how long where there is room.
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(10);
-/// Past so many bytes kept, files go after [`LEAST`], and writers wait while even that does not help.
+/// Past so many bytes kept, files go after [`LEAST`], and writers wait while even that does not
+/// help.
 const ROOM_BYTES: u64 = 256 * 1024 * 1024;
 /// Past so many files kept, they go after [`LEAST`]: a folder should not fill with them.
 const ROOM_FILES: usize = 64;
@@ -30,7 +32,8 @@ const ROOM_FILES: usize = 64;
 /// Says what happened that no call asked for.
 pub type Events = Arc<dyn Fn(Line) + Send + Sync>;
 
-/// A folder in which files of this process are kept; its marker says to every cleaner that they are in use.
+/// A folder in which files of this process are kept; its marker says to every cleaner that they are
+/// in use.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) owner: Owner,
@@ -66,7 +69,8 @@ struct Queue {
     started: bool,
 }
 
-/// Keeps displaced files and lets them go, on a thread of its own that starts with the first of them.
+/// Keeps displaced files and lets them go, on a thread of its own that starts with the first of
+/// them.
 pub(super) struct Keeper {
     process: u64,
     folders: AtomicU64,
@@ -98,9 +102,13 @@ impl Keeper {
         self.sequence.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The owner under which files may be named in a locked folder; while it is held, no cleaner touches
-    /// them.
-    pub(super) fn enter(&self, handle: &Arc<OwnedFd>, identity: Identity) -> std::io::Result<Arc<Kept>> {
+    /// The owner under which files may be named in a locked folder; while it is held, no cleaner
+    /// touches them.
+    pub(super) fn enter(
+        &self,
+        handle: &Arc<OwnedFd>,
+        identity: Identity,
+    ) -> std::io::Result<Arc<Kept>> {
         if let Some(kept) = self.queue().folders.get(&identity).and_then(Weak::upgrade) {
             return Ok(kept);
         }
@@ -125,7 +133,8 @@ impl Keeper {
             if left.is_zero() {
                 return false;
             }
-            queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue =
+                self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
@@ -141,11 +150,20 @@ impl Keeper {
     ) {
         let mut queue = self.queue();
         queue.bytes += size;
-        queue.waiting.push_back(Displaced { folder, name, path, expected, size, since: Instant::now() });
+        queue.waiting.push_back(Displaced {
+            folder,
+            name,
+            path,
+            expected,
+            size,
+            since: Instant::now(),
+        });
         if !queue.started {
             queue.started = true;
             let keeper = Arc::clone(self);
-            let spawned = std::thread::Builder::new().name("stile-keeper".to_owned()).spawn(move || keeper.work());
+            let spawned = std::thread::Builder::new()
+                .name("stile-keeper".to_owned())
+                .spawn(move || keeper.work());
             queue.started = spawned.is_ok();
         }
         self.changed.notify_all();
@@ -162,11 +180,16 @@ impl Keeper {
                 queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let crowded = queue.closing || queue.waiting.len() > ROOM_FILES || queue.bytes > ROOM_BYTES / 2;
+            let crowded =
+                queue.closing || queue.waiting.len() > ROOM_FILES || queue.bytes > ROOM_BYTES / 2;
             let due = oldest.since + if crowded { LEAST } else { MOST };
             let left = due.saturating_duration_since(Instant::now());
             if !left.is_zero() {
-                queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+                queue = self
+                    .changed
+                    .wait_timeout(queue, left)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
                 continue;
             }
             let Some(displaced) = queue.waiting.pop_front() else { continue };
@@ -213,8 +236,8 @@ impl Keeper {
     }
 }
 
-/// Renames a file of ours to a free visible name; `None` where even that fails, and then it stays where it is
-/// and the next start tries again.
+/// Renames a file of ours to a free visible name; `None` where even that fails, and then it stays
+/// where it is and the next start tries again.
 pub(super) fn make_conflict_copy(folder: &OwnedFd, name: &str, about: &str) -> Option<String> {
     let when = chrono::Local::now().format("%Y-%m-%d %H-%M-%S").to_string();
     for attempt in 1..1000 {

@@ -1,4 +1,5 @@
-//! A page of a directory: every name is looked at, a page of them is held, and only those are opened up.
+//! A page of a directory: every name is looked at, a page of them is held, and only those are
+//! opened up.
 
 use std::collections::BinaryHeap;
 
@@ -19,9 +20,14 @@ struct Candidate {
 
 impl Inner {
     /// Lists a page; the body of `list://`.
-    pub(super) fn list(&self, permit: &Permit<List>, after: Option<&Position>) -> Result<Page, Refusal> {
+    pub(super) fn list(
+        &self,
+        permit: &Permit<List>,
+        after: Option<&Position>,
+    ) -> Result<Page, Refusal> {
         let path = permit.path();
-        let folder = os::open_folder(&self.root, relative(path)).map_err(|error| refusal(&error, path))?;
+        let folder =
+            os::open_folder(&self.root, relative(path)).map_err(|error| refusal(&error, path))?;
         // The first page and one more in order, the last of them on top.
         let mut first: BinaryHeap<Candidate> = BinaryHeap::with_capacity(PAGE_ENTRIES + 2);
         let shows_all = permit.shows_all();
@@ -37,7 +43,11 @@ impl Inner {
             if !path.can_hold(name) || !(shows_all || permit.shows(name)) {
                 return;
             }
-            first.push(Candidate { position: Position::of(kind, name), name: name.to_owned(), kind });
+            first.push(Candidate {
+                position: Position::of(kind, name),
+                name: name.to_owned(),
+                kind,
+            });
             if full {
                 first.pop();
             }
@@ -46,7 +56,8 @@ impl Inner {
         let mut page = first.into_sorted_vec();
         let truncated = page.len() > PAGE_ENTRIES;
         page.truncate(PAGE_ENTRIES);
-        let next_uri = page.last().filter(|_| truncated).map(|last| listing::uri_after(path, &last.position));
+        let next_uri =
+            page.last().filter(|_| truncated).map(|last| listing::uri_after(path, &last.position));
         let entries = page.into_iter().map(|candidate| self.entry(&folder, candidate)).collect();
         Ok(Page { path: path.clone(), entries, truncated, next_uri })
     }
@@ -54,9 +65,10 @@ impl Inner {
     fn entry(&self, folder: &std::os::fd::OwnedFd, candidate: Candidate) -> Entry {
         let Candidate { name, kind, .. } = candidate;
         let stamp = match kind {
-            Kind::File => {
-                os::look_at(folder, &name).ok().filter(|status| status.kind == Kind::File).map(|status| status.stamp)
-            }
+            Kind::File => os::look_at(folder, &name)
+                .ok()
+                .filter(|status| status.kind == Kind::File)
+                .map(|status| status.stamp),
             _ => None,
         };
         let hash = stamp.and_then(|stamp| self.memory().recall(&stamp)).map(|facts| facts.hash);

@@ -1,8 +1,9 @@
 //! Who may change a folder now: one thread of one process.
 //!
-//! A mutex in the process, so that its own threads queue fairly and only one of them asks the system; then an
-//! advisory lock on the folder's own handle, where all server processes meet whatever their state directories
-//! are. The lock needs no file and dies with the process. Waiting is bounded.
+//! A mutex in the process, so that its own threads queue fairly and only one of them asks the
+//! system; then an advisory lock on the folder's own handle, where all server processes meet
+//! whatever their state directories are. The lock needs no file and dies with the process. Waiting
+//! is bounded.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -53,7 +54,8 @@ impl Folders {
             let identity = os::look(&handle)?.identity();
             self.enter(identity, deadline)?;
             // From here on dropping it gives both locks back.
-            let locked = LockedFolder { handle: Arc::new(handle), identity, folders: Arc::clone(self) };
+            let locked =
+                LockedFolder { handle: Arc::new(handle), identity, folders: Arc::clone(self) };
             await_lock(&locked.handle, deadline)?;
             // While we waited the folder may have been moved away and another put in its place.
             if os::look(open()?)?.identity() == identity {
@@ -75,7 +77,8 @@ impl Folders {
     }
 }
 
-/// The system has no lock with a time limit, so this asks again, ever less often, at most every 2 ms.
+/// The system has no lock with a time limit, so this asks again, ever less often, at most every 2
+/// ms.
 pub(super) fn await_lock(handle: &OwnedFd, deadline: Instant) -> Result<(), LockError> {
     let mut pause = Duration::from_micros(50);
     while !os::try_lock(handle)? {

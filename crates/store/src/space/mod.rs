@@ -1,9 +1,10 @@
 //! The file space beneath one directory handle.
 //!
-//! A [`Space`] is asked with permits and answers or refuses; each of its functions is asynchronous outside and
-//! plain blocking code inside. `os` is the only room that makes system calls, `lock` says who may change a
-//! folder now, `write` is compare-and-swap, `keeper` holds what was displaced, `clean` is the start after a
-//! kill, `read` the bounded windows, `names` what our own files are called.
+//! A [`Space`] is asked with permits and answers or refuses; each of its functions is asynchronous
+//! outside and plain blocking code inside. `os` is the only room that makes system calls, `lock`
+//! says who may change a folder now, `write` is compare-and-swap, `keeper` holds what was
+//! displaced, `clean` is the start after a kill, `read` the bounded windows, `names` what our own
+//! files are called.
 
 mod clean;
 mod fault;
@@ -146,18 +147,25 @@ pub struct Edited {
 }
 
 impl Space {
-    /// Opens a folder of the machine, by the authority of whoever started the program, and cleans up after
-    /// processes that were killed. Also answers what the person who started it should know.
+    /// Opens a folder of the machine, by the authority of whoever started the program, and cleans
+    /// up after processes that were killed. Also answers what the person who started it should
+    /// know.
     ///
     /// # Errors
     /// [`OpenError`] where the folder cannot be opened.
-    pub fn open_ambient(root: &Path, options: SpaceOptions) -> Result<(Self, Vec<String>), OpenError> {
+    pub fn open_ambient(
+        root: &Path,
+        options: SpaceOptions,
+    ) -> Result<(Self, Vec<String>), OpenError> {
         let root = os::open_root(root)?;
         let folders = Arc::new(lock::Folders::default());
         let mut notices = Vec::new();
         let abilities = probe(&root);
         if !abilities.lock {
-            notices.push("this file system has no advisory locks on folders: every change will be refused".to_owned());
+            notices.push(
+                "this file system has no advisory locks on folders: every change will be refused"
+                    .to_owned(),
+            );
         } else {
             clean::clean(&root, &folders, &options.events);
         }
@@ -171,8 +179,9 @@ impl Space {
         Ok((Self::of(root, folders, abilities, options), notices))
     }
 
-    /// Opens a folder of the machine to read in it, by the authority of whoever started the program. Nothing is
-    /// tried or cleaned up in it, so nothing is written, and every change is refused.
+    /// Opens a folder of the machine to read in it, by the authority of whoever started the
+    /// program. Nothing is tried or cleaned up in it, so nothing is written, and every change is
+    /// refused.
     ///
     /// # Errors
     /// [`OpenError`] where the folder cannot be opened.
@@ -181,7 +190,12 @@ impl Space {
         Ok(Self::of(os::open_root(root)?, Arc::default(), abilities, options))
     }
 
-    fn of(root: OwnedFd, folders: Arc<lock::Folders>, abilities: Abilities, options: SpaceOptions) -> Self {
+    fn of(
+        root: OwnedFd,
+        folders: Arc<lock::Folders>,
+        abilities: Abilities,
+        options: SpaceOptions,
+    ) -> Self {
         let inner = Inner {
             root,
             can_lock: abilities.lock,
@@ -205,8 +219,8 @@ impl Space {
         self.run(move |inner| inner.read(permit.path(), &from)).await
     }
 
-    /// Opens a text file of at most `most` bytes once, reads it whole, and answers what `derive` makes of its
-    /// text. The text goes no further, and nothing of it is remembered.
+    /// Opens a text file of at most `most` bytes once, reads it whole, and answers what `derive`
+    /// makes of its text. The text goes no further, and nothing of it is remembered.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -223,7 +237,11 @@ impl Space {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn list(&self, permit: Permit<List>, after: Option<Position>) -> Result<Page, Refusal> {
+    pub async fn list(
+        &self,
+        permit: Permit<List>,
+        after: Option<Position>,
+    ) -> Result<Page, Refusal> {
         self.run(move |inner| inner.list(&permit, after.as_ref())).await
     }
 
@@ -243,8 +261,9 @@ impl Space {
         self.run(move |inner| inner.remove(permit.path(), base)).await
     }
 
-    /// Makes of a text file that still is the version `base` what `plan` makes of its text. `arguments` are the
-    /// caller's names for the range and the text that the plan may find fault with.
+    /// Makes of a text file that still is the version `base` what `plan` makes of its text.
+    /// `arguments` are the caller's names for the range and the text that the plan may find fault
+    /// with.
     ///
     /// # Errors
     /// [`Refusal`]; the file is then as it was.
@@ -311,16 +330,19 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Tries locks and the exchange, in the root, with two empty files that the cleaner would know.
 ///
-/// Under the lock, because the cleaner of another process that starts now would rightly take them for a dead
-/// one's. That they are gone nevertheless says nothing about the file system.
+/// Under the lock, because the cleaner of another process that starts now would rightly take them
+/// for a dead one's. That they are gone nevertheless says nothing about the file system.
 fn probe(root: &OwnedFd) -> Abilities {
     let locked = lock::await_lock(root, Instant::now() + PROBE_PATIENCE);
     let owner = names::Owner::new(uuid::Uuid::new_v4().as_u64_pair().0, 0);
     let empty = ContentHash::of(b"");
-    let name =
-        |sequence| names::Name::new(&owner, sequence, names::Deed::Create, None, Some(&empty), "probe").to_string();
+    let name = |sequence| {
+        names::Name::new(&owner, sequence, names::Deed::Create, None, Some(&empty), "probe")
+            .to_string()
+    };
     let (one, other) = (name(0), name(1));
-    let made = os::make_file(root, &one, os::NEW_FILE).and_then(|_| os::make_file(root, &other, os::NEW_FILE));
+    let made = os::make_file(root, &one, os::NEW_FILE)
+        .and_then(|_| os::make_file(root, &other, os::NEW_FILE));
     let exchange = match made.and_then(|_| os::exchange(root, &one, &other)) {
         Ok(()) => Some(true),
         Err(error) if os::is_unsupported(&error) => Some(false),
@@ -346,7 +368,9 @@ fn refusal(error: &io::Error, path: &SpacePath) -> Refusal {
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => Refusal::NotPermitted { path },
         Some(Errno::NXIO | Errno::NODEV | Errno::ISDIR) => Refusal::not_a_file(&path),
         Some(Errno::NOSPC | Errno::DQUOT) => Refusal::NoSpace { path },
-        Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::TXTBSY | Errno::BUSY) => Refusal::Busy { path },
+        Some(Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::TXTBSY | Errno::BUSY) => {
+            Refusal::Busy { path }
+        }
         _ => crate::incident("file", error),
     }
 }

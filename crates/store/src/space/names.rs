@@ -1,9 +1,9 @@
 //! The names under which files of ours stand in a folder that is being edited.
 //!
-//! A name carries everything the cleaner needs after a kill, because nothing else survives one: whose file it
-//! is, the hash it should have if it is the displaced old version, the hash it should have if it is the new
-//! one, what was being done, and the name of the file it is about. So a file that holds neither of the two is
-//! recognized as somebody's only copy and never swept away.
+//! A name carries everything the cleaner needs after a kill, because nothing else survives one:
+//! whose file it is, the hash it should have if it is the displaced old version, the hash it should
+//! have if it is the new one, what was being done, and the name of the file it is about. So a file
+//! that holds neither of the two is recognized as somebody's only copy and never swept away.
 
 use std::fmt;
 
@@ -74,7 +74,10 @@ impl Name {
         new: Option<&ContentHash>,
         about: &str,
     ) -> Self {
-        let end = (0..=ABOUT_BYTES.min(about.len())).rev().find(|at| about.is_char_boundary(*at)).unwrap_or(0);
+        let end = (0..=ABOUT_BYTES.min(about.len()))
+            .rev()
+            .find(|at| about.is_char_boundary(*at))
+            .unwrap_or(0);
         Self {
             owner: owner.clone(),
             sequence,
@@ -105,7 +108,8 @@ impl Name {
             ("~", about) => (false, about),
             _ => return None,
         };
-        let is_hash = |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_hash =
+            |text: &str| text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         (is_hash(old) && is_hash(new) && process.len() == 16).then(|| Self {
             owner: Owner(format!("{process}-{number}")),
             sequence,
@@ -140,8 +144,8 @@ pub(super) fn marker_owner(text: &str) -> Option<Owner> {
 
 /// The visible name of a copy that is kept beside `about`, at the given local time.
 ///
-/// *Shape*: `plan (conflict 2026-11-21 22-31-05).md`, with a number before the bracket closes from the second
-/// try on; at most 255 bytes.
+/// *Shape*: `plan (conflict 2026-11-21 22-31-05).md`, with a number before the bracket closes from
+/// the second try on; at most 255 bytes.
 pub(super) fn conflict_copy(about: &str, when: &str, attempt: u32) -> String {
     let (stem, extension) = match about.rfind('.') {
         Some(dot) if dot > 0 && about.len() - dot <= 16 => about.split_at(dot),

@@ -1,10 +1,10 @@
 //! The system calls that the space is made of, and the only place that makes them.
 //!
-//! Everything is relative to an open directory: a path is resolved by the operating system beneath the root's
-//! handle and follows no symlink, also while another process swaps directories for links. On Linux one
-//! `openat2` does it; elsewhere, and on kernels without it, each component is opened on its own with
-//! `O_NOFOLLOW`, which holds the same promise more slowly. macOS has the exchange as `renamex_np`, which
-//! rustix calls by the same name.
+//! Everything is relative to an open directory: a path is resolved by the operating system beneath
+//! the root's handle and follows no symlink, also while another process swaps directories for
+//! links. On Linux one `openat2` does it; elsewhere, and on kernels without it, each component is
+//! opened on its own with `O_NOFOLLOW`, which holds the same promise more slowly. macOS has the
+//! exchange as `renamex_np`, which rustix calls by the same name.
 
 use std::fs::File;
 use std::io;
@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fgetxattr,
-    flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat, openat, renameat_with, statat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod,
+    fchown, fgetxattr, flistxattr, flock, fremovexattr, fsetxattr, fstat, fsync, linkat, mkdirat,
+    openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use stile_domain::facts::{Nanos, Stamp};
@@ -21,8 +22,10 @@ use stile_domain::listing::Kind;
 
 use super::fault;
 
-/// Flags of every open: never wait for the other end of a FIFO, never take a terminal, never leak to a child.
-const ALWAYS: OFlags = OFlags::CLOEXEC.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
+/// Flags of every open: never wait for the other end of a FIFO, never take a terminal, never leak
+/// to a child.
+const ALWAYS: OFlags =
+    OFlags::CLOEXEC.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::NOFOLLOW);
 
 /// The identity of a file or folder: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,11 +61,13 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
     /// Set once the kernel, or a sandbox around us, has said that it knows no `openat2`.
     static ABSENT: AtomicBool = AtomicBool::new(false);
     let relative = or_itself(relative);
-    // `NO_SYMLINKS` already refuses a link; `NOFOLLOW` beside `DIRECTORY` would call it "no directory".
+    // `NO_SYMLINKS` already refuses a link; `NOFOLLOW` beside `DIRECTORY` would call it "no
+    // directory".
     let flags = flags | ALWAYS.difference(OFlags::NOFOLLOW);
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     if !ABSENT.load(Ordering::Relaxed) {
-        // The kernel asks to try again when the tree moved under it; 64 tries always sufficed in a race.
+        // The kernel asks to try again when the tree moved under it; 64 tries always sufficed in a
+        // race.
         for _ in 0..64 {
             match openat2(root, relative, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
@@ -70,7 +75,8 @@ fn open_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<Own
                     ABSENT.store(true, Ordering::Relaxed);
                     break;
                 }
-                // A seccomp filter may say EPERM for a call that it does not know; the walk then decides.
+                // A seccomp filter may say EPERM for a call that it does not know; the walk then
+                // decides.
                 Err(Errno::PERM) => break,
                 done => return Ok(done?),
             }
@@ -91,9 +97,16 @@ fn or_itself(relative: &str) -> &str {
 
 /// Opens each component on its own, following no link. `relative` is canonical: it holds no `..`.
 pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io::Result<OwnedFd> {
-    let step = |folder: &OwnedFd, name: &str, flags: OFlags| match openat(folder, name, flags | ALWAYS, Mode::empty()) {
+    let step = |folder: &OwnedFd, name: &str, flags: OFlags| match openat(
+        folder,
+        name,
+        flags | ALWAYS,
+        Mode::empty(),
+    ) {
         // With `O_DIRECTORY` a link is "no directory"; say what it is.
-        Err(Errno::NOTDIR) if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_link(&stat)) => {
+        Err(Errno::NOTDIR)
+            if statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| is_link(&stat)) =>
+        {
             Err(Errno::LOOP)
         }
         done => done,
@@ -103,7 +116,11 @@ pub(super) fn walk_beneath(root: &OwnedFd, relative: &str, flags: OFlags) -> io:
         Some((folders, last)) => {
             let mut folder: Option<OwnedFd> = None;
             for name in folders.split('/') {
-                folder = Some(step(folder.as_ref().unwrap_or(root), name, OFlags::RDONLY | OFlags::DIRECTORY)?);
+                folder = Some(step(
+                    folder.as_ref().unwrap_or(root),
+                    name,
+                    OFlags::RDONLY | OFlags::DIRECTORY,
+                )?);
             }
             Ok(step(folder.as_ref().unwrap_or(root), last, flags)?)
         }
@@ -130,10 +147,15 @@ impl Status {
     }
 }
 
-#[expect(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the widths differ between platforms")]
+#[expect(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "the widths differ between platforms"
+)]
 fn status(stat: &Stat) -> Status {
-    let nanos =
-        |seconds: i64, fraction: i64| -> Nanos { seconds.saturating_mul(1_000_000_000).saturating_add(fraction) };
+    let nanos = |seconds: i64, fraction: i64| -> Nanos {
+        seconds.saturating_mul(1_000_000_000).saturating_add(fraction)
+    };
     Status {
         kind: match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File,
@@ -189,8 +211,8 @@ pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result
 /// The mode of new files, before the folder and the process take from it what they take.
 pub(super) const NEW_FILE: u32 = 0o666;
 
-/// Makes a new file in a folder, open for writing; answers it and what the folder and the process left of
-/// `mode`.
+/// Makes a new file in a folder, open for writing; answers it and what the folder and the process
+/// left of `mode`.
 pub(super) fn make_file(folder: &OwnedFd, name: &str, mode: u32) -> io::Result<(File, u32)> {
     fault::point(fault::Call::Open)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | ALWAYS;
@@ -246,7 +268,8 @@ pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<(
     fault::point(fault::Call::Rename)?;
     match renameat_with(folder, from, folder, to, RenameFlags::NOREPLACE).map_err(io::Error::from) {
         Err(error) if is_unsupported(&error) => {
-            // Two steps that never replace: a crash between them leaves both names, and the cleaner one.
+            // Two steps that never replace: a crash between them leaves both names, and the cleaner
+            // one.
             linkat(folder, from, folder, to, AtFlags::empty())?;
             Ok(unlinkat(folder, from, AtFlags::empty())?)
         }
@@ -254,8 +277,8 @@ pub(super) fn rename_new(folder: &OwnedFd, from: &str, to: &str) -> io::Result<(
     }
 }
 
-/// Takes an exclusive advisory lock on an open folder or file, without waiting; `false` where another holds
-/// one. It goes with [`unlock`], with the last descriptor, and with the process.
+/// Takes an exclusive advisory lock on an open folder or file, without waiting; `false` where
+/// another holds one. It goes with [`unlock`], with the last descriptor, and with the process.
 pub(super) fn try_lock(file: impl AsFd) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
@@ -291,7 +314,10 @@ pub(super) fn copy_metadata(from: &File, status: &Status, to: &File) -> io::Resu
 
 fn attributes(file: impl AsFd) -> io::Result<Vec<(String, Vec<u8>)>> {
     let file = file.as_fd();
-    attribute_names(file)?.into_iter().map(|name| attribute(file, &name).map(|value| (name, value))).collect()
+    attribute_names(file)?
+        .into_iter()
+        .map(|name| attribute(file, &name).map(|value| (name, value)))
+        .collect()
 }
 
 /// The names of a file's extended attributes; none where the file system has none.
@@ -304,7 +330,9 @@ fn attribute_names(file: impl AsFd) -> io::Result<Vec<String>> {
     };
     names.truncate(length);
     let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    names.map(|name| String::from_utf8(name.to_vec()).map_err(|_| io::ErrorKind::InvalidData.into())).collect()
+    names
+        .map(|name| String::from_utf8(name.to_vec()).map_err(|_| io::ErrorKind::InvalidData.into()))
+        .collect()
 }
 
 fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
@@ -314,8 +342,8 @@ fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Calls `each` with the name and kind of every entry of a folder, itself and its parent left out; a name
-/// that is not UTF-8 is passed over, since no path can express it.
+/// Calls `each` with the name and kind of every entry of a folder, itself and its parent left out;
+/// a name that is not UTF-8 is passed over, since no path can express it.
 pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, Kind)) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;

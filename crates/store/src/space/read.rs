@@ -1,8 +1,8 @@
 //! Reading: whole files once, windows of them without reading the rest.
 //!
-//! What an answer says of a file (its hash) and what it shows of it (lines) must be of one version. A small
-//! file is read into one buffer, so they are. A large one is read twice, and the stamp before and after, past
-//! the clock's granularity, proves that nothing moved in between.
+//! What an answer says of a file (its hash) and what it shows of it (lines) must be of one version.
+//! A small file is read into one buffer, so they are. A large one is read twice, and the stamp
+//! before and after, past the clock's granularity, proves that nothing moved in between.
 
 use std::fs::File;
 use std::io;
@@ -46,7 +46,8 @@ pub(super) fn hash_file(file: &File) -> io::Result<ContentHash> {
     }
 }
 
-/// Reads an open file of about `size` bytes whole, and no more than `limit`; `None` where it is larger.
+/// Reads an open file of about `size` bytes whole, and no more than `limit`; `None` where it is
+/// larger.
 pub(super) fn read_whole(file: &File, size: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let mut room = usize::try_from(size.min(limit)).unwrap_or(usize::MAX).saturating_add(1);
@@ -75,7 +76,11 @@ pub(super) struct Opened {
 pub(super) fn regular(file: io::Result<File>, path: &SpacePath) -> Result<Opened, Refusal> {
     let file = file.map_err(|error| refusal(&error, path))?;
     let status = os::look(&file).map_err(|error| refusal(&error, path))?;
-    if status.kind == Kind::File { Ok(Opened { file, status }) } else { Err(Refusal::not_a_file(path)) }
+    if status.kind == Kind::File {
+        Ok(Opened { file, status })
+    } else {
+        Err(Refusal::not_a_file(path))
+    }
 }
 
 /// What is known of a file in one state, with its bytes where they were read in one piece.
@@ -112,7 +117,8 @@ impl Inner {
             };
             let source = Source { file: &opened.file, bytes: known.bytes.as_deref(), lines };
             let read = source.window(path, from, known.facts.hash, self.options.limits.read_budget);
-            // Of bytes in memory the answer is of one version; otherwise the stamp must not have moved.
+            // Of bytes in memory the answer is of one version; otherwise the stamp must not have
+            // moved.
             if known.bytes.is_some() || os::look(&opened.file).map_err(io)?.stamp == known.stamp {
                 return read.map_err(io)?;
             }
@@ -122,10 +128,11 @@ impl Inner {
         }
     }
 
-    /// Reads a text file whole, by one handle that is opened once; the body of [`super::Space::derive`].
+    /// Reads a text file whole, by one handle that is opened once; the body of
+    /// [`super::Space::derive`].
     ///
-    /// A file that another program is saving is waited for like in [`Inner::read`]. One that was replaced
-    /// meanwhile is still the version that it was when it was opened.
+    /// A file that another program is saving is waited for like in [`Inner::read`]. One that was
+    /// replaced meanwhile is still the version that it was when it was opened.
     pub(super) fn whole(&self, path: &SpacePath, most: u64) -> Result<String, Refusal> {
         let io = |error: io::Error| refusal(&error, path);
         let too_large = || Refusal::TooLarge {
@@ -142,7 +149,8 @@ impl Inner {
             }
             let patient = Instant::now() < deadline;
             if !(patient && self.is_settling(&stamp, os::now())) {
-                let bytes = read_whole(&file, stamp.size, most).map_err(io)?.ok_or_else(too_large)?;
+                let bytes =
+                    read_whole(&file, stamp.size, most).map_err(io)?.ok_or_else(too_large)?;
                 if os::look(&file).map_err(io)?.stamp == stamp {
                     return String::from_utf8(bytes).map_err(|error| Refusal::NotText {
                         path: path.clone(),
@@ -159,8 +167,14 @@ impl Inner {
         }
     }
 
-    /// Reads a file's facts, from memory where that may be; `None` to try again, since it is changing.
-    fn know(&self, opened: &Opened, path: &SpacePath, deadline: Instant) -> Result<Option<Known>, Refusal> {
+    /// Reads a file's facts, from memory where that may be; `None` to try again, since it is
+    /// changing.
+    fn know(
+        &self,
+        opened: &Opened,
+        path: &SpacePath,
+        deadline: Instant,
+    ) -> Result<Option<Known>, Refusal> {
         let io = |error: io::Error| refusal(&error, path);
         let Opened { file, status } = opened;
         let stamp = status.stamp;
@@ -200,8 +214,8 @@ impl Inner {
         Ok(Some(Known { stamp, facts, bytes: None }))
     }
 
-    /// Whether a file may be in the middle of a save by another program: it changed a moment ago, and not by
-    /// us. An editor that truncates and then writes shows an empty file for that moment.
+    /// Whether a file may be in the middle of a save by another program: it changed a moment ago,
+    /// and not by us. An editor that truncates and then writes shows an empty file for that moment.
     fn is_settling(&self, stamp: &Stamp, now: i64) -> bool {
         let settling = i64::try_from(SETTLING.as_nanos()).unwrap_or(0);
         stamp.modified.saturating_add(settling) > now && !self.is_own(stamp)
@@ -309,12 +323,20 @@ impl Source<'_> {
         let bytes = self.bytes_at(place.offset, left.min(budget.saturating_add(4)))?;
         let whole = bytes.len() == left;
         let cut = window::cut(&bytes, place.line, place.end, budget, whole);
-        let Ok(content) = String::from_utf8(bytes.get(..cut.bytes).unwrap_or_default().to_vec()) else {
-            return Ok(Err(Refusal::invalid_argument("`cursor` is not one that `text.read` returned")));
+        let Ok(content) = String::from_utf8(bytes.get(..cut.bytes).unwrap_or_default().to_vec())
+        else {
+            return Ok(Err(Refusal::invalid_argument(
+                "`cursor` is not one that `text.read` returned",
+            )));
         };
         let truncated = cut.inside || cut.line < place.end;
         let next = truncated.then(|| Next {
-            cursor: Cursor { hash, offset: place.offset + cut.bytes as u64, line: cut.line, end: place.end },
+            cursor: Cursor {
+                hash,
+                offset: place.offset + cut.bytes as u64,
+                line: cut.line,
+                end: place.end,
+            },
             inside: cut.inside,
         });
         Ok(Ok(Window {
@@ -327,7 +349,12 @@ impl Source<'_> {
         }))
     }
 
-    fn place(&self, path: &SpacePath, from: &ReadFrom, hash: ContentHash) -> io::Result<Result<Place, Refusal>> {
+    fn place(
+        &self,
+        path: &SpacePath,
+        from: &ReadFrom,
+        hash: ContentHash,
+    ) -> io::Result<Result<Place, Refusal>> {
         let total = self.lines.total_lines();
         Ok(match from {
             ReadFrom::Cursor(cursor) if cursor.hash != hash => {
@@ -394,9 +421,10 @@ impl Source<'_> {
             // Whole characters only; what is cut off comes with the next piece.
             let text = match std::str::from_utf8(&piece) {
                 Ok(text) => text,
-                Err(error) => {
-                    piece.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok()).unwrap_or("")
-                }
+                Err(error) => piece
+                    .get(..error.valid_up_to())
+                    .and_then(|head| std::str::from_utf8(head).ok())
+                    .unwrap_or(""),
             };
             if let Some(found) = matcher.feed(text) {
                 let line = within.start + found.line;
@@ -420,7 +448,8 @@ impl Source<'_> {
             let end = start.saturating_add(most).min(bytes.len());
             return Ok(bytes.get(start..end).unwrap_or_default().to_vec());
         }
-        let left = usize::try_from(self.lines.size_bytes().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let left =
+            usize::try_from(self.lines.size_bytes().saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut buffer = vec![0; most.min(left)];
         let read = os::read_at(self.file, &mut buffer, offset)?;
         buffer.truncate(read);

@@ -84,7 +84,13 @@ impl Rig {
         self.inner().read(&path(name), &ReadFrom::Range(LineRange(start, end)))
     }
 
-    fn replace(&self, name: &str, base: &str, old: &str, new: &str) -> Result<ContentHash, Refusal> {
+    fn replace(
+        &self,
+        name: &str,
+        base: &str,
+        old: &str,
+        new: &str,
+    ) -> Result<ContentHash, Refusal> {
         let (old, new) = (old.to_owned(), new.to_owned());
         let plan = Box::new(move |text: &str| edit::replace(text, LineRange::ALL, &old, &new));
         self.inner().edit(&path(name), hash(base), ["lines", "old"], plan).map(|edited| edited.hash)
@@ -92,12 +98,17 @@ impl Rig {
 
     /// Names in the root that are not visible files of the user.
     fn hidden(&self) -> Vec<String> {
-        let names = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(RESERVED_PREFIX)).collect()
+        let names =
+            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| name.starts_with(RESERVED_PREFIX))
+            .collect()
     }
 
     fn visible(&self) -> Vec<String> {
-        let names = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names =
+            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<_> = names
             .filter_map(|name| name.into_string().ok())
             .filter(|name| !name.starts_with(RESERVED_PREFIX))
@@ -107,7 +118,13 @@ impl Rig {
     }
 
     fn list(&self, folder: &str, claim: &str) -> Result<Vec<(String, Kind)>, Refusal> {
-        let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim(claim), RecordsClaim::None);
+        let principal = Principal::assert_verified(
+            "ann",
+            None,
+            None,
+            Scopes::from_claim(claim),
+            RecordsClaim::None,
+        );
         let permit = principal.gate().permit::<List>(&path(folder))?;
         let page = self.inner().list(&permit, None)?;
         Ok(page.entries.into_iter().map(|entry| (entry.name, entry.kind)).collect())
@@ -126,9 +143,15 @@ fn code<T: std::fmt::Debug>(outcome: Result<T, Refusal>) -> &'static str {
 fn a_file_is_made_with_its_folders_and_read_back() {
     let rig = Rig::new();
     let created = rig.inner().create(&path("a/b/c.md"), b"one\ntwo\n").unwrap();
-    assert_eq!((created.hash, created.size_bytes, created.total_lines), (hash("one\ntwo\n"), 8, Some(2)));
+    assert_eq!(
+        (created.hash, created.size_bytes, created.total_lines),
+        (hash("one\ntwo\n"), 8, Some(2))
+    );
     let window = rig.read("a/b/c.md", 2, 0).unwrap();
-    assert_eq!((window.content.as_str(), window.hash, window.total_lines), ("two\n", created.hash, 2));
+    assert_eq!(
+        (window.content.as_str(), window.hash, window.total_lines),
+        ("two\n", created.hash, 2)
+    );
     assert_eq!(code(rig.inner().create(&path("a/b/c.md"), b"x")), "already_exists");
     assert_eq!(code(rig.inner().create(&path("a/b"), b"x")), "already_exists");
     assert_eq!(code(rig.inner().create(&path("/"), b"x")), "already_exists");
@@ -223,8 +246,10 @@ fn a_version_that_was_withdrawn_is_kept_for_a_program_that_opened_it() {
     fault::on_swap(move || fs::write(&target, "edited\n").unwrap());
     assert_eq!(code(rig.replace("a.md", "one\n", "one", "two")), "stale");
     // It opened the file while our version was in place, and writes now that it is not.
-    let is_ours = |name: &String| fs::read_to_string(rig.file(name)).is_ok_and(|text| text == "two\n");
-    let [withdrawn] = rig.hidden().into_iter().filter(is_ours).collect::<Vec<_>>().try_into().unwrap();
+    let is_ours =
+        |name: &String| fs::read_to_string(rig.file(name)).is_ok_and(|text| text == "two\n");
+    let [withdrawn] =
+        rig.hidden().into_iter().filter(is_ours).collect::<Vec<_>>().try_into().unwrap();
     fs::write(rig.file(&withdrawn), "typed\n").unwrap();
     rig.inner().keeper.close();
     assert_eq!((rig.text("a.md").as_str(), rig.hidden().len()), ("edited\n", 0));
@@ -240,9 +265,11 @@ fn of_many_writers_with_one_hash_exactly_one_wins() {
         let (base, wins) = (format!("{round}\n"), Mutex::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| match rig.replace("a.md", &base, base.trim(), &(round + 1).to_string()) {
-                    Ok(_) => *wins.lock().unwrap() += 1,
-                    Err(refusal) => assert_eq!(refusal.code().0, "stale"),
+                scope.spawn(|| {
+                    match rig.replace("a.md", &base, base.trim(), &(round + 1).to_string()) {
+                        Ok(_) => *wins.lock().unwrap() += 1,
+                        Err(refusal) => assert_eq!(refusal.code().0, "stale"),
+                    }
                 });
             }
         });
@@ -259,9 +286,11 @@ fn of_many_creators_exactly_one_wins() {
         std::thread::scope(|scope| {
             for writer in 0..8 {
                 let (target, wins, rig) = (&target, &wins, &rig);
-                scope.spawn(move || match rig.inner().create(target, format!("{writer}").as_bytes()) {
-                    Ok(_) => *wins.lock().unwrap() += 1,
-                    Err(refusal) => assert_eq!(refusal.code().0, "already_exists"),
+                scope.spawn(move || {
+                    match rig.inner().create(target, format!("{writer}").as_bytes()) {
+                        Ok(_) => *wins.lock().unwrap() += 1,
+                        Err(refusal) => assert_eq!(refusal.code().0, "already_exists"),
+                    }
                 });
             }
         });
@@ -274,12 +303,20 @@ fn mode_owner_and_attributes_survive_an_edit() {
     let rig = Rig::new();
     rig.put("a.md", "one\n");
     fs::set_permissions(rig.file("a.md"), fs::Permissions::from_mode(0o640)).unwrap();
-    let has_attributes =
-        rustix::fs::setxattr(rig.file("a.md"), "user.colour", b"green", rustix::fs::XattrFlags::empty()).is_ok();
+    let has_attributes = rustix::fs::setxattr(
+        rig.file("a.md"),
+        "user.colour",
+        b"green",
+        rustix::fs::XattrFlags::empty(),
+    )
+    .is_ok();
     let before = fs::metadata(rig.file("a.md")).unwrap();
     rig.replace("a.md", "one\n", "one", "two").unwrap();
     let after = fs::metadata(rig.file("a.md")).unwrap();
-    assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+    assert_eq!(
+        (after.mode(), after.uid(), after.gid()),
+        (before.mode(), before.uid(), before.gid())
+    );
     if has_attributes {
         let mut value = [0; 16];
         let length = rustix::fs::getxattr(rig.file("a.md"), "user.colour", &mut value).unwrap();
@@ -310,7 +347,11 @@ fn links_are_never_followed_and_hard_links_never_parted() {
     for name in ["door/secret", "alias.md", "loop", "loop/x"] {
         assert_eq!(code(rig.read(name, 0, 0)), "symlink_refused", "{name}");
         assert_eq!(code(rig.replace(name, "canary", "canary", "x")), "symlink_refused", "{name}");
-        assert_eq!(code(rig.inner().remove(&path(name), hash("canary"))), "symlink_refused", "{name}");
+        assert_eq!(
+            code(rig.inner().remove(&path(name), hash("canary"))),
+            "symlink_refused",
+            "{name}"
+        );
     }
     assert_eq!(code(rig.inner().create(&path("door/new"), b"x")), "symlink_refused");
     assert_eq!(code(rig.inner().create(&path("alias.md"), b"x")), "already_exists");
@@ -350,9 +391,11 @@ fn the_walk_reads_nothing_outside_while_folders_and_files_become_links() {
     for part in ["space/swapped", "space/plain", "outside"] {
         fs::create_dir_all(at(part)).unwrap();
     }
-    for (file, text) in
-        [("space/swapped/file.md", "inside"), ("space/plain/file.md", "inside"), ("outside/file.md", "out")]
-    {
+    for (file, text) in [
+        ("space/swapped/file.md", "inside"),
+        ("space/plain/file.md", "inside"),
+        ("outside/file.md", "out"),
+    ] {
         fs::write(at(file), text).unwrap();
     }
     symlink("../outside", at("space/other")).unwrap();
@@ -409,7 +452,9 @@ fn what_is_no_regular_file_is_refused_at_once() {
 fn a_binary_is_named_by_size_and_hash_alone() {
     let rig = Rig::new();
     fs::write(rig.file("image"), [0xff, 0xd8, 0]).unwrap();
-    let Err(Refusal::NotText { size_bytes, hash, .. }) = rig.read("image", 0, 0) else { panic!("expected not_text") };
+    let Err(Refusal::NotText { size_bytes, hash, .. }) = rig.read("image", 0, 0) else {
+        panic!("expected not_text")
+    };
     assert_eq!((size_bytes, hash), (3, ContentHash::of(&[0xff, 0xd8, 0])));
     rig.inner().remove(&path("image"), hash).unwrap();
     assert!(rig.visible().is_empty());
@@ -418,7 +463,8 @@ fn a_binary_is_named_by_size_and_hash_alone() {
 #[test]
 fn windows_lead_on_to_the_end_and_stop_being_valid_with_the_file() {
     let rig = Rig::with(Limits { read_budget: 100, ..Limits::default() });
-    let text: String = (0..300).map(|line| format!("line {line} é\r\n")).chain(["x".repeat(1000)]).collect();
+    let text: String =
+        (0..300).map(|line| format!("line {line} é\r\n")).chain(["x".repeat(1000)]).collect();
     rig.put("long.md", &text);
     let (mut from, mut whole) = (ReadFrom::Range(LineRange::ALL), String::new());
     let last = loop {
@@ -443,7 +489,8 @@ fn a_match_is_found_in_small_and_large_files() {
     let large = format!("{}# Überschrift\n{}", &large[..at], &large[at..]);
     rig.put("large.md", &large);
     let find = |q: &str, range| {
-        rig.inner().read(&path("large.md"), &ReadFrom::Match { range, query: Query::new(q, 100).unwrap() })
+        rig.inner()
+            .read(&path("large.md"), &ReadFrom::Match { range, query: Query::new(q, 100).unwrap() })
     };
     std::thread::sleep(Duration::from_millis(30));
     for _ in 0..2 {
@@ -472,7 +519,8 @@ fn a_large_file_is_read_once_and_windowed_after() {
 fn a_rewrite_of_the_same_size_is_never_answered_from_memory() {
     let rig = Rig::new();
     for round in 0..300u32 {
-        // In place, at once after a read, so that both writes share a tick wherever ticks are coarse.
+        // In place, at once after a read, so that both writes share a tick wherever ticks are
+        // coarse.
         let text = format!("{round:04}\n");
         rig.put("hot.md", &text);
         assert_eq!(rig.read("hot.md", 0, 0).unwrap().content, text);
@@ -493,7 +541,9 @@ fn a_listing_is_ordered_paged_and_hides_what_may_not_be_seen() {
     }
     rig.put(".stile-0000000000000000-0.alive", "");
     symlink("a.md", rig.file("link")).unwrap();
-    let names = |claim: &str| rig.list("/", claim).unwrap().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let names = |claim: &str| {
+        rig.list("/", claim).unwrap().into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+    };
     assert_eq!(names("read:/"), ["Z", "a", "b", ".dot", "a.md", "link", "ä.md"]);
     assert_eq!(names("read:/*"), names("read:/"));
     assert_eq!(code(rig.list("/", "read:/a/")), "insufficient_scope");
@@ -510,7 +560,13 @@ fn pages_concatenate_to_the_whole_folder() {
     for number in 0..30 {
         fs::create_dir(rig.file(&format!("d{number:02}"))).unwrap();
     }
-    let principal = Principal::assert_verified("ann", None, None, Scopes::from_claim("read:/"), RecordsClaim::None);
+    let principal = Principal::assert_verified(
+        "ann",
+        None,
+        None,
+        Scopes::from_claim("read:/"),
+        RecordsClaim::None,
+    );
     let (mut names, mut after) = (Vec::new(), None);
     loop {
         let permit = principal.gate().permit::<List>(&path("/")).unwrap();
@@ -547,26 +603,34 @@ fn a_fault_at_any_call_leaves_the_old_file_whole_and_nothing_else() {
             let outcome = rig.replace("a.md", "one\n", "one", "two");
             let untouched = fault::disarm();
             rig.inner().keeper.close();
-            assert!(rig.hidden().is_empty() && rig.copies().is_empty(), "after {after}: {:?}", rig.visible());
+            assert!(
+                rig.hidden().is_empty() && rig.copies().is_empty(),
+                "after {after}: {:?}",
+                rig.visible()
+            );
             match outcome {
                 Ok(_) if untouched => break,
                 Ok(_) => assert_eq!(rig.text("a.md"), "two\n"),
                 Err(Refusal::UnknownOutcome { .. }) => assert_eq!(rig.text("a.md"), "two\n"),
                 Err(refusal) => {
                     assert!(
-                        ["no_space", "internal", "not_permitted", "stale"].contains(&refusal.code().0),
+                        ["no_space", "internal", "not_permitted", "stale"]
+                            .contains(&refusal.code().0),
                         "{refusal:?}"
                     );
                     assert_eq!(rig.text("a.md"), "one\n", "after {after}");
                 }
             }
-            assert!(rig.replace("a.md", &rig.text("a.md"), rig.text("a.md").trim(), "three").is_ok());
+            assert!(
+                rig.replace("a.md", &rig.text("a.md"), rig.text("a.md").trim(), "three").is_ok()
+            );
             assert!(after < 50, "the fault never stopped mattering");
         }
     }
 }
 
-/// No kill can show that a sync is missing: what a process wrote outlives it. Only a power cut does.
+/// No kill can show that a sync is missing: what a process wrote outlives it. Only a power cut
+/// does.
 #[test]
 fn content_is_synced_before_it_is_put_in_place_and_the_folder_after() {
     use fault::Call::{Open, Rename, Sync, Write};
@@ -576,11 +640,19 @@ fn content_is_synced_before_it_is_put_in_place_and_the_folder_after() {
     rig.inner().create(&path("a.md"), b"one\n").unwrap();
     assert_eq!(order(), [Write, Sync, Rename, Sync], "a file is made");
     rig.inner().create(&path("b/c/d.md"), b"one\n").unwrap();
-    assert_eq!(order(), [Sync, Sync, Write, Sync, Rename, Sync], "each new folder is synced where its name is");
+    assert_eq!(
+        order(),
+        [Sync, Sync, Write, Sync, Rename, Sync],
+        "each new folder is synced where its name is"
+    );
     rig.replace("a.md", "one\n", "one", "two").unwrap();
     assert_eq!(order(), [Write, Sync, Rename, Sync], "a file is changed");
     rig.replace("a.md", "two\n", "two", "two").unwrap();
-    assert_eq!(order(), [Sync, Sync], "a file stays as it is, and what others made of it becomes durable");
+    assert_eq!(
+        order(),
+        [Sync, Sync],
+        "a file stays as it is, and what others made of it becomes durable"
+    );
     rig.inner().remove(&path("a.md"), hash("two\n")).unwrap();
     assert_eq!(order(), [Rename, Sync], "a file is removed");
 }
@@ -613,7 +685,8 @@ fn a_start_sweeps_what_is_ours_and_rescues_what_is_not() {
     let leave = |deed, about: &str, text: &str, mode: u32| {
         let base = (deed != Deed::Create).then_some(&old);
         let made = (deed != Deed::Remove).then_some(&new);
-        let name = Name::new(&dead, u64::from(mode) + text.len() as u64, deed, base, made, about).to_string();
+        let name = Name::new(&dead, u64::from(mode) + text.len() as u64, deed, base, made, about)
+            .to_string();
         let file = folder.path().join(&name);
         fs::write(&file, text).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
@@ -657,8 +730,11 @@ fn a_start_spares_what_a_living_process_uses() {
 #[test]
 fn a_folder_held_by_another_is_busy_and_then_free() {
     let folder = tempfile::tempdir().unwrap();
-    let options =
-        SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_millis(30), events: Arc::new(|_| {}) };
+    let options = SpaceOptions {
+        limits: Limits::default(),
+        lock_wait: Duration::from_millis(30),
+        events: Arc::new(|_| {}),
+    };
     let (space, _) = Space::open_ambient(folder.path(), options).unwrap();
     fs::write(folder.path().join("a.md"), "one\n").unwrap();
     let other = os::open_root(folder.path()).unwrap();

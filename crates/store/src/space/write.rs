@@ -1,10 +1,11 @@
 //! Compare and swap: a file becomes what a plan makes of it, if it still is what the caller read.
 //!
-//! Under the folder's lock the file is read and compared. The new content is written beside it, given the old
-//! one's metadata, synced, and exchanged with it in one step of the kernel. What was displaced is hashed: if
-//! another program saved in between, the exchange is undone and the edit refused, and no save is lost. Then
-//! the folder is synced, and only then is the call answered. So a crash at any instant leaves the old file or
-//! the new one. What was displaced is kept a while (see [`super::keeper`]).
+//! Under the folder's lock the file is read and compared. The new content is written beside it,
+//! given the old one's metadata, synced, and exchanged with it in one step of the kernel. What was
+//! displaced is hashed: if another program saved in between, the exchange is undone and the edit
+//! refused, and no save is lost. Then the folder is synced, and only then is the call answered. So
+//! a crash at any instant leaves the old file or the new one. What was displaced is kept a while
+//! (see [`super::keeper`]).
 //!
 //! Every error before the exchange leaves the old file and nothing else; every error after it is
 //! [`Refusal::UnknownOutcome`].
@@ -85,9 +86,14 @@ impl Inner {
             LockError::Busy => Refusal::Busy { path: path.clone() },
             LockError::Io(error) => refusal(&error, path),
         })?;
-        let kept = self.keeper.enter(&locked.handle, locked.identity).map_err(|error| refusal(&error, path))?;
-        let name =
-            path.split().map(|_| name.len()).and_then(|length| path.as_str().get(path.as_str().len() - length..));
+        let kept = self
+            .keeper
+            .enter(&locked.handle, locked.identity)
+            .map_err(|error| refusal(&error, path))?;
+        let name = path
+            .split()
+            .map(|_| name.len())
+            .and_then(|length| path.as_str().get(path.as_str().len() - length..));
         Ok(Place { path, name: name.unwrap_or_default(), folder: locked, kept })
     }
 
@@ -108,7 +114,9 @@ impl Inner {
             limit_bytes: limit,
             advice: "Put the text into another file, or ask the user to raise the server's limit.",
         };
-        let bytes = read_whole(&old.file, old.status.stamp.size, limit).map_err(place.io())?.ok_or_else(too_large)?;
+        let bytes = read_whole(&old.file, old.status.stamp.size, limit)
+            .map_err(place.io())?
+            .ok_or_else(too_large)?;
         if ContentHash::of(&bytes) != base {
             return Err(Refusal::Stale { path: path.clone(), argument: "hash" });
         }
@@ -124,7 +132,8 @@ impl Inner {
         let hash = ContentHash::of(new.as_bytes());
         let total_lines = lines::count(&new);
         if new == text {
-            // Nothing to change, and what the answer says must be as durable as after any other edit.
+            // Nothing to change, and what the answer says must be as durable as after any other
+            // edit.
             os::sync(&old.file).and_then(|()| os::sync(place.handle())).map_err(place.io())?;
             return Ok(Edited { hash, total_lines });
         }
@@ -142,7 +151,11 @@ impl Inner {
     }
 
     /// Two large files at once in memory and no more.
-    fn large_edit(&self, old: &Opened, path: &SpacePath) -> Result<Option<super::lock::Turn<'_>>, Refusal> {
+    fn large_edit(
+        &self,
+        old: &Opened,
+        path: &SpacePath,
+    ) -> Result<Option<super::lock::Turn<'_>>, Refusal> {
         if old.status.stamp.size < 1024 * 1024 {
             return Ok(None);
         }
@@ -160,24 +173,27 @@ impl Inner {
     ) -> Result<Draft<'p>, Refusal> {
         let io = place.io();
         let name = name.to_string();
-        // In the place of another it is unfinished from its first instant: what is empty, and not marked so,
-        // the cleaner must take for a save that an editor has just begun. Only a new file needs to ask the
-        // folder for its mode, and the cleaner knows it by its name.
+        // In the place of another it is unfinished from its first instant: what is empty, and not
+        // marked so, the cleaner must take for a save that an editor has just begun. Only a new
+        // file needs to ask the folder for its mode, and the cleaner knows it by its name.
         let mode = if like.is_some() { UNFINISHED } else { os::NEW_FILE };
         let (file, mode) = os::make_file(place.handle(), &name, mode).map_err(&io)?;
         let mut draft = Draft { folder: place.handle(), name, file, armed: true };
         os::set_mode(&draft.file, UNFINISHED).map_err(&io)?;
         fault::point(fault::Call::Write).and_then(|()| draft.file.write_all(bytes)).map_err(&io)?;
         match like {
-            // Before the exchange, so that what cannot be preserved is refused and nothing is written.
-            Some(old) => os::copy_metadata(&old.file, &old.status, &draft.file).map_err(|error| {
-                let refused = refusal(&error, place.path);
-                if matches!(refused, Refusal::NoSpace { .. }) {
-                    refused
-                } else {
-                    Refusal::NotPermitted { path: place.path.clone() }
-                }
-            })?,
+            // Before the exchange, so that what cannot be preserved is refused and nothing is
+            // written.
+            Some(old) => {
+                os::copy_metadata(&old.file, &old.status, &draft.file).map_err(|error| {
+                    let refused = refusal(&error, place.path);
+                    if matches!(refused, Refusal::NoSpace { .. }) {
+                        refused
+                    } else {
+                        Refusal::NotPermitted { path: place.path.clone() }
+                    }
+                })?
+            }
             None => os::set_mode(&draft.file, mode).map_err(&io)?,
         }
         os::sync(&draft.file).map_err(&io)?;
@@ -194,9 +210,16 @@ impl Inner {
         hash: ContentHash,
     ) -> Result<(), Refusal> {
         let deed = if self.can_exchange { Deed::Exchange } else { Deed::Replace };
-        let name =
-            Name::new(&place.kept.owner, self.keeper.next_sequence(), deed, Some(&base), Some(&hash), place.name);
-        // The cleaner deletes what is write-only for its owner, so nothing that is may come under our names.
+        let name = Name::new(
+            &place.kept.owner,
+            self.keeper.next_sequence(),
+            deed,
+            Some(&base),
+            Some(&hash),
+            place.name,
+        );
+        // The cleaner deletes what is write-only for its owner, so nothing that is may come under
+        // our names.
         if old.status.mode & 0o400 == 0 {
             return Err(Refusal::NotPermitted { path: place.path.clone() });
         }
@@ -216,7 +239,13 @@ impl Inner {
         }
         let kept = || {
             let kept = Arc::clone(&place.kept);
-            self.keeper.keep(kept, draft.name.clone(), place.path.clone(), base, old.status.stamp.size);
+            self.keeper.keep(
+                kept,
+                draft.name.clone(),
+                place.path.clone(),
+                base,
+                old.status.stamp.size,
+            );
         };
         let synced = os::sync(place.handle());
         kept();
@@ -227,37 +256,50 @@ impl Inner {
 
     /// Whether the file under a name is exactly the version `hash`.
     fn is_version(&self, place: &Place<'_>, name: &str, hash: ContentHash) -> bool {
-        os::open_in(place.handle(), name).and_then(|file| hash_file(&file)).is_ok_and(|found| found == hash)
+        os::open_in(place.handle(), name)
+            .and_then(|file| hash_file(&file))
+            .is_ok_and(|found| found == hash)
     }
 
-    /// Takes an exchange back after another program saved just before it. Whatever that program saved last
-    /// ends up under the file's name, and anything older of its that we displaced as a conflict copy. Our own
-    /// version is kept a while like any other that was in place: a program may have opened it.
+    /// Takes an exchange back after another program saved just before it. Whatever that program
+    /// saved last ends up under the file's name, and anything older of its that we displaced as a
+    /// conflict copy. Our own version is kept a while like any other that was in place: a program
+    /// may have opened it.
     fn undo(&self, place: &Place<'_>, aside: &str, ours: Identity, hash: ContentHash, size: u64) {
         for _ in 0..16 {
             let Ok(older) = os::look_at(place.handle(), aside) else { return };
             if os::exchange(place.handle(), aside, place.name).is_err() {
-                // The name is gone, so the other program removed it; what it had saved before is kept.
+                // The name is gone, so the other program removed it; what it had saved before is
+                // kept.
                 break;
             }
             let back = os::look_at(place.handle(), aside).map(|status| status.identity());
             if back.is_ok_and(|identity| identity == ours) && self.is_version(place, aside, hash) {
-                self.keeper.keep(Arc::clone(&place.kept), aside.to_owned(), place.path.clone(), hash, size);
+                self.keeper.keep(
+                    Arc::clone(&place.kept),
+                    aside.to_owned(),
+                    place.path.clone(),
+                    hash,
+                    size,
+                );
                 return;
             }
-            // It saved once more in between, so what came back is newer than what went in: swap again.
+            // It saved once more in between, so what came back is newer than what went in: swap
+            // again.
             if os::exchange(place.handle(), aside, place.name).is_err() {
                 break;
             }
-            if os::look_at(place.handle(), aside).is_ok_and(|status| status.identity() == older.identity()) {
+            if os::look_at(place.handle(), aside)
+                .is_ok_and(|status| status.identity() == older.identity())
+            {
                 break;
             }
         }
         self.keeper.save_copy(place.handle(), aside, place.path);
     }
 
-    /// Where the file system cannot exchange: the old file goes aside and the new one takes its name. Nothing
-    /// is lost either, but the name is absent for an instant.
+    /// Where the file system cannot exchange: the old file goes aside and the new one takes its
+    /// name. Nothing is lost either, but the name is absent for an instant.
     fn replace_aside(
         &self,
         place: &Place<'_>,
@@ -266,8 +308,15 @@ impl Inner {
         size: u64,
     ) -> Result<(), Refusal> {
         let owner = &place.kept.owner;
-        let aside =
-            Name::new(owner, self.keeper.next_sequence(), Deed::Replace, Some(&base), None, place.name).to_string();
+        let aside = Name::new(
+            owner,
+            self.keeper.next_sequence(),
+            Deed::Replace,
+            Some(&base),
+            None,
+            place.name,
+        )
+        .to_string();
         fault::before_swap();
         os::rename_new(place.handle(), place.name, &aside).map_err(place.io())?;
         let fits = self.is_version(place, &aside, base);
@@ -281,7 +330,8 @@ impl Inner {
         synced.map_err(|_| Refusal::UnknownOutcome { path: place.path.clone() })
     }
 
-    /// Gives a file that was moved aside its name again, or a visible one where that is taken by now.
+    /// Gives a file that was moved aside its name again, or a visible one where that is taken by
+    /// now.
     fn put_back(&self, place: &Place<'_>, aside: &str) {
         if os::rename_new(place.handle(), aside, place.name).is_err() {
             self.keeper.save_copy(place.handle(), aside, place.path);
@@ -315,19 +365,31 @@ impl Inner {
             return Err(Refusal::AlreadyExists { path: path.clone() });
         }
         let Facts { hash, lines } = facts_of(bytes);
-        let name =
-            Name::new(&place.kept.owner, self.keeper.next_sequence(), Deed::Create, None, Some(&hash), place.name);
+        let name = Name::new(
+            &place.kept.owner,
+            self.keeper.next_sequence(),
+            Deed::Create,
+            None,
+            Some(&hash),
+            place.name,
+        );
         let mut draft = self.draft(&place, &name, bytes, None)?;
-        os::rename_new(place.handle(), &draft.name, place.name).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Refusal::AlreadyExists { path: path.clone() },
-            _ => refusal(&error, path),
+        os::rename_new(place.handle(), &draft.name, place.name).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => Refusal::AlreadyExists { path: path.clone() },
+                _ => refusal(&error, path),
+            }
         })?;
         draft.armed = false;
         os::sync(place.handle()).map_err(|_| Refusal::UnknownOutcome { path: path.clone() })?;
         if let Ok(status) = os::look(&draft.file) {
             self.remember_own(status.identity(), &draft.file);
         }
-        Ok(Created { hash, size_bytes: bytes.len() as u64, total_lines: lines.map(|lines| lines.total_lines()) })
+        Ok(Created {
+            hash,
+            size_bytes: bytes.len() as u64,
+            total_lines: lines.map(|lines| lines.total_lines()),
+        })
     }
 
     /// Makes the folders that `path` needs, durably, and says which they were, outermost first.
@@ -364,7 +426,8 @@ impl Inner {
         Ok(made)
     }
 
-    /// Removes folders that were made for a file that then was not; one that is in use by now stays.
+    /// Removes folders that were made for a file that then was not; one that is in use by now
+    /// stays.
     fn unmake(&self, made: &[SpacePath]) {
         for (above, name) in made.iter().rev().filter_map(SpacePath::split) {
             if let Ok(parent) = os::open_folder(&self.root, relative(&above)) {
@@ -390,8 +453,15 @@ impl Inner {
             return Err(stale());
         }
         let owner = &place.kept.owner;
-        let aside =
-            Name::new(owner, self.keeper.next_sequence(), Deed::Remove, Some(&base), None, place.name).to_string();
+        let aside = Name::new(
+            owner,
+            self.keeper.next_sequence(),
+            Deed::Remove,
+            Some(&base),
+            None,
+            place.name,
+        )
+        .to_string();
         fault::before_swap();
         os::rename_new(place.handle(), place.name, &aside).map_err(place.io())?;
         if !self.is_version(&place, &aside, base) {
@@ -408,11 +478,17 @@ impl Inner {
 fn explain(error: EditError, path: &SpacePath, [range, text]: [&'static str; 2]) -> Refusal {
     match error {
         EditError::Range { total_lines } => Refusal::InvalidRange { argument: range, total_lines },
-        EditError::Ambiguous { matches, more } => Refusal::AmbiguousMatch { path: path.clone(), matches, more },
+        EditError::Ambiguous { matches, more } => {
+            Refusal::AmbiguousMatch { path: path.clone(), matches, more }
+        }
         EditError::NoMatch { searched, lines, elsewhere } => {
             let place = match searched.count() {
                 1 => format!("at line {}", searched.start),
-                _ => format!("in lines {} to {}", searched.start, searched.end.saturating_sub(1).max(searched.start)),
+                _ => format!(
+                    "in lines {} to {}",
+                    searched.start,
+                    searched.end.saturating_sub(1).max(searched.start)
+                ),
             };
             let hint = match elsewhere.as_slice() {
                 [] => String::new(),

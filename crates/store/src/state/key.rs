@@ -1,7 +1,7 @@
 //! The key that local tokens are signed with, and the identifier that they are addressed to.
 //!
-//! Both are made once, in one file, so that a token works at whatever address the server listens and at no
-//! other server.
+//! Both are made once, in one file, so that a token works at whatever address the server listens
+//! and at no other server.
 
 use std::fmt;
 use std::fs::File;
@@ -48,7 +48,8 @@ impl Key {
     /// Reads the key; makes one where there is none. Processes that do so at once agree on one.
     ///
     /// # Errors
-    /// [`StateError`] where the file is damaged, belongs to someone else or can be opened by others.
+    /// [`StateError`] where the file is damaged, belongs to someone else or can be opened by
+    /// others.
     pub fn open(state: &StateDir) -> Result<Self, StateError> {
         let path = state.path().join(NAME);
         match read(&path) {
@@ -70,7 +71,9 @@ impl Key {
 
     fn generate() -> io::Result<Self> {
         let mut secret = [0; 32];
-        SystemRandom::new().fill(&mut secret).map_err(|_| io::Error::other("no random bytes to be had"))?;
+        SystemRandom::new()
+            .fill(&mut secret)
+            .map_err(|_| io::Error::other("no random bytes to be had"))?;
         Ok(Self { secret, audience: Uuid::new_v4().urn().to_string() })
     }
 }
@@ -98,7 +101,8 @@ fn parse(bytes: &[u8]) -> Option<Key> {
     Some(Key { secret: from_hex(&stored.secret)?, audience: stored.audience })
 }
 
-/// A finished file is linked to its name, so that nobody ever reads half a key and the first one stays.
+/// A finished file is linked to its name, so that nobody ever reads half a key and the first one
+/// stays.
 fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
     let key = Key::generate().map_err(io_error("make", path))?;
     let stored = Stored { version: 1, secret: hex(&key.secret), audience: key.audience };
@@ -115,10 +119,14 @@ fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
 }
 
 fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    let bytes: Vec<u8> =
-        digits?.chunks_exact(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+        .collect();
+    let bytes: Vec<u8> = digits?
+        .chunks_exact(2)
+        .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
+        .collect();
     if text.len() == 64 { bytes.try_into().ok() } else { None }
 }
 
@@ -139,7 +147,10 @@ mod tests {
         assert_eq!(Key::open(&state).unwrap(), key);
         assert_ne!(key.secret, [0; 32]);
         assert!(key.audience.starts_with("urn:uuid:"));
-        let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let names: Vec<_> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert_eq!(names, [NAME]);
     }
 
@@ -148,7 +159,8 @@ mod tests {
         for _ in 0..20 {
             let (_folder, state) = state();
             let keys: Vec<Key> = std::thread::scope(|scope| {
-                let runs: Vec<_> = (0..8).map(|_| scope.spawn(|| Key::open(&state).unwrap())).collect();
+                let runs: Vec<_> =
+                    (0..8).map(|_| scope.spawn(|| Key::open(&state).unwrap())).collect();
                 runs.into_iter().map(|run| run.join().unwrap()).collect()
             });
             assert!(keys.windows(2).all(|pair| pair[0] == pair[1]));

@@ -1,7 +1,8 @@
 //! The server's own state: its key, its tokens, its journal. Never inside the space.
 //!
-//! Everything lives in one folder that only its owner may change. Whatever makes the folder or a file in it
-//! unsafe to trust is an error that names the remedy; nothing is repaired behind the operator's back.
+//! Everything lives in one folder that only its owner may change. Whatever makes the folder or a
+//! file in it unsafe to trust is an error that names the remedy; nothing is repaired behind the
+//! operator's back.
 
 mod key;
 mod private;
@@ -154,8 +155,8 @@ impl StateDir {
     }
 }
 
-/// Refuses a state folder inside the space and a space inside the state folder, links resolved. Neither
-/// needs to exist.
+/// Refuses a state folder inside the space and a space inside the state folder, links resolved.
+/// Neither needs to exist.
 ///
 /// # Errors
 /// [`StateError::Overlap`]; [`StateError::Io`] where a path cannot be resolved.
@@ -195,8 +196,12 @@ fn resolve(path: &Path) -> Result<PathBuf, StateError> {
                 // Beside what is not there may be something that is.
                 return if turned_back { resolve(&real) } else { Ok(real) };
             }
-            // A link that leads nowhere would be followed when the folder is made, to who knows where.
-            Err(error) if error.kind() != io::ErrorKind::NotFound || ancestor.symlink_metadata().is_ok() => {
+            // A link that leads nowhere would be followed when the folder is made, to who knows
+            // where.
+            Err(error)
+                if error.kind() != io::ErrorKind::NotFound
+                    || ancestor.symlink_metadata().is_ok() =>
+            {
                 return Err(StateError::Io { doing: "resolve", path: path.to_owned(), error });
             }
             Err(_) => {}

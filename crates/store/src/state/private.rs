@@ -1,5 +1,5 @@
-//! Files and folders for their owner alone. Where the system has no modes, the folder's place in the user's
-//! profile is what protects it.
+//! Files and folders for their owner alone. Where the system has no modes, the folder's place in
+//! the user's profile is what protects it.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;

@@ -1,13 +1,16 @@
 //! Which tokens were minted, and which of them were revoked.
 //!
-//! A small database, since several processes use it at once: `stile token` mints and revokes while servers
-//! look up every request. A server asks each time, so a revocation holds from the next request on.
+//! A small database, since several processes use it at once: `stile token` mints and revokes while
+//! servers look up every request. A server asks each time, so a revocation holds from the next
+//! request on.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, TransactionBehavior, params};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, TransactionBehavior, params,
+};
 
 use super::{StateDir, StateError, create_private, io_error};
 
@@ -89,8 +92,8 @@ impl Tokens {
             }
             _ => {}
         }
-        // Turning on the write-ahead log takes the database for itself, and SQLite does not wait for that
-        // however long its timeout is; so processes that start at once queue here.
+        // Turning on the write-ahead log takes the database for itself, and SQLite does not wait
+        // for that however long its timeout is; so processes that start at once queue here.
         let queue = std::fs::File::open(&path).map_err(io_error("open", &path))?;
         queue.lock().map_err(io_error("lock", &path))?;
         let connection = open(&path).map_err(|error| match error.sqlite_error_code() {
@@ -104,7 +107,8 @@ impl Tokens {
         Ok(Self { connection: Mutex::new(connection), reopened: None })
     }
 
-    /// Opens a database that is there, for questions only: no file is made, written or opened for writing.
+    /// Opens a database that is there, for questions only: no file is made, written or opened for
+    /// writing.
     ///
     /// # Errors
     /// [`StateError`] where there is none, or none of ours.
@@ -122,7 +126,8 @@ impl Tokens {
     pub fn record(&self, token: &TokenRecord) -> Result<(), StateError> {
         let insert = "INSERT INTO tokens (jti, subject, client, grant_id, owner, scopes, issued, expires, revoked) \
                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        let TokenRecord { jti, subject, client, grant, owner, scopes, issued, expires, revoked } = token;
+        let TokenRecord { jti, subject, client, grant, owner, scopes, issued, expires, revoked } =
+            token;
         let row = params![jti, subject, client, grant, owner, scopes, issued, expires, revoked];
         self.lock().execute(insert, row).map(drop).map_err(failed("record"))
     }
@@ -135,7 +140,9 @@ impl Tokens {
         let connection = self.lock();
         let all = "SELECT jti, subject, client, grant_id, owner, scopes, issued, expires, revoked \
                    FROM tokens ORDER BY issued, jti";
-        let listed = connection.prepare_cached(all).and_then(|mut query| query.query_map([], record)?.collect());
+        let listed = connection
+            .prepare_cached(all)
+            .and_then(|mut query| query.query_map([], record)?.collect());
         listed.map_err(failed("list"))
     }
 
@@ -146,7 +153,10 @@ impl Tokens {
     pub fn revoke(&self, jti: &str, now: i64) -> Result<Revoked, StateError> {
         let connection = self.lock();
         let changed = connection
-            .execute("UPDATE tokens SET revoked = ?2 WHERE jti = ?1 AND revoked IS NULL", params![jti, now])
+            .execute(
+                "UPDATE tokens SET revoked = ?2 WHERE jti = ?1 AND revoked IS NULL",
+                params![jti, now],
+            )
             .map_err(failed("revoke"))?;
         if changed > 0 {
             return Ok(Revoked::Now);
@@ -155,7 +165,10 @@ impl Tokens {
             .query_row("SELECT revoked FROM tokens WHERE jti = ?1", [jti], |row| row.get(0))
             .optional()
             .map_err(failed("revoke"))?;
-        before.flatten().map(Revoked::Before).ok_or_else(|| StateError::UnknownToken { jti: jti.to_owned() })
+        before
+            .flatten()
+            .map(Revoked::Before)
+            .ok_or_else(|| StateError::UnknownToken { jti: jti.to_owned() })
     }
 
     /// Whether a token was minted here and not revoked, as of now and whichever process did so.
@@ -206,9 +219,10 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Opens the database without writing anything, not even the index of its log.
 ///
-/// While another process has it open, the log beside it may hold what the database does not yet; SQLite then
-/// reads both. Where there is no log nobody has it open, and it is read as it stands, since SQLite would make
-/// one. Which of the two it is may change, so a connection is good for one question.
+/// While another process has it open, the log beside it may hold what the database does not yet;
+/// SQLite then reads both. Where there is no log nobody has it open, and it is read as it stands,
+/// since SQLite would make one. Which of the two it is may change, so a connection is good for one
+/// question.
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let text = path.to_string_lossy();
     let mut log = path.as_os_str().to_owned();
@@ -223,7 +237,9 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
             other => uri.push(other),
         }
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(format!("{uri}?mode=ro&{how}"), flags)?;
     connection.busy_timeout(BUSY)?;
     Ok(connection)
@@ -234,9 +250,11 @@ fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError>
     let steps = |connection: &mut Connection| -> rusqlite::Result<Result<(), StateError>> {
         // One writer at a time from here on, so that two first runs do not both make the table.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let number = |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+        let number =
+            |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
         let version = usize::try_from(number("user_version")?).unwrap_or(usize::MAX);
-        let pages: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        let pages: i64 =
+            transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         let is_new = version == 0 && pages == 0;
         if !is_new && number("application_id")? != APPLICATION {
             return Ok(Err(StateError::ForeignDatabase { path: path.clone() }));
@@ -257,7 +275,9 @@ fn migrate(connection: &mut Connection, path: PathBuf) -> Result<(), StateError>
     match steps(connection) {
         Ok(outcome) => outcome,
         Err(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Err(StateError::ForeignDatabase { path }),
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                Err(StateError::ForeignDatabase { path })
+            }
             _ => Err(StateError::Database { doing: "open", error }),
         },
     }
@@ -304,7 +324,10 @@ mod tests {
     fn a_token_that_was_never_minted_cannot_be_revoked() {
         let (_folder, state) = state();
         let error = Tokens::open(&state).unwrap().revoke("a", 1).unwrap_err();
-        assert_eq!(error.to_string(), "there is no token `a`; `stile token list` shows all of them");
+        assert_eq!(
+            error.to_string(),
+            "there is no token `a`; `stile token list` shows all of them"
+        );
     }
 
     #[test]
@@ -335,7 +358,9 @@ mod tests {
             std::thread::scope(|scope| {
                 for n in 0..8 {
                     let state = &state;
-                    scope.spawn(move || Tokens::open(state).unwrap().record(&token(&n.to_string())).unwrap());
+                    scope.spawn(move || {
+                        Tokens::open(state).unwrap().record(&token(&n.to_string())).unwrap()
+                    });
                 }
             });
             assert_eq!(Tokens::open(&state).unwrap().list().unwrap().len(), 8);
@@ -347,8 +372,10 @@ mod tests {
         let (_folder, state) = state();
         let tokens = Tokens::open(&state).unwrap();
         let connection = tokens.lock();
-        let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
-        let synchronous: i32 = connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
+        let mode: String =
+            connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+        let synchronous: i32 =
+            connection.pragma_query_value(None, "synchronous", |row| row.get(0)).unwrap();
         assert_eq!((mode.as_str(), synchronous), ("wal", 2));
     }
 
@@ -362,7 +389,12 @@ mod tests {
         let mut files = 0;
         for entry in std::fs::read_dir(folder.path()).unwrap() {
             let entry = entry.unwrap();
-            assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", entry.file_name());
+            assert_eq!(
+                entry.metadata().unwrap().permissions().mode() & 0o777,
+                0o600,
+                "{:?}",
+                entry.file_name()
+            );
             files += 1;
         }
         assert_eq!(files, 3);
@@ -372,7 +404,8 @@ mod tests {
     fn what_is_not_our_database_is_refused_and_left_alone() {
         let (folder, state) = state();
         let path = folder.path().join(NAME);
-        std::fs::write(&path, "not a database, but long enough to be looked at".repeat(40)).unwrap();
+        std::fs::write(&path, "not a database, but long enough to be looked at".repeat(40))
+            .unwrap();
         assert!(matches!(Tokens::open(&state), Err(StateError::ForeignDatabase { .. })));
 
         std::fs::remove_file(&path).unwrap();
@@ -387,7 +420,8 @@ mod tests {
         let (folder, state) = state();
         let old = Connection::open(folder.path().join(NAME)).unwrap();
         old.execute_batch(MIGRATIONS[0]).unwrap();
-        old.execute_batch("INSERT INTO tokens VALUES ('a', 'ann', NULL, 'read:/', 100, 200, NULL)").unwrap();
+        old.execute_batch("INSERT INTO tokens VALUES ('a', 'ann', NULL, 'read:/', 100, 200, NULL)")
+            .unwrap();
         old.pragma_update(None, "application_id", APPLICATION).unwrap();
         old.pragma_update(None, "user_version", 1).unwrap();
         drop(old);
@@ -428,8 +462,10 @@ mod tests {
         };
         assert!(Tokens::open_to_read(&state).is_err());
         let names = || {
-            let mut names: Vec<_> =
-                std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            let mut names: Vec<_> = std::fs::read_dir(folder.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
             names.sort();
             names
         };

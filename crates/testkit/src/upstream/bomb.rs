@@ -1,5 +1,6 @@
-//! Small bodies that expand hugely: `{"body":"xxx…"}`, 256 MiB of it, compressed in four ways and correct in each,
-//! so that a client that expands what it did not ask to be compressed finds a note, if it lives to see it.
+//! Small bodies that expand hugely: `{"body":"xxx…"}`, 256 MiB of it, compressed in four ways and
+//! correct in each, so that a client that expands what it did not ask to be compressed finds a
+//! note, if it lives to see it.
 
 use std::sync::OnceLock;
 
@@ -63,13 +64,15 @@ impl Bits {
         }
     }
 
-    /// A code of the fixed Huffman table, which goes highest bit first. All of our bytes are below 144.
+    /// A code of the fixed Huffman table, which goes highest bit first. All of our bytes are below
+    /// 144.
     fn literal(&mut self, byte: u8) {
         self.push((0x30 + u32::from(byte)).reverse_bits() >> 24, 8);
     }
 }
 
-/// One block under the fixed Huffman codes: the letter once, and then matches of 258 letters one letter back.
+/// One block under the fixed Huffman codes: the letter once, and then matches of 258 letters one
+/// letter back.
 fn deflate(letters: u64) -> Vec<u8> {
     let mut bits = Bits::default();
     // The last block, and its type, 1, in two bits.
@@ -80,7 +83,8 @@ fn deflate(letters: u64) -> Vec<u8> {
         bits.literal(LETTER);
     }
     for _ in 0..matches {
-        // Length 258 is code 285, which is 11000101 from its highest bit; distance 1 is code 0 in five bits.
+        // Length 258 is code 285, which is 11000101 from its highest bit; distance 1 is code 0 in
+        // five bits.
         bits.push(0b1010_0011, 13);
     }
     AFTER.iter().for_each(|byte| bits.literal(*byte));
@@ -91,7 +95,9 @@ fn deflate(letters: u64) -> Vec<u8> {
 
 /// The CRC of a byte more.
 fn crc_of(state: u32, byte: u8) -> u32 {
-    (0..8).fold(state ^ u32::from(byte), |state, _| (state >> 1) ^ (0xedb8_8320 & (state & 1).wrapping_neg()))
+    (0..8).fold(state ^ u32::from(byte), |state, _| {
+        (state >> 1) ^ (0xedb8_8320 & (state & 1).wrapping_neg())
+    })
 }
 
 /// What many bytes do to a CRC: where each bit of the state goes, and what is added.
@@ -108,7 +114,10 @@ impl Effect {
     }
 
     fn linear(&self, state: u32) -> u32 {
-        (0..32).zip(&self.bits).filter(|(bit, _)| state >> bit & 1 == 1).fold(0, |sum, (_, image)| sum ^ image)
+        (0..32)
+            .zip(&self.bits)
+            .filter(|(bit, _)| state >> bit & 1 == 1)
+            .fold(0, |sum, (_, image)| sum ^ image)
     }
 
     fn apply(&self, state: u32) -> u32 {
@@ -116,7 +125,10 @@ impl Effect {
     }
 
     fn twice(&self) -> Self {
-        Self { bits: self.bits.iter().map(|image| self.linear(*image)).collect(), constant: self.apply(self.constant) }
+        Self {
+            bits: self.bits.iter().map(|image| self.linear(*image)).collect(),
+            constant: self.apply(self.constant),
+        }
     }
 }
 

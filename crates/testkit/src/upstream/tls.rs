@@ -1,7 +1,7 @@
 //! The server under TLS, and over HTTP/2.
 //!
-//! HTTP/1.1 is written by hand here too, so every fault can be had under TLS. HTTP/2 is a library's, because what
-//! a gateway has to show over it is that it gets notes at all.
+//! HTTP/1.1 is written by hand here too, so every fault can be had under TLS. HTTP/2 is a
+//! library's, because what a gateway has to show over it is that it gets notes at all.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::{Behaviour, Received, Shared, held, wire};
 
-/// What the server offers to speak under TLS. Who asks for none of it in the handshake is answered in HTTP/1.1.
+/// What the server offers to speak under TLS. Who asks for none of it in the handshake is answered
+/// in HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1 alone.
@@ -91,7 +92,8 @@ impl Identity {
             _ => {}
         }
         let (trusted, pem) = authority();
-        let signer = if certificate == Certificate::OtherAuthority { authority().0 } else { trusted };
+        let signer =
+            if certificate == Certificate::OtherAuthority { authority().0 } else { trusted };
         let key = KeyPair::generate().expect("a key can be made");
         let signed = params.signed_by(&key, &signer).expect("it can be signed");
         let secret = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -119,7 +121,8 @@ pub(super) async fn serve(
         return wire::serve(stream, number, &shared).await;
     }
     let service = service_fn(move |request| answer(request, number, Arc::clone(&shared)));
-    let server = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service);
+    let server =
+        http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service);
     server.await.map_err(io::Error::other)
 }
 
@@ -142,7 +145,9 @@ async fn answer(
             Ok(response.body(Full::new(Bytes::from(reply.body)))?)
         }
         Behaviour::Silence | Behaviour::Deaf => std::future::pending().await,
-        Behaviour::Wire(_) | Behaviour::CloseAtOnce | Behaviour::Refuse => Err("the stream is reset".into()),
+        Behaviour::Wire(_) | Behaviour::CloseAtOnce | Behaviour::Refuse => {
+            Err("the stream is reset".into())
+        }
     }
 }
 
@@ -150,7 +155,10 @@ async fn receive(request: Request<Incoming>, connection: usize) -> Result<Receiv
     let (parts, body) = request.into_parts();
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let authority = parts.uri.authority().map(ToString::to_string).unwrap_or_default();
-    let more = parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes())));
+    let more = parts
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes())));
     Ok(Received {
         connection,
         method: parts.method.to_string(),
@@ -180,7 +188,9 @@ mod tests {
     /// A client's settings that trust the authority of one server and no other.
     fn trusting(upstream: &Upstream, protocols: &[&str]) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(upstream.authority().as_bytes()).unwrap()).unwrap();
+        roots
+            .add(CertificateDer::from_pem_slice(upstream.authority().as_bytes()).unwrap())
+            .unwrap();
         let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -195,7 +205,9 @@ mod tests {
         let tls = ClientConnection::new(trusting(upstream, &["http/1.1"]), name).unwrap();
         let stream = std::net::TcpStream::connect(upstream.address())?;
         let mut stream = BufReader::new(StreamOwned::new(tls, stream));
-        stream.get_mut().write_all(format!("GET {target} HTTP/1.1\r\nHost: store\r\n\r\n").as_bytes())?;
+        stream
+            .get_mut()
+            .write_all(format!("GET {target} HTTP/1.1\r\nHost: store\r\n\r\n").as_bytes())?;
         read_reply(&mut stream)
     }
 
@@ -205,10 +217,14 @@ mod tests {
 
     #[test]
     fn notes_come_under_tls_from_a_trusted_name() {
-        let upstream = Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::notes(echo));
+        let upstream =
+            Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::notes(echo));
         assert!(upstream.url().starts_with("https://127.0.0.1:"));
         for name in ["localhost", "127.0.0.1"] {
-            assert_eq!(get(&upstream, name, "/api/v1/notes/a%2Fb.md").unwrap().json()["body"], "a/b.md");
+            assert_eq!(
+                get(&upstream, name, "/api/v1/notes/a%2Fb.md").unwrap().json()["body"],
+                "a/b.md"
+            );
         }
         assert_eq!(upstream.requests()[0].version, "HTTP/1.1");
     }
@@ -222,7 +238,8 @@ mod tests {
             (NotYetValid, "NotValidYet"),
             (OtherAuthority, "BadSignature"),
         ] {
-            let upstream = Upstream::start_tls(Protocol::Either, certificate, Behaviour::notes(echo));
+            let upstream =
+                Upstream::start_tls(Protocol::Either, certificate, Behaviour::notes(echo));
             let error = format!("{:?}", get(&upstream, "localhost", "/").unwrap_err());
             assert!(error.contains(reason), "{certificate:?}: {error}");
             assert_eq!((upstream.connections(), upstream.requests().len()), (1, 0));
@@ -231,7 +248,8 @@ mod tests {
 
     #[test]
     fn faults_are_to_be_had_under_tls_too() {
-        let upstream = Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::note_of(5_000));
+        let upstream =
+            Upstream::start_tls(Protocol::Http1, Certificate::Good, Behaviour::note_of(5_000));
         assert_eq!(get(&upstream, "localhost", "/").unwrap().body.len(), 5_000);
         upstream.set(Behaviour::cut_in_headers());
         assert!(get(&upstream, "localhost", "/").is_err());
@@ -240,16 +258,22 @@ mod tests {
 
     #[tokio::test]
     async fn notes_come_over_http2_on_one_connection() {
-        let upstream = Upstream::start_tls(Protocol::Either, Certificate::Good, Behaviour::notes(echo));
+        let upstream =
+            Upstream::start_tls(Protocol::Either, Certificate::Good, Behaviour::notes(echo));
         let stream = TcpStream::connect(upstream.address()).await.unwrap();
         let connector = TlsConnector::from(trusting(&upstream, &["h2"]));
-        let stream = connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap();
+        let stream =
+            connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap();
         let (mut sender, connection) =
-            handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), TokioIo::new(stream))
+                .await
+                .unwrap();
         let driver = tokio::spawn(connection);
         for target in ["/api/v1/notes/one.md", "/api/v1/notes/two.md"] {
-            let request = Request::get(format!("https://localhost{target}")).header("x-vault-id", "v");
-            let response = sender.send_request(request.body(Full::default()).unwrap()).await.unwrap();
+            let request =
+                Request::get(format!("https://localhost{target}")).header("x-vault-id", "v");
+            let response =
+                sender.send_request(request.body(Full::default()).unwrap()).await.unwrap();
             let body = response.into_body().collect().await.unwrap().to_bytes();
             let answer: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert!(target.ends_with(answer["body"].as_str().unwrap()));
@@ -262,7 +286,10 @@ mod tests {
         assert_eq!(requests[0].version, "HTTP/2.0");
         assert_eq!(requests[0].target, "/api/v1/notes/one.md");
         let headers = [(":authority", "localhost"), ("x-vault-id", "v")];
-        assert_eq!(requests[0].headers, headers.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(
+            requests[0].headers,
+            headers.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
         driver.abort();
     }
 }

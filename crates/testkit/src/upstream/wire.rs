@@ -35,7 +35,11 @@ impl Socket for TlsStream<TcpStream> {
 }
 
 /// Reads requests and does with each what the behaviour of the moment says.
-pub(super) async fn serve(mut socket: impl Socket, number: usize, shared: &Shared) -> io::Result<()> {
+pub(super) async fn serve(
+    mut socket: impl Socket,
+    number: usize,
+    shared: &Shared,
+) -> io::Result<()> {
     let mut buffer = Vec::new();
     while let Some(received) = read(&mut socket, &mut buffer, number).await? {
         let keeps = keeps(&received);
@@ -58,7 +62,8 @@ pub(super) async fn serve(mut socket: impl Socket, number: usize, shared: &Share
                         }
                         Step::Repeat(bytes, pause) => {
                             // A flood goes in large pieces, or the server would be what is slow.
-                            let times = if pause.is_zero() { FLOOD_BYTES / bytes.len().max(1) } else { 1 };
+                            let times =
+                                if pause.is_zero() { FLOOD_BYTES / bytes.len().max(1) } else { 1 };
                             let bytes = bytes.repeat(times.max(1));
                             loop {
                                 rest(pause).await;
@@ -115,11 +120,19 @@ async fn hang(socket: &mut impl Socket) -> io::Result<()> {
 
 fn keeps(received: &Received) -> bool {
     let connection = received.header("connection").unwrap_or_default().to_ascii_lowercase();
-    if received.version == "HTTP/1.0" { connection.contains("keep-alive") } else { !connection.contains("close") }
+    if received.version == "HTTP/1.0" {
+        connection.contains("keep-alive")
+    } else {
+        !connection.contains("close")
+    }
 }
 
 /// Reads one request; what came after it stays in the buffer. Nothing where the client has left.
-async fn read(socket: &mut impl Socket, buffer: &mut Vec<u8>, connection: usize) -> io::Result<Option<Received>> {
+async fn read(
+    socket: &mut impl Socket,
+    buffer: &mut Vec<u8>,
+    connection: usize,
+) -> io::Result<Option<Received>> {
     let Some(head) = through(socket, buffer, b"\r\n\r\n").await? else { return Ok(None) };
     let text = String::from_utf8_lossy(&head).into_owned();
     let mut lines = text.split("\r\n");
@@ -137,11 +150,16 @@ async fn read(socket: &mut impl Socket, buffer: &mut Vec<u8>, connection: usize)
         head,
         body: Vec::new(),
     };
-    if received.header("transfer-encoding").is_some_and(|coding| coding.to_ascii_lowercase().contains("chunked")) {
+    if received
+        .header("transfer-encoding")
+        .is_some_and(|coding| coding.to_ascii_lowercase().contains("chunked"))
+    {
         loop {
             let Some(line) = through(socket, buffer, b"\r\n").await? else { return Ok(None) };
-            let size =
-                String::from_utf8_lossy(&line).split(';').next().map(|size| usize::from_str_radix(size.trim(), 16));
+            let size = String::from_utf8_lossy(&line)
+                .split(';')
+                .next()
+                .map(|size| usize::from_str_radix(size.trim(), 16));
             let Some(Ok(size)) = size else { return Ok(None) };
             let Some(chunk) = exactly(socket, buffer, size + 2).await? else { return Ok(None) };
             received.body.extend_from_slice(chunk.get(..size).unwrap_or_default());
@@ -150,14 +168,19 @@ async fn read(socket: &mut impl Socket, buffer: &mut Vec<u8>, connection: usize)
             }
         }
     }
-    let length = received.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let length =
+        received.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let Some(body) = exactly(socket, buffer, length).await? else { return Ok(None) };
     received.body = body;
     Ok(Some(received))
 }
 
 /// Takes bytes up to and with an end.
-async fn through(socket: &mut impl Socket, buffer: &mut Vec<u8>, end: &[u8]) -> io::Result<Option<Vec<u8>>> {
+async fn through(
+    socket: &mut impl Socket,
+    buffer: &mut Vec<u8>,
+    end: &[u8],
+) -> io::Result<Option<Vec<u8>>> {
     loop {
         if let Some(at) = memchr::memmem::find(buffer, end) {
             return Ok(Some(buffer.drain(..at + end.len()).collect()));
@@ -169,7 +192,11 @@ async fn through(socket: &mut impl Socket, buffer: &mut Vec<u8>, end: &[u8]) -> 
 }
 
 /// Takes so many bytes.
-async fn exactly(socket: &mut impl Socket, buffer: &mut Vec<u8>, length: usize) -> io::Result<Option<Vec<u8>>> {
+async fn exactly(
+    socket: &mut impl Socket,
+    buffer: &mut Vec<u8>,
+    length: usize,
+) -> io::Result<Option<Vec<u8>>> {
     while buffer.len() < length {
         if socket.read_buf(buffer).await? == 0 {
             return Ok(None);

@@ -75,8 +75,14 @@ impl Gateway {
     /// Makes a call.
     ///
     /// # Errors
-    /// [`UnknownTool`], where there is none of that name for this role. Every other failure is an answer.
-    pub async fn call(&self, name: &str, arguments: &Value, session: &Session) -> Result<HostedAnswer, UnknownTool> {
+    /// [`UnknownTool`], where there is none of that name for this role. Every other failure is an
+    /// answer.
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: &Value,
+        session: &Session,
+    ) -> Result<HostedAnswer, UnknownTool> {
         let tool = TOOLS.iter().find(|tool| tool.name == name).ok_or(UnknownTool)?;
         if !is_tool_allowed(tool.name, session.role) {
             return Err(UnknownTool);
@@ -86,7 +92,9 @@ impl Gateway {
         let told = running.await.unwrap_or_else(|_| Err(internal()));
         let name = tool.name;
         Ok(match told {
-            Ok(Told { text, extent }) => HostedAnswer { text, outcome: Outcome { tool: name, refused: None, extent } },
+            Ok(Told { text, extent }) => {
+                HostedAnswer { text, outcome: Outcome { tool: name, refused: None, extent } }
+            }
             Err(refused) => {
                 let outcome = Outcome { tool: name, refused: Some(refused), extent: None };
                 HostedAnswer { text: refused.to_json().to_string(), outcome }
@@ -94,9 +102,15 @@ impl Gateway {
         })
     }
 
-    async fn run(&self, tool: HostedTool, arguments: &Value, session: &Session) -> Result<Told, Refused> {
+    async fn run(
+        &self,
+        tool: HostedTool,
+        arguments: &Value,
+        session: &Session,
+    ) -> Result<Told, Refused> {
         let path = tool.parse(arguments)?;
-        let note = self.store.read(Reading::new(&path, session)).await.map_err(Refused::Upstream)?;
+        let note =
+            self.store.read(Reading::new(&path, session)).await.map_err(Refused::Upstream)?;
         if note.body_bytes() <= LONG_BODY_BYTES {
             return tool.derive(&path, Note::of_portable(&note));
         }

@@ -39,7 +39,9 @@ impl Refused {
             Self::Upstream(Failure::Timeout) => "Upstream timeout".to_owned(),
             Self::Upstream(Failure::Unavailable) => "Upstream unavailable".to_owned(),
             Self::Upstream(Failure::InvalidResponse) => "Upstream invalid response".to_owned(),
-            Self::Internal { incident } => format!("Internal error; give the user incident number {incident}"),
+            Self::Internal { incident } => {
+                format!("Internal error; give the user incident number {incident}")
+            }
         }
     }
 
@@ -123,7 +125,12 @@ mod tests {
                 Refused::Upstream(Failure::InvalidResponse),
                 Refused::Internal { incident: 7 },
             ]
-            .map(|refused| format!("{} | {} | {}", told(refused), refused.class(), refused.status_class()))
+            .map(|refused| format!(
+                "{} | {} | {}",
+                told(refused),
+                refused.class(),
+                refused.status_class()
+            ))
             .join("\n")
         );
     }

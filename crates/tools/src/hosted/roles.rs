@@ -1,6 +1,7 @@
 //! Which role may list and call which tool. No other place says so.
 //!
-//! A tool that is not here is allowed to nobody, so a tool that comes later is refused until a line is added.
+//! A tool that is not here is allowed to nobody, so a tool that comes later is refused until a line
+//! is added.
 
 use stile_domain::role::Role;
 
@@ -26,12 +27,20 @@ mod tests {
 
     #[test]
     fn unit_every_role_may_use_the_four_note_tools_and_nothing_else() {
-        let notes = ["get_note_outline", "get_document_tree", "get_metadata_facets", "get_section_source"];
+        let notes =
+            ["get_note_outline", "get_document_tree", "get_metadata_facets", "get_section_source"];
         for role in Role::ALL {
             for tool in registry::TOOLS {
-                assert_eq!(is_tool_allowed(tool.name, role), notes.contains(&tool.name), "{} {role:?}", tool.name);
+                assert_eq!(
+                    is_tool_allowed(tool.name, role),
+                    notes.contains(&tool.name),
+                    "{} {role:?}",
+                    tool.name
+                );
             }
-            for unknown in ["", "get_section_sources", "GET_SECTION_SOURCE", "list", "get_section_source "] {
+            for unknown in
+                ["", "get_section_sources", "GET_SECTION_SOURCE", "list", "get_section_source "]
+            {
                 assert!(!is_tool_allowed(unknown, role));
             }
         }

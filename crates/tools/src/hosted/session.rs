@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use stile_domain::role::Role;
 
-/// What a verified token and the gateway's configuration say of a caller. No argument of a tool has a part in
-/// it.
+/// What a verified token and the gateway's configuration say of a caller. No argument of a tool has
+/// a part in it.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Who acts: `act.sub` of the token, or else its `sub`. Reads are never made in this name where the two
-    /// differ.
+    /// Who acts: `act.sub` of the token, or else its `sub`. Reads are never made in this name where
+    /// the two differ.
     pub actor: Arc<str>,
     /// Who is effectively asking: `sub`. Reads are made in this name.
     pub user: Arc<str>,
@@ -18,8 +18,8 @@ pub struct Session {
     pub vault: Arc<str>,
     /// What the role table goes by.
     pub role: Role,
-    /// What is shown to the server that has the notes; none where the token of this request is not meant for
-    /// it.
+    /// What is shown to the server that has the notes; none where the token of this request is not
+    /// meant for it.
     pub credential: Option<Credential>,
 }
 

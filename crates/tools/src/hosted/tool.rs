@@ -41,7 +41,12 @@ pub struct HostedTool {
 
 impl HostedTool {
     const fn of<T: NoteTool>() -> Self {
-        Self { name: <T as NoteTool>::NAME, card: card_of::<T>, parse: parse::<T>, derive: derive::<T> }
+        Self {
+            name: <T as NoteTool>::NAME,
+            card: card_of::<T>,
+            parse: parse::<T>,
+            derive: derive::<T>,
+        }
     }
 
     /// How it is listed.
@@ -58,7 +63,8 @@ impl HostedTool {
     }
 }
 
-/// The tool's own card, but that its refusals are the gateway's, and that it names no tool which is not here.
+/// The tool's own card, but that its refusals are the gateway's, and that it names no tool which is
+/// not here.
 fn card_of<T: NoteTool>() -> Card {
     let output = tool::output_schema::<T>(vec![refusals::schema()]);
     Card { description: tool::description::<T>(), output, ..tool::card::<T>() }
@@ -77,7 +83,8 @@ fn derive<T: NoteTool>(path: &NotePath, note: Note<'_>) -> Result<Told, Refused>
     // A section is told in some three hundred bytes.
     let sections = extent.map_or(0, |extent| usize::try_from(extent.sections).unwrap_or_default());
     let mut json = Vec::with_capacity(512 + 320 * sections);
-    let told = serde_json::to_writer(&mut json, &answer).ok().and_then(|()| String::from_utf8(json).ok());
+    let told =
+        serde_json::to_writer(&mut json, &answer).ok().and_then(|()| String::from_utf8(json).ok());
     let text = told.ok_or_else(|| Refused::Internal { incident: stile_store::new_incident() })?;
     Ok(Told { text, extent })
 }

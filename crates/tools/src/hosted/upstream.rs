@@ -6,8 +6,8 @@ use stile_domain::notes::portable::PortableNote;
 
 use super::session::Session;
 
-/// Leave to read one note once, in one caller's name. Only the gateway makes one, after the role table has
-/// allowed the call.
+/// Leave to read one note once, in one caller's name. Only the gateway makes one, after the role
+/// table has allowed the call.
 #[derive(Debug)]
 #[must_use = "leave that is not used means a check without its act"]
 pub struct Reading<'a> {

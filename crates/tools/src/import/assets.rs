@@ -1,8 +1,9 @@
 //! Files that an export has beside its rows, found by the identifier with which a row names one.
 //!
-//! Services put the identifier before the name of the file (`file-AbC-photo.png`, `F123-plan.pdf`) or make it the
-//! folder of the file (`F123/plan.pdf`). Only what is shaped as an identifier of the service is one: the folder of an
-//! export may hold anything, and a message that names `taxes` must not take `taxes.pdf` with it.
+//! Services put the identifier before the name of the file (`file-AbC-photo.png`, `F123-plan.pdf`)
+//! or make it the folder of the file (`F123/plan.pdf`). Only what is shaped as an identifier of the
+//! service is one: the folder of an export may hold anything, and a message that names `taxes` must
+//! not take `taxes.pdf` with it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -47,15 +48,20 @@ impl Ids {
     fn is_one(self, id: &str) -> bool {
         let (own, fits): (_, fn(u8) -> bool) = match self {
             Self::ChatGpt => {
-                (id.strip_prefix("file-").or_else(|| id.strip_prefix("file_")), |byte| byte.is_ascii_alphanumeric())
+                (id.strip_prefix("file-").or_else(|| id.strip_prefix("file_")), |byte| {
+                    byte.is_ascii_alphanumeric()
+                })
             }
-            Self::Slack => (id.strip_prefix('F'), |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()),
+            Self::Slack => {
+                (id.strip_prefix('F'), |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+            }
         };
         own.is_some_and(|own| own.len() >= LEAST && own.bytes().all(fits))
     }
 }
 
-/// The fewest letters and digits of an identifier; services give more. No usual name of a file is one.
+/// The fewest letters and digits of an identifier; services give more. No usual name of a file is
+/// one.
 const LEAST: usize = 8;
 
 /// The files of an archive; none by default.
@@ -64,7 +70,8 @@ pub struct Assets {
     archive: Option<(Arc<Archive>, Ids)>,
     /// What an identifier is the beginning of, and the number of the entry; sorted.
     names: Vec<(String, usize)>,
-    /// What is known of entries by their numbers: many messages may name one file, and it is read once for all.
+    /// What is known of entries by their numbers: many messages may name one file, and it is read
+    /// once for all.
     measured: RefCell<HashMap<usize, (BlobId, u64)>>,
 }
 
@@ -89,20 +96,33 @@ impl Assets {
     ///
     /// # Errors
     /// What reading it fails with.
-    pub fn find(&self, id: &str, media_type: Option<&str>, file_name: Option<&str>) -> io::Result<Option<Attachment>> {
-        let Some((archive, _)) = self.archive.as_ref().filter(|(_, ids)| ids.is_one(id)) else { return Ok(None) };
+    pub fn find(
+        &self,
+        id: &str,
+        media_type: Option<&str>,
+        file_name: Option<&str>,
+    ) -> io::Result<Option<Attachment>> {
+        let Some((archive, _)) = self.archive.as_ref().filter(|(_, ids)| ids.is_one(id)) else {
+            return Ok(None);
+        };
         let from = self.names.partition_point(|(name, _)| name.as_str() < id);
         let candidates = self.names.get(from..).unwrap_or_default().iter();
         let is_it = |name: &str| {
-            name.strip_prefix(id).is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric()))
+            name.strip_prefix(id)
+                .is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric()))
         };
-        let begins = candidates.take_while(|(name, _)| name.starts_with(id)).find(|(name, _)| is_it(name));
+        let begins =
+            candidates.take_while(|(name, _)| name.starts_with(id)).find(|(name, _)| is_it(name));
         let Some((name, number)) = begins else { return Ok(None) };
         let name = name.rsplit('/').next().unwrap_or_default();
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let known = TYPES.iter().find(|(own, _)| own.eq_ignore_ascii_case(extension)).map(|(_, known)| *known);
+        let known = TYPES
+            .iter()
+            .find(|(own, _)| own.eq_ignore_ascii_case(extension))
+            .map(|(_, known)| *known);
         let media_type = media_type.and_then(stile_domain::records::blob::media_type);
-        let media_type = media_type.unwrap_or_else(|| known.unwrap_or("application/octet-stream").to_owned());
+        let media_type =
+            media_type.unwrap_or_else(|| known.unwrap_or("application/octet-stream").to_owned());
         let file_name = file_name.unwrap_or(name).to_owned();
         let measured = self.measured(archive, *number)?;
         Ok(Some(Attachment::of_entry(archive, *number, measured, media_type, Some(file_name))))
@@ -131,7 +151,11 @@ mod tests {
     fn a_file_that_is_named_often_is_read_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.zip");
-        fs::write(&path, Zip::default().with(&Member::stored("F0BEDS001-plan.pdf", b"%PDF-")).finish()).unwrap();
+        fs::write(
+            &path,
+            Zip::default().with(&Member::stored("F0BEDS001-plan.pdf", b"%PDF-")).finish(),
+        )
+        .unwrap();
         let assets = Assets::of(&Arc::new(Archive::open(&path).unwrap()), "", Ids::Slack);
         let first = assets.find("F0BEDS001", None, None).unwrap().unwrap();
         // Once it is cut short it could not be read again.

@@ -1,4 +1,5 @@
-//! What comes with a row and is kept as a blob: its reference, which goes into the row, and where its bytes are.
+//! What comes with a row and is kept as a blob: its reference, which goes into the row, and where
+//! its bytes are.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -68,28 +69,31 @@ impl Attachment {
         }
         let Ok(mut source) = self.open() else { return Ok(Err(Refused::Unreadable)) };
         let put = batch.put_blob(&mut source)?;
-        // What was changed between the two times that it was read is another blob than the row says.
-        Ok(put.and_then(|info| if info.digest == *self.id.digest() { Ok(()) } else { Err(Refused::Unreadable) }))
+        // What was changed between the two times that it was read is another blob than the row
+        // says.
+        Ok(put.and_then(|info| {
+            if info.digest == *self.id.digest() { Ok(()) } else { Err(Refused::Unreadable) }
+        }))
     }
 
     /// The reference that stands in the row: a `blob_ref` and the name of the file.
     fn reference(&self) -> serde_json::Value {
         let id = self.id.to_string();
         let sha256 = id.strip_prefix("sha256-").unwrap_or_default();
-        let mut reference =
-            json!({ "blob_id": id, "mime_type": self.media_type, "size_bytes": self.size, "sha256": sha256 });
+        let mut reference = json!({ "blob_id": id, "mime_type": self.media_type, "size_bytes": self.size, "sha256": sha256 });
         if let (Some(name), Some(members)) = (&self.file_name, reference.as_object_mut()) {
             members.insert("filename".to_owned(), name.as_str().into());
         }
         reference
     }
 
-    /// The references to some attachments, as the value of a field, and behind them the names of files that did not
-    /// come along. None where there are neither.
+    /// The references to some attachments, as the value of a field, and behind them the names of
+    /// files that did not come along. None where there are neither.
     pub fn references(attachments: &[Self], missing: &[String]) -> Option<Value> {
         let missing = missing.iter().map(|name| json!({ "filename": name }));
         let references: Vec<_> = attachments.iter().map(Self::reference).chain(missing).collect();
-        (!references.is_empty()).then(|| Value::Json(serde_json::Value::from(references).to_string()))
+        (!references.is_empty())
+            .then(|| Value::Json(serde_json::Value::from(references).to_string()))
     }
 }
 

@@ -1,9 +1,10 @@
-//! A conversation with ChatGPT, from one element of `conversations.json` to a row for each message that says
-//! something.
+//! A conversation with ChatGPT, from one element of `conversations.json` to a row for each message
+//! that says something.
 //!
-//! A conversation is a tree of nodes, since a message can be edited and an answer asked for again. Nodes without a
-//! message, hidden ones and empty ones are no rows, and the messages behind them have the nearest row above as their
-//! parent. The branch that the person saw last is the one from `current_node` to the root.
+//! A conversation is a tree of nodes, since a message can be edited and an answer asked for again.
+//! Nodes without a message, hidden ones and empty ones are no rows, and the messages behind them
+//! have the nearest row above as their parent. The branch that the person saw last is the one from
+//! `current_node` to the root.
 //!
 //! *Source*: OpenAI documents no format; this one is as its exports of 2023 to 2026 are.
 
@@ -106,7 +107,8 @@ impl Conversation {
         Ok(Self { nodes, order: order.into_iter(), current, parents, id, title })
     }
 
-    /// The next message, in the order of the nodes. The files that it names are looked for among `assets`.
+    /// The next message, in the order of the nodes. The files that it names are looked for among
+    /// `assets`.
     ///
     /// # Errors
     /// What reading a file fails with; the inner one is [`TooManyFiles`].
@@ -116,7 +118,9 @@ impl Conversation {
         place: &Place,
     ) -> io::Result<Option<Result<Message, TooManyFiles>>> {
         for name in self.order.by_ref() {
-            let Some(said) = self.nodes.get_mut(&name).and_then(|node| node.said.take()) else { continue };
+            let Some(said) = self.nodes.get_mut(&name).and_then(|node| node.said.take()) else {
+                continue;
+            };
             if said.files.list.len() > MAX_FILES {
                 return Ok(Some(Err(TooManyFiles)));
             }
@@ -162,7 +166,8 @@ fn message(
         ("on_current_branch", Some(Value::Bool(is_current))),
         ("attachments", Attachment::references(&attachments, &missing)),
     ];
-    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let fields =
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     Ok(Message { fields, attachments })
 }
 
@@ -211,7 +216,11 @@ fn said(node: &str, message: Object) -> Option<Said> {
         let own = |name: &str| attached.text(name).map(str::to_owned);
         let Some(id) = own("id") else { continue };
         if let Some(place) = files.of(&id) {
-            *place = File { id, name: own("name"), media_type: own("mimeType").or_else(|| own("mime_type")) };
+            *place = File {
+                id,
+                name: own("name"),
+                media_type: own("mimeType").or_else(|| own("mime_type")),
+            };
         }
     }
     if text.is_none() && files.list.is_empty() {
@@ -238,7 +247,9 @@ fn spoken(mut content: Object) -> (Option<String>, Files) {
             part => {
                 let Some(mut part) = Object::of(&part) else { continue };
                 let audio = part.object("audio_asset_pointer").unwrap_or_default();
-                for pointer in [part.text("asset_pointer"), audio.text("asset_pointer")].into_iter().flatten() {
+                for pointer in
+                    [part.text("asset_pointer"), audio.text("asset_pointer")].into_iter().flatten()
+                {
                     files.point(pointer);
                 }
                 texts.extend(part.take_text("text"));
@@ -269,8 +280,8 @@ fn branch(nodes: &HashMap<String, Node>, current: Option<&str>) -> HashSet<Strin
     seen
 }
 
-/// Of each node the nearest message above it that has an identifier which fits a key. Each node is passed once or
-/// twice, however deep the tree is; a circle ends where it closes.
+/// Of each node the nearest message above it that has an identifier which fits a key. Each node is
+/// passed once or twice, however deep the tree is; a circle ends where it closes.
 fn parents(nodes: &HashMap<String, Node>, order: &[String]) -> Parents {
     let mut known = Parents::new();
     for first in order {
@@ -305,9 +316,9 @@ pub(super) fn is_conversations(name: &str) -> bool {
     let number = name.strip_prefix("conversations").and_then(|rest| rest.strip_suffix(".json"));
     number.is_some_and(|number| {
         number.is_empty()
-            || number
-                .strip_prefix('-')
-                .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+            || number.strip_prefix('-').is_some_and(|digits| {
+                !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+            })
     })
 }
 

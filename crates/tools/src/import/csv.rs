@@ -1,12 +1,13 @@
 //! CSV with a header row: RFC 4180, with `,`, `;` or a tab between the cells.
 //!
-//! CSV has no types, so a cell is text unless it can be nothing else: `true` and `false`, and a number as JSON
-//! writes it without an exponent and with at most 15 digits, which any program reads exactly. `007` and `+49 30`
-//! stay text. Each cell is judged alone, because a stream has no second look; what a column is, is what is inferred
-//! of all its rows. An empty cell is a field that the row does not have.
+//! CSV has no types, so a cell is text unless it can be nothing else: `true` and `false`, and a
+//! number as JSON writes it without an exponent and with at most 15 digits, which any program reads
+//! exactly. `007` and `+49 30` stay text. Each cell is judged alone, because a stream has no second
+//! look; what a column is, is what is inferred of all its rows. An empty cell is a field that the
+//! row does not have.
 //!
-//! A quote that is never closed takes the rest of a file for one cell: that is noticed at the end of the file, and
-//! nothing beyond the largest row is held until then.
+//! A quote that is never closed takes the rest of a file for one cell: that is noticed at the end
+//! of the file, and nothing beyond the largest row is held until then.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead};
@@ -116,8 +117,9 @@ impl<R: BufRead> Csv<R> {
             None => Delimiter::of_header(self.source.first_line(HEADER_BYTES)?),
         };
         self.reader = ReaderBuilder::new().delimiter(delimiter.byte()).build();
-        // The library takes a mark from before the first bytes that it is given, if it is given all of the mark at
-        // once. The source has done that, whatever it was given; so the first bytes are those of a blank line.
+        // The library takes a mark from before the first bytes that it is given, if it is given all
+        // of the mark at once. The source has done that, whatever it was given; so the first bytes
+        // are those of a blank line.
         let _ = self.reader.read_record(b"\n", &mut [0], &mut [0]);
         let Some((line, outcome)) = self.record()? else { return Ok(None) };
         let header = match outcome {
@@ -148,7 +150,8 @@ impl<R: BufRead> Csv<R> {
         loop {
             let buffer = self.source.fill()?;
             let at_end = buffer.is_empty();
-            // At the end of the file a newline is added; that does not end the row only within quotes.
+            // At the end of the file a newline is added; that does not end the row only within
+            // quotes.
             let input = if at_end { b"\n" } else { buffer };
             let room = cells.bytes.get_mut(written..).unwrap_or_default();
             let places = cells.ends.get_mut(cells.count..).unwrap_or_default();
@@ -167,10 +170,18 @@ impl<R: BufRead> Csv<R> {
                 written = 0;
             }
             match result {
-                ReadRecordResult::InputEmpty if at_end => return Ok(Some((began, Outcome::Unclosed))),
-                ReadRecordResult::OutputFull if !too_large => cells.bytes.resize(cells.bytes.len() * 2, 0),
-                ReadRecordResult::InputEmpty | ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {}
-                ReadRecordResult::Record if too_large => return Ok(Some((began, Outcome::TooLarge))),
+                ReadRecordResult::InputEmpty if at_end => {
+                    return Ok(Some((began, Outcome::Unclosed)));
+                }
+                ReadRecordResult::OutputFull if !too_large => {
+                    cells.bytes.resize(cells.bytes.len() * 2, 0)
+                }
+                ReadRecordResult::InputEmpty
+                | ReadRecordResult::OutputFull
+                | ReadRecordResult::OutputEndsFull => {}
+                ReadRecordResult::Record if too_large => {
+                    return Ok(Some((began, Outcome::TooLarge)));
+                }
                 ReadRecordResult::Record => return Ok(Some((began, Outcome::Whole))),
                 ReadRecordResult::End => return Ok(None),
             }
@@ -245,7 +256,12 @@ impl Cells {
         let mut names: Vec<String> = Vec::with_capacity(self.count);
         for (text, column) in self.texts().zip(1..) {
             match text {
-                Err(_) => return bad(column, "is not UTF-8; convert the file to UTF-8 and import it again"),
+                Err(_) => {
+                    return bad(
+                        column,
+                        "is not UTF-8; convert the file to UTF-8 and import it again",
+                    );
+                }
                 // The index that some programs put first, or a comma at the end.
                 Ok("") => names.push(format!("column_{column}")),
                 Ok(name) if !names::is_field_name(name) => {
@@ -262,7 +278,8 @@ impl Cells {
     }
 
     fn row(&self, header: &[String]) -> Result<Row, BadRowKind> {
-        // Many programs leave out cells at the end that are empty; one too many is a comma that was not quoted.
+        // Many programs leave out cells at the end that are empty; one too many is a comma that was
+        // not quoted.
         if self.count > header.len() {
             return Err(BadRowKind::WrongCells { header: header.len(), row: self.count });
         }
@@ -370,8 +387,11 @@ mod tests {
     fn rows_that_cannot_be_used_cost_themselves() {
         let text = b"\xef\xbb\xbf\nid;name;note\r\n1;Ada;\"one\ntwo \"\"2\"\"\"\r\n\r\n2;Bo\n3;Cy;a;b;c\n4;\xff;x\r5;\"a\";\xc3\r6;\"long, longer, longest\";\n;;\n007;\"Di\"x;;\n8;x;\"end";
         for size in [1, 3, 4096] {
-            let rows =
-                all(Csv::with_most(BufReader::with_capacity(size, text.as_slice()), Some(Delimiter::Semicolon), 26));
+            let rows = all(Csv::with_most(
+                BufReader::with_capacity(size, text.as_slice()),
+                Some(Delimiter::Semicolon),
+                26,
+            ));
             insta::allow_duplicates! { insta::assert_snapshot!(told(&rows)) };
         }
     }
@@ -379,7 +399,8 @@ mod tests {
     #[test]
     fn the_header_tells_the_delimiter_or_why_it_is_none() {
         let mut lines = String::new();
-        let columns = |count: usize| (0..count).map(|at| format!("c{at}")).collect::<Vec<_>>().join(",");
+        let columns =
+            |count: usize| (0..count).map(|at| format!("c{at}")).collect::<Vec<_>>().join(",");
         for text in [
             "",
             "\n\r\n",
@@ -404,7 +425,10 @@ mod tests {
         lines += &told(&decoded(columns(20_001), 4096));
         insta::assert_snapshot!(lines);
         let large = all(Csv::with_most("a,b,long,longer\n1,2,3,4".as_bytes(), None, 8));
-        assert!(matches!(large.as_slice(), [Decoded { row: Err(BadRowKind::Header { column: 4, .. }), .. }]));
+        assert!(matches!(
+            large.as_slice(),
+            [Decoded { row: Err(BadRowKind::Header { column: 4, .. }), .. }]
+        ));
         let wide = columns(10_000);
         assert_eq!(decoded(format!("{wide}\n{wide}\n{wide},x,{wide}"), 4096).len(), 2);
     }

@@ -1,7 +1,8 @@
 //! Exports that are read message by message: a mailbox, and the archives of ChatGPT and Slack.
 //!
-//! An archive is read by the names that its service gives; everything else in it is only looked at where a message
-//! names it. A file of it that cannot be read costs itself, and so does an entry that the store refuses.
+//! An archive is read by the names that its service gives; everything else in it is only looked at
+//! where a message names it. A file of it that cannot be read costs itself, and so does an entry
+//! that the store refuses.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, ErrorKind, Read as _};
@@ -36,7 +37,10 @@ pub(super) fn format_of(path: &Path) -> io::Result<Option<Format>> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if files::is_folder(path) {
         let has = |name: &str| path.join(name).is_file();
-        let chats = || files::names(path).is_ok_and(|names| names.iter().any(|name| chatgpt::is_conversations(name)));
+        let chats = || {
+            files::names(path)
+                .is_ok_and(|names| names.iter().any(|name| chatgpt::is_conversations(name)))
+        };
         return Ok(match () {
             () if has(USERS) && has(CHANNELS[0]) => Some(Format::Slack),
             () if chats() => Some(Format::ChatGpt),
@@ -73,7 +77,11 @@ pub(super) fn bytes(path: &Path, format: Format) -> io::Result<u64> {
         Format::Slack => days(&archive, &slack_root(&archive).ok_or_else(no_slack)?),
         _ => conversations(&archive)?.1,
     };
-    Ok(files.iter().filter_map(|&number| archive.entries().get(number)).map(|entry| entry.bytes).sum())
+    Ok(files
+        .iter()
+        .filter_map(|&number| archive.entries().get(number))
+        .map(|entry| entry.bytes)
+        .sum())
 }
 
 fn bad(why: &'static str) -> io::Error {
@@ -85,7 +93,12 @@ fn no_slack() -> io::Error {
 }
 
 /// A row of a known format.
-fn found(known: &'static Known, fields: Fields, replaced: u64, attachments: Vec<Attachment>) -> Found {
+fn found(
+    known: &'static Known,
+    fields: Fields,
+    replaced: u64,
+    attachments: Vec<Attachment>,
+) -> Found {
     Found { fields, replaced, text: None, attachments, known: Some(known) }
 }
 
@@ -98,7 +111,9 @@ pub(super) struct Mails<R> {
 
 impl<R: BufRead> Rows for Mails<R> {
     fn next(&mut self) -> io::Result<Option<Item>> {
-        let Some(RawMessage { line, message }) = self.mailbox.next_message()? else { return Ok(None) };
+        let Some(RawMessage { line, message }) = self.mailbox.next_message()? else {
+            return Ok(None);
+        };
         let row = match message.map(|raw| mail::read(&raw, &self.place)) {
             Ok(Ok(mail)) => Ok(found(&MAIL, mail.fields, 0, mail.attachments)),
             Ok(Err(why)) => Err((why.code(), why.to_string())),
@@ -153,9 +168,11 @@ impl Elements {
                 None => {
                     let number = self.left.next()?;
                     match self.archive.entries().get(number).map(|entry| self.archive.read(entry)) {
-                        Some(Ok(reader)) => {
-                            self.current.insert(Current { number, array: JsonArray::new(reader), count: 0 })
-                        }
+                        Some(Ok(reader)) => self.current.insert(Current {
+                            number,
+                            array: JsonArray::new(reader),
+                            count: 0,
+                        }),
                         Some(Err(error)) => return Some(unreadable(number, 1, 0, &error)),
                         None => continue,
                     }
@@ -165,7 +182,9 @@ impl Elements {
             *count += 1;
             let element = match array.next() {
                 Ok(Some(Decoded { line, row })) => {
-                    let row = row.map(|row| (row.fields, row.replaced)).map_err(|bad| (bad.code(), bad.to_string()));
+                    let row = row
+                        .map(|row| (row.fields, row.replaced))
+                        .map_err(|bad| (bad.code(), bad.to_string()));
                     return Some(Element { number, line, ordinal, row });
                 }
                 Ok(None) => None,
@@ -184,11 +203,17 @@ impl Elements {
         self.before + self.current.as_ref().map_or(0, |current| current.array.consumed())
     }
 
-    fn item(&mut self, number: usize, line: u64, row: Result<Found, (&'static str, String)>) -> Item {
+    fn item(
+        &mut self,
+        number: usize,
+        line: u64,
+        row: Result<Found, (&'static str, String)>,
+    ) -> Item {
         let file = match &self.named {
             Some((own, file)) if *own == number => Arc::clone(file),
             _ => {
-                let name = self.archive.entries().get(number).map_or("", |entry| entry.name.as_str());
+                let name =
+                    self.archive.entries().get(number).map_or("", |entry| entry.name.as_str());
                 Arc::clone(&self.named.insert((number, format!("{}/{name}", self.shown).into())).1)
             }
         };
@@ -229,17 +254,21 @@ struct Chat {
     replaced: u64,
 }
 
-/// The folder of a ChatGPT export in an archive, with a `/` at its end unless it is the top, and the numbers of its
-/// files of conversations.
+/// The folder of a ChatGPT export in an archive, with a `/` at its end unless it is the top, and
+/// the numbers of its files of conversations.
 fn conversations(archive: &Archive) -> io::Result<(String, Vec<usize>)> {
-    let named = |(_, name): &(usize, &str)| chatgpt::is_conversations(name.rsplit('/').next().unwrap_or_default());
+    let named = |(_, name): &(usize, &str)| {
+        chatgpt::is_conversations(name.rsplit('/').next().unwrap_or_default())
+    };
     let names: Vec<(usize, &str)> = names(archive).collect();
     let mut found: Vec<(usize, &str)> = names.iter().copied().filter(named).collect();
     if let (true, [only]) = (found.is_empty(), names.as_slice()) {
         found.push(*only);
     }
     let root = found.iter().map(|(_, name)| folder_of(name)).min_by_key(|root| root.len());
-    let root = root.ok_or_else(|| bad("it is no ChatGPT export: there is no `conversations.json` in it"))?.to_owned();
+    let root = root
+        .ok_or_else(|| bad("it is no ChatGPT export: there is no `conversations.json` in it"))?
+        .to_owned();
     found.retain(|(_, name)| folder_of(name) == root);
     found.sort_unstable_by_key(|(_, name)| *name);
     Ok((root, found.into_iter().map(|(number, _)| number).collect()))
@@ -260,7 +289,13 @@ impl Chats {
         let (root, files) = conversations(&archive)?;
         let assets = Assets::of(&archive, &root, Ids::ChatGpt);
         let ready = refused(&archive, shown);
-        Ok(Self { elements: Elements::of(&archive, shown, files), assets, place, ready, current: None })
+        Ok(Self {
+            elements: Elements::of(&archive, shown, files),
+            assets,
+            place,
+            ready,
+            current: None,
+        })
     }
 }
 
@@ -281,16 +316,24 @@ impl Rows for Chats {
                 };
                 return Ok(Some(self.elements.item(chat.number, chat.line, row)));
             }
-            let Some(Element { number, line, row, .. }) = self.elements.next() else { return Ok(None) };
+            let Some(Element { number, line, row, .. }) = self.elements.next() else {
+                return Ok(None);
+            };
             let (fields, replaced) = match row {
                 Ok(row) => row,
                 Err(bad) => return Ok(Some(self.elements.item(number, line, Err(bad)))),
             };
             match Conversation::of(fields) {
-                Ok(conversation) => self.current = Some(Chat { conversation, number, line, replaced }),
+                Ok(conversation) => {
+                    self.current = Some(Chat { conversation, number, line, replaced })
+                }
                 Err(why) => {
                     self.current = None;
-                    return Ok(Some(self.elements.item(number, line, Err(("no_conversation", why.to_string())))));
+                    return Ok(Some(self.elements.item(
+                        number,
+                        line,
+                        Err(("no_conversation", why.to_string())),
+                    )));
                 }
             }
         }
@@ -310,8 +353,8 @@ pub(super) struct Days {
     workspace: Workspace,
     /// By the names of their folders.
     channels: HashMap<String, Channel>,
-    /// Where the last that is known of a message stands that was changed or deleted: by its channel and time stamp the
-    /// file and which element of it.
+    /// Where the last that is known of a message stands that was changed or deleted: by its channel
+    /// and time stamp the file and which element of it.
     last: HashMap<(String, String), (usize, u64)>,
     ready: VecDeque<Item>,
 }
@@ -319,9 +362,12 @@ pub(super) struct Days {
 /// The folder of a Slack export in an archive.
 fn slack_root(archive: &Archive) -> Option<String> {
     let all: std::collections::HashSet<&str> = names(archive).map(|(_, name)| name).collect();
-    let roots =
-        names(archive).map(|(_, name)| name).filter(|name| name.rsplit('/').next() == Some(USERS)).map(folder_of);
-    let mut roots: Vec<&str> = roots.filter(|root| all.contains(format!("{root}{}", CHANNELS[0]).as_str())).collect();
+    let roots = names(archive)
+        .map(|(_, name)| name)
+        .filter(|name| name.rsplit('/').next() == Some(USERS))
+        .map(folder_of);
+    let mut roots: Vec<&str> =
+        roots.filter(|root| all.contains(format!("{root}{}", CHANNELS[0]).as_str())).collect();
     roots.sort_unstable_by_key(|root| root.len());
     roots.first().map(|&root| root.to_owned())
 }
@@ -340,7 +386,9 @@ fn days(archive: &Archive, root: &str) -> Vec<usize> {
 fn day_of(inner: &str) -> Option<&str> {
     let (channel, file) = inner.split_once('/')?;
     let day = file.strip_suffix(".json")?;
-    let is_digit = |(at, byte): (usize, u8)| if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() };
+    let is_digit = |(at, byte): (usize, u8)| {
+        if matches!(at, 4 | 7) { byte == b'-' } else { byte.is_ascii_digit() }
+    };
     (day.len() == 10 && day.bytes().enumerate().all(is_digit)).then_some(channel)
 }
 
@@ -385,10 +433,12 @@ impl Days {
         }
     }
 
-    /// Looks for messages that were changed or deleted. Few exports tell of it, so only files in which the words occur
-    /// are taken apart.
+    /// Looks for messages that were changed or deleted. Few exports tell of it, so only files in
+    /// which the words occur are taken apart.
     fn find_events(&mut self, archive: &Arc<Archive>, shown: &str, files: Vec<usize>) {
-        let has = |number: &usize| archive.entries().get(*number).is_some_and(|entry| has_event(archive.read(entry)));
+        let has = |number: &usize| {
+            archive.entries().get(*number).is_some_and(|entry| has_event(archive.read(entry)))
+        };
         let mut elements = Elements::of(archive, shown, files.into_iter().filter(has).collect());
         while let Some(Element { number, ordinal, row, .. }) = elements.next() {
             if let Some((ts, _)) = row.ok().and_then(|(fields, _)| slack::event(&fields)) {
@@ -400,7 +450,8 @@ impl Days {
 
     /// The channel of a file. One that no list has is called by its folder.
     fn channel(&self, number: usize) -> Channel {
-        let name = self.elements.archive.entries().get(number).map_or("", |entry| entry.name.as_str());
+        let name =
+            self.elements.archive.entries().get(number).map_or("", |entry| entry.name.as_str());
         let folder = name.strip_prefix(&self.root).and_then(day_of).unwrap_or_default();
         let unknown = || Channel { id: folder.to_owned(), name: folder.to_owned() };
         self.channels.get(folder).cloned().unwrap_or_else(unknown)
@@ -415,7 +466,8 @@ impl Days {
             Some((ts, Event::Changed | Event::Deleted)) => Some(ts),
             None => slack::time_stamp(fields),
         };
-        ts.and_then(|ts| self.last.get(&(channel.id.clone(), ts))).is_some_and(|last| *last != place)
+        ts.and_then(|ts| self.last.get(&(channel.id.clone(), ts)))
+            .is_some_and(|last| *last != place)
     }
 }
 
@@ -445,7 +497,9 @@ impl Rows for Days {
             return Ok(Some(item));
         }
         loop {
-            let Some(Element { number, line, ordinal, row }) = self.elements.next() else { return Ok(None) };
+            let Some(Element { number, line, ordinal, row }) = self.elements.next() else {
+                return Ok(None);
+            };
             let (fields, replaced) = match row {
                 Ok(row) => row,
                 Err(bad) => return Ok(Some(self.elements.item(number, line, Err(bad)))),
@@ -454,10 +508,11 @@ impl Rows for Days {
             if self.is_outdated(&channel, &fields, (number, ordinal)) {
                 continue;
             }
-            let row = match slack::read(fields, &channel, &self.workspace, &self.assets, &self.place)? {
-                Ok(message) => Ok(found(&SLACK, message.fields, replaced, message.attachments)),
-                Err(why) => Err((why.code(), why.to_string())),
-            };
+            let row =
+                match slack::read(fields, &channel, &self.workspace, &self.assets, &self.place)? {
+                    Ok(message) => Ok(found(&SLACK, message.fields, replaced, message.attachments)),
+                    Err(why) => Err((why.code(), why.to_string())),
+                };
             return Ok(Some(self.elements.item(number, line, row)));
         }
     }

@@ -1,5 +1,5 @@
-//! What an import reads: files of rows, folders of notes and exports of services, each of which can be read again
-//! from its beginning.
+//! What an import reads: files of rows, folders of notes and exports of services, each of which can
+//! be read again from its beginning.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -34,14 +34,16 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a path looks like. A folder is one of notes, if it is no export that is known; a file is what
-    /// its name ends in, or what its beginning tells.
+    /// The format that a path looks like. A folder is one of notes, if it is no export that is
+    /// known; a file is what its name ends in, or what its beginning tells.
     ///
     /// # Errors
     /// What the system says of an archive that cannot be opened.
     pub fn of(path: &Path) -> io::Result<Option<Self>> {
         let known = exports::format_of(path)?;
-        Ok(known.or_else(|| if files::is_folder(path) { Some(Self::Markdown) } else { Self::named(path) }))
+        Ok(known.or_else(|| {
+            if files::is_folder(path) { Some(Self::Markdown) } else { Self::named(path) }
+        }))
     }
 
     /// What is declared of the rows of a format that is known.
@@ -101,7 +103,9 @@ impl Found {
     /// The fields with something in the place of a text that stays where it is.
     pub(super) fn all_fields(&self) -> Fields {
         let mut fields = self.fields.clone();
-        fields.extend(self.text.iter().map(|(name, _)| ((*name).to_owned(), Value::Text(String::new()))));
+        fields.extend(
+            self.text.iter().map(|(name, _)| ((*name).to_owned(), Value::Text(String::new()))),
+        );
         fields
     }
 }
@@ -119,9 +123,10 @@ impl Input {
     /// What the system says.
     pub fn bytes(&self) -> io::Result<u64> {
         match self.format {
-            Format::Markdown => {
-                self.notes()?.iter().try_fold(0, |bytes, note| Ok(bytes + files::open(&note.path)?.bytes))
-            }
+            Format::Markdown => self
+                .notes()?
+                .iter()
+                .try_fold(0, |bytes, note| Ok(bytes + files::open(&note.path)?.bytes)),
             Format::ChatGpt | Format::Slack => exports::bytes(&self.path, self.format),
             _ => Ok(files::open(&self.path)?.bytes),
         }
@@ -144,14 +149,20 @@ impl Input {
     pub(super) fn open(&self, place: &Place) -> io::Result<Box<dyn Rows>> {
         let (shown, place) = (self.shown(), place.clone());
         match self.format {
-            Format::Markdown => return Ok(Box::new(Notes { left: self.notes()?.into_iter(), consumed: 0 })),
+            Format::Markdown => {
+                return Ok(Box::new(Notes { left: self.notes()?.into_iter(), consumed: 0 }));
+            }
             Format::ChatGpt => return Ok(Box::new(Chats::open(&self.path, &shown, place)?)),
             Format::Slack => return Ok(Box::new(Days::open(&self.path, &shown, place)?)),
             _ => {}
         }
         let reader = files::open(&self.path)?.reader;
         if self.format == Format::Mbox {
-            return Ok(Box::new(Mails { name: shown.into(), mailbox: Mailbox::new(reader), place }));
+            return Ok(Box::new(Mails {
+                name: shown.into(),
+                mailbox: Mailbox::new(reader),
+                place,
+            }));
         }
         let decoder: Box<dyn Decoder> = match self.format {
             Format::JsonLines => Box::new(jsonl::JsonLines::new(reader)),
@@ -195,7 +206,11 @@ impl Rows for Notes {
             None => Err(("invalid_utf8", "the file's name is not UTF-8; rename it".to_owned())),
             // One file that cannot be read costs itself; the others are there all the same.
             Some(name) => self.read(&note.path, name).unwrap_or_else(|error| {
-                let code = if error.kind() == io::ErrorKind::InvalidData { "invalid_utf8" } else { "unreadable" };
+                let code = if error.kind() == io::ErrorKind::InvalidData {
+                    "invalid_utf8"
+                } else {
+                    "unreadable"
+                };
                 Err((code, format!("the file could not be read: {error}")))
             }),
         };
@@ -208,7 +223,11 @@ impl Rows for Notes {
 }
 
 impl Notes {
-    fn read(&mut self, path: &Path, name: &str) -> io::Result<Result<Found, (&'static str, String)>> {
+    fn read(
+        &mut self,
+        path: &Path,
+        name: &str,
+    ) -> io::Result<Result<Found, (&'static str, String)>> {
         let mut file = files::open(path)?;
         self.consumed += file.bytes;
         if file.bytes <= markdown::HEAD_BYTES as u64 {
@@ -226,7 +245,12 @@ impl Notes {
                 let whole = first.get(..error.valid_up_to()).unwrap_or_default();
                 std::str::from_utf8(whole).unwrap_or_default()
             }
-            Err(_) => return Ok(Err(("invalid_utf8", "the file is not UTF-8; convert it first".to_owned()))),
+            Err(_) => {
+                return Ok(Err((
+                    "invalid_utf8",
+                    "the file is not UTF-8; convert it first".to_owned(),
+                )));
+            }
         };
         let head = markdown::head(first);
         let text = TextFile { path: path.to_owned(), from: head.text_starts as u64 };

@@ -1,9 +1,9 @@
 //! One JSON array of objects, as most exports are.
 //!
-//! The extent of each element is found by its brackets and strings alone, and its bytes are then read as a row; so
-//! an element that is at fault costs itself, and neither the array nor its largest element must fit in memory.
-//! Only what stands between two elements is judged here, and there a fault ends the file: nothing says where the
-//! next element would begin.
+//! The extent of each element is found by its brackets and strings alone, and its bytes are then
+//! read as a row; so an element that is at fault costs itself, and neither the array nor its
+//! largest element must fit in memory. Only what stands between two elements is judged here, and
+//! there a fault ends the file: nothing says where the next element would begin.
 
 use std::io::{self, BufRead};
 
@@ -24,8 +24,14 @@ impl<R: BufRead> JsonArray<R> {
     }
 
     pub(super) fn with_most(reader: R, most: usize) -> Self {
-        let scan =
-            Scan { place: Place::Before, line: 1, began: 1, depth: 0, inside: Inside::Plain, held: Held::new(most) };
+        let scan = Scan {
+            place: Place::Before,
+            line: 1,
+            began: 1,
+            depth: 0,
+            inside: Inside::Plain,
+            held: Held::new(most),
+        };
         Self { source: Source::new(reader), scan }
     }
 
@@ -163,9 +169,12 @@ impl Scan {
                 Inside::Escaped => self.inside = Inside::Text,
                 Inside::Text => {
                     let rest = bytes.get(at..).unwrap_or_default();
-                    let Some(length) = memchr::memchr2(b'"', b'\\', rest) else { return (bytes.len(), false) };
+                    let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {
+                        return (bytes.len(), false);
+                    };
                     at += length;
-                    self.inside = if bytes.get(at) == Some(&b'"') { Inside::Plain } else { Inside::Escaped };
+                    self.inside =
+                        if bytes.get(at) == Some(&b'"') { Inside::Plain } else { Inside::Escaped };
                 }
                 Inside::Plain => match byte {
                     b'"' => self.inside = Inside::Text,
@@ -193,9 +202,10 @@ impl Scan {
                 let cut = BadRowKind::Between("the file ends within the element that begins here");
                 Some(Decoded::bad(self.began, cut))
             }
-            Place::First | Place::Behind | Place::Next => {
-                Some(Decoded::bad(self.line, BadRowKind::Between("the file ends before the `]` of the array")))
-            }
+            Place::First | Place::Behind | Place::Next => Some(Decoded::bad(
+                self.line,
+                BadRowKind::Between("the file ends before the `]` of the array"),
+            )),
         };
         self.place = Place::Over;
         bad

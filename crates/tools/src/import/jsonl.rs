@@ -1,7 +1,7 @@
 //! JSON Lines: one object a line.
 //!
-//! Blank lines are passed over, lines end in LF or CRLF, and the last one need not end. A line that lies whole in
-//! the reader's buffer, as nearly all do, is not copied.
+//! Blank lines are passed over, lines end in LF or CRLF, and the last one need not end. A line that
+//! lies whole in the reader's buffer, as nearly all do, is not copied.
 
 use std::io::{self, BufRead};
 

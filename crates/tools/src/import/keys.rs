@@ -1,8 +1,9 @@
 //! The key of a row: what its primary key holds, or, without one, what the row itself is.
 //!
-//! A key from the content is the beginning of a SHA-256 over the row with its fields sorted by name, and how many
-//! equal rows came before it in the same run. So a second run of the same file finds every row where it was, and
-//! two equal rows of a bank statement stay two. That costs about 44 MB for each million rows while it runs.
+//! A key from the content is the beginning of a SHA-256 over the row with its fields sorted by
+//! name, and how many equal rows came before it in the same run. So a second run of the same file
+//! finds every row where it was, and two equal rows of a bank statement stay two. That costs about
+//! 44 MB for each million rows while it runs.
 
 use std::collections::HashMap;
 
@@ -119,7 +120,10 @@ impl Keys {
 /// A name that is fit for a line of a terminal.
 pub(crate) fn shown(name: &str) -> String {
     const MOST: usize = 64;
-    name.chars().take(MOST).map(|character| if character.is_control() { '?' } else { character }).collect()
+    name.chars()
+        .take(MOST)
+        .map(|character| if character.is_control() { '?' } else { character })
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What is declared of a stream whose rows come from a format that is known: nothing has to be inferred of them.
+//! What is declared of a stream whose rows come from a format that is known: nothing has to be
+//! inferred of them.
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::declaration::{BadDeclaration, Declaration, Operator};
@@ -30,8 +31,8 @@ pub struct Known {
     /// The field that orders the records and is their consent time.
     time: &'static str,
     fields: &'static [(&'static str, Kind)],
-    /// Whether anybody may have made a row with the key of another. What is stored is then not replaced by a row that
-    /// differs in more than [`Known::own`].
+    /// Whether anybody may have made a row with the key of another. What is stored is then not
+    /// replaced by a row that differs in more than [`Known::own`].
     pub(super) is_from_anybody: bool,
     /// The fields that are the owner's and not the sender's, where others may have made the row.
     pub(super) own: &'static [&'static str],
@@ -145,15 +146,23 @@ impl Known {
     ///
     /// # Errors
     /// [`BadDeclaration`] where the key is not one.
-    pub fn declaration(&self, key: &[String]) -> Result<(Declaration, Vec<String>), BadDeclaration> {
+    pub fn declaration(
+        &self,
+        key: &[String],
+    ) -> Result<(Declaration, Vec<String>), BadDeclaration> {
         let which = |kinds: &[Kind]| -> Vec<&str> {
-            self.fields.iter().filter(|(_, kind)| kinds.contains(kind)).map(|(name, _)| *name).collect()
+            self.fields
+                .iter()
+                .filter(|(_, kind)| kinds.contains(kind))
+                .map(|(name, _)| *name)
+                .collect()
         };
         let properties: Map<String, Json> =
             self.fields.iter().map(|&(name, kind)| (name.to_owned(), schema(kind))).collect();
         let times = which(&[Kind::Time]);
         let operators: Vec<&str> = Operator::ALL.into_iter().map(Operator::name).collect();
-        let ranges: Map<String, Json> = times.iter().map(|&name| (name.to_owned(), json!(operators))).collect();
+        let ranges: Map<String, Json> =
+            times.iter().map(|&name| (name.to_owned(), json!(operators))).collect();
         let scalars = which(&[Kind::Words, Kind::Name, Kind::Time, Kind::Flag]);
         let own = [self.key.to_owned()];
         let declaration = json!({
@@ -202,7 +211,8 @@ mod tests {
             assert!(!because.is_empty());
             assert!(known.declaration(&["nothing".to_owned()]).is_err());
         }
-        let (declaration, _) = SLACK.declaration(&["channel_id".to_owned(), "at".to_owned()]).unwrap();
+        let (declaration, _) =
+            SLACK.declaration(&["channel_id".to_owned(), "at".to_owned()]).unwrap();
         assert_eq!(declaration.primary_key(), ["channel_id", "at"]);
     }
 }

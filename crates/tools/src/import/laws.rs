@@ -44,8 +44,10 @@ fn rows() -> impl Strategy<Value = Vec<Fields>> {
         any::<bool>().prop_map(Value::Bool),
         text().prop_map(|text| Value::Json(serde_json::json!({ "k": [text, 1] }).to_string())),
     ];
-    let name = text().prop_filter("a field's", |name| stile_domain::records::names::is_field_name(name));
-    let fields = prop::collection::btree_map(name, value, 0..4).prop_map(|fields| fields.into_iter().collect());
+    let name =
+        text().prop_filter("a field's", |name| stile_domain::records::names::is_field_name(name));
+    let fields = prop::collection::btree_map(name, value, 0..4)
+        .prop_map(|fields| fields.into_iter().collect());
     prop::collection::vec(fields, 0..6)
 }
 
@@ -101,8 +103,7 @@ fn lines_that_cannot_be_used_cost_themselves() {
 
 #[test]
 fn elements_that_cannot_be_used_cost_themselves() {
-    let text =
-        " [\n{\"a\":1},\n{\"a\":[}], 7, \"x,]\",\n\n{\"a\":\"long, longer, longest\"},{\n\"b\":\"]\\\"\"}\n,tru ]\n";
+    let text = " [\n{\"a\":1},\n{\"a\":[}], 7, \"x,]\",\n\n{\"a\":\"long, longer, longest\"},{\n\"b\":\"]\\\"\"}\n,tru ]\n";
     for size in [1, 7, 4096] {
         let rows = all(JsonArray::with_most(BufReader::with_capacity(size, text.as_bytes()), 20));
         insta::allow_duplicates! { insta::assert_snapshot!(told(&rows)) };

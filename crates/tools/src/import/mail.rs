@@ -1,9 +1,10 @@
 //! A message of mail, from its bytes to fields.
 //!
-//! *Shape*: `message_id` (the key), `date`, `from`, `to`, `cc`, `subject`, `in_reply_to`, `in_reply_to_ref`, `thread`,
-//! `thread_ref`, `labels`, `body`, `attachments`; what a message does not have is absent. A message without an
-//! identifier, or with one that is too long to be a key, has `sha256:` and the digest of its bytes. `thread` is the
-//! first message that it refers to, or else the one that it answers, or else itself.
+//! *Shape*: `message_id` (the key), `date`, `from`, `to`, `cc`, `subject`, `in_reply_to`,
+//! `in_reply_to_ref`, `thread`, `thread_ref`, `labels`, `body`, `attachments`; what a message does
+//! not have is absent. A message without an identifier, or with one that is too long to be a key,
+//! has `sha256:` and the digest of its bytes. `thread` is the first message that it refers to, or
+//! else the one that it answers, or else itself.
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::value::{Fields, Value};
@@ -23,7 +24,8 @@ use parts::Found;
 
 /// The most bytes of a header. Programs that deliver mail allow a tenth of it.
 const MAX_HEADER_BYTES: usize = 1024 * 1024;
-/// The longest identifier that is used as it is; the rest of a key's 512 bytes is for the mark of a second version.
+/// The longest identifier that is used as it is; the rest of a key's 512 bytes is for the mark of a
+/// second version.
 const MAX_ID_BYTES: usize = 480;
 
 /// A message that was read.
@@ -97,6 +99,7 @@ pub fn read(raw: &[u8], place: &Place) -> Result<Mail, BadMessage> {
         ("body", text(body)),
         ("attachments", Attachment::references(&found.attachments, &[])),
     ];
-    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let fields =
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     Ok(Mail { fields, attachments: found.attachments })
 }

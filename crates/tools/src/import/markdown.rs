@@ -1,8 +1,9 @@
 //! A folder of Markdown: a record for each note, with its path, its front matter and its text.
 //!
-//! Front matter is read by the same reader as for the note tools. A note may be larger than memory: its front
-//! matter stands in its first [`HEAD_BYTES`], and whoever has the file goes on from [`Head::text_starts`] and
-//! streams the rest into the field [`TEXT`]. No heading and no section is derived or stored.
+//! Front matter is read by the same reader as for the note tools. A note may be larger than memory:
+//! its front matter stands in its first [`HEAD_BYTES`], and whoever has the file goes on from
+//! [`Head::text_starts`] and streams the rest into the field [`TEXT`]. No heading and no section is
+//! derived or stored.
 
 use std::collections::HashSet;
 
@@ -27,14 +28,15 @@ const PREFIX: &str = "fm_";
 /// The beginning of a note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The members of the front matter in their order. One called `path`, `modified` or `text` has `fm_` before its
-    /// name; one whose name no field can have is left out.
+    /// The members of the front matter in their order. One called `path`, `modified` or `text` has
+    /// `fm_` before its name; one whose name no field can have is left out.
     pub fields: Fields,
     /// Where the text begins, in bytes of the file. Front matter that is no valid YAML is text.
     pub text_starts: usize,
 }
 
-/// Reads the beginning of a note: the whole of it, or its first [`HEAD_BYTES`] up to a whole character.
+/// Reads the beginning of a note: the whole of it, or its first [`HEAD_BYTES`] up to a whole
+/// character.
 ///
 /// A mark before the first character belongs neither to the front matter nor to the text.
 pub fn head(first: &str) -> Head {
@@ -42,7 +44,9 @@ pub fn head(first: &str) -> Head {
     let (members, starts) = front_matter(unmarked);
     let mut names: HashSet<String> = [PATH, MODIFIED, TEXT].map(str::to_owned).into();
     // Other members keep their names, also where a prefix makes one of ours into such a name.
-    names.extend(members.keys().filter(|name| ![PATH, MODIFIED, TEXT].contains(&name.as_str())).cloned());
+    names.extend(
+        members.keys().filter(|name| ![PATH, MODIFIED, TEXT].contains(&name.as_str())).cloned(),
+    );
     let mut fields = Fields::new();
     for (name, json) in members {
         let mut free = name;
@@ -59,8 +63,8 @@ pub fn head(first: &str) -> Head {
 }
 
 impl Head {
-    /// The fields of the record but for its text: the path, the time of the last change where it is known, and the
-    /// front matter.
+    /// The fields of the record but for its text: the path, the time of the last change where it is
+    /// known, and the front matter.
     pub fn fields(self, path: &str, modified: Option<Instant>) -> Fields {
         let mut fields = vec![(PATH.to_owned(), Value::Text(path.to_owned()))];
         if let Some(modified) = modified {
@@ -120,9 +124,13 @@ mod tests {
 
     #[test]
     fn front_matter_that_is_no_yaml_is_text() {
-        for file in
-            ["---\na: [\n---\nx", "---\na: 1\na: 2\n---\n", "---\nno end", "--- \na: 1\n---\n", "---\n- a\n---\n"]
-        {
+        for file in [
+            "---\na: [\n---\nx",
+            "---\na: 1\na: 2\n---\n",
+            "---\nno end",
+            "--- \na: 1\n---\n",
+            "---\n- a\n---\n",
+        ] {
             assert_eq!(head(file), Head::default(), "{file}");
         }
     }

@@ -1,11 +1,12 @@
 //! A mailbox in one file, taken apart into the messages as they were sent.
 //!
-//! A message begins behind a From-line: `From `, anything, and a date in the words of C's `asctime`, at the beginning
-//! of the file or after an empty line. A line of a message that only looks like one is quoted by whoever writes the
-//! file, with a `>` before it; one `>` is taken away again from each line that is `From ` behind one or more of them
-//! (mboxrd; what mboxo has quoted comes out right as well). The empty line before a From-line belongs to the file and
-//! not to the message. Lines end in LF or CRLF. `Content-Length` is not believed: other programs rewrite messages and
-//! leave it.
+//! A message begins behind a From-line: `From `, anything, and a date in the words of C's
+//! `asctime`, at the beginning of the file or after an empty line. A line of a message that only
+//! looks like one is quoted by whoever writes the file, with a `>` before it; one `>` is taken away
+//! again from each line that is `From ` behind one or more of them (mboxrd; what mboxo has quoted
+//! comes out right as well). The empty line before a From-line belongs to the file and not to the
+//! message. Lines end in LF or CRLF. `Content-Length` is not believed: other programs rewrite
+//! messages and leave it.
 //!
 //! *Source*: RFC 4155, appendix A; the manual page mbox(5) of qmail.
 
@@ -111,7 +112,8 @@ impl<R: BufRead> Mailbox<R> {
                 }
                 (Line::End, began) => began,
             };
-            if self.began.is_none() && (self.is_too_large || !self.message.trim_ascii().is_empty()) {
+            if self.began.is_none() && (self.is_too_large || !self.message.trim_ascii().is_empty())
+            {
                 self.is_over = true;
                 return Ok(Some(RawMessage { line, message: Err(NoMessage::NoMailbox) }));
             }
@@ -137,8 +139,11 @@ impl<R: BufRead> Mailbox<R> {
             let count = newline.unwrap_or(buffer.len());
             let part = buffer.get(..count).unwrap_or_default();
             // While a message is passed over, only the beginnings of its lines are looked at.
-            let room = if held { LOOK_BYTES } else { LOOK_BYTES.max(self.most.saturating_sub(begun) + 1) };
-            line.extend_from_slice(part.get(..room.saturating_sub(line.len()).min(count)).unwrap_or_default());
+            let room =
+                if held { LOOK_BYTES } else { LOOK_BYTES.max(self.most.saturating_sub(begun) + 1) };
+            line.extend_from_slice(
+                part.get(..room.saturating_sub(line.len()).min(count)).unwrap_or_default(),
+            );
             held |= begun.saturating_add(line.len()) > self.most;
             let is_end = buffer.is_empty();
             self.source.consume(count);
@@ -187,17 +192,20 @@ fn unquoted(line: &[u8]) -> &[u8] {
     line.get(usize::from(is_quoted)..).unwrap_or_default()
 }
 
-/// Whether a line that follows an empty one begins a message. A paragraph may begin with the word, too; it seldom
-/// goes on with a month, a time of day and a year.
+/// Whether a line that follows an empty one begins a message. A paragraph may begin with the word,
+/// too; it seldom goes on with a month, a time of day and a year.
 fn is_from_line(line: &[u8]) -> bool {
-    const MONTHS: [&[u8]; 12] =
-        [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+    const MONTHS: [&[u8]; 12] = [
+        b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov",
+        b"dec",
+    ];
     let Some(rest) = line.strip_prefix(b"From ") else { return false };
     let rest = rest.get(..LOOK_BYTES).unwrap_or(rest);
     let has = |fits: &dyn Fn(&[u8]) -> bool| rest.split(u8::is_ascii_whitespace).any(fits);
     let is_time = |word: &[u8]| {
         let parts: Vec<&[u8]> = word.split(|&byte| byte == b':').collect();
-        let digits = |part: &&[u8]| (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit);
+        let digits =
+            |part: &&[u8]| (1..=2).contains(&part.len()) && part.iter().all(u8::is_ascii_digit);
         (2..=3).contains(&parts.len()) && parts.iter().all(digits)
     };
     has(&|word| MONTHS.contains(&word.to_ascii_lowercase().as_slice()))

@@ -1,9 +1,10 @@
 //! What people export, taken apart into rows: one decoder for each format.
 //!
-//! A decoder reads from a [`io::BufRead`] and gives one row at a time. It holds no more than that row, which has at
-//! most [`MAX_ROW_BYTES`]; what is larger is passed over without being held. A row that cannot be used is given
-//! like any other, with the line where it begins and the reason, and the next one follows. [`input`] opens files and
-//! folders through the store, and [`run`] stores what they give.
+//! A decoder reads from a [`io::BufRead`] and gives one row at a time. It holds no more than that
+//! row, which has at most [`MAX_ROW_BYTES`]; what is larger is passed over without being held. A
+//! row that cannot be used is given like any other, with the line where it begins and the reason,
+//! and the next one follows. [`input`] opens files and folders through the store, and [`run`]
+//! stores what they give.
 
 use std::io;
 
@@ -87,7 +88,9 @@ pub enum BadRowKind {
         row: usize,
     },
     /// A quoted cell goes on to the end of the file. Ends it.
-    #[error("a quote that opens in this row is not closed; the rest of the file was taken for one cell")]
+    #[error(
+        "a quote that opens in this row is not closed; the rest of the file was taken for one cell"
+    )]
     UnclosedQuote,
     /// The first row of CSV cannot be a header. Ends the file.
     #[error("the first row must name the columns: column {column} {what}")]
@@ -116,7 +119,10 @@ impl BadRowKind {
 
     /// Whether nothing of the file was read after it.
     pub fn ends_the_file(&self) -> bool {
-        matches!(self, Self::Between(_) | Self::NotAnArray | Self::UnclosedQuote | Self::Header { .. })
+        matches!(
+            self,
+            Self::Between(_) | Self::NotAnArray | Self::UnclosedQuote | Self::Header { .. }
+        )
     }
 }
 

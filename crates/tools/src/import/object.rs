@@ -1,12 +1,13 @@
-//! A JSON object of an export, member by member: nothing has to be there, and what is of another kind than expected
-//! counts as absent.
+//! A JSON object of an export, member by member: nothing has to be there, and what is of another
+//! kind than expected counts as absent.
 
 use stile_domain::records::instant::Instant;
 use stile_domain::records::pieces;
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
 
-/// The most characters of a title or a name that one element of an export says of many rows: each of them gets it.
+/// The most characters of a title or a name that one element of an export says of many rows: each
+/// of them gets it.
 pub(super) const MAX_NAME_CHARS: u64 = 1024;
 
 /// A title or a name, cut where it is too long.
@@ -84,12 +85,15 @@ impl Object {
     }
 }
 
-/// A time written as seconds since 1970 in decimal digits, exact to the microsecond; digits beyond are cut off.
-/// Exports write it so: as a float, the last of them would be lost.
+/// A time written as seconds since 1970 in decimal digits, exact to the microsecond; digits beyond
+/// are cut off. Exports write it so: as a float, the last of them would be lost.
 pub(super) fn seconds(text: &str) -> Option<Instant> {
     const DIGITS: usize = 6;
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) || whole.starts_with('+') {
+    if fraction.is_empty()
+        || !fraction.bytes().all(|byte| byte.is_ascii_digit())
+        || whole.starts_with('+')
+    {
         return None;
     }
     let micros: i64 = format!("{fraction:0<DIGITS$}").get(..DIGITS)?.parse().ok()?;
@@ -116,7 +120,18 @@ mod tests {
         ] {
             assert_eq!(told(text).as_deref(), Some(expected), "{text}");
         }
-        for text in ["", ".", "1.", "x", "1e9", "1.5e9", "+1", "1.-5", "99999999999999999999", "999999999999999"] {
+        for text in [
+            "",
+            ".",
+            "1.",
+            "x",
+            "1e9",
+            "1.5e9",
+            "+1",
+            "1.-5",
+            "99999999999999999999",
+            "999999999999999",
+        ] {
             assert_eq!(told(text), None, "{text}");
         }
     }

@@ -1,9 +1,10 @@
 //! An import: rows of files become records of one stream, a batch at a time.
 //!
-//! A stream that there is not yet is declared from all rows of the first file, which is therefore read twice; what
-//! was declared then stays until the owner declares anew. Rows are stored in batches of at most [`BATCH_ROWS`] rows
-//! or [`BATCH_BYTES`] bytes, each a transaction, so an import that is killed leaves whole batches, and running it
-//! again goes on from there: what is stored already is left as it is. A strict import is one transaction.
+//! A stream that there is not yet is declared from all rows of the first file, which is therefore
+//! read twice; what was declared then stays until the owner declares anew. Rows are stored in
+//! batches of at most [`BATCH_ROWS`] rows or [`BATCH_BYTES`] bytes, each a transaction, so an
+//! import that is killed leaves whole batches, and running it again goes on from there: what is
+//! stored already is left as it is. A strict import is one transaction.
 
 use std::io;
 
@@ -29,8 +30,8 @@ mod items;
 
 use items::Items;
 
-/// The most rows of a batch. Each batch writes every page of an index that it touches, and rows of an export touch
-/// pages all over, so a batch of few rows writes many times what it stores.
+/// The most rows of a batch. Each batch writes every page of an index that it touches, and rows of
+/// an export touch pages all over, so a batch of few rows writes many times what it stores.
 pub const BATCH_ROWS: usize = 10_000;
 /// The most bytes of a batch, but for its last row.
 pub const BATCH_BYTES: u64 = 8 << 20;
@@ -163,7 +164,8 @@ impl Import<'_> {
     /// Imports. Blocks.
     ///
     /// # Errors
-    /// [`Stopped`], which says what is stored nonetheless: whole batches, or nothing where it is strict.
+    /// [`Stopped`], which says what is stored nonetheless: whole batches, or nothing where it is
+    /// strict.
     pub fn run(&self, inputs: &[Input], watch: Watch<'_>) -> Result<Report, Box<Stopped>> {
         let stop = |why| Box::new(Stopped { why, report: Report::default() });
         let owner = self.caller.gate().owner().map_err(|problem| stop(problem.into()))?;
@@ -172,7 +174,9 @@ impl Import<'_> {
         let mut run = Run {
             import: self,
             keys: Keys::new(plan.as_ref().map_or(&[], |plan| plan.declaration.primary_key())),
-            semantics: plan.as_ref().map_or_else(Semantics::default, |plan| plan.declaration.semantics()),
+            semantics: plan
+                .as_ref()
+                .map_or_else(Semantics::default, |plan| plan.declaration.semantics()),
             versions: Versions::default(),
             report: Report { because, ..Report::default() },
         };
@@ -198,7 +202,9 @@ impl Import<'_> {
         watch: Watch<'_>,
     ) -> Result<Option<Plan>, Why> {
         let records = &self.services.records;
-        if let Some(target) = records.write(owner, |batch| batch.target(self.connection, self.stream))? {
+        if let Some(target) =
+            records.write(owner, |batch| batch.target(self.connection, self.stream))?
+        {
             let declaration = read_declaration(&target.declaration)?;
             if !self.key.is_empty() && self.key != declaration.primary_key() {
                 return Err(Why::OtherKey { declared: key_in_words(declaration.primary_key()) });
@@ -292,7 +298,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn in_one(&mut self, owner: &OwnerPermit, plan: &Plan, items: &mut Items<'_>, watch: Watch<'_>) -> Result<(), Why> {
+    fn in_one(
+        &mut self,
+        owner: &OwnerPermit,
+        plan: &Plan,
+        items: &mut Items<'_>,
+        watch: Watch<'_>,
+    ) -> Result<(), Why> {
         let import = self.import;
         self.write(owner, |run, batch| {
             let target = match import.target(batch, plan)? {
@@ -373,10 +385,16 @@ impl Run<'_> {
                 return Ok(());
             }
         };
-        let bad = |code, reason: String| BadRow { file: item.file.to_string(), line: item.line, code, reason };
+        let bad = |code, reason: String| BadRow {
+            file: item.file.to_string(),
+            line: item.line,
+            code,
+            reason,
+        };
         if let Some(known) = found.known.filter(|known| self.keys.are_of(known.key)) {
             self.versions.tell_apart(known, &mut found.fields, |key, fields| {
-                // As it would be stored: with its key, which is told apart already, and with addresses.
+                // As it would be stored: with its key, which is told apart already, and with
+                // addresses.
                 let mut fields = fields.clone();
                 blob::add_urls(&mut fields);
                 batch.has_another(target, key, &fields, known.own)
@@ -397,7 +415,9 @@ impl Run<'_> {
             }
         }
         let mut text = found.text;
-        let long = text.iter_mut().map(|(name, file)| LongField { name, source: file as &mut dyn TextSource });
+        let long = text
+            .iter_mut()
+            .map(|(name, file)| LongField { name, source: file as &mut dyn TextSource });
         let (emitted, fields) = (self.import.now, &found.fields);
         let incoming = Incoming { key: &key, emitted, fields, long: long.collect() };
         match put(batch, target, self.semantics, incoming)? {
@@ -449,7 +469,11 @@ pub(crate) fn put(
 }
 
 /// A record without long texts.
-pub(crate) fn incoming<'a>(key: &'a RecordKey, emitted: Instant, fields: &'a Fields) -> Incoming<'a> {
+pub(crate) fn incoming<'a>(
+    key: &'a RecordKey,
+    emitted: Instant,
+    fields: &'a Fields,
+) -> Incoming<'a> {
     Incoming { key, emitted, fields, long: Vec::new() }
 }
 
@@ -463,7 +487,11 @@ pub(crate) fn read_declaration(text: &str) -> Result<Declaration, Problem> {
 pub(crate) fn key_in_words(key: &[String]) -> String {
     match key {
         [] => "made from the content".to_owned(),
-        key => key.iter().map(|name| format!("`{}`", super::keys::shown(name))).collect::<Vec<_>>().join(", "),
+        key => key
+            .iter()
+            .map(|name| format!("`{}`", super::keys::shown(name)))
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }
 

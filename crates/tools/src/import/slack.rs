@@ -1,7 +1,8 @@
 //! A message of a Slack workspace, from its JSON to fields.
 //!
-//! *Source*: Slack's help pages "How to read Slack data exports" and its reference of messages and their formatting
-//! (`mrkdwn`). Links to files carry a token of the export in their query, which is cut off.
+//! *Source*: Slack's help pages "How to read Slack data exports" and its reference of messages and
+//! their formatting (`mrkdwn`). Links to files carry a token of the export in their query, which is
+//! cut off.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -77,7 +78,8 @@ impl Workspace {
     pub(super) fn channel(&mut self, channel: Fields) -> Option<Channel> {
         let channel = Object(channel);
         let id = channel.text("id")?.to_owned();
-        let name = channel.text("name").map_or_else(|| self.talk(&channel), |name| cut(name).to_owned());
+        let name =
+            channel.text("name").map_or_else(|| self.talk(&channel), |name| cut(name).to_owned());
         self.channels.insert(id.clone(), name.clone());
         Some(Channel { id, name })
     }
@@ -89,7 +91,8 @@ impl Workspace {
             Value::Text(id) => Some(self.users.get(id).unwrap_or(id).as_str()),
             _ => None,
         });
-        // The separators alone see to it that no more names are needed than there may be characters.
+        // The separators alone see to it that no more names are needed than there may be
+        // characters.
         let most = usize::try_from(MAX_NAME_CHARS).unwrap_or(usize::MAX);
         cut(&names.take(most).collect::<Vec<_>>().join(", ")).to_owned()
     }
@@ -98,7 +101,12 @@ impl Workspace {
 /// What a person is called: as they want it, or else as they are.
 fn name_of(user: &Object) -> Option<String> {
     let profile = user.object("profile").unwrap_or_default();
-    let names = [profile.text("display_name"), profile.text("real_name"), user.text("real_name"), user.text("name")];
+    let names = [
+        profile.text("display_name"),
+        profile.text("real_name"),
+        user.text("real_name"),
+        user.text("name"),
+    ];
     names.into_iter().flatten().next().map(|name| cut(name).to_owned())
 }
 
@@ -111,7 +119,8 @@ pub(super) enum Event {
     Deleted,
 }
 
-/// The time stamp of the message that an element is about, and what it says of it: nothing of a plain message.
+/// The time stamp of the message that an element is about, and what it says of it: nothing of a
+/// plain message.
 pub(super) fn event(element: &Fields) -> Option<(String, Event)> {
     // Almost no element is an event, and those that are say so at their top.
     let is = |(name, value): &(String, Value), kind: &str| {
@@ -135,7 +144,8 @@ pub(super) fn time_stamp(element: &Fields) -> Option<String> {
     })
 }
 
-/// The message of an element of a day's file. The files that it names are looked for among `assets`.
+/// The message of an element of a day's file. The files that it names are looked for among
+/// `assets`.
 ///
 /// # Errors
 /// [`BadMessage`]; the outer one is what reading a file fails with.
@@ -158,7 +168,8 @@ pub fn read(
         }
         None => {}
     }
-    let (Some(ts), Some(at)) = (message.text("ts").map(str::to_owned), message.seconds("ts")) else {
+    let (Some(ts), Some(at)) = (message.text("ts").map(str::to_owned), message.seconds("ts"))
+    else {
         return Ok(Err(BadMessage::NoMessage));
     };
     let (mut attachments, mut files, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
@@ -169,7 +180,8 @@ pub fn read(
         if files.len() == MAX_FILES {
             return Ok(Err(BadMessage::TooManyFiles));
         }
-        let found = file.text("id").map(|id| assets.find(id, file.text("mimetype"), file.text("name")));
+        let found =
+            file.text("id").map(|id| assets.find(id, file.text("mimetype"), file.text("name")));
         attachments.extend(found.transpose()?.flatten());
         files.push(described(&file));
     }
@@ -181,7 +193,9 @@ pub fn read(
     let user = own("user").or_else(|| own("bot_id"));
     let edited = message.object("edited").and_then(|edited| edited.seconds("ts"));
     let thread_ref = thread_id.as_ref().filter(|_| is_reply).map(|id| place.reference(id));
-    let list = |list: Option<Value>| list.filter(|list| matches!(list, Value::Json(json) if json.starts_with("[{")));
+    let list = |list: Option<Value>| {
+        list.filter(|list| matches!(list, Value::Json(json) if json.starts_with("[{")))
+    };
     let text = |text: Option<String>| text.map(Value::Text);
     let fields = [
         ("id", Some(Value::Text(id(&ts)))),
@@ -198,17 +212,22 @@ pub fn read(
         ("subtype", text(own("subtype"))),
         ("edited_at", text(edited.map(|edited| edited.to_rfc3339()))),
         ("reactions", list(message.take("reactions"))),
-        ("files", (!files.is_empty()).then(|| Value::Json(serde_json::Value::from(files).to_string()))),
+        (
+            "files",
+            (!files.is_empty()).then(|| Value::Json(serde_json::Value::from(files).to_string())),
+        ),
         ("attachments", Attachment::references(&attachments, &[])),
     ];
-    let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    let fields =
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     Ok(Ok(Message { fields, attachments }))
 }
 
 /// Who speaks: as the workspace knows them, or else as the message says.
 fn speaker(message: &Object, user: Option<&str>, workspace: &Workspace) -> Option<String> {
     let known = user.and_then(|user| workspace.users.get(user)).cloned();
-    let profile = || name_of(&Object(vec![("profile".to_owned(), message.clone().take("user_profile")?)]));
+    let profile =
+        || name_of(&Object(vec![("profile".to_owned(), message.clone().take("user_profile")?)]));
     let bot = || message.object("bot_profile").and_then(|bot| bot.text("name").map(str::to_owned));
     known.or_else(profile).or_else(|| message.text("username").map(str::to_owned)).or_else(bot)
 }
@@ -219,12 +238,16 @@ fn described(file: &Object) -> serde_json::Value {
     for name in ["id", "name", "title", "mimetype", "permalink", "url_private"] {
         if let Some(text) = file.text(name) {
             let is_link = name.starts_with("url") || name.starts_with("perma");
-            let text = if is_link { text.split(['?', '#']).next().unwrap_or_default() } else { text };
+            let text =
+                if is_link { text.split(['?', '#']).next().unwrap_or_default() } else { text };
             members.insert(name.to_owned(), text.into());
         }
     }
     if let Some((_, Value::Number(size))) = file.0.iter().find(|(name, _)| name == "size") {
-        members.insert("size".to_owned(), size.parse::<u64>().map_or_else(|_| json!(null), Into::into));
+        members.insert(
+            "size".to_owned(),
+            size.parse::<u64>().map_or_else(|_| json!(null), Into::into),
+        );
     }
     members.into()
 }

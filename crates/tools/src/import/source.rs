@@ -1,7 +1,7 @@
 //! The bytes of a file, without the mark that Windows programs put before UTF-8, and counted.
 //!
-//! A reader may give as little as one byte at a time, so what has to be seen before it can be judged (the mark, a
-//! header) is read ahead and then given like the rest.
+//! A reader may give as little as one byte at a time, so what has to be seen before it can be
+//! judged (the mark, a header) is read ahead and then given like the rest.
 
 use std::io::{self, BufRead, ErrorKind};
 
@@ -47,8 +47,8 @@ impl<R: BufRead> Source<R> {
         }
     }
 
-    /// The first line of the file with its end, or as much as `most` bytes of it. To be called before anything is
-    /// used.
+    /// The first line of the file with its end, or as much as `most` bytes of it. To be called
+    /// before anything is used.
     pub(super) fn first_line(&mut self, most: usize) -> io::Result<&[u8]> {
         self.start()?;
         while self.ahead.len() < most {
@@ -91,7 +91,8 @@ impl<R: BufRead> Source<R> {
 
 /// What the reader has.
 fn filled(reader: &mut impl BufRead) -> io::Result<&[u8]> {
-    // The second call returns what the first has filled; the borrow checker does not let the first return it.
+    // The second call returns what the first has filled; the borrow checker does not let the first
+    // return it.
     while let Err(error) = reader.fill_buf() {
         if error.kind() != ErrorKind::Interrupted {
             return Err(error);

@@ -1,11 +1,12 @@
-//! What tells two rows of one import apart that have the same key and are not the same: copies of a message that came
-//! by two ways, or an edited one that kept its identifier.
+//! What tells two rows of one import apart that have the same key and are not the same: copies of a
+//! message that came by two ways, or an edited one that kept its identifier.
 //!
-//! The first keeps the key; behind that of another the beginning of its digest is put. So nothing is lost, and a second
-//! run finds each where it was. That costs about 40 MB for each million rows while it runs.
+//! The first keeps the key; behind that of another the beginning of its digest is put. So nothing
+//! is lost, and a second run finds each where it was. That costs about 40 MB for each million rows
+//! while it runs.
 //!
-//! A message of mail can be sent by anybody with the identifier of another. So one that is stored counts as the first,
-//! in whatever import it came.
+//! A message of mail can be sent by anybody with the identifier of another. So one that is stored
+//! counts as the first, in whatever import it came.
 
 use std::collections::HashMap;
 
@@ -24,8 +25,8 @@ pub(super) struct Versions {
 }
 
 impl Versions {
-    /// Gives a row another key if a row with its key and other content came before it, or `has_another` says of its
-    /// key that there is one.
+    /// Gives a row another key if a row with its key and other content came before it, or
+    /// `has_another` says of its key that there is one.
     ///
     /// # Errors
     /// What `has_another` says.
@@ -41,7 +42,11 @@ impl Versions {
         // It ends, since what gets longer is no key some time.
         while let Some((_, Value::Text(key))) = fields.get(at) {
             let Ok(parsed) = RecordKey::parse(key) else { break };
-            let name = ContentHash::of(key.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default();
+            let name = ContentHash::of(key.as_bytes())
+                .as_bytes()
+                .first_chunk()
+                .copied()
+                .unwrap_or_default();
             match self.taken.get(&name) {
                 Some(other) if *other == content => break,
                 None if !known.is_from_anybody || !has_another(&parsed, fields)? => {
@@ -59,9 +64,11 @@ impl Versions {
     }
 }
 
-/// What is put behind the key of a row: the same in each import, also where the owner's fields are others.
+/// What is put behind the key of a row: the same in each import, also where the owner's fields are
+/// others.
 fn mark_of(known: &Known, fields: &Fields) -> String {
-    let sent = fields.iter().filter(|(name, _)| !known.own.contains(&name.as_str())).cloned().collect();
+    let sent =
+        fields.iter().filter(|(name, _)| !known.own.contains(&name.as_str())).cloned().collect();
     format!("#{}", hex(&beginning(&row::to_json(&sent))))
 }
 

@@ -5,7 +5,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
 
-use super::arguments::{Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty};
+use super::arguments::{
+    Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty,
+};
 use super::budget::{beginning, fitting_items, json_len};
 use super::climb::Climb;
 use super::port::Ask;
@@ -14,7 +16,8 @@ use super::trouble::Trouble;
 use super::{LadderAnswer, Rung, lines};
 use crate::records::endpoints::AGGREGATE;
 
-/// The groups that a text shows at least, if there are as many; for more of them their keys are not cut shorter.
+/// The groups that a text shows at least, if there are as many; for more of them their keys are not
+/// cut shorter.
 const TEXT_GROUPS: usize = 10;
 /// The bytes of a key in a text: where few groups or short ones leave room, and otherwise.
 const TEXT_KEY_BYTES: usize = 240;
@@ -27,7 +30,8 @@ const MOST_GROUPS: usize = 100;
 const KEY_CHARS: usize = 240;
 const SHORT_KEY_CHARS: usize = 48;
 
-/// Count, sum or compare records of one stream, exactly and without reading them. `schema` says of which fields (`a=`).
+/// Count, sum or compare records of one stream, exactly and without reading them. `schema` says of
+/// which fields (`a=`).
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Aggregate {
@@ -105,7 +109,10 @@ impl Told<'_> {
             ("group_by_time", text(self.group_by_time)),
             ("granularity", text(self.granularity)),
             ("time_zone", text(self.time_zone)),
-            ("groups", self.groups.map(|groups| groups.into_iter().take(MOST_GROUPS).map(group).collect())),
+            (
+                "groups",
+                self.groups.map(|groups| groups.into_iter().take(MOST_GROUPS).map(group).collect()),
+            ),
             ("limit", self.limit.map(Json::from)),
             ("other_count", self.other_count.map(Json::from)),
         ];
@@ -159,22 +166,38 @@ impl Rung for Aggregate {
 impl Aggregate {
     /// The answer in a line of at most so many bytes.
     fn line(&self, told: &Map<String, Json>, room: usize) -> String {
-        let over = self.field.as_deref().map(|field| format!(" of {}", Json::from(field))).unwrap_or_default();
-        let head = format!("aggregate: {}{over} in {}", self.metric.word(), Json::from(self.stream.as_str()));
-        let count =
-            told.get("filtered_record_count").map(|count| format!(" over {count} record(s)")).unwrap_or_default();
+        let over = self
+            .field
+            .as_deref()
+            .map(|field| format!(" of {}", Json::from(field)))
+            .unwrap_or_default();
+        let head = format!(
+            "aggregate: {}{over} in {}",
+            self.metric.word(),
+            Json::from(self.stream.as_str())
+        );
+        let count = told
+            .get("filtered_record_count")
+            .map(|count| format!(" over {count} record(s)"))
+            .unwrap_or_default();
         let Some(groups) = told.get("groups").and_then(Json::as_array) else {
             let value = told.get("value").unwrap_or(&Json::Null);
             let value = key(value, TEXT_KEY_BYTES);
             return format!("{head} = {value}{count}.");
         };
-        let by = Json::from(self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default());
+        let by = Json::from(
+            self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default(),
+        );
         let head = format!("{head} by {by}{count}: {} group(s)", groups.len());
         let shown = first(groups, room.saturating_sub(head.len() + AROUND_GROUPS));
         let rest = groups.get(shown.len()..).unwrap_or_default();
         let others = told.get("other_count").and_then(Json::as_u64).unwrap_or(0);
-        let others = rest.iter().filter_map(|group| group.get("count")?.as_u64()).fold(others, u64::saturating_add);
-        let line = format!("{head}, shown={}: {}. other_count={others}.", shown.len(), shown.join(", "));
+        let others = rest
+            .iter()
+            .filter_map(|group| group.get("count")?.as_u64())
+            .fold(others, u64::saturating_add);
+        let line =
+            format!("{head}, shown={}: {}. other_count={others}.", shown.len(), shown.join(", "));
         match rest.len() {
             0 => line,
             left => format!(
@@ -186,7 +209,9 @@ impl Aggregate {
 
 /// The first groups as a text shows them: as many as fit, and at least one.
 fn first(groups: &[Json], room: usize) -> Vec<String> {
-    let of = |bytes: usize| fitting_items(groups.iter().map(|told| group(told, bytes)), room, |told| told.len() + 2);
+    let of = |bytes: usize| {
+        fitting_items(groups.iter().map(|told| group(told, bytes)), room, |told| told.len() + 2)
+    };
     let long = of(TEXT_KEY_BYTES);
     if long.len() >= groups.len().min(TEXT_GROUPS) { long } else { of(SHORT_TEXT_KEY_BYTES) }
 }

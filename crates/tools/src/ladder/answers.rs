@@ -1,7 +1,9 @@
-//! A page of items, cut to its budgets: as many whole items as fit into the text, and into the structure.
+//! A page of items, cut to its budgets: as many whole items as fit into the text, and into the
+//! structure.
 //!
-//! The two are cut apart, since the text is for a model's context and the structure for a program; each says how to go
-//! on after the last item that it shows itself. An item is made ready only where there may be room for it.
+//! The two are cut apart, since the text is for a model's context and the structure for a program;
+//! each says how to go on after the last item that it shows itself. An item is made ready only
+//! where there may be room for it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -30,7 +32,8 @@ pub(super) trait Items {
     /// Where no identifier leads back to it.
     fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble>;
 
-    /// The least that can be said of the first one, where it is too long for the text or for the structure.
+    /// The least that can be said of the first one, where it is too long for the text or for the
+    /// structure.
     fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble>;
 
     /// Where the list goes on after one of them.
@@ -88,9 +91,11 @@ enum Onward {
     End,
     /// With this cursor.
     After(String),
-    /// Not after what is shown: the list is another one by now. A page of this many items can be shown to its end.
+    /// Not after what is shown: the list is another one by now. A page of this many items can be
+    /// shown to its end.
     Anew(usize),
-    /// Not at all: the server takes no limit, or says of a page that is cut there that nothing comes after it.
+    /// Not at all: the server takes no limit, or says of a page that is cut there that nothing
+    /// comes after it.
     Nowhere,
 }
 
@@ -114,8 +119,11 @@ impl ToldItem {
     /// Whether it is the item of this row.
     fn is(&self, row: &Json) -> bool {
         let is = |name: &str, told: &str| row.get(name).and_then(Json::as_str) == Some(told);
-        let may_be = |name: &str, told: &Option<String>| told.as_deref().is_none_or(|told| is(name, told));
-        is("record_id", &self.id) && may_be("stream", &self.stream) && may_be("connection_id", &self.connection_id)
+        let may_be =
+            |name: &str, told: &Option<String>| told.as_deref().is_none_or(|told| is(name, told));
+        is("record_id", &self.id)
+            && may_be("stream", &self.stream)
+            && may_be("connection_id", &self.connection_id)
     }
 }
 
@@ -131,7 +139,11 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         let (rows, ladder) = self.rows(climb, structured.saturating_sub(AROUND_BYTES))?;
         let (shown, listed) = (told.len(), rows.len());
         let after_text = self.after(climb, shown, &rows).await?;
-        let after_rows = if listed == shown { after_text.clone() } else { self.after(climb, listed, &rows).await? };
+        let after_rows = if listed == shown {
+            after_text.clone()
+        } else {
+            self.after(climb, listed, &rows).await?
+        };
         let mut text = (self.head)(shown);
         let mut links = Vec::new();
         for (lines, own) in told {
@@ -150,13 +162,15 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         Ok(Shown { text, links, rows, ladder, next_cursor, is_whole: listed == count, stuck })
     }
 
-    /// The items of the text: as many as fit, and at least one. What is said at the end of a page needs room where that is
-    /// shown, and the line that goes on where it is not, or where more pages come.
+    /// The items of the text: as many as fit, and at least one. What is said at the end of a page
+    /// needs room where that is shown, and the line that goes on where it is not, or where more
+    /// pages come.
     fn told(&self, climb: &Climb<'_>, budget: usize) -> Result<Vec<Lines>, Trouble> {
         let count = self.items.count();
         // The first line is longer where not all are shown, since it says so.
         let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
-        let (again, tail) = (self.again_len(climb), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
+        let (again, tail) =
+            (self.again_len(climb), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
         let end = if self.next_cursor.is_some() { again + tail } else { tail };
         let room = budget.saturating_sub(head);
         let (mut told, mut used) = (Vec::new(), 0);
@@ -172,7 +186,8 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         if told.len() == count && used + end <= room {
             return Ok(told);
         }
-        let fits = fitting(told.iter().map(|(lines, _)| lines.len() + 1), room.saturating_sub(again));
+        let fits =
+            fitting(told.iter().map(|(lines, _)| lines.len() + 1), room.saturating_sub(again));
         told.truncate(fits.min(count.saturating_sub(1)));
         if told.is_empty() && count > 0 {
             let least = self.items.least(climb)?;
@@ -192,7 +207,10 @@ impl<I: Items + Send + Sync> Page<'_, I> {
                 Some(rest) => left = rest,
                 None if at == 0 => {
                     let least = self.items.least(climb)?;
-                    return Ok((vec![least.json], entry::ladder(Vec::new(), vec![least.whole.json])));
+                    return Ok((
+                        vec![least.json],
+                        entry::ladder(Vec::new(), vec![least.whole.json]),
+                    ));
                 }
                 None => break,
             }
@@ -213,20 +231,29 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         let own = self.items.cursor(0);
         let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
         let cursor = "x".repeat(longest.unwrap_or(USUAL));
-        let other = [Onward::Anew(self.items.count()), Onward::Nowhere].into_iter().filter(|_| own.is_none());
-        let lines = other.chain([Onward::After(cursor)]).filter_map(|onward| onward.line(climb, self.tool));
+        let other = [Onward::Anew(self.items.count()), Onward::Nowhere]
+            .into_iter()
+            .filter(|_| own.is_none());
+        let lines =
+            other.chain([Onward::After(cursor)]).filter_map(|onward| onward.line(climb, self.tool));
         lines.map(|line| line.len() + 1).max().unwrap_or(0)
     }
 
     /// How it goes on after so many items, of which these are in the structure.
-    async fn after(&mut self, climb: &Climb<'_>, shown: usize, rows: &[Json]) -> Result<Onward, Trouble> {
+    async fn after(
+        &mut self,
+        climb: &Climb<'_>,
+        shown: usize,
+        rows: &[Json],
+    ) -> Result<Onward, Trouble> {
         let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
             return Ok(self.next_cursor.clone().map_or(Onward::End, Onward::After));
         };
         if let Some(own) = self.items.cursor(last) {
             return Ok(Onward::After(own.to_owned()));
         }
-        // A server that says only at the end of a page how to go on is asked for a page that ends here.
+        // A server that says only at the end of a page how to go on is asked for a page that ends
+        // here.
         let page = climb.ask(self.ask.clone().with("limit", shown.to_string())).await?;
         let page: ToldPage = serde_json::from_str(&page).map_err(|_| Trouble::not_understood())?;
         if page.data.len() > shown {
@@ -248,8 +275,10 @@ impl<I: Items + Send + Sync> Page<'_, I> {
 }
 
 /// What is said where a list cannot be gone on with.
-const ANEW: &str = "the list has changed, and nothing leads on after what is shown; ask anew for so many";
-const NOWHERE: &str = "the server has more, and no way on after what is shown; ask for something narrower";
+const ANEW: &str =
+    "the list has changed, and nothing leads on after what is shown; ask anew for so many";
+const NOWHERE: &str =
+    "the server has more, and no way on after what is shown; ask for something narrower";
 
 impl Onward {
     /// The line of it in a text.
@@ -260,9 +289,18 @@ impl Onward {
             Self::End => None,
             Self::After(cursor) => Some(lines::again(climb, tool, cursor, "")),
             Self::Anew(limit) => {
-                let literal = lines::plain(lines::next(tool, &climb.arguments_but("limit", (*limit).into()), ANEW));
-                let short =
-                    || lines::next(&format!("{tool} with the same arguments and"), &json!({ "limit": limit }), ANEW);
+                let literal = lines::plain(lines::next(
+                    tool,
+                    &climb.arguments_but("limit", (*limit).into()),
+                    ANEW,
+                ));
+                let short = || {
+                    lines::next(
+                        &format!("{tool} with the same arguments and"),
+                        &json!({ "limit": limit }),
+                        ANEW,
+                    )
+                };
                 Some(if literal.len() <= LITERAL_BYTES { literal } else { short() })
             }
             Self::Nowhere => Some(format!("note: {NOWHERE}")),
@@ -282,8 +320,8 @@ impl Onward {
     }
 }
 
-/// What an answer repeats of what a resource server says besides its data: what it warns of, and how complete it is, as far
-/// as that is short.
+/// What an answer repeats of what a resource server says besides its data: what it warns of, and
+/// how complete it is, as far as that is short.
 pub(super) fn bounded_meta(meta: &Json) -> Json {
     /// The bytes of one member, at most.
     const MOST: usize = 2048;
@@ -300,6 +338,11 @@ impl Shown {
             data.insert("has_more".to_owned(), true.into());
             data.insert("onward".to_owned(), stuck);
         }
-        LadderAnswer { text: self.text, structured: Json::Object(structured), links: self.links, refusal: None }
+        LadderAnswer {
+            text: self.text,
+            structured: Json::Object(structured),
+            links: self.links,
+            refusal: None,
+        }
     }
 }

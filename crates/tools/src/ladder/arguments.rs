@@ -1,4 +1,5 @@
-//! From a caller's JSON to a tool's input type. The schema that is advertised is the one that is enforced.
+//! From a caller's JSON to a tool's input type. The schema that is advertised is the one that is
+//! enforced.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
@@ -13,10 +14,12 @@ use crate::tool;
 /// From here on not every whole number is a float.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The whole number that a number is, also where it is written `2.0`, as clients do that have no other numbers.
+/// The whole number that a number is, also where it is written `2.0`, as clients do that have no
+/// other numbers.
 fn whole(number: &Number) -> Option<u64> {
     number.as_u64().or_else(|| {
-        let float = number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..EXACT).contains(float))?;
+        let float =
+            number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..EXACT).contains(float))?;
         format!("{float:.0}").parse().ok()
     })
 }
@@ -98,7 +101,10 @@ impl<W> OneOf<W> {
 impl<'de, W: Words> Deserialize<'de> for OneOf<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let sent = String::deserialize(deserializer)?;
-        let word = W::ALL.iter().find(|word| **word == sent).ok_or_else(|| D::Error::custom("none of the words"))?;
+        let word = W::ALL
+            .iter()
+            .find(|word| **word == sent)
+            .ok_or_else(|| D::Error::custom("none of the words"))?;
         Ok(Self { word, words: PhantomData })
     }
 }
@@ -131,16 +137,24 @@ pub(super) fn parse<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> Resul
 
 /// What is wrong with arguments that did not parse.
 fn explain(schema: &Map<String, Json>, arguments: &Json) -> Trouble {
-    let Json::Object(arguments) = arguments else { return Trouble::arguments("`arguments` must be an object") };
+    let Json::Object(arguments) = arguments else {
+        return Trouble::arguments("`arguments` must be an object");
+    };
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
-    let required = schema.get("required").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
-    if let Some(name) = required.iter().filter_map(Json::as_str).find(|name| !arguments.contains_key(*name)) {
+    let required =
+        schema.get("required").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+    if let Some(name) =
+        required.iter().filter_map(Json::as_str).find(|name| !arguments.contains_key(*name))
+    {
         return Trouble::arguments(format!("`{name}` is missing"));
     }
     if arguments.keys().any(|name| !properties.contains_key(name)) {
         let names: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
-        return Trouble::arguments(format!("there is an unknown argument; the arguments are {}", names.join(", ")));
+        return Trouble::arguments(format!(
+            "there is an unknown argument; the arguments are {}",
+            names.join(", ")
+        ));
     }
     for (name, property) in properties {
         if let Some(expected) = arguments.get(name).and_then(|value| mismatch(property, value)) {
@@ -153,7 +167,8 @@ fn explain(schema: &Map<String, Json>, arguments: &Json) -> Trouble {
 /// What a value must be, if it is not.
 fn mismatch(property: &Json, value: &Json) -> Option<String> {
     if let Some(words) = property.get("enum").and_then(Json::as_array) {
-        let named: Vec<String> = words.iter().filter_map(Json::as_str).map(|word| format!("`{word}`")).collect();
+        let named: Vec<String> =
+            words.iter().filter_map(Json::as_str).map(|word| format!("`{word}`")).collect();
         return (!words.contains(value)).then(|| format!("one of {}", named.join(", ")));
     }
     let bound = |name: &str| property.get(name).and_then(Json::as_u64);
@@ -162,7 +177,8 @@ fn mismatch(property: &Json, value: &Json) -> Option<String> {
         Some("integer") => {
             let (least, most) = (bound("minimum").unwrap_or(0), bound("maximum"));
             let number = value.as_number().and_then(whole);
-            let fits = number.is_some_and(|number| number >= least && most.is_none_or(|most| number <= most));
+            let fits = number
+                .is_some_and(|number| number >= least && most.is_none_or(|most| number <= most));
             (!fits).then(|| match most {
                 Some(most) => format!("a whole number from {least} to {most}"),
                 None => format!("a whole number from {least} on"),
@@ -192,9 +208,11 @@ pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
 /// Refuses a name that is none: in a path it would be another path.
 pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), Trouble> {
     match name {
-        "" => {
-            Err(Trouble::call("invalid_arguments", param, format!("`{param}` is empty; `schema` shows what there is")))
-        }
+        "" => Err(Trouble::call(
+            "invalid_arguments",
+            param,
+            format!("`{param}` is empty; `schema` shows what there is"),
+        )),
         _ => Ok(()),
     }
 }
@@ -235,11 +253,13 @@ fn scalar(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
         Json::Bool(_) => Some(value.to_string()),
-        // A number that was rounded on its way here would look for another one. Of a float from there on nobody can tell.
+        // A number that was rounded on its way here would look for another one. Of a float from
+        // there on nobody can tell.
         Json::Number(number) => {
             let digits = number.to_string();
             let is_small = number.as_f64().is_some_and(|float| float.abs() < EXACT);
-            let is_exact = !number.is_f64() || is_small && digits.bytes().filter(u8::is_ascii_digit).count() <= 15;
+            let is_exact = !number.is_f64()
+                || is_small && digits.bytes().filter(u8::is_ascii_digit).count() <= 15;
             is_exact.then_some(digits)
         }
         _ => None,

@@ -1,7 +1,8 @@
 //! How much of what is there an answer shows.
 //!
-//! An answer is made of whole items: as many as fit are shown, at least one, and the answer says `shown=k of n` and
-//! how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no count of characters or tokens exceeds.
+//! An answer is made of whole items: as many as fit are shown, at least one, and the answer says
+//! `shown=k of n` and how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no
+//! count of characters or tokens exceeds.
 
 use serde_json::{Map, Value as Json};
 
@@ -11,9 +12,10 @@ use crate::records::sink;
 /// The most that answers have, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
-    /// The text of a `search` or `query_records` answer. An identifier is never cut, and a cursor in a list of changes has
-    /// over 800 bytes, so an answer whose first record has an identifier of more than 1,000 bytes, or of more than 500 in
-    /// such a list, may have up to [`OVERLONG`] bytes more.
+    /// The text of a `search` or `query_records` answer. An identifier is never cut, and a cursor
+    /// in a list of changes has over 800 bytes, so an answer whose first record has an identifier
+    /// of more than 1,000 bytes, or of more than 500 in such a list, may have up to [`OVERLONG`]
+    /// bytes more.
     pub text: usize,
     /// A preview of one field, in scalar values.
     pub preview_chars: usize,
@@ -29,30 +31,39 @@ pub struct Budgets {
 pub const OVERLONG: usize = 1000;
 
 impl Budgets {
-    /// The least bytes of a structure: they have room for the longest names that there are, and for a usual field.
+    /// The least bytes of a structure: they have room for the longest names that there are, and for
+    /// a usual field.
     pub const LEAST_STRUCTURED: usize = 16 * 1024;
-    /// The most bytes of a text or a structure. What has no budget of its own, the links beside a text and the names that
-    /// are never cut, has the rest of [`CEILING`].
+    /// The most bytes of a text or a structure. What has no budget of its own, the links beside a
+    /// text and the names that are never cut, has the rest of [`CEILING`].
     pub const MOST_BYTES: usize = CEILING / 2;
-    /// The longest preview: as many characters of the longest as are within the 8 KiB that are asked for of a record in a
-    /// list, with what is said of it.
+    /// The longest preview: as many characters of the longest as are within the 8 KiB that are
+    /// asked for of a record in a list, with what is said of it.
     pub const MOST_PREVIEW_CHARS: usize = 2000;
 }
 
 impl Default for Budgets {
     fn default() -> Self {
-        Self { text: 1800, preview_chars: 512, structured: 64 * 1024, document: 16 * 1024, schema: 8 * 1024 }
+        Self {
+            text: 1800,
+            preview_chars: 512,
+            structured: 64 * 1024,
+            document: 16 * 1024,
+            schema: 8 * 1024,
+        }
     }
 }
 
-/// What no answer exceeds, in bytes, whatever a resource server says: not its text and not its structure. An honest one
-/// stays far below; the longest is a window of 16,384 characters that JSON escapes.
+/// What no answer exceeds, in bytes, whatever a resource server says: not its text and not its
+/// structure. An honest one stays far below; the longest is a window of 16,384 characters that JSON
+/// escapes.
 pub const CEILING: usize = 256 * 1024;
 
 /// The bytes of the longest character or escape inside of a JSON string.
 pub(super) const LONGEST_ESCAPE: usize = 6;
 
-/// How many items fit: the most whose sizes, each with what separates it, are within `room`, in order.
+/// How many items fit: the most whose sizes, each with what separates it, are within `room`, in
+/// order.
 pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
     let mut left = room;
     let fits = |size: &usize| match left.checked_sub(*size) {
@@ -66,7 +77,11 @@ pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> us
 }
 
 /// As many items as fit by their sizes, and at least one. None is made that is not needed to know.
-pub(super) fn fitting_items<T>(items: impl Iterator<Item = T>, room: usize, size: impl Fn(&T) -> usize) -> Vec<T> {
+pub(super) fn fitting_items<T>(
+    items: impl Iterator<Item = T>,
+    room: usize,
+    size: impl Fn(&T) -> usize,
+) -> Vec<T> {
     let (mut kept, mut left) = (Vec::new(), Some(room));
     for item in items {
         left = left.and_then(|left| left.checked_sub(size(&item)));
@@ -78,7 +93,8 @@ pub(super) fn fitting_items<T>(items: impl Iterator<Item = T>, room: usize, size
     kept
 }
 
-/// The bytes of a value as JSON with the comma after it, as texts have it; in a structure it may have some less.
+/// The bytes of a value as JSON with the comma after it, as texts have it; in a structure it may
+/// have some less.
 pub(super) fn json_len(value: &Json) -> usize {
     let own = match value {
         Json::Null | Json::Bool(true) => 4,
@@ -88,13 +104,16 @@ pub(super) fn json_len(value: &Json) -> usize {
             None => number.to_string().len(),
         },
         Json::String(text) => escaped_len(text) + 2,
-        Json::Array(items) => 2 + items.iter().map(json_len).sum::<usize>() - usize::from(!items.is_empty()),
+        Json::Array(items) => {
+            2 + items.iter().map(json_len).sum::<usize>() - usize::from(!items.is_empty())
+        }
         Json::Object(members) => 2 + members_len(members) - usize::from(!members.is_empty()),
     };
     own + 1
 }
 
-/// Whether a value has more than so many bytes as JSON. Whether it could have is quickly said of most.
+/// Whether a value has more than so many bytes as JSON. Whether it could have is quickly said of
+/// most.
 pub(super) fn is_longer(value: &Json, bytes: usize) -> bool {
     most_len(value) > bytes && json_len(value) > bytes
 }
@@ -109,7 +128,9 @@ fn most_len(value: &Json) -> usize {
         Json::String(text) => text.len() * LONGEST_ESCAPE + AROUND,
         Json::Array(items) => AROUND + items.iter().map(most_len).sum::<usize>(),
         Json::Object(members) => {
-            let member = |(name, value): (&String, &Json)| name.len() * LONGEST_ESCAPE + AROUND + most_len(value);
+            let member = |(name, value): (&String, &Json)| {
+                name.len() * LONGEST_ESCAPE + AROUND + most_len(value)
+            };
             AROUND + members.iter().map(member).sum::<usize>()
         }
     }
@@ -138,8 +159,8 @@ fn escaped_char_len(c: char) -> usize {
     }
 }
 
-/// The beginning of a text, of at most so many scalar values and so many bytes inside of a JSON string; and how many
-/// scalar values that is.
+/// The beginning of a text, of at most so many scalar values and so many bytes inside of a JSON
+/// string; and how many scalar values that is.
 pub(super) fn beginning(text: &str, chars: usize, escaped_bytes: usize) -> (&str, usize) {
     // What is within both limits however it is written is not looked through.
     if text.len() <= chars && text.len() <= escaped_bytes / LONGEST_ESCAPE {
@@ -189,7 +210,8 @@ mod tests {
         leaf.prop_recursive(3, 20, 4, |inner| {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
-                proptest::collection::hash_map("(?s).{0,5}", inner, 0..4).prop_map(|map| map.into_iter().collect()),
+                proptest::collection::hash_map("(?s).{0,5}", inner, 0..4)
+                    .prop_map(|map| map.into_iter().collect()),
             ]
         })
     }

@@ -1,6 +1,8 @@
-//! Bytes in base64 that stand in texts: where they begin, so that a text is shown as far as they do not.
+//! Bytes in base64 that stand in texts: where they begin, so that a text is shown as far as they do
+//! not.
 
-/// From so many characters of the alphabet of base64 on, without a break, a text is taken for bytes.
+/// From so many characters of the alphabet of base64 on, without a break, a text is taken for
+/// bytes.
 const BASE64_RUN: usize = 256;
 /// The different characters that such a text has at least.
 const BASE64_KINDS: u32 = 4;
@@ -12,8 +14,8 @@ pub(super) fn before_bytes(text: &str) -> &str {
     bytes_at(text).and_then(|at| text.get(..at)).unwrap_or(text)
 }
 
-/// Where bytes in base64 begin: a long run of its alphabet, or lines of one length that are nothing else, as mail wraps
-/// them.
+/// Where bytes in base64 begin: a long run of its alphabet, or lines of one length that are nothing
+/// else, as mail wraps them.
 pub(super) fn bytes_at(text: &str) -> Option<usize> {
     if text.len() < BASE64_RUN {
         return None;
@@ -33,10 +35,12 @@ pub(super) fn bytes_at(text: &str) -> Option<usize> {
     if may_be_wrapped { wrapped_at(text) } else { None }
 }
 
-/// Where the first run of so many letters of the alphabet begins, from one place on that is not inside of one.
+/// Where the first run of so many letters of the alphabet begins, from one place on that is not
+/// inside of one.
 fn run_from(bytes: &[u8], from: usize, letters: usize) -> Option<usize> {
     let mut start = from;
-    // A run that is long enough and begins here has its last byte there; most texts have a space before it.
+    // A run that is long enough and begins here has its last byte there; most texts have a space
+    // before it.
     loop {
         let run = bytes.get(start..start.checked_add(letters)?)?;
         match run.iter().rposition(|byte| !is_of_base64(*byte)) {
@@ -46,8 +50,8 @@ fn run_from(bytes: &[u8], from: usize, letters: usize) -> Option<usize> {
     }
 }
 
-/// Where lines begin that are wrapped base64: of one length, and a long run together. In JSON their ends are escapes, and
-/// so may letters be.
+/// Where lines begin that are wrapped base64: of one length, and a long run together. In JSON their
+/// ends are escapes, and so may letters be.
 fn wrapped_at(text: &str) -> Option<usize> {
     let (mut lines, mut run, mut rest) = (Lines::default(), Run::default(), text.as_bytes());
     while !rest.is_empty() {
@@ -79,7 +83,8 @@ enum Unit {
 }
 
 impl Unit {
-    /// The first one of a text, and its bytes. An escape may be escaped itself, in JSON that stands in JSON.
+    /// The first one of a text, and its bytes. An escape may be escaped itself, in JSON that stands
+    /// in JSON.
     fn first(text: &[u8]) -> (Self, usize) {
         let escapes = text.iter().take_while(|byte| **byte == b'\\').count();
         let after = text.get(escapes..).unwrap_or_default();
@@ -93,7 +98,9 @@ impl Unit {
             (_, [b'n' | b'r', ..]) => (Self::End, escapes + 1),
             (_, [b'/', ..]) => (Self::Letter(b'/'), escapes + 1),
             (_, [b'u', b'0', b'0', high, low, ..]) => {
-                let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                let digit = |byte: u8| {
+                    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+                };
                 let byte = digit(*high).zip(digit(*low)).map(|(high, low)| high * 16 + low);
                 (byte.map_or(Self::Other, unit), escapes + 5)
             }
@@ -149,8 +156,11 @@ impl Lines {
         }
         // The last line may be shorter.
         let is_next = run.letters <= self.width;
-        let (start, letters) =
-            if is_next { (self.start, self.letters + run.letters) } else { (run.start, run.letters) };
+        let (start, letters) = if is_next {
+            (self.start, self.letters + run.letters)
+        } else {
+            (run.start, run.letters)
+        };
         if is_next && letters >= BASE64_RUN {
             self.found = Some(start);
         }
@@ -181,7 +191,11 @@ mod tests {
         let wrapped = format!("see below\n{}\nend", [line; 5].join("\r\n"));
         assert_eq!(before_bytes(&wrapped), "see below\n");
         assert_eq!(before_bytes(&format!("see {} end", line.repeat(4))), "see ");
-        for text in ["a\n".repeat(400), "one two three four five six seven\n".repeat(40), format!("{line}\n{line}")] {
+        for text in [
+            "a\n".repeat(400),
+            "one two three four five six seven\n".repeat(40),
+            format!("{line}\n{line}"),
+        ] {
             assert_eq!(before_bytes(&text), text);
         }
     }
@@ -190,10 +204,15 @@ mod tests {
     fn bytes_are_found_however_json_escapes_them() {
         let line = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWZnaGlqa2xtbm9wcXJzdHV2d3h5ejAxMjM0";
         for width in [40, 41, 64, 76] {
-            let lines: Vec<&str> = std::iter::repeat_n(&line[..width], 256 / width).chain([&line[..32]]).collect();
+            let lines: Vec<&str> =
+                std::iter::repeat_n(&line[..width], 256 / width).chain([&line[..32]]).collect();
             for end in ["\\n", "\\r\\n", "\\\\r\\\\n", "\\u000A", "\n", "\r\n"] {
                 let object = format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end));
-                assert_eq!(before_bytes(&object), "{\"name\":\"a.png\",\"held\":\"", "{width} {end}");
+                assert_eq!(
+                    before_bytes(&object),
+                    "{\"name\":\"a.png\",\"held\":\"",
+                    "{width} {end}"
+                );
             }
             let list = format!("[\"{}\"]", lines.join("\",\""));
             assert_eq!(before_bytes(&list), list, "texts of their own");
@@ -204,7 +223,9 @@ mod tests {
             let object = format!("{{\"held\":\"{}\"}}", format!("{line}{slash}").repeat(4));
             assert_eq!(before_bytes(&object), "{\"held\":\"", "{slash}");
         }
-        for text in ["\\é".repeat(400), "\\".repeat(1000), "a\\u00".repeat(200), "\\n\\n".repeat(300)] {
+        for text in
+            ["\\é".repeat(400), "\\".repeat(1000), "a\\u00".repeat(200), "\\n\\n".repeat(300)]
+        {
             assert_eq!(before_bytes(&text), text);
         }
     }

@@ -84,7 +84,8 @@ impl<'a> Climb<'a> {
 
     /// The arguments of this call with another value of one.
     pub(super) fn arguments_but(&self, name: &str, value: Json) -> Json {
-        let mut arguments: Map<String, Json> = self.arguments.as_object().cloned().unwrap_or_default();
+        let mut arguments: Map<String, Json> =
+            self.arguments.as_object().cloned().unwrap_or_default();
         arguments.retain(|other, value| other != name && !value.is_null());
         arguments.insert(name.to_owned(), value);
         Json::Object(arguments)

@@ -1,8 +1,9 @@
 //! What an answer says of each thing that it shortened: `content_ladder`.
 //!
-//! *Shape*: `entries[]`, one for each cut field, incomplete ones first, with how much of it is shown, the literal call
-//! that reads on (`read`) and the resource that is the same window (`resource`); `more_fields[]`, one for each record
-//! whose fields do not all fit. Bytes have no call that reads them, only the resource.
+//! *Shape*: `entries[]`, one for each cut field, incomplete ones first, with how much of it is
+//! shown, the literal call that reads on (`read`) and the resource that is the same window
+//! (`resource`); `more_fields[]`, one for each record whose fields do not all fit. Bytes have no
+//! call that reads them, only the resource.
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::{Extent, Part, digest_of};
@@ -18,8 +19,8 @@ use super::trouble::Trouble;
 /// The bytes of one piece of a binary field, at most.
 pub const BYTES_PIECE: u64 = 64 * 1024;
 
-/// Something that an answer shortens, and the way to all of it. It is told in several forms, each of which is made only
-/// where it is shown.
+/// Something that an answer shortens, and the way to all of it. It is told in several forms, each
+/// of which is made only where it is shown.
 pub(super) struct Shortened<'a> {
     id: &'a RecordId,
     /// The record's identifier as a text.
@@ -32,7 +33,12 @@ enum What<'a> {
     /// A field whose text goes on.
     Text(Onward<'a>),
     /// A field that holds bytes.
-    Bytes { field: &'a str, mime_type: Option<&'a str>, size_bytes: Option<u64>, digest: Option<&'a str> },
+    Bytes {
+        field: &'a str,
+        mime_type: Option<&'a str>,
+        size_bytes: Option<u64>,
+        digest: Option<&'a str>,
+    },
     /// A record with more fields than are shown, and the arguments of the call that shows them.
     More { more: &'a MoreFields, args: Json },
     /// A record of which nothing is shown.
@@ -87,7 +93,12 @@ impl<'a> Onward<'a> {
     /// What is told of it, as a field of this record.
     pub(super) fn of(self, climb: &Climb<'_>, id: &'a RecordId) -> Result<Shortened<'a>, Trouble> {
         let digest = self.digest.and_then(digest_of);
-        let extent = Extent { field: self.field.to_owned(), digest, start: self.start, limit: DEFAULT_CHARS };
+        let extent = Extent {
+            field: self.field.to_owned(),
+            digest,
+            start: self.start,
+            limit: DEFAULT_CHARS,
+        };
         let uri = climb.uri(id, Part::Window(extent))?;
         Ok(Shortened::new(id, What::Text(self), uri))
     }
@@ -102,9 +113,10 @@ pub(super) fn bytes_uri(climb: &Climb<'_>, id: &RecordId, field: &str) -> Result
 /// The most bytes of field names that a call repeats.
 const NAMES_BYTES: usize = 2048;
 
-/// That a record has more fields than are shown, and the call that shows them. A cursor goes on with the `fields` that were
-/// asked for and no others, so that they are said again; where they are too many, and in an address, which has no room for
-/// them, the record is gone through from its beginning.
+/// That a record has more fields than are shown, and the call that shows them. A cursor goes on
+/// with the `fields` that were asked for and no others, so that they are said again; where they are
+/// too many, and in an address, which has no room for them, the record is gone through from its
+/// beginning.
 pub(super) fn of_more<'a>(
     climb: &Climb<'_>,
     id: &'a RecordId,
@@ -112,7 +124,10 @@ pub(super) fn of_more<'a>(
     fields: &[String],
 ) -> Result<Shortened<'a>, Trouble> {
     let (args, cursor) = match (fields, json!(fields)) {
-        ([], _) => (json!({ "id": id.to_string(), "cursor": more.next_cursor }), Some(more.next_cursor.clone())),
+        ([], _) => (
+            json!({ "id": id.to_string(), "cursor": more.next_cursor }),
+            Some(more.next_cursor.clone()),
+        ),
         (_, names) if names.to_string().len() <= NAMES_BYTES => {
             (json!({ "id": id.to_string(), "fields": names, "cursor": more.next_cursor }), None)
         }
@@ -121,7 +136,8 @@ pub(super) fn of_more<'a>(
     Ok(Shortened::new(id, What::More { more, args }, climb.uri(id, Part::Fields { cursor })?))
 }
 
-/// That a record is not shown at all, since its names alone are too long, and the call that shows it.
+/// That a record is not shown at all, since its names alone are too long, and the call that shows
+/// it.
 pub(super) fn of_record<'a>(climb: &Climb<'_>, id: &'a RecordId) -> Result<Shortened<'a>, Trouble> {
     Ok(Shortened::new(id, What::Record, climb.uri(id, Part::Fields { cursor: None })?))
 }
@@ -148,7 +164,10 @@ impl<'a> Shortened<'a> {
     /// In a structure.
     pub(super) fn json(&self) -> Json {
         let resource = ("resource", Some(object([("uri", self.uri.as_str().into())])));
-        let read = ("read", self.read().map(|(tool, args)| object([("tool", tool.into()), ("args", args)])));
+        let read = (
+            "read",
+            self.read().map(|(tool, args)| object([("tool", tool.into()), ("args", args)])),
+        );
         let id = ("id", Some(self.name.as_str().into()));
         let [one, two, three] = self.about();
         let (field, status) = match &self.what {
@@ -184,9 +203,11 @@ impl<'a> Shortened<'a> {
                 ("size_bytes", size_bytes.map(Json::from)),
                 ("digest", digest.map(Json::from)),
             ],
-            What::More { more: MoreFields { shown, total, .. }, .. } => {
-                [("shown_fields", Some((*shown).into())), ("total_fields", Some((*total).into())), ("", None)]
-            }
+            What::More { more: MoreFields { shown, total, .. }, .. } => [
+                ("shown_fields", Some((*shown).into())),
+                ("total_fields", Some((*total).into())),
+                ("", None),
+            ],
             What::Record => [("", None), ("", None), ("", None)],
         }
     }
@@ -197,7 +218,8 @@ impl<'a> Shortened<'a> {
             What::Text(Onward { shown, size, .. }) => lines::shown_of(*shown, *size),
             What::Bytes { field, .. } => {
                 let [mime_type, size_bytes, digest] = self.about();
-                let told = told([("field_path", Some((*field).into())), mime_type, size_bytes, digest]);
+                let told =
+                    told([("field_path", Some((*field).into())), mime_type, size_bytes, digest]);
                 return format!("binary: {told} is behind its resource link");
             }
             What::More { more, .. } => fields_of(more),
@@ -212,7 +234,8 @@ impl<'a> Shortened<'a> {
         let (name, description, mime_type) = match what {
             What::Text(Onward { field, start, size, .. }) => {
                 let size = size.map(|size| format!(" of {size}")).unwrap_or_default();
-                let description = format!("{id} {}, from character {start}{size} on", Json::from(field));
+                let description =
+                    format!("{id} {}, from character {start}{size} on", Json::from(field));
                 ("field-window", description, "text/plain")
             }
             What::Bytes { field, mime_type, size_bytes, .. } => {
@@ -220,9 +243,11 @@ impl<'a> Shortened<'a> {
                 let mime_type = mime_type.unwrap_or("application/octet-stream");
                 ("field-bytes", format!("{id} {}{size}", Json::from(field)), mime_type)
             }
-            What::More { more, .. } => {
-                ("record", format!("{id}, its other fields: {}", fields_of(more)), "application/json")
-            }
+            What::More { more, .. } => (
+                "record",
+                format!("{id}, its other fields: {}", fields_of(more)),
+                "application/json",
+            ),
             What::Record => ("record", format!("{id}, whole"), "application/json"),
         };
         Link { uri, name: name.to_owned(), description, mime_type: mime_type.to_owned() }
@@ -254,9 +279,11 @@ pub(super) fn told<const N: usize>(members: [(&str, Option<Json>); N]) -> Json {
     Json::Object(object)
 }
 
-/// What is told of an answer's shortened things: cut fields first, then bytes, then records with more fields.
+/// What is told of an answer's shortened things: cut fields first, then bytes, then records with
+/// more fields.
 pub(super) fn ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
-    let is_bytes = |entry: &Json| entry.get("preview_status").and_then(Json::as_str) == Some("binary-only");
+    let is_bytes =
+        |entry: &Json| entry.get("preview_status").and_then(Json::as_str) == Some("binary-only");
     let (bytes, cut): (Vec<Json>, Vec<Json>) = entries.into_iter().partition(is_bytes);
     let entries: Vec<Json> = cut.into_iter().chain(bytes).collect();
     object([("entries", entries.into()), ("more_fields", more.into())])

@@ -1,10 +1,11 @@
-//! Whether the numbers of a JSON text are kept: a double holds most of them, and of the others it is another number.
+//! Whether the numbers of a JSON text are kept: a double holds most of them, and of the others it
+//! is another number.
 
 use serde_json::Number;
 use stile_domain::records::decimal::Decimal;
 
-/// Whether each number of a JSON text is the same decimal number where this program reads and writes it, however it is
-/// written. What stands in texts and names is no number.
+/// Whether each number of a JSON text is the same decimal number where this program reads and
+/// writes it, however it is written. What stands in texts and names is no number.
 pub(super) fn is_exact(json: &str) -> bool {
     numbers(json).all(is_kept)
 }
@@ -31,7 +32,8 @@ fn numbers(json: &str) -> impl Iterator<Item = &str> {
                 continue;
             }
             let is_of_number = |c: char| matches!(c, '0'..='9' | '.' | 'e' | 'E' | '+' | '-');
-            let (number, after) = rest.split_at_checked(rest.find(|c| !is_of_number(c)).unwrap_or(rest.len()))?;
+            let (number, after) =
+                rest.split_at_checked(rest.find(|c| !is_of_number(c)).unwrap_or(rest.len()))?;
             rest = after;
             return Some(number);
         }
@@ -57,12 +59,30 @@ mod tests {
 
     #[test]
     fn the_same_decimal_number_is_exact_however_it_is_written() {
-        let exact = ["0", "-0", "-0.0", "12.50", "1E2", "1e2", "100", "1.5e+1", "0e400", "9007199254740993", "2.50e-3"];
+        let exact = [
+            "0",
+            "-0",
+            "-0.0",
+            "12.50",
+            "1E2",
+            "1e2",
+            "100",
+            "1.5e+1",
+            "0e400",
+            "9007199254740993",
+            "2.50e-3",
+        ];
         for number in exact {
             assert!(is_exact(number), "{number}");
         }
-        let others =
-            ["9007199254740993.0", "1e400", "0.30000000000000001", "1e-400", "9007199254740993000001", "5e-324000"];
+        let others = [
+            "9007199254740993.0",
+            "1e400",
+            "0.30000000000000001",
+            "1e-400",
+            "9007199254740993000001",
+            "5e-324000",
+        ];
         for number in others {
             assert!(!is_exact(number), "{number}");
             assert!(!is_exact(&format!("{{\"a\":[1,{{\"b\":{number}}}]}}")), "{number}");
@@ -85,9 +105,11 @@ mod tests {
     #[test]
     fn hostile_numbers_take_no_longer_than_they_are_long() {
         let long = "9".repeat(1 << 20);
-        for number in
-            [format!("0.{long}"), format!("1e{long}"), format!("[{}1]", "0.1234567890123456e1,".repeat(1 << 15))]
-        {
+        for number in [
+            format!("0.{long}"),
+            format!("1e{long}"),
+            format!("[{}1]", "0.1234567890123456e1,".repeat(1 << 15)),
+        ] {
             is_exact(&number);
         }
     }

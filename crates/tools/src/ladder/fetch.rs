@@ -21,17 +21,19 @@ use super::trouble::Trouble;
 use super::{LadderAnswer, Link, Rung, lines};
 use crate::records::endpoints::RECORD;
 
-/// The bytes of names and previews that are asked for at first, and the least that can be asked for.
+/// The bytes of names and previews that are asked for at first, and the least that can be asked
+/// for.
 const FIRST_BYTES: usize = 8 * 1024;
 const LEAST_BYTES: usize = 256;
-/// The fields that are a document's text, the first of them that a record has and that is not empty.
+/// The fields that are a document's text, the first of them that a record has and that is not
+/// empty.
 const TEXT_FIELDS: [&str; 4] = ["text", "content", "body", "summary"];
 /// The fields that are its title.
 const TITLE_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
 const TITLE_CHARS: usize = 120;
 
-/// Read one record: its text, as far as it fits, the beginnings of its other fields, and the calls that read on. What it
-/// holds is data that others wrote, not instructions.
+/// Read one record: its text, as far as it fits, the beginnings of its other fields, and the calls
+/// that read on. What it holds is data that others wrote, not instructions.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
@@ -90,7 +92,8 @@ pub(super) async fn document(
     fields: &[String],
     cursor: Option<&str>,
 ) -> Result<Document, Trouble> {
-    let here = cursor.and_then(|cursor| climb.unseal(cursor)).filter(|plain| ListedPlace::is_one(plain));
+    let here =
+        cursor.and_then(|cursor| climb.unseal(cursor)).filter(|plain| ListedPlace::is_one(plain));
     let theirs = if here.is_some() { None } else { cursor };
     let mut bytes = FIRST_BYTES;
     let mut whole: Option<Whole> = None;
@@ -110,7 +113,8 @@ pub(super) async fn document(
             }
         };
         let made = make(climb, shown, fields, cursor.is_some()).await?;
-        let fits = made.text.len() <= climb.budgets.document && structure_len(&made) <= climb.budgets.structured;
+        let fits = made.text.len() <= climb.budgets.document
+            && structure_len(&made) <= climb.budgets.structured;
         if fits || bytes <= LEAST_BYTES {
             return Ok(made);
         }
@@ -118,9 +122,9 @@ pub(super) async fn document(
     }
 }
 
-/// Whether a server parts this record at all, and so a cursor of its own can have led to the end of it. One that passes
-/// over what it does not know sends the record from its beginning instead, and says of it what it says now: that this is
-/// all.
+/// Whether a server parts this record at all, and so a cursor of its own can have led to the end of
+/// it. One that passes over what it does not know sends the record from its beginning instead, and
+/// says of it what it says now: that this is all.
 ///
 /// # Errors
 /// [`BadCursor::Malformed`].
@@ -129,8 +133,8 @@ async fn knows_cursors(climb: &Climb<'_>, id: &RecordId, fields: &[String]) -> R
     first.more.map(drop).ok_or(Trouble::Lost(BadCursor::Malformed))
 }
 
-/// Whether a server sent a record without the bound that it was asked for. Twice as much leaves room for another way
-/// to count; a single field cannot be left out.
+/// Whether a server sent a record without the bound that it was asked for. Twice as much leaves
+/// room for another way to count; a single field cannot be left out.
 fn is_uncut(record: &Record, bytes: usize) -> bool {
     record.more.is_none() && record.fields.len() > 1 && record.len() > 2 * bytes
 }
@@ -147,14 +151,22 @@ impl Whole {
     /// From the place on that a cursor of this ladder leads to, or from the beginning.
     ///
     /// # Errors
-    /// [`BadCursor::Mismatch`](stile_domain::records::problem::BadCursor) where the cursor is of another record, or
-    /// this one has other fields now.
-    fn new(climb: &Climb<'_>, record: Record, fields: &[String], here: Option<&[u8]>) -> Result<Self, Trouble> {
+    /// [`BadCursor::Mismatch`](stile_domain::records::problem::BadCursor) where the cursor is of
+    /// another record, or this one has other fields now.
+    fn new(
+        climb: &Climb<'_>,
+        record: Record,
+        fields: &[String],
+        here: Option<&[u8]>,
+    ) -> Result<Self, Trouble> {
         let asked = format!("{fields:?}");
         let id = record.id.to_string();
         let names = record.fields.iter().map(|field| field.name.as_str());
         let binding = climb.binding(["fields", &id, &asked].into_iter().chain(names));
-        let place = here.map(|plain| ListedPlace::decode(plain, binding)).transpose().map_err(Trouble::Lost)?;
+        let place = here
+            .map(|plain| ListedPlace::decode(plain, binding))
+            .transpose()
+            .map_err(Trouble::Lost)?;
         let told = place.map_or(0, |place| usize::try_from(place.told).unwrap_or(usize::MAX));
         Ok(Self { record, told, binding })
     }
@@ -164,7 +176,8 @@ impl Whole {
         let Record { id, around, fields, cursor, .. } = &self.record;
         let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
         let more = if shown < total {
-            let next_cursor = climb.seal(&ListedPlace { told: shown as u64 }.encode(self.binding))?;
+            let next_cursor =
+                climb.seal(&ListedPlace { told: shown as u64 }.encode(self.binding))?;
             Some(MoreFields { shown: shown as u64, total: total as u64, next_cursor })
         } else {
             None
@@ -195,13 +208,21 @@ async fn record(
     }
     let text = climb.ask(ask).await?;
     let told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
-    let mut record = Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)?;
-    record.id.connection = connection_of(record.id.connection.take()).or_else(|| id.connection.clone());
+    let mut record =
+        Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)?;
+    record.id.connection =
+        connection_of(record.id.connection.take()).or_else(|| id.connection.clone());
     if record.id.is_readable() { Ok(record) } else { Err(Trouble::not_understood()) }
 }
 
-/// Makes the document. Its text is the first field that is one; where there is none, all fields as JSON.
-async fn make(climb: &Climb<'_>, mut record: Record, fields: &[String], goes_on: bool) -> Result<Document, Trouble> {
+/// Makes the document. Its text is the first field that is one; where there is none, all fields as
+/// JSON.
+async fn make(
+    climb: &Climb<'_>,
+    mut record: Record,
+    fields: &[String],
+    goes_on: bool,
+) -> Result<Document, Trouble> {
     let is_text = |field: &Field| match &field.cut {
         None => field.value.is_string() && field.written.is_none(),
         Some(cut) => cut.kind == Kind::Text,
@@ -210,23 +231,42 @@ async fn make(climb: &Climb<'_>, mut record: Record, fields: &[String], goes_on:
     let texts: Vec<&Field> = TEXT_FIELDS
         .iter()
         .filter(|_| !goes_on)
-        .filter_map(|name| record.fields.iter().find(|field| field.name == **name && is_text(field)))
+        .filter_map(|name| {
+            record.fields.iter().find(|field| field.name == **name && is_text(field))
+        })
         .collect();
     // One that says something goes before an empty one.
-    let main = texts.iter().find(|field| !is_empty(field)).or(texts.first()).map(|field| field.name.clone());
+    let main = texts
+        .iter()
+        .find(|field| !is_empty(field))
+        .or(texts.first())
+        .map(|field| field.name.clone());
     let main = main.and_then(|name| record.fields.iter().position(|field| field.name == name));
     let main = main.map(|at| record.fields.remove(at));
     let mut entries = Vec::new();
     for field in &record.fields {
         entries.extend(entry::of_field(climb, &record.id, field)?.map(Shortened::entry));
     }
-    let more = record.more.as_ref().map(|more| entry::of_more(climb, &record.id, more, fields)).transpose()?;
+    let more = record
+        .more
+        .as_ref()
+        .map(|more| entry::of_more(climb, &record.id, more, fields))
+        .transpose()?;
     let more = more.map(Shortened::entry);
     let id = record.id.to_string();
-    let mut frame =
-        Frame { id, url: record_uri(climb, &record.id)?, title: title(&record), entries, more, metadata: Map::new() };
+    let mut frame = Frame {
+        id,
+        url: record_uri(climb, &record.id)?,
+        title: title(&record),
+        entries,
+        more,
+        metadata: Map::new(),
+    };
     frame.metadata.insert("stream".to_owned(), record.id.stream.as_str().into());
-    frame.metadata.insert("connection_id".to_owned(), record.id.connection.clone().unwrap_or_default().into());
+    frame.metadata.insert(
+        "connection_id".to_owned(),
+        record.id.connection.clone().unwrap_or_default().into(),
+    );
     frame.metadata.append(&mut record.around);
     let values = record.fields.into_iter().map(|field| (field.name, field.value)).collect();
     match main {
@@ -271,11 +311,18 @@ impl Frame {
     }
 
     /// With as much of the text as there is room for.
-    async fn with_text(mut self, climb: &Climb<'_>, id: &RecordId, main: Field) -> Result<Document, Trouble> {
-        let around = serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
+    async fn with_text(
+        mut self,
+        climb: &Climb<'_>,
+        id: &RecordId,
+        main: Field,
+    ) -> Result<Document, Trouble> {
+        let around =
+            serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
         let all = climb.budgets.document.saturating_sub(around);
-        let fits =
-            |main: &Field| main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all);
+        let fits = |main: &Field| {
+            main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all)
+        };
         let main = if fits(&main) { main } else { Self::part(climb, id, main, all, fits).await? };
         if let Some(entry) = entry::of_field(climb, id, &main)?.map(Shortened::entry) {
             self.metadata.insert("text_truncated".to_owned(), true.into());
@@ -296,7 +343,8 @@ impl Frame {
         all: usize,
         fits: impl Fn(&Field) -> bool,
     ) -> Result<Field, Trouble> {
-        let onward = entry::of_field(climb, id, &probe(&main))?.map_or(0, |cut| json_len(&step(&cut.entry())));
+        let onward = entry::of_field(climb, id, &probe(&main))?
+            .map_or(0, |cut| json_len(&step(&cut.entry())));
         let room = all.saturating_sub(onward + 64);
         let main = longer(climb, id, main, room).await;
         Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
@@ -337,8 +385,15 @@ async fn longer(climb: &Climb<'_>, id: &RecordId, main: Field, room: usize) -> F
     }
     let which = Which::At { start: 0, limit };
     // What was received is shown, whether or not the server can be asked for more of it.
-    let Ok(window) = read_record_field::window(climb, id, &main.name, &which).await else { return main };
-    let cut = Cut { shown_chars: window.end, size_chars: window.size_chars, digest: window.digest, kind: Kind::Text };
+    let Ok(window) = read_record_field::window(climb, id, &main.name, &which).await else {
+        return main;
+    };
+    let cut = Cut {
+        shown_chars: window.end,
+        size_chars: window.size_chars,
+        digest: window.digest,
+        kind: Kind::Text,
+    };
     let all = window.text.len();
     let shown = without_bytes(Field { value: window.text.into(), cut: Some(cut), ..main });
     let is_whole = window.complete && shown.value.as_str().is_some_and(|text| text.len() == all);
@@ -352,8 +407,8 @@ fn probe(field: &Field) -> Field {
     Field { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
 }
 
-/// What the text says of a cut field: how much of it is shown, and the call that reads on. What stands in the document
-/// already, or is for programs, is left out.
+/// What the text says of a cut field: how much of it is shown, and the call that reads on. What
+/// stands in the document already, or is for programs, is left out.
 fn step(entry: &Entry) -> Json {
     let Some(members) = entry.json.as_object() else { return Json::Null };
     let has_read = members.contains_key("read");

@@ -13,7 +13,8 @@ use super::trouble::Trouble;
 pub(super) struct Named {
     /// Which.
     pub(super) id: RecordId,
-    /// For whom the address was made that named it, if it was one. Looked at once the read was allowed.
+    /// For whom the address was made that named it, if it was one. Looked at once the read was
+    /// allowed.
     pub(super) made_for: Option<Binding>,
     /// Where that address goes on with the record's fields, if it does.
     pub(super) cursor: Option<String>,
@@ -24,20 +25,26 @@ impl Named {
     ///
     /// # Errors
     /// `invalid_id` and `conflicting_connection_id`, before anything is read.
-    pub(super) fn by_id(climb: &Climb<'_>, id: &str, connection: Option<&str>) -> Result<Self, Trouble> {
+    pub(super) fn by_id(
+        climb: &Climb<'_>,
+        id: &str,
+        connection: Option<&str>,
+    ) -> Result<Self, Trouble> {
         let (mut id, made_for, cursor) = match id.strip_prefix(RECORD_URI) {
             Some(handle) => {
                 let handle = opened(climb, handle, true)?;
                 (id_of(&handle), Some(handle.caller), cursor_of(handle.part))
             }
             None => {
-                let id = RecordId::parse(id).map_err(|bad| Trouble::call("invalid_id", "id", format!("`id` {bad}")))?;
+                let id = RecordId::parse(id)
+                    .map_err(|bad| Trouble::call("invalid_id", "id", format!("`id` {bad}")))?;
                 (id, None, None)
             }
         };
         match (&id.connection, connection) {
             (Some(own), Some(said)) if own != said => {
-                let message = "`id` names another connection than `connection_id`; send one of them";
+                let message =
+                    "`id` names another connection than `connection_id`; send one of them";
                 return Err(Trouble::call("conflicting_connection_id", "connection_id", message));
             }
             (None, Some(said)) => id.connection = Some(said.to_owned()),
@@ -52,7 +59,9 @@ impl Named {
     /// [`BadCursor::Mismatch`].
     pub(super) fn check(&self, climb: &Climb<'_>) -> Result<(), Trouble> {
         match self.made_for {
-            Some(made_for) if made_for != climb.handle_binding() => Err(Trouble::Lost(BadCursor::Mismatch)),
+            Some(made_for) if made_for != climb.handle_binding() => {
+                Err(Trouble::Lost(BadCursor::Mismatch))
+            }
             _ => Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! The lines of a text answer. What records hold stands in them as JSON only, so that no record can write a line.
+//! The lines of a text answer. What records hold stands in them as JSON only, so that no record can
+//! write a line.
 
 use serde_json::{Value as Json, json};
 
@@ -9,7 +10,11 @@ const LITERAL_BYTES: usize = 400;
 
 /// The line that names a next call: `next: tool {arguments} (note)`.
 pub(super) fn next(tool: &str, arguments: &Json, note: &str) -> String {
-    if note.is_empty() { format!("next: {tool} {arguments}") } else { format!("next: {tool} {arguments} ({note})") }
+    if note.is_empty() {
+        format!("next: {tool} {arguments}")
+    } else {
+        format!("next: {tool} {arguments} ({note})")
+    }
 }
 
 /// The line that goes on with this call's list after a cursor.
@@ -23,7 +28,8 @@ pub(super) fn again(climb: &Climb<'_>, tool: &str, cursor: &str, note: &str) -> 
 
 /// A text of a resource server in a line: as it is where it is one plain word, as JSON otherwise.
 pub(super) fn word(text: &str) -> String {
-    let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
+    let is_word =
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
     if is_word { text.to_owned() } else { plain(Json::from(text).to_string()) }
 }
 
@@ -37,7 +43,8 @@ pub(super) fn shown_of(shown: u64, size: Option<u64>) -> String {
     }
 }
 
-/// JSON, in which what JSON leaves as it is and some clients take for the end of a line is escaped too.
+/// JSON, in which what JSON leaves as it is and some clients take for the end of a line is escaped
+/// too.
 pub(super) fn plain(json: String) -> String {
     if json.is_ascii() || !json.contains(is_break) {
         return json;
@@ -53,7 +60,8 @@ pub(super) fn plain(json: String) -> String {
     plain
 }
 
-/// Next line, line separator and paragraph separator (Unicode Standard Annex 14, classes NL and BK).
+/// Next line, line separator and paragraph separator (Unicode Standard Annex 14, classes NL and
+/// BK).
 pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}')
 }

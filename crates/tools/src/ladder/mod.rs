@@ -1,12 +1,13 @@
 //! The content ladder: how an agent reads records of any size in bounded steps.
 //!
-//! Six tools and two kinds of resources over a resource server, which is asked through a [`port`]. Each rung is one
-//! file: [`schema`], [`search`], [`query_records`], [`aggregate`], [`fetch`] and [`read_record_field`]. Whatever an
-//! answer shortens it names, with the call that reads on: in its text, in its structure and as a link, so that
-//! every kind of client finds the way ([`entry`]). How much is shown is decided by [`budget`], from what is there.
+//! Six tools and two kinds of resources over a resource server, which is asked through a [`port`].
+//! Each rung is one file: [`schema`], [`search`], [`query_records`], [`aggregate`], [`fetch`] and
+//! [`read_record_field`]. Whatever an answer shortens it names, with the call that reads on: in its
+//! text, in its structure and as a link, so that every kind of client finds the way ([`entry`]).
+//! How much is shown is decided by [`budget`], from what is there.
 //!
-//! The ladder has no authority: who may see what is decided by the resource server, for each request, from the
-//! caller's token.
+//! The ladder has no authority: who may see what is decided by the resource server, for each
+//! request, from the caller's token.
 
 pub mod aggregate;
 mod answers;
@@ -65,7 +66,10 @@ pub struct Link {
 impl Link {
     /// The bytes of all that it says.
     fn len(&self) -> usize {
-        [&self.uri, &self.name, &self.description, &self.mime_type].into_iter().map(String::len).sum()
+        [&self.uri, &self.name, &self.description, &self.mime_type]
+            .into_iter()
+            .map(String::len)
+            .sum()
     }
 }
 
@@ -83,17 +87,24 @@ pub struct LadderAnswer {
 }
 
 impl LadderAnswer {
-    /// The answer that a refusal makes of a call of this tool. Whoever has its structure or its text alone has the code.
+    /// The answer that a refusal makes of a call of this tool. Whoever has its structure or its
+    /// text alone has the code.
     fn refused(tool: &str, trouble: Trouble) -> Self {
         let mut error = trouble.to_json();
         if let Some(tool) = trouble.next(tool).filter(|_| !error.contains_key("next")) {
             error.insert("next".to_owned(), json!({ "tool": tool }));
         }
         let structured = json!({ "error": error });
-        Self { text: lines::plain(structured.to_string()), structured, links: Vec::new(), refusal: Some(trouble) }
+        Self {
+            text: lines::plain(structured.to_string()),
+            structured,
+            links: Vec::new(),
+            refusal: Some(trouble),
+        }
     }
 
-    /// Whether it is longer than any should be, since the resource server says what no honest one does.
+    /// Whether it is longer than any should be, since the resource server says what no honest one
+    /// does.
     fn is_over(&self) -> bool {
         let links: usize = self.links.iter().map(Link::len).sum();
         self.text.len() > CEILING || links > CEILING || is_longer(&self.structured, CEILING)
@@ -192,8 +203,8 @@ impl Ladder {
         Self::new(server, Budgets::default(), false)
     }
 
-    /// Over this resource server. With `strict_schemas` the input schema of `read_record_field` has the `oneOf` that
-    /// says which arguments belong together, which major model interfaces refuse.
+    /// Over this resource server. With `strict_schemas` the input schema of `read_record_field` has
+    /// the `oneOf` that says which arguments belong together, which major model interfaces refuse.
     pub fn new(server: impl RecordServer, budgets: Budgets, strict_schemas: bool) -> Self {
         Self { inner: Arc::new(Inner { server: Box::new(server), budgets, strict_schemas }) }
     }
@@ -241,12 +252,22 @@ impl Ladder {
     ///
     /// # Errors
     /// [`UnknownTool`]; every other failure is an answer.
-    pub async fn call(&self, name: &str, arguments: &Json, caller: &Principal) -> Result<LadderAnswer, UnknownTool> {
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: &Json,
+        caller: &Principal,
+    ) -> Result<LadderAnswer, UnknownTool> {
         let rung = RUNGS.iter().find(|rung| rung.name == name).ok_or(UnknownTool)?;
         let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, arguments);
-        let climbed = guarded(rung.name, caller, async { (rung.run)(arguments, &climb).await }).await;
+        let climbed =
+            guarded(rung.name, caller, async { (rung.run)(arguments, &climb).await }).await;
         let answer = climbed.unwrap_or_else(|trouble| LadderAnswer::refused(rung.name, trouble));
-        let answer = if answer.is_over() { LadderAnswer::refused(rung.name, too_large().into()) } else { answer };
+        let answer = if answer.is_over() {
+            LadderAnswer::refused(rung.name, too_large().into())
+        } else {
+            answer
+        };
         let error = answer.refusal.as_ref().map(Trouble::to_json);
         self.inner.server.tell(caller, rung.name, error.as_ref().map_or(Ok(()), Err));
         Ok(answer)

@@ -1,7 +1,9 @@
-//! The resource server, as the ladder asks it: in this process or over HTTP, with the same requests.
+//! The resource server, as the ladder asks it: in this process or over HTTP, with the same
+//! requests.
 //!
-//! The ladder is a client of the interface at `/v1` and of nothing beneath it. A request is an endpoint with its
-//! parameters; what comes back is the JSON that `/v1` answers, or its error object, unchanged.
+//! The ladder is a client of the interface at `/v1` and of nothing beneath it. A request is an
+//! endpoint with its parameters; what comes back is the JSON that `/v1` answers, or its error
+//! object, unchanged.
 
 use std::sync::Arc;
 
@@ -21,8 +23,8 @@ use crate::records::endpoints::Endpoint;
 use crate::records::list::Address;
 use crate::records::sink::Sink;
 
-/// The longest answer that is taken. The parameters that the ladder sends keep answers far below it; a server that
-/// does not know them may send whole records.
+/// The longest answer that is taken. The parameters that the ladder sends keep answers far below
+/// it; a server that does not know them may send whole records.
 pub const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
 /// A request that reads.
@@ -69,14 +71,18 @@ impl Ask {
 
     /// The path, byte for byte as it is to be sent: nothing in it is a step to another place.
     pub fn path(&self) -> String {
-        self.endpoint.path.replace("{stream}", &encode_key(&self.stream)).replace("{id}", &encode_key(&self.key))
+        self.endpoint
+            .path
+            .replace("{stream}", &encode_key(&self.stream))
+            .replace("{id}", &encode_key(&self.key))
     }
 
     /// The query, encoded.
     pub fn query(&self) -> String {
         let pairs = self.pairs.iter();
-        let pairs: Vec<String> =
-            pairs.map(|(name, value)| format!("{}={}", encode_component(name), encode_component(value))).collect();
+        let pairs: Vec<String> = pairs
+            .map(|(name, value)| format!("{}={}", encode_component(name), encode_component(value)))
+            .collect();
         pairs.join("&")
     }
 }
@@ -121,7 +127,11 @@ impl From<Problem> for Declined {
 /// A resource server.
 pub trait RecordServer: Send + Sync + 'static {
     /// Answers a request, as JSON.
-    fn ask<'a>(&'a self, caller: &'a Principal, ask: Ask) -> BoxFuture<'a, Result<String, Declined>>;
+    fn ask<'a>(
+        &'a self,
+        caller: &'a Principal,
+        ask: Ask,
+    ) -> BoxFuture<'a, Result<String, Declined>>;
 
     /// Seals state that a client is to bring back.
     ///
@@ -171,7 +181,11 @@ impl Sink for Capped {
 }
 
 impl RecordServer for Stored {
-    fn ask<'a>(&'a self, caller: &'a Principal, ask: Ask) -> BoxFuture<'a, Result<String, Declined>> {
+    fn ask<'a>(
+        &'a self,
+        caller: &'a Principal,
+        ask: Ask,
+    ) -> BoxFuture<'a, Result<String, Declined>> {
         let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
         let address = Address { path: ask.path(), query: String::new() };
         let Ask { endpoint, stream, key, pairs } = ask;
@@ -184,7 +198,9 @@ impl RecordServer for Stored {
             let out = match read.await {
                 Ok(done) => done?,
                 // A panic, which the hook has told of.
-                Err(_) => return Err(Problem::Internal { incident: stile_store::new_incident() }.into()),
+                Err(_) => {
+                    return Err(Problem::Internal { incident: stile_store::new_incident() }.into());
+                }
             };
             if out.is_over { Err(too_large()) } else { Ok(out.text) }
         }
@@ -199,7 +215,12 @@ impl RecordServer for Stored {
         self.services.records.unseal(text)
     }
 
-    fn tell(&self, caller: &Principal, tool: &'static str, outcome: Result<(), &Map<String, Json>>) {
+    fn tell(
+        &self,
+        caller: &Principal,
+        tool: &'static str,
+        outcome: Result<(), &Map<String, Json>>,
+    ) {
         self.services.tell_tool(caller, tool, outcome);
     }
 }

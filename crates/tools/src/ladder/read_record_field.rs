@@ -24,9 +24,10 @@ use super::trouble::Trouble;
 use super::{LadderAnswer, Link, Rung, entry, lines};
 use crate::records::endpoints::FIELD_WINDOW;
 
-/// Read part of one field, exactly. Name the record by `id` from an answer, or by `connection_id`, `stream` and
-/// `record_id`. Then one of: nothing (from the beginning), `offset_chars`, `cursor` of an answer, or `q`, which finds the
-/// first occurrence and shows what stands around it. Windows joined in order are the whole field.
+/// Read part of one field, exactly. Name the record by `id` from an answer, or by `connection_id`,
+/// `stream` and `record_id`. Then one of: nothing (from the beginning), `offset_chars`, `cursor` of
+/// an answer, or `q`, which finds the first occurrence and shows what stands around it. Windows
+/// joined in order are the whole field.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRecordField {
@@ -40,7 +41,8 @@ pub struct ReadRecordField {
     record_id: Option<String>,
     /// A top-level field.
     field_path: String,
-    /// `next_cursor` or `previous_cursor` of an answer. Excludes `offset_chars`, `q` and the contexts.
+    /// `next_cursor` or `previous_cursor` of an answer. Excludes `offset_chars`, `q` and the
+    /// contexts.
     cursor: Option<String>,
     /// Characters before the window. Excludes `q`.
     offset_chars: Option<Whole<0, { i64::MAX as u64 }>>,
@@ -79,10 +81,14 @@ impl Which<'_> {
 impl ReadRecordField {
     /// The record, in one of the two ways.
     fn named(&self, climb: &Climb<'_>) -> Result<Named, Trouble> {
-        let wrong = |param, message: &str| Err(Trouble::call("invalid_field_window_selector", param, message));
+        let wrong = |param, message: &str| {
+            Err(Trouble::call("invalid_field_window_selector", param, message))
+        };
         match (&self.id, &self.stream, &self.record_id) {
             (Some(id), None, None) => Named::by_id(climb, id, self.connection_id.as_deref()),
-            (Some(_), ..) => wrong("id", "`id` names the record by itself; leave out `stream` and `record_id`"),
+            (Some(_), ..) => {
+                wrong("id", "`id` names the record by itself; leave out `stream` and `record_id`")
+            }
             (None, Some(stream), Some(key)) => {
                 let Some(connection) = &self.connection_id else {
                     return wrong(
@@ -90,7 +96,11 @@ impl ReadRecordField {
                         "send `connection_id` with `stream` and `record_id`, or `id` instead",
                     );
                 };
-                let id = RecordId { connection: Some(connection.clone()), stream: stream.clone(), key: key.clone() };
+                let id = RecordId {
+                    connection: Some(connection.clone()),
+                    stream: stream.clone(),
+                    key: key.clone(),
+                };
                 if [connection, stream, key].iter().any(|part| part.is_empty()) {
                     return wrong("id", "no part of a record's name is empty");
                 }
@@ -109,9 +119,14 @@ impl ReadRecordField {
             ("before_chars", self.before_chars.is_some()),
             ("after_chars", self.after_chars.is_some()),
         ];
-        let sent: Vec<String> =
-            explicit.iter().filter(|(_, sent)| *sent).map(|(name, _)| format!("`{name}`")).collect();
-        let wrong = |param, message: String| Err(Trouble::call("invalid_field_window_selector", param, message));
+        let sent: Vec<String> = explicit
+            .iter()
+            .filter(|(_, sent)| *sent)
+            .map(|(name, _)| format!("`{name}`"))
+            .collect();
+        let wrong = |param, message: String| {
+            Err(Trouble::call("invalid_field_window_selector", param, message))
+        };
         if let Some(cursor) = &self.cursor {
             if !sent.is_empty() {
                 return wrong(
@@ -126,10 +141,17 @@ impl ReadRecordField {
         }
         if let Some(q) = &self.q {
             if self.offset_chars.is_some() {
-                return wrong("q", "`q` finds its own place and excludes `offset_chars`; send one of them".to_owned());
+                return wrong(
+                    "q",
+                    "`q` finds its own place and excludes `offset_chars`; send one of them"
+                        .to_owned(),
+                );
             }
             if q.is_empty() {
-                return wrong("q", "`q` is empty; send the text to find, or leave it out".to_owned());
+                return wrong(
+                    "q",
+                    "`q` is empty; send the text to find, or leave it out".to_owned(),
+                );
             }
             let before = self.before_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
             let after = self.after_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
@@ -213,8 +235,8 @@ impl Rung for ReadRecordField {
     }
 }
 
-/// Reads a window, one that is shorter than what was asked for where that would be longer as JSON than an answer may be.
-/// A shorter one goes on where it ends, like any other.
+/// Reads a window, one that is shorter than what was asked for where that would be longer as JSON
+/// than an answer may be. A shorter one goes on where it ends, like any other.
 pub(super) async fn window(
     climb: &Climb<'_>,
     id: &RecordId,
@@ -232,7 +254,12 @@ pub(super) async fn window(
 }
 
 /// Reads a window through the resource server's own path for windows.
-async fn any_window(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<Window, Trouble> {
+async fn any_window(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    which: &Which<'_>,
+) -> Result<Window, Trouble> {
     let (ask, expected) = asked(climb, id, field, which).await?;
     let text = climb.ask(ask).await?;
     let mut told: Told = match serde_json::from_str(&text) {
@@ -265,34 +292,47 @@ pub(super) fn field_of(id: &RecordId, field: &str) -> Ask {
 }
 
 /// The request for a window, and what its answer must be.
-async fn asked(climb: &Climb<'_>, id: &RecordId, field: &str, which: &Which<'_>) -> Result<(Ask, Expected), Trouble> {
+async fn asked(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    which: &Which<'_>,
+) -> Result<(Ask, Expected), Trouble> {
     let base = field_of(id, field);
     let at = |base: Ask, start: u64, limit: u64| {
         base.with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
     };
     Ok(match *which {
-        Which::At { start, limit } => (at(base, start, limit), Expected { start: Some(start), ..Expected::default() }),
+        Which::At { start, limit } => {
+            (at(base, start, limit), Expected { start: Some(start), ..Expected::default() })
+        }
         Which::Around { q, before, after, limit } => {
             let ask = base.with("q", q).with("before_chars", before.to_string());
             let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", limit);
             (ask, Expected::default())
         }
-        Which::After { cursor, limit } => match place(climb, id, field, cursor, at(base.clone(), 0, 1)).await? {
-            None => {
-                let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
-                (ask, Expected { by_cursor: true, ..Expected::default() })
+        Which::After { cursor, limit } => {
+            match place(climb, id, field, cursor, at(base.clone(), 0, 1)).await? {
+                None => {
+                    let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
+                    (ask, Expected { by_cursor: true, ..Expected::default() })
+                }
+                Some(OffsetPlace { start, limit: usual, version }) => {
+                    let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
+                    (
+                        at(base, start, limit),
+                        Expected { start: Some(start), version, by_cursor: false },
+                    )
+                }
             }
-            Some(OffsetPlace { start, limit: usual, version }) => {
-                let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
-                (at(base, start, limit), Expected { start: Some(start), version, by_cursor: false })
-            }
-        },
+        }
     })
 }
 
-/// The place that a cursor leads to which was made here; none where it is another one. It is bound to the record as answers
-/// name it, with the connection that the server tells, so that it goes with what an answer prints. Where a caller names the
-/// record as they did before, a window of one character tells which one that is.
+/// The place that a cursor leads to which was made here; none where it is another one. It is bound
+/// to the record as answers name it, with the connection that the server tells, so that it goes
+/// with what an answer prints. Where a caller names the record as they did before, a window of one
+/// character tells which one that is.
 async fn place(
     climb: &Climb<'_>,
     id: &RecordId,
@@ -315,31 +355,49 @@ async fn place(
 
 /// What a cursor is bound to that is made here, for a server that has none.
 fn offset_binding(climb: &Climb<'_>, id: &RecordId, field: &str) -> Binding {
-    climb.binding(["offset", id.connection.as_deref().unwrap_or_default(), &id.stream, &id.key, field])
+    climb.binding([
+        "offset",
+        id.connection.as_deref().unwrap_or_default(),
+        &id.stream,
+        &id.key,
+        field,
+    ])
 }
 
 impl Told {
     /// The record that was asked for, by the connection that the server tells.
     fn names(&self, asked: &RecordId) -> RecordId {
-        let connection = connection_of(self.connection_id.clone()).or_else(|| asked.connection.clone());
+        let connection =
+            connection_of(self.connection_id.clone()).or_else(|| asked.connection.clone());
         RecordId { connection, ..asked.clone() }
     }
 
-    /// The window of an answer that was checked. The field is called what it was asked for by, which leads to it again.
-    fn window(self, climb: &Climb<'_>, asked: &RecordId, field: &str, step: u64) -> Result<Window, Trouble> {
+    /// The window of an answer that was checked. The field is called what it was asked for by,
+    /// which leads to it again.
+    fn window(
+        self,
+        climb: &Climb<'_>,
+        asked: &RecordId,
+        field: &str,
+        step: u64,
+    ) -> Result<Window, Trouble> {
         let (version, size_chars, id) = (self.version(), self.size(), self.names(asked));
         let binding = offset_binding(climb, &id, field);
         let Self { field: told, window, .. } = self;
-        let beside =
-            |start: Option<u64>, limit: u64, cursor: Option<Option<String>>| -> Result<Option<Beside>, Trouble> {
-                let Some(start) = start else { return Ok(None) };
-                let cursor = match cursor.flatten() {
-                    Some(cursor) => cursor,
-                    None => climb.seal(&OffsetPlace { start, limit, version }.encode(binding))?,
-                };
-                Ok(Some(Beside { start, limit, cursor }))
+        let beside = |start: Option<u64>,
+                      limit: u64,
+                      cursor: Option<Option<String>>|
+         -> Result<Option<Beside>, Trouble> {
+            let Some(start) = start else { return Ok(None) };
+            let cursor = match cursor.flatten() {
+                Some(cursor) => cursor,
+                None => climb.seal(&OffsetPlace { start, limit, version }.encode(binding))?,
             };
-        let before = window.previous_offset_chars.map_or(0, |start| window.start_chars.saturating_sub(start));
+            Ok(Some(Beside { start, limit, cursor }))
+        };
+        let before = window
+            .previous_offset_chars
+            .map_or(0, |start| window.start_chars.saturating_sub(start));
         Ok(Window {
             next: beside(window.next_offset_chars, step, window.next_cursor)?,
             previous: beside(window.previous_offset_chars, before, window.previous_cursor)?,
@@ -367,8 +425,11 @@ fn answer(climb: &Climb<'_>, window: Window, q: Option<&str>) -> Result<LadderAn
     let mut links = Vec::new();
     if let Some(next) = &window.next {
         let cursor = next.cursor.as_str().into();
-        let arguments =
-            object([("id", id.as_str().into()), ("field_path", window.field.as_str().into()), ("cursor", cursor)]);
+        let arguments = object([
+            ("id", id.as_str().into()),
+            ("field_path", window.field.as_str().into()),
+            ("cursor", cursor),
+        ]);
         text += &lines::plain(lines::next("read_record_field", &arguments, "") + "\n");
     }
     if !window.complete {
@@ -395,10 +456,9 @@ fn answer(climb: &Climb<'_>, window: Window, q: Option<&str>) -> Result<LadderAn
 }
 
 fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>) -> Json {
-    let found = window
-        .found
-        .zip(q)
-        .map(|((start, end), q)| object([("q", q.into()), ("start_chars", start.into()), ("end_chars", end.into())]));
+    let found = window.found.zip(q).map(|((start, end), q)| {
+        object([("q", q.into()), ("start_chars", start.into()), ("end_chars", end.into())])
+    });
     let record = object([
         ("id", id.into()),
         ("connection_id", window.id.connection.unwrap_or_default().into()),
@@ -423,11 +483,16 @@ fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>
         ("previous_cursor", cursor(window.previous)),
         ("match", found.into()),
     ]);
-    told([("record", Some(record)), ("field", Some(field)), ("window", Some(shown)), ("resource", resource)])
+    told([
+        ("record", Some(record)),
+        ("field", Some(field)),
+        ("window", Some(shown)),
+        ("resource", resource),
+    ])
 }
 
-/// The refusal of a field that holds no text, with the address of its first bytes where the server may have any; and that
-/// address.
+/// The refusal of a field that holds no text, with the address of its first bytes where the server
+/// may have any; and that address.
 pub(super) async fn not_text(
     climb: &Climb<'_>,
     id: &RecordId,
@@ -442,8 +507,9 @@ pub(super) async fn not_text(
     Ok((declined, Some(uri)))
 }
 
-/// Whether a server may tell the bytes of a field. One that refuses the question, or passes over what makes it one of bytes
-/// and says again that there is no text, does not; nor does one that answers with something else.
+/// Whether a server may tell the bytes of a field. One that refuses the question, or passes over
+/// what makes it one of bytes and says again that there is no text, does not; nor does one that
+/// answers with something else.
 async fn has_bytes(climb: &Climb<'_>, id: &RecordId, field: &str) -> bool {
     let ask = field_of(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
     match climb.ask(ask).await {
@@ -456,7 +522,12 @@ async fn has_bytes(climb: &Climb<'_>, id: &RecordId, field: &str) -> bool {
 }
 
 /// The refusal of a field that holds no text as an answer, which links to its bytes.
-async fn binary(climb: &Climb<'_>, id: &RecordId, field: &str, declined: Declined) -> Result<LadderAnswer, Trouble> {
+async fn binary(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    declined: Declined,
+) -> Result<LadderAnswer, Trouble> {
     let (declined, uri) = not_text(climb, id, field, declined).await?;
     let link = uri.map(|uri| Link {
         uri,

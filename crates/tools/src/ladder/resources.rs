@@ -1,7 +1,9 @@
-//! `pdpp://record/{handle}` and `pdpp://field-window/{handle}`: the same reads as the tools', as resources.
+//! `pdpp://record/{handle}` and `pdpp://field-window/{handle}`: the same reads as the tools', as
+//! resources.
 //!
-//! A resource is not listed: its address comes from an answer. What is read is what the tool answers for the same
-//! record, field and window, with the same refusals; the addresses of what comes next and before stand in `_meta`.
+//! A resource is not listed: its address comes from an answer. What is read is what the tool
+//! answers for the same record, field and window, with the same refusals; the addresses of what
+//! comes next and before stand in `_meta`.
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -57,7 +59,8 @@ pub const TEMPLATES: [Template; 2] = [
 pub const NEXT_URI: &str = "pdpp/next_uri";
 /// The one before.
 pub const PREVIOUS_URI: &str = "pdpp/previous_uri";
-/// Of a record, the addresses of the fields that it shortens: `uri`, `name`, `description` and `mimeType` of each.
+/// Of a record, the addresses of the fields that it shortens: `uri`, `name`, `description` and
+/// `mimeType` of each.
 pub const LINKS: &str = "pdpp/links";
 /// Which part this is, of what.
 pub const RANGE: &str = "pdpp/range";
@@ -74,7 +77,8 @@ pub struct Content {
 }
 
 impl Content {
-    /// Whether it is longer than any should be, since the resource server says what no honest one does.
+    /// Whether it is longer than any should be, since the resource server says what no honest one
+    /// does.
     fn is_over(&self) -> bool {
         let (Body::Text(body) | Body::Blob(body)) = &self.body;
         body.len() + self.mime_type.len() > CEILING || members_len(&self.meta) > CEILING
@@ -116,20 +120,25 @@ struct ToldWindow {
 }
 
 impl ToldWindow {
-    /// Whether it is a piece, its numbers fit together and its bytes, and it begins where it was asked for, if that was said.
+    /// Whether it is a piece, its numbers fit together and its bytes, and it begins where it was
+    /// asked for, if that was said.
     fn is_one(&self, asked: Option<u64>) -> bool {
         let Self { start_bytes: start, end_bytes: end, .. } = *self;
         // Four characters are three bytes, but for what fills up the last four.
         let filled = self.base64.bytes().rev().take(2).take_while(|byte| *byte == b'=').count();
-        let count = (self.base64.len() / 4 * 3).checked_sub(filled).and_then(|count| u64::try_from(count).ok());
+        let count = (self.base64.len() / 4 * 3)
+            .checked_sub(filled)
+            .and_then(|count| u64::try_from(count).ok());
         let total = self.total_bytes.unwrap_or(u64::MAX);
         self.base64.len().is_multiple_of(4)
-            && count.is_some_and(|count| count <= BYTES_PIECE && end.checked_sub(start) == Some(count))
+            && count
+                .is_some_and(|count| count <= BYTES_PIECE && end.checked_sub(start) == Some(count))
             && end <= total
             && i64::try_from(end).is_ok()
             && self.next_offset_bytes.is_none_or(|next| next == end && start < end)
             && self.previous_offset_bytes.is_none_or(|previous| previous < start)
-            && asked.is_none_or(|asked| start == asked.min(total) || (start < asked && start == end))
+            && asked
+                .is_none_or(|asked| start == asked.min(total) || (start < asked && start == end))
     }
 }
 
@@ -142,8 +151,8 @@ impl Ladder {
     /// Reads a resource.
     ///
     /// # Errors
-    /// As the tool that reads the same; [`Trouble::Lost`] where the address is none of this server's, of this grant's or
-    /// of what is there now.
+    /// As the tool that reads the same; [`Trouble::Lost`] where the address is none of this
+    /// server's, of this grant's or of what is there now.
     pub async fn read_resource(&self, uri: &str, caller: &Principal) -> Result<Content, Trouble> {
         let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, &Json::Null);
         let reading = async {
@@ -154,7 +163,10 @@ impl Ladder {
             }
         };
         let read = guarded("resource", caller, reading).await;
-        let read = read.and_then(|content| if content.is_over() { Err(too_large().into()) } else { Ok(content) });
+        let read =
+            read.and_then(
+                |content| if content.is_over() { Err(too_large().into()) } else { Ok(content) },
+            );
         let error = read.as_ref().err().map(Trouble::to_json);
         self.inner.server.tell(caller, "resource", error.as_ref().map_or(Ok(()), Err));
         read
@@ -218,7 +230,12 @@ async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Cont
     Ok(Content { body: Body::Text(window.text), mime_type, meta })
 }
 
-async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Option<&str>) -> Result<Content, Trouble> {
+async fn bytes(
+    climb: &Climb<'_>,
+    handle: &Handle,
+    extent: Extent,
+    cursor: Option<&str>,
+) -> Result<Content, Trouble> {
     let id = id_of(handle);
     let limit = extent.limit.clamp(1, BYTES_PIECE);
     let ask = field_of(&id, &extent.field)
@@ -233,7 +250,10 @@ async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Optio
         return Err(Trouble::not_understood());
     }
     let uri = |start: u64, limit: u64, cursor: Option<String>| {
-        climb.uri(&id, Part::Bytes { extent: Extent { start, limit, digest, ..extent.clone() }, cursor })
+        climb.uri(
+            &id,
+            Part::Bytes { extent: Extent { start, limit, digest, ..extent.clone() }, cursor },
+        )
     };
     let mut meta = Map::new();
     if let Some(next) = told.window.next_offset_bytes {
@@ -241,7 +261,10 @@ async fn bytes(climb: &Climb<'_>, handle: &Handle, extent: Extent, cursor: Optio
     }
     if let Some(before) = told.window.previous_offset_bytes {
         let limit = told.window.start_bytes.saturating_sub(before);
-        meta.insert(PREVIOUS_URI.to_owned(), uri(before, limit, told.window.previous_cursor)?.into());
+        meta.insert(
+            PREVIOUS_URI.to_owned(),
+            uri(before, limit, told.window.previous_cursor)?.into(),
+        );
     }
     let range = json!({
         "start_bytes": told.window.start_bytes, "end_bytes": told.window.end_bytes, "size_bytes": told.window.total_bytes,
@@ -270,12 +293,16 @@ mod tests {
         assert!(told(8, 3, 9).is_one(Some(3)) && told(8, 3, 9).is_one(None));
         assert!(!told(8, 3, 9).is_one(Some(4)), "it begins elsewhere");
         assert!(ToldWindow { base64: "AAA=".to_owned(), ..told(4, 0, 2) }.is_one(Some(0)));
-        for (length, start, end) in [(8, 9, 3), (8, 3, 10), (7, 0, 5), (8, u64::MAX - 6, u64::MAX), (87_384, 0, 65_538)]
+        for (length, start, end) in
+            [(8, 9, 3), (8, 3, 10), (7, 0, 5), (8, u64::MAX - 6, u64::MAX), (87_384, 0, 65_538)]
         {
             assert!(!told(length, start, end).is_one(None), "{length} {start} {end}");
         }
         for next in [0, 3, 10] {
-            assert!(!ToldWindow { next_offset_bytes: Some(next), ..told(8, 3, 9) }.is_one(None), "{next}");
+            assert!(
+                !ToldWindow { next_offset_bytes: Some(next), ..told(8, 3, 9) }.is_one(None),
+                "{next}"
+            );
         }
         assert!(!ToldWindow { previous_offset_bytes: Some(3), ..told(8, 3, 9) }.is_one(None));
     }

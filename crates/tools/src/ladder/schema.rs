@@ -48,7 +48,10 @@ pub struct Schema {
 /// How much is told.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "each is what it is called, and a text for each would stand in every list of tools")]
+#[expect(
+    missing_docs,
+    reason = "each is what it is called, and a text for each would stand in every list of tools"
+)]
 pub enum Detail {
     Compact,
     Full,
@@ -76,7 +79,8 @@ struct Granted {
     connection_id: String,
 }
 
-/// The connections of a stream: the first few by name, since there may be thousands, and how many there are.
+/// The connections of a stream: the first few by name, since there may be thousands, and how many
+/// there are.
 struct Connections {
     named: Vec<String>,
     count: usize,
@@ -84,9 +88,21 @@ struct Connections {
 
 /// What is listed: a stream, or of the one that was asked for a field or a part of its declaration.
 enum Item<'a> {
-    Stream { connections: &'a Connections, stream: &'a Map<String, Json>, has_way: bool, detail: Detail },
-    Field { name: &'a str, flags: &'a Json },
-    Part { number: usize, of: usize, json: &'a str },
+    Stream {
+        connections: &'a Connections,
+        stream: &'a Map<String, Json>,
+        has_way: bool,
+        detail: Detail,
+    },
+    Field {
+        name: &'a str,
+        flags: &'a Json,
+    },
+    Part {
+        number: usize,
+        of: usize,
+        json: &'a str,
+    },
 }
 
 /// One stream of one connector.
@@ -118,11 +134,16 @@ impl Rung for Schema {
             _ => None,
         };
         let text = climb.ask(ask.with("view", "compact")).await?;
-        let told: ToldSchema = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
-        let connections: Vec<Connections> = told.connectors.iter().map(Connector::connections).collect();
+        let told: ToldSchema =
+            serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let connections: Vec<Connections> =
+            told.connectors.iter().map(Connector::connections).collect();
         let streams = told.connectors.iter().zip(&connections);
-        let streams = streams.flat_map(|(connector, own)| connector.streams.iter().map(move |stream| (own, stream)));
-        let wanted = |(_, stream): &Listed<'_>| self.stream.as_deref().is_none_or(|wanted| name(stream) == wanted);
+        let streams = streams
+            .flat_map(|(connector, own)| connector.streams.iter().map(move |stream| (own, stream)));
+        let wanted = |(_, stream): &Listed<'_>| {
+            self.stream.as_deref().is_none_or(|wanted| name(stream) == wanted)
+        };
         let streams: Vec<Listed<'_>> = streams.filter(wanted).collect();
         self.page(climb, &streams, told.bearer, full.as_deref())
     }
@@ -162,26 +183,49 @@ impl Schema {
         let listing = Listing::of(one, full.as_ref(), self.items(one, streams, &parts));
         let skipped = listing.skipped(climb, self.cursor.as_deref())?;
         let rows = listing.rows(skipped, room);
-        let of_rows = listing.cursor(climb, skipped + rows.len(), listing.count(|full| full.rows.has_parts))?;
+        let of_rows = listing.cursor(
+            climb,
+            skipped + rows.len(),
+            listing.count(|full| full.rows.has_parts),
+        )?;
         let (mut text, in_text) = listing.text(skipped, text_room, head);
-        let of_text = listing.cursor(climb, skipped + in_text, listing.count(|full| full.text.has_parts))?;
+        let of_text =
+            listing.cursor(climb, skipped + in_text, listing.count(|full| full.text.has_parts))?;
         if let Some(cursor) = of_text {
             text += &format!("\n{}", lines::again(climb, Self::NAME, &cursor, ""));
         }
         let structured = listing.structure(skipped, rows, bearer, of_rows);
-        Ok(LadderAnswer { text, structured: Json::Object(structured), links: Vec::new(), refusal: None })
+        Ok(LadderAnswer {
+            text,
+            structured: Json::Object(structured),
+            links: Vec::new(),
+            refusal: None,
+        })
     }
 
     /// What is listed: the fields of one stream and the parts of its declaration, or all streams.
-    fn items<'a>(&self, one: Option<&'a Listed<'a>>, streams: &'a [Listed<'a>], parts: &[&'a str]) -> Vec<Item<'a>> {
+    fn items<'a>(
+        &self,
+        one: Option<&'a Listed<'a>>,
+        streams: &'a [Listed<'a>],
+        parts: &[&'a str],
+    ) -> Vec<Item<'a>> {
         if let Some((_, stream)) = one {
             let fields = fields(stream).map(|(name, flags)| Item::Field { name, flags });
-            let parts = parts.iter().zip(1..).map(|(json, number)| Item::Part { json, number, of: parts.len() });
+            let parts = parts.iter().zip(1..).map(|(json, number)| Item::Part {
+                json,
+                number,
+                of: parts.len(),
+            });
             return fields.chain(parts).collect();
         }
-        // Of several connections each is one call away; of all streams that would be too many lines.
+        // Of several connections each is one call away; of all streams that would be too many
+        // lines.
         let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
-        streams.iter().map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail }).collect()
+        streams
+            .iter()
+            .map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail })
+            .collect()
     }
 }
 
@@ -196,10 +240,13 @@ impl<'a> Listing<'a> {
         if self.full.is_some_and(has_parts) { self.items.len() } else { self.own }
     }
 
-    /// What a place in the list depends on: the list, and where it is among the parts of a declaration, that.
+    /// What a place in the list depends on: the list, and where it is among the parts of a
+    /// declaration, that.
     fn binding(&self, climb: &Climb<'_>, is_in_parts: bool) -> Binding {
         let raw = self.full.filter(|_| is_in_parts).map(Full::raw);
-        climb.binding(std::iter::once("schema").chain(self.lines.iter().map(String::as_str)).chain(raw))
+        climb.binding(
+            std::iter::once("schema").chain(self.lines.iter().map(String::as_str)).chain(raw),
+        )
     }
 
     /// How many items the pages before had.
@@ -212,7 +259,12 @@ impl<'a> Listing<'a> {
     }
 
     /// The cursor that goes on after so many items, where there are more.
-    fn cursor(&self, climb: &Climb<'_>, told: usize, count: usize) -> Result<Option<String>, Trouble> {
+    fn cursor(
+        &self,
+        climb: &Climb<'_>,
+        told: usize,
+        count: usize,
+    ) -> Result<Option<String>, Trouble> {
         if told >= count {
             return Ok(None);
         }
@@ -221,20 +273,28 @@ impl<'a> Listing<'a> {
     }
 
     /// The items that are told in a form, from one on.
-    fn items(&self, skipped: usize, has_parts: impl Fn(&Full<'_>) -> bool) -> impl Iterator<Item = &Item<'a>> {
+    fn items(
+        &self,
+        skipped: usize,
+        has_parts: impl Fn(&Full<'_>) -> bool,
+    ) -> impl Iterator<Item = &Item<'a>> {
         let count = self.count(has_parts).saturating_sub(skipped);
         self.items.iter().skip(skipped).take(count)
     }
 
-    /// As many rows as the structure has room for, each with what is declared of it, and at least one.
+    /// As many rows as the structure has room for, each with what is declared of it, and at least
+    /// one.
     fn rows(&self, skipped: usize, room: usize) -> Vec<(Json, Option<Json>)> {
         let room = room.saturating_sub(self.full.map_or(0, |full| full.bytes_shown(skipped == 0)));
         let member = |item: &Item<'_>| {
             let (full, field) = self.full.zip(item.field())?;
             Some(json!({ field: full.member(field)? }))
         };
-        let rows = self.items(skipped, |full| full.rows.has_parts).map(|item| (item.json(), member(item)));
-        fitting_items(rows, room, |(row, beside)| json_len(row) + beside.as_ref().map_or(0, json_len))
+        let rows =
+            self.items(skipped, |full| full.rows.has_parts).map(|item| (item.json(), member(item)));
+        fitting_items(rows, room, |(row, beside)| {
+            json_len(row) + beside.as_ref().map_or(0, json_len)
+        })
     }
 
     /// The answer as a model reads it, but for the line that goes on, and how many items it has.
@@ -246,10 +306,12 @@ impl<'a> Listing<'a> {
             item.line() + &lines::plain(beside.unwrap_or_default())
         };
         let has_parts = |full: &Full<'_>| full.text.has_parts;
-        let shown = fitting_items(self.items(skipped, has_parts).map(line), room, |line| line.len() + 1);
+        let shown =
+            fitting_items(self.items(skipped, has_parts).map(line), room, |line| line.len() + 1);
         let (count, parts) = (self.count(has_parts), self.count(has_parts) - self.own);
         let what = if self.one.is_some() { "field(s)" } else { "stream(s)" };
-        let parts = if parts > 0 { format!(", {parts} part(s) of the declaration") } else { String::new() };
+        let parts =
+            if parts > 0 { format!(", {parts} part(s) of the declaration") } else { String::new() };
         let (in_text, rest) = (shown.len(), count.saturating_sub(skipped));
         let mut text = format!("schema: {} {what}{parts}. shown={in_text} of {rest}.", self.own);
         head.into_iter().chain(shown).chain(full).for_each(|line| text += &format!("\n{line}"));
@@ -264,7 +326,8 @@ impl<'a> Listing<'a> {
         bearer: Option<Json>,
         cursor: Option<String>,
     ) -> Map<String, Json> {
-        let (shown, mut parts, mut own, mut members) = (rows.len(), Vec::new(), Vec::new(), Vec::new());
+        let (shown, mut parts, mut own, mut members) =
+            (rows.len(), Vec::new(), Vec::new(), Vec::new());
         for (item, (row, member)) in self.items.iter().skip(skipped).zip(rows) {
             match item {
                 Item::Part { .. } => parts.push(row),
@@ -304,7 +367,9 @@ impl Item<'_> {
     /// In the structure.
     fn json(&self) -> Json {
         match self {
-            Self::Stream { connections, stream, detail, .. } => described(connections, stream, Some(*detail)),
+            Self::Stream { connections, stream, detail, .. } => {
+                described(connections, stream, Some(*detail))
+            }
             Self::Field { name, flags } => json!({ *name: flags }),
             Self::Part { number, of, json } => json!({ "part": number, "of": of, "json": json }),
         }
@@ -318,9 +383,11 @@ impl Item<'_> {
                 format!("{}\n{way}", line(connections, stream))
             }
             Self::Stream { connections, stream, has_way: false, .. } => line(connections, stream),
-            Self::Field { name, flags } => {
-                lines::plain(format!("  {}: {}", Json::from(*name), flags.as_str().unwrap_or_default()))
-            }
+            Self::Field { name, flags } => lines::plain(format!(
+                "  {}: {}",
+                Json::from(*name),
+                flags.as_str().unwrap_or_default()
+            )),
             Self::Part { number, of, json } => {
                 lines::plain(format!("full, part {number} of {of}: {}", Json::from(*json)))
             }
@@ -339,8 +406,13 @@ impl Item<'_> {
 impl Connector {
     fn connections(&self) -> Connections {
         let granted = || self.granted_connections.iter().map(|granted| &granted.connection_id);
-        let all = || granted().chain(self.connector_id.iter().filter(|_| self.granted_connections.is_empty()));
-        let named = fitting(all().take(MOST_NAMED).map(|id| json_len(&id.as_str().into())), NAMED_BYTES).max(1);
+        let all = || {
+            granted()
+                .chain(self.connector_id.iter().filter(|_| self.granted_connections.is_empty()))
+        };
+        let named =
+            fitting(all().take(MOST_NAMED).map(|id| json_len(&id.as_str().into())), NAMED_BYTES)
+                .max(1);
         Connections { named: all().take(named).cloned().collect(), count: all().count() }
     }
 }
@@ -354,11 +426,18 @@ fn fields(stream: &Map<String, Json>) -> impl Iterator<Item = (&String, &Json)> 
 }
 
 /// A stream of the structure; its fields, where they are wanted, only where they are few.
-fn described(connections: &Connections, stream: &Map<String, Json>, fields_in: Option<Detail>) -> Json {
+fn described(
+    connections: &Connections,
+    stream: &Map<String, Json>,
+    fields_in: Option<Detail>,
+) -> Json {
     let mut told = Map::new();
     told.insert("name".to_owned(), name(stream).into());
     let Connections { named, count } = connections;
-    told.insert("connections".to_owned(), named.iter().map(|id| json!({ "connection_id": id })).collect());
+    told.insert(
+        "connections".to_owned(),
+        named.iter().map(|id| json!({ "connection_id": id })).collect(),
+    );
     if *count > named.len() {
         told.insert("connection_count".to_owned(), (*count).into());
     }
@@ -377,18 +456,23 @@ fn described(connections: &Connections, stream: &Map<String, Json>, fields_in: O
         let capabilities: Map<String, Json> =
             fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
         let capabilities = Json::Object(capabilities);
-        let (is_few, is_compact) = (json_len(&capabilities) <= FIELDS_BYTES, detail == Detail::Compact);
+        let (is_few, is_compact) =
+            (json_len(&capabilities) <= FIELDS_BYTES, detail == Detail::Compact);
         if is_few {
             told.insert("fields".to_owned(), capabilities);
         }
         if !(is_few && is_compact) {
-            told.insert("read".to_owned(), json!({ "tool": "schema", "args": scoped(connections, stream, detail) }));
+            told.insert(
+                "read".to_owned(),
+                json!({ "tool": "schema", "args": scoped(connections, stream, detail) }),
+            );
         }
     }
     Json::Object(told)
 }
 
-/// The arguments that show one stream of one connection with its fields, and with all that is declared of it.
+/// The arguments that show one stream of one connection with its fields, and with all that is
+/// declared of it.
 fn scoped(connections: &Connections, stream: &Map<String, Json>, detail: Detail) -> Json {
     let mut args = json!({ "stream": name(stream), "connection_id": connections.named.first() });
     if let (Detail::Full, Some(args)) = (detail, args.as_object_mut()) {
@@ -418,7 +502,9 @@ fn line(connections: &Connections, stream: &Map<String, Json>) -> String {
         Some(value) => format!(" {name}={value}"),
         None => String::new(),
     };
-    let members = ["connection_count", "primary_key", "primary_key_count", "cursor_field", "field_count"].map(member);
+    let members =
+        ["connection_count", "primary_key", "primary_key_count", "cursor_field", "field_count"]
+            .map(member);
     let name = Json::from(name(stream));
     lines::plain(format!("stream={name} connection_id={}{}", named.join("|"), members.concat()))
 }

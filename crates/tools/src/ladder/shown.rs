@@ -1,8 +1,9 @@
 //! A record as the resource server tells it, and what of each field is to be shown.
 //!
-//! Our own server cuts long values itself and says what is missing; another one may send them whole, and then they
-//! are cut here. Values stay as they were written: a number that this program cannot hold exactly is shown by its
-//! digits, and what is nested so deep that clients refuse to parse it by its JSON text.
+//! Our own server cuts long values itself and says what is missing; another one may send them
+//! whole, and then they are cut here. Values stay as they were written: a number that this program
+//! cannot hold exactly is shown by its digits, and what is nested so deep that clients refuse to
+//! parse it by its JSON text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,8 +25,8 @@ use super::identity::connection_of;
 use super::told;
 use super::trouble::Trouble;
 
-/// The levels of arrays and objects that a value may have to be shown as one. Parsers stop at 64 or 128 in all, and an
-/// answer has levels of its own.
+/// The levels of arrays and objects that a value may have to be shown as one. Parsers stop at 64 or
+/// 128 in all, and an answer has levels of its own.
 const SHOWN_DEPTH: usize = 32;
 
 /// A record, ready to be shown.
@@ -62,9 +63,9 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Of JSON that was sent whole and is cut here. A window of it may be spelled in another way, with spaces where the
-    /// record has none, so that no count of characters leads from one to the other: it is read from its beginning, and
-    /// as whatever version it is then.
+    /// Of JSON that was sent whole and is cut here. A window of it may be spelled in another way,
+    /// with spaces where the record has none, so that no count of characters leads from one to the
+    /// other: it is read from its beginning, and as whatever version it is then.
     fn of_json() -> Self {
         Self { shown_chars: 0, size_chars: None, digest: None, kind: Kind::Json }
     }
@@ -158,12 +159,17 @@ struct Preview {
 }
 
 impl Record {
-    /// Reads a record of an answer, which was asked for as one of `stream`. Of a field that is sent whole at most so many
-    /// characters are kept.
+    /// Reads a record of an answer, which was asked for as one of `stream`. Of a field that is sent
+    /// whole at most so many characters are kept.
     ///
     /// # Errors
     /// Where it is none.
-    pub(super) fn of(told: Told<'_>, stream: &str, connection: Option<&str>, most: usize) -> Result<Self, Trouble> {
+    pub(super) fn of(
+        told: Told<'_>,
+        stream: &str,
+        connection: Option<&str>,
+        most: usize,
+    ) -> Result<Self, Trouble> {
         let mut around = Map::new();
         let mut put = |name: &str, value: Option<Json>| {
             if let Some(value) = value {
@@ -175,7 +181,8 @@ impl Record {
         put("deleted_at", told.deleted_at);
         let previews = told.previews;
         let fields = told.data.0.into_iter().map(|(name, raw)| field(name, raw, &previews, most));
-        let connection = connection_of(told.connection_id).or_else(|| connection.map(str::to_owned));
+        let connection =
+            connection_of(told.connection_id).or_else(|| connection.map(str::to_owned));
         let stream = told.stream.unwrap_or_else(|| stream.to_owned());
         Ok(Self {
             id: RecordId { connection, stream, key: told.id },
@@ -193,7 +200,8 @@ impl Record {
         self.fields.iter().map(Field::len).sum()
     }
 
-    /// How many of its fields, from one on, have at most so many bytes; at least one, where there is one.
+    /// How many of its fields, from one on, have at most so many bytes; at least one, where there
+    /// is one.
     pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
         let rest = self.fields.get(from..).unwrap_or_default();
         fitting(rest.iter().map(Field::len), bytes).max(1).min(rest.len())
@@ -215,7 +223,8 @@ impl Field {
 
     /// The same, unless it is shown no further already.
     pub(super) fn shortened(&self, chars: usize, escaped_bytes: usize) -> Option<Self> {
-        let is_binary = self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, Kind::Binary { .. }));
+        let is_binary =
+            self.cut.as_ref().is_some_and(|cut| matches!(cut.kind, Kind::Binary { .. }));
         let text = self.text().filter(|_| !is_binary)?;
         let kind = if self.written.is_some() { Kind::Json } else { Kind::Text };
         let (shown, count) = beginning(text, chars, escaped_bytes);
@@ -229,7 +238,8 @@ impl Field {
             None => Cut {
                 shown_chars: count as u64,
                 size_chars: Some(text.chars().count() as u64),
-                // All of it is here, so that an address of the rest can name the version that it is of.
+                // All of it is here, so that an address of the rest can name the version that it is
+                // of.
                 digest: Some(format!("sha256:{}", ContentHash::of(text.as_bytes()))),
                 kind,
             },
@@ -248,15 +258,20 @@ fn field(name: String, raw: &RawValue, previews: &Previews<'_>, most: usize) -> 
     if let Some(Some(preview)) = previews.get(&name) {
         let preview: Preview = serde_json::from_str(preview.get()).ok()?;
         let kind = match (preview.encoding.as_deref(), preview.text_like) {
-            (Some("base64"), _) => {
-                Kind::Binary { mime_type: preview.mime_type, size_bytes: preview.size_chars.map(bytes_in) }
-            }
+            (Some("base64"), _) => Kind::Binary {
+                mime_type: preview.mime_type,
+                size_bytes: preview.size_chars.map(bytes_in),
+            },
             (_, Some(false)) => Kind::Json,
             _ => Kind::Text,
         };
         let value = serde_json::from_str(raw.get()).ok()?;
-        let cut =
-            Cut { shown_chars: preview.shown_chars, size_chars: preview.size_chars, digest: preview.digest, kind };
+        let cut = Cut {
+            shown_chars: preview.shown_chars,
+            size_chars: preview.size_chars,
+            digest: preview.digest,
+            kind,
+        };
         return Some(without_bytes(Field { name, value, cut: Some(cut), written: None }));
     }
     Some(of_json(name, raw.get(), most))
@@ -268,7 +283,9 @@ fn of_text(name: String, text: String, most: usize) -> Field {
         let cut = Cut::of_base64(text.len() as u64, None);
         return Field { name, value: Json::Null, cut: Some(cut), written: None };
     }
-    without_bytes(Field { name, value: text.into(), cut: None, written: None }.cut_to(most, usize::MAX))
+    without_bytes(
+        Field { name, value: text.into(), cut: None, written: None }.cut_to(most, usize::MAX),
+    )
 }
 
 /// JSON that was sent whole.
@@ -287,11 +304,14 @@ fn of_json(name: String, raw: &str, most: usize) -> Field {
                 mime_type: members.get("mime_type").and_then(Json::as_str).map(str::to_owned),
                 size_bytes: members.get("size_bytes").and_then(Json::as_u64),
             };
-            let digest = members.get("sha256").and_then(Json::as_str).map(|hex| format!("sha256:{hex}"));
+            let digest =
+                members.get("sha256").and_then(Json::as_str).map(|hex| format!("sha256:{hex}"));
             let cut = Cut { shown_chars: 0, size_chars: None, digest, kind };
             Field { cut: Some(cut), ..whole }
         }
-        value if !is_exact(raw) || is_deep(value, SHOWN_DEPTH) => without_bytes(digits(whole.name, raw, most)),
+        value if !is_exact(raw) || is_deep(value, SHOWN_DEPTH) => {
+            without_bytes(digits(whole.name, raw, most))
+        }
         _ => without_bytes(whole.cut_to(most, usize::MAX)),
     }
 }
@@ -306,7 +326,9 @@ fn digits(name: String, raw: &str, most: usize) -> Field {
 
 /// Whether more than so many arrays and objects stand in each other.
 fn is_deep(value: &Json, levels: usize) -> bool {
-    let Some(left) = levels.checked_sub(1) else { return matches!(value, Json::Array(_) | Json::Object(_)) };
+    let Some(left) = levels.checked_sub(1) else {
+        return matches!(value, Json::Array(_) | Json::Object(_));
+    };
     match value {
         Json::Array(items) => items.iter().any(|item| is_deep(item, left)),
         Json::Object(members) => members.values().any(|member| is_deep(member, left)),
@@ -324,7 +346,10 @@ pub(super) fn as_written(raw: &RawValue) -> Json {
 
 /// The same without bytes that stand somewhere inside: it is cut before them.
 pub(super) fn without_bytes(field: Field) -> Field {
-    let before = field.text().and_then(|text| text.get(..bytes_at(text)?)).map(|before| before.chars().count());
+    let before = field
+        .text()
+        .and_then(|text| text.get(..bytes_at(text)?))
+        .map(|before| before.chars().count());
     match before {
         Some(chars) => field.cut_to(chars, usize::MAX),
         None => field,
@@ -341,10 +366,26 @@ mod tests {
 
     #[test]
     fn a_number_is_itself_or_its_digits_and_never_another_one() {
-        for same in ["0", "1.5", "123456789012345", "0.1", "-7", "9007199254740993", "true", "null", "\"1e400\""] {
+        for same in [
+            "0",
+            "1.5",
+            "123456789012345",
+            "0.1",
+            "-7",
+            "9007199254740993",
+            "true",
+            "null",
+            "\"1e400\"",
+        ] {
             assert_eq!(written(same).to_string(), same);
         }
-        let rounded = ["9007199254740993000001", "1e400", "12345678901.123456789", "0.12345678901234567890", "[1e400]"];
+        let rounded = [
+            "9007199254740993000001",
+            "1e400",
+            "12345678901.123456789",
+            "0.12345678901234567890",
+            "[1e400]",
+        ];
         for digits in rounded.into_iter().chain(["{\"a\":123456789012345.678}"]) {
             assert_eq!(written(digits), digits, "shown as its text");
         }

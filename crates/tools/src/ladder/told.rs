@@ -2,7 +2,8 @@
 
 use serde::de::{Deserialize, Deserializer};
 
-/// A member that may be missing, where `null` is the same: for `#[serde(default, deserialize_with = "told::or_default")]`.
+/// A member that may be missing, where `null` is the same: for `#[serde(default, deserialize_with =
+/// "told::or_default")]`.
 ///
 /// # Errors
 /// Where it is neither `null` nor what it should be.

@@ -30,7 +30,9 @@ impl From<Declined> for Trouble {
     fn from(declined: Declined) -> Self {
         // `fetch` calls it `cursor`, and an address has it inside.
         match (declined.code(), declined.param()) {
-            ("invalid_cursor", "fields_cursor") => Self::Lost(declined.reason().unwrap_or(BadCursor::Malformed)),
+            ("invalid_cursor", "fields_cursor") => {
+                Self::Lost(declined.reason().unwrap_or(BadCursor::Malformed))
+            }
             _ => Self::Declined(declined),
         }
     }
@@ -43,7 +45,11 @@ impl Trouble {
     }
 
     /// One argument that cannot be used.
-    pub(super) fn call(code: &'static str, param: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn call(
+        code: &'static str,
+        param: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
         Self::Call { code, message: message.into(), param: Some(param) }
     }
 
@@ -52,9 +58,13 @@ impl Trouble {
         let pairs = [
             ("type", "adapter_error"),
             ("code", "provider_error"),
-            ("message", "the resource server's answer is not one that this interface has; nothing can be shown of it"),
+            (
+                "message",
+                "the resource server's answer is not one that this interface has; nothing can be shown of it",
+            ),
         ];
-        let error = pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let error =
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         Self::Declined(Declined { status: 502, error })
     }
 
@@ -86,11 +96,14 @@ impl Trouble {
     pub fn next(&self, tool: &str) -> Option<&'static str> {
         match self {
             Self::Declined(declined) => match declined.code() {
-                "grant_stream_not_allowed" | "field_not_granted" | "unknown_field" | "ambiguous_connection" => {
+                "grant_stream_not_allowed"
+                | "field_not_granted"
+                | "unknown_field"
+                | "ambiguous_connection" => Some("schema"),
+                "field_not_found" | "query_not_found" => Some("fetch"),
+                "not_found" if declined.param() == "stream" || !OF_RECORDS.contains(&tool) => {
                     Some("schema")
                 }
-                "field_not_found" | "query_not_found" => Some("fetch"),
-                "not_found" if declined.param() == "stream" || !OF_RECORDS.contains(&tool) => Some("schema"),
                 "not_found" => Some("search"),
                 _ => None,
             },
@@ -127,20 +140,29 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_looked_for_where_it_is_listed() {
-        let no_stream =
-            Trouble::from(Declined::from(Problem::StreamNotFound { stream: "x".to_owned(), connection: None }));
+        let no_stream = Trouble::from(Declined::from(Problem::StreamNotFound {
+            stream: "x".to_owned(),
+            connection: None,
+        }));
         let no_record = Trouble::from(Declined::from(Problem::NotFound));
-        for tool in ["schema", "query_records", "aggregate", "search", "fetch", "read_record_field"] {
+        for tool in ["schema", "query_records", "aggregate", "search", "fetch", "read_record_field"]
+        {
             assert_eq!(no_stream.next(tool), Some("schema"));
             // A server that does not say which of the two it is.
-            assert_eq!(no_record.next(tool), Some(if OF_RECORDS.contains(&tool) { "search" } else { "schema" }));
+            assert_eq!(
+                no_record.next(tool),
+                Some(if OF_RECORDS.contains(&tool) { "search" } else { "schema" })
+            );
         }
     }
 
     #[test]
     fn a_cursor_of_fields_is_a_cursor() {
         for why in [BadCursor::Malformed, BadCursor::Mismatch, BadCursor::Stale] {
-            assert_eq!(Trouble::from(Declined::from(Problem::InvalidFieldsCursor(why))), Trouble::Lost(why));
+            assert_eq!(
+                Trouble::from(Declined::from(Problem::InvalidFieldsCursor(why))),
+                Trouble::Lost(why)
+            );
             let other = Declined::from(Problem::InvalidCursor(why));
             assert_eq!(Trouble::from(other.clone()), Trouble::Declined(other));
         }

@@ -1,8 +1,10 @@
-//! `GET /v1/streams/{stream}/aggregate`: counts, sums and extremes over the records that the caller may see.
+//! `GET /v1/streams/{stream}/aggregate`: counts, sums and extremes over the records that the caller
+//! may see.
 //!
-//! Every record that passes is looked at, and of each one field alone, so the answer is exact and the same in whatever
-//! order records lie. What must be told apart is bounded (`domain::records::aggregate`), and more than that is refused:
-//! by what the caller may see, so that a refusal says nothing of anything else.
+//! Every record that passes is looked at, and of each one field alone, so the answer is exact and
+//! the same in whatever order records lie. What must be told apart is bounded
+//! (`domain::records::aggregate`), and more than that is refused: by what the caller may see, so
+//! that a refusal says nothing of anything else.
 
 use std::collections::HashMap;
 
@@ -29,7 +31,8 @@ const SHOWN_CHARS: u64 = 256;
 /// What was asked, checked as far as no declaration is needed.
 struct Asked<'p> {
     metric: &'p str,
-    /// The field that is computed over, the parameter that names it, and what it must be declared for.
+    /// The field that is computed over, the parameter that names it, and what it must be declared
+    /// for.
     over: Option<Over<'p>>,
     /// The field that is grouped by, if it is by time.
     time: Option<(Granularity, Zone)>,
@@ -57,7 +60,11 @@ pub fn aggregate(
 ) -> Result<(), Problem> {
     let sources = reading.view.sources_of(stream, connection(parameters)?)?;
     let asked = Asked::of(parameters)?;
-    let over = asked.over.as_ref().map(|over| Ok((over, over.declared(reading, &sources)?))).transpose()?;
+    let over = asked
+        .over
+        .as_ref()
+        .map(|over| Ok((over, over.declared(reading, &sources)?)))
+        .transpose()?;
     let conditions = fields::conditions(reading, &sources, parameters.conditions())?;
     out.put("{\"object\":\"aggregation\",\"stream\":");
     put_string(out, stream);
@@ -70,7 +77,8 @@ pub fn aggregate(
             asked.put_grouping(out);
         }
         Some((over, declared)) => {
-            let (tally, longs) = tally(reading, &sources, &conditions, (&asked, over, &declared), &*out)?;
+            let (tally, longs) =
+                tally(reading, &sources, &conditions, (&asked, over, &declared), &*out)?;
             if over.param == "field" {
                 put_value(over.kind, &declared, &tally, out);
             }
@@ -89,14 +97,21 @@ impl<'p> Asked<'p> {
     fn of(parameters: &'p Parameters) -> Result<Self, Problem> {
         let text = |name: &str| parameters.text(name);
         let Some(metric) = text("metric") else {
-            return Err(Problem::invalid("metric", "send `metric`: count, sum, min, max or count_distinct"));
+            return Err(Problem::invalid(
+                "metric",
+                "send `metric`: count, sum, min, max or count_distinct",
+            ));
         };
-        let kind = [Aggregation::Sum, Aggregation::Min, Aggregation::Max, Aggregation::CountDistinct]
-            .into_iter()
-            .find(|kind| kind.name() == metric);
+        let kind =
+            [Aggregation::Sum, Aggregation::Min, Aggregation::Max, Aggregation::CountDistinct]
+                .into_iter()
+                .find(|kind| kind.name() == metric);
         let over = match (kind, text("field"), text("group_by"), text("group_by_time")) {
             (Some(_), None, ..) => {
-                return Err(Problem::invalid("field", format!("`metric={metric}` needs `field`: of which field")));
+                return Err(Problem::invalid(
+                    "field",
+                    format!("`metric={metric}` needs `field`: of which field"),
+                ));
             }
             (None, Some(_), ..) => {
                 let message = "`metric=count` counts records and takes no `field`; use `group_by` or `count_distinct`";
@@ -111,7 +126,9 @@ impl<'p> Asked<'p> {
                 return Err(Problem::invalid(param, "only `metric=count` can be grouped"));
             }
             (Some(kind), Some(field), None, None) => Some(Over { field, param: "field", kind }),
-            (None, None, Some(field), _) => Some(Over { field, param: "group_by", kind: Aggregation::GroupBy }),
+            (None, None, Some(field), _) => {
+                Some(Over { field, param: "group_by", kind: Aggregation::GroupBy })
+            }
             (None, None, None, Some(field)) => {
                 Some(Over { field, param: "group_by_time", kind: Aggregation::GroupByTime })
             }
@@ -119,7 +136,10 @@ impl<'p> Asked<'p> {
         };
         let grouped = over.as_ref().is_some_and(|over| over.param != "field");
         if parameters.number("limit").is_some() && !grouped {
-            return Err(Problem::invalid("limit", "`limit` is of groups; send `group_by` or `group_by_time` too"));
+            return Err(Problem::invalid(
+                "limit",
+                "`limit` is of groups; send `group_by` or `group_by_time` too",
+            ));
         }
         Ok(Self { metric, time: Self::time(parameters)?, over })
     }
@@ -127,9 +147,10 @@ impl<'p> Asked<'p> {
     fn time(parameters: &Parameters) -> Result<Option<(Granularity, Zone)>, Problem> {
         let by_time = parameters.text("group_by_time").is_some();
         let given = |name: &'static str| match parameters.text(name) {
-            Some(_) if !by_time => {
-                Err(Problem::invalid(name, format!("`{name}` is of `group_by_time`; send that too")))
-            }
+            Some(_) if !by_time => Err(Problem::invalid(
+                name,
+                format!("`{name}` is of `group_by_time`; send that too"),
+            )),
             given => Ok(given),
         };
         let (granularity, zone) = (given("granularity")?, given("time_zone")?.unwrap_or("UTC"));
@@ -138,17 +159,23 @@ impl<'p> Asked<'p> {
         }
         let granularity = granularity.and_then(Granularity::named).ok_or_else(|| {
             let names = Granularity::NAMES.join(", ");
-            Problem::invalid("granularity", format!("`group_by_time` needs `granularity`, one of {names}"))
+            Problem::invalid(
+                "granularity",
+                format!("`group_by_time` needs `granularity`, one of {names}"),
+            )
         })?;
         let zone = Zone::named(zone).ok_or_else(|| {
-            let message = "`time_zone` must be a name of the IANA time zone database such as Europe/Berlin";
+            let message =
+                "`time_zone` must be a name of the IANA time zone database such as Europe/Berlin";
             Problem::invalid("time_zone", message)
         })?;
         Ok(Some((granularity, zone)))
     }
 
     fn put_grouping(&self, out: &mut dyn Sink) {
-        let by = |param: &str| self.over.as_ref().filter(|over| over.param == param).map(|over| over.field);
+        let by = |param: &str| {
+            self.over.as_ref().filter(|over| over.param == param).map(|over| over.field)
+        };
         let granularity = self.time.as_ref().and_then(|(own, _)| {
             Granularity::ALL.into_iter().find_map(|(known, name)| (known == *own).then_some(name))
         });
@@ -169,7 +196,9 @@ impl<'p> Asked<'p> {
             (Aggregation::Min, _) => Measure::Least(kind),
             (Aggregation::Max, _) => Measure::Greatest(kind),
             (Aggregation::CountDistinct, _) => Measure::Distinct,
-            (Aggregation::GroupByTime, Some((granularity, zone))) => Measure::ByTime(*granularity, zone.clone()),
+            (Aggregation::GroupByTime, Some((granularity, zone))) => {
+                Measure::ByTime(*granularity, zone.clone())
+            }
             (Aggregation::GroupBy | Aggregation::GroupByTime, _) => Measure::ByValue,
         }
     }
@@ -189,7 +218,9 @@ impl Over<'_> {
         let (mut types, mut kinds) = (Vec::new(), Vec::new());
         for source in sources {
             let declaration = reading.declarations.of(source)?;
-            if let Some(field) = declaration.field(field).filter(|field| field.aggregations.contains(kind)) {
+            if let Some(field) =
+                declaration.field(field).filter(|field| field.aggregations.contains(kind))
+            {
                 types.push(field.types);
                 kinds.push(if field.format.is_some() { Kind::Times } else { Kind::Numbers });
             }
@@ -198,11 +229,18 @@ impl Over<'_> {
         let compares = matches!(kind, Aggregation::Min | Aggregation::Max);
         match kinds.first() {
             None => {
-                let message = format!("`{field}` is not declared for `{name}`; `/v1/schema` says which fields are");
+                let message = format!(
+                    "`{field}` is not declared for `{name}`; `/v1/schema` says which fields are"
+                );
                 Err(Problem::invalid(param, message))
             }
-            Some(first) if types.len() < sources.len() || compares && kinds.iter().any(|other| other != first) => {
-                let message = format!("connections declare `{field}` differently for `{name}`; send `connection_id`");
+            Some(first)
+                if types.len() < sources.len()
+                    || compares && kinds.iter().any(|other| other != first) =>
+            {
+                let message = format!(
+                    "connections declare `{field}` differently for `{name}`; send `connection_id`"
+                );
                 Err(Problem::invalid(param, message))
             }
             Some(first) => Ok(Declared { types, kind: *first }),

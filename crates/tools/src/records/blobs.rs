@@ -1,8 +1,9 @@
 //! `/v1/blobs`: the bytes that records point to.
 //!
-//! A blob is seen through a record that exposes it and in no other way: one that no record shows to the caller is
-//! refused in the words for one that there is not. It is read a part at a time, each part as if it were asked for
-//! anew, so that a slow reader holds nothing and a grant that ends in the middle ends the reading.
+//! A blob is seen through a record that exposes it and in no other way: one that no record shows to
+//! the caller is refused in the words for one that there is not. It is read a part at a time, each
+//! part as if it were asked for anew, so that a slow reader holds nothing and a grant that ends in
+//! the middle ends the reading.
 
 use std::io::{self, BufRead, Write};
 
@@ -38,7 +39,8 @@ impl RecordServices {
     /// What is said of a blob. Blocks.
     ///
     /// # Errors
-    /// What the token, the parameters, the grant or the database say against it; [`Problem::BlobNotFound`].
+    /// What the token, the parameters, the grant or the database say against it;
+    /// [`Problem::BlobNotFound`].
     pub fn blob(&self, caller: &Principal, now: Instant, call: &Call) -> Result<BlobHead, Problem> {
         let outcome = self.with_blob(caller, now, call, |_, blob| {
             let media_type = blob.media_type.unwrap_or_else(|| UNKNOWN_TYPE.to_owned());
@@ -48,7 +50,8 @@ impl RecordServices {
         outcome
     }
 
-    /// Some bytes of a blob, from `start` on: at most so many, and at least one unless it ends there. Blocks.
+    /// Some bytes of a blob, from `start` on: at most so many, and at least one unless it ends
+    /// there. Blocks.
     ///
     /// # Errors
     /// As [`RecordServices::blob`].
@@ -83,25 +86,38 @@ impl RecordServices {
         })
     }
 
-    /// Stores a blob. It comes as slowly as its sender likes and is written once it is whole. Blocks.
+    /// Stores a blob. It comes as slowly as its sender likes and is written once it is whole.
+    /// Blocks.
     ///
     /// # Errors
-    /// Where the caller is not the owner; where the bytes end before they are whole or are too many; what the
-    /// database says. Nothing is stored then.
-    pub fn take_blob(&self, caller: &Principal, call: &Call, body: &mut dyn BufRead) -> Result<Json, Problem> {
+    /// Where the caller is not the owner; where the bytes end before they are whole or are too
+    /// many; what the database says. Nothing is stored then.
+    pub fn take_blob(
+        &self,
+        caller: &Principal,
+        call: &Call,
+        body: &mut dyn BufRead,
+    ) -> Result<Json, Problem> {
         let outcome = self.ready().and_then(|()| self.keep_blob(caller, call, body));
         self.tell(caller, endpoints::PUT_BLOB.id, outcome.as_ref().err());
         outcome
     }
 
-    fn keep_blob(&self, caller: &Principal, call: &Call, body: &mut dyn BufRead) -> Result<Json, Problem> {
+    fn keep_blob(
+        &self,
+        caller: &Principal,
+        call: &Call,
+        body: &mut dyn BufRead,
+    ) -> Result<Json, Problem> {
         let owner = caller.gate().owner()?;
         Parameters::parse(call.endpoint.parameters, &call.pairs)?;
         let mut spool = self.records.spool(&owner).map_err(|error| not_spooled(&error))?;
         let mut bytes = 0;
         loop {
             let message = "the body ended before it was whole, so nothing is stored; send it again";
-            let part = body.fill_buf().map_err(|_| Problem::InvalidRequest { param: None, message: message.into() })?;
+            let part = body
+                .fill_buf()
+                .map_err(|_| Problem::InvalidRequest { param: None, message: message.into() })?;
             if part.is_empty() {
                 break;
             }

@@ -1,7 +1,7 @@
 //! `preview_bytes` and `fields_cursor`: the fields of a record a page at a time.
 //!
-//! However many fields a record has, what is told of it is bounded. The names before and behind a page are walked, and
-//! their values are not read.
+//! However many fields a record has, what is told of it is bounded. The names before and behind a
+//! page are walked, and their values are not read.
 
 use stile_domain::records::body::Entry;
 use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace};
@@ -30,12 +30,15 @@ impl Cut {
     /// What a request says of it.
     ///
     /// # Errors
-    /// [`Problem::InvalidRequest`] where something is missing without which there would be no bound.
+    /// [`Problem::InvalidRequest`] where something is missing without which there would be no
+    /// bound.
     pub(super) fn new(parameters: &Parameters) -> Result<Self, Problem> {
-        let (chars, bytes) = (parameters.number("preview_chars"), parameters.number("preview_bytes"));
+        let (chars, bytes) =
+            (parameters.number("preview_chars"), parameters.number("preview_bytes"));
         let cursor = parameters.text("fields_cursor").map(str::to_owned);
         if bytes.is_some() && chars.is_none() {
-            let message = "`preview_bytes` needs `preview_chars`, which bounds a single value; send both";
+            let message =
+                "`preview_bytes` needs `preview_chars`, which bounds a single value; send both";
             return Err(Problem::invalid("preview_bytes", message));
         }
         if cursor.is_some() && bytes.is_none() {
@@ -52,7 +55,8 @@ impl Cut {
         Ok(Self { chars, bytes, fields, cursor })
     }
 
-    /// The same for records that come along with the one that was asked for, all of whose fields are shown.
+    /// The same for records that come along with the one that was asked for, all of whose fields
+    /// are shown.
     pub(super) fn of_related(&self) -> Self {
         Self { fields: asked(None, None), cursor: None, ..*self }
     }
@@ -67,7 +71,8 @@ fn asked(names: Option<&[String]>, view: Option<&str>) -> String {
 #[derive(Default)]
 pub(super) struct Page {
     fields: Vec<Member>,
-    /// The bytes of the members of `data` and of `previews`, each with the comma before it but for the first.
+    /// The bytes of the members of `data` and of `previews`, each with the comma before it but for
+    /// the first.
     bytes: usize,
     has_previews: bool,
     more: Option<More>,
@@ -89,7 +94,8 @@ struct More {
     next_cursor: String,
 }
 
-/// The fields of a record that its caller has room for, if they bound it. `entries` are those that they are to see.
+/// The fields of a record that its caller has room for, if they bound it. `entries` are those that
+/// they are to see.
 ///
 /// # Errors
 /// [`Problem::InvalidFieldsCursor`]; what the database says.
@@ -101,7 +107,9 @@ pub(super) fn page<'b>(
 ) -> Result<Option<Page>, Problem> {
     let (Some(most), Some(chars)) = (cut.bytes, cut.chars) else { return Ok(None) };
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
-    let binding = || Binding::of(["fields", reading.view.caller(), stream, connection, &row.key, &cut.fields]);
+    let binding = || {
+        Binding::of(["fields", reading.view.caller(), stream, connection, &row.key, &cut.fields])
+    };
     let mut names = FieldNames::default();
     if let Some(cursor) = &cut.cursor {
         pass_over(place(reading, cursor, binding())?, &mut names, &mut entries)?;
@@ -125,7 +133,10 @@ pub(super) fn page<'b>(
 
 /// Where a cursor leads to.
 fn place(reading: Reading<'_>, cursor: &str, binding: Binding) -> Result<FieldsPlace, Problem> {
-    let opened = reading.view.open(cursor).map_err(|_| Problem::InvalidFieldsCursor(BadCursor::Malformed))?;
+    let opened = reading
+        .view
+        .open(cursor)
+        .map_err(|_| Problem::InvalidFieldsCursor(BadCursor::Malformed))?;
     FieldsPlace::decode(&opened, binding).map_err(Problem::InvalidFieldsCursor)
 }
 
@@ -143,7 +154,12 @@ fn pass_over<'b>(
 }
 
 impl Member {
-    fn of(reading: Reading<'_>, loaded: &Loaded, entry: &Entry<'_>, chars: u64) -> Result<Self, Problem> {
+    fn of(
+        reading: Reading<'_>,
+        loaded: &Loaded,
+        entry: &Entry<'_>,
+        chars: u64,
+    ) -> Result<Self, Problem> {
         Ok(Self { name: entry.name.to_owned(), told: told(reading, loaded, entry, chars)? })
     }
 }
@@ -173,7 +189,8 @@ impl Page {
             told.put(out);
         }
         out.put("}");
-        let previews = self.fields.iter().filter_map(|Member { name, told }| Some((name, told.preview()?)));
+        let previews =
+            self.fields.iter().filter_map(|Member { name, told }| Some((name, told.preview()?)));
         for (at, (name, preview)) in previews.enumerate() {
             out.put(if at > 0 { "," } else { ",\"previews\":{" });
             put_string(out, name);

@@ -1,7 +1,8 @@
-//! Windows of a binary field: the bytes that a base64 text means, or those of the blob that a field names.
+//! Windows of a binary field: the bytes that a base64 text means, or those of the blob that a field
+//! names.
 //!
-//! Four characters of base64 are three bytes, so that the place of a byte is found by division and the characters that
-//! hold a window are all that is read.
+//! Four characters of base64 are three bytes, so that the place of a byte is found by division and
+//! the characters that hold a window are all that is read.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -21,7 +22,8 @@ use super::blobs::UNKNOWN_TYPE;
 use super::render::digest_text;
 use super::window::{Content, Place, type_of};
 
-/// Whatever [`stile_domain::records::body::is_base64`] takes for base64, after its other alphabet is replaced.
+/// Whatever [`stile_domain::records::body::is_base64`] takes for base64, after its other alphabet
+/// is replaced.
 const ANY: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -52,7 +54,12 @@ pub(super) fn window(
     let span = match selector {
         ByteSelector::At { start, limit } => Span::at(*start, *limit, total),
         ByteSelector::After { cursor, limit } => {
-            let at = WindowPlace::decode(&reading.view.open(cursor)?, Unit::Bytes, place.binding, &digest);
+            let at = WindowPlace::decode(
+                &reading.view.open(cursor)?,
+                Unit::Bytes,
+                place.binding,
+                &digest,
+            );
             let at = at.map_err(Problem::InvalidCursor)?;
             Span::at(at.start, limit.unwrap_or(at.limit), total)
         }
@@ -78,7 +85,9 @@ pub(super) fn window(
     if let Some(field) = field.as_object_mut() {
         match &bytes {
             Bytes::Base64 { .. } => field.insert("encoding".to_owned(), "base64".into()),
-            Bytes::Blob { id, .. } => field.insert("digest".to_owned(), digest_text(id.digest()).into()),
+            Bytes::Blob { id, .. } => {
+                field.insert("digest".to_owned(), digest_text(id.digest()).into())
+            }
         };
     }
     Ok((field, window))
@@ -86,7 +95,12 @@ pub(super) fn window(
 
 impl<'a> Bytes<'a> {
     /// The bytes of a field that is binary.
-    fn of(reading: Reading<'_>, source: &Source, loaded: &Loaded, entry: &Entry<'a>) -> Result<Self, Problem> {
+    fn of(
+        reading: Reading<'_>,
+        source: &Source,
+        loaded: &Loaded,
+        entry: &Entry<'a>,
+    ) -> Result<Self, Problem> {
         let Held::Json(json) = entry.held else {
             let (text, _) = Content::of(loaded, entry)?;
             let (chars, _) = text.measure();
@@ -94,7 +108,10 @@ impl<'a> Bytes<'a> {
         };
         let reference = blob::references(json).pop().ok_or(Problem::BlobNotFound)?;
         // Through the records that expose it, of which this one is one.
-        let blob = reading.view.blob(std::slice::from_ref(source), &reference.id)?.ok_or(Problem::BlobNotFound)?;
+        let blob = reading
+            .view
+            .blob(std::slice::from_ref(source), &reference.id)?
+            .ok_or(Problem::BlobNotFound)?;
         let media_type = reference.media_type.unwrap_or_else(|| UNKNOWN_TYPE.to_owned());
         Ok(Self::Blob { id: reference.id, blob, media_type })
     }
@@ -111,7 +128,8 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// What is another one where they are others: of the text, or of the blob's name, which is no base64.
+    /// What is another one where they are others: of the text, or of the blob's name, which is no
+    /// base64.
     fn digest(&self) -> [u8; 32] {
         match self {
             Self::Blob { id, .. } => *ContentHash::of(id.to_string().as_bytes()).as_bytes(),

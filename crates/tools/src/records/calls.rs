@@ -12,7 +12,9 @@ use super::list::Address;
 use super::parameters::Parameters;
 use super::sink::Sink;
 use super::window::Field;
-use super::{Reading, RecordServices, aggregate, detail, list, render, schema, search, streams, window};
+use super::{
+    Reading, RecordServices, aggregate, detail, list, render, schema, search, streams, window,
+};
 
 /// A request, as it was sent.
 #[derive(Clone, Debug)]
@@ -33,23 +35,42 @@ impl RecordServices {
     /// Answers a request that reads. Blocks.
     ///
     /// # Errors
-    /// What the token, the parameters, the grant or the database say against it. Where something was put before
-    /// that, it is to be thrown away.
-    pub fn answer(&self, caller: &Principal, now: Instant, call: &Call, out: &mut dyn Sink) -> Result<(), Problem> {
+    /// What the token, the parameters, the grant or the database say against it. Where something
+    /// was put before that, it is to be thrown away.
+    pub fn answer(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &Call,
+        out: &mut dyn Sink,
+    ) -> Result<(), Problem> {
         let outcome = self.read(caller, now, call, out);
         self.tell(caller, call.endpoint.id, outcome.as_ref().err());
         outcome
     }
 
-    /// The same for a caller who writes the line in the journal itself, see [`RecordServices::tell_tool`]. Blocks.
+    /// The same for a caller who writes the line in the journal itself, see
+    /// [`RecordServices::tell_tool`]. Blocks.
     ///
     /// # Errors
     /// As [`RecordServices::answer`].
-    pub fn ask(&self, caller: &Principal, now: Instant, call: &Call, out: &mut dyn Sink) -> Result<(), Problem> {
+    pub fn ask(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &Call,
+        out: &mut dyn Sink,
+    ) -> Result<(), Problem> {
         self.read(caller, now, call, out)
     }
 
-    fn read(&self, caller: &Principal, now: Instant, call: &Call, out: &mut dyn Sink) -> Result<(), Problem> {
+    fn read(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &Call,
+        out: &mut dyn Sink,
+    ) -> Result<(), Problem> {
         let permit = caller.gate().records()?;
         let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs);
         self.records.read(&permit, now, |view| {
@@ -75,8 +96,8 @@ impl RecordServices {
 
     /// Removes a record, or all of a stream; where nothing is there, nothing changes. Blocks.
     ///
-    /// All of a stream are those that it has at the beginning. They go in several transactions; where one of them fails
-    /// what went before is gone, and asking again goes on.
+    /// All of a stream are those that it has at the beginning. They go in several transactions;
+    /// where one of them fails what went before is gone, and asking again goes on.
     ///
     /// # Errors
     /// Where the caller is not the owner; what the parameters or the database say against it.
@@ -101,11 +122,21 @@ impl RecordServices {
             Some(Problem::Internal { incident }) => Some(*incident),
             _ => None,
         };
-        self.write_line(caller, format!("v1.{operation}"), problem.map_or("ok", |problem| problem.code().0), incident);
+        self.write_line(
+            caller,
+            format!("v1.{operation}"),
+            problem.map_or("ok", |problem| problem.code().0),
+            incident,
+        );
     }
 
     /// Writes the line of a tool's call, which may have been several requests.
-    pub fn tell_tool(&self, caller: &Principal, tool: &str, outcome: Result<(), &Map<String, Json>>) {
+    pub fn tell_tool(
+        &self,
+        caller: &Principal,
+        tool: &str,
+        outcome: Result<(), &Map<String, Json>>,
+    ) {
         let (code, incident) = match outcome {
             Ok(()) => ("ok", None),
             Err(error) => {
@@ -144,9 +175,9 @@ impl RecordServices {
             let sources = view.sources_of(&call.stream, render::connection(&parameters)?)?;
             let reading = Reading { view, declarations: &self.declarations };
             match detail::the_one(reading, &sources, &call.key) {
-                Ok(row) => {
-                    Ok(sources.get(row.source).map(|source| (source.connection().clone(), source.stream().clone())))
-                }
+                Ok(row) => Ok(sources
+                    .get(row.source)
+                    .map(|source| (source.connection().clone(), source.stream().clone()))),
                 Err(Problem::NotFound) => Ok(None),
                 Err(problem) => Err(problem),
             }
@@ -167,18 +198,24 @@ impl RecordServices {
             let sources = view.sources_of(&call.stream, render::connection(&parameters)?)?;
             match sources.as_slice() {
                 [source] => Ok((source.connection().clone(), source.stream().clone())),
-                several => Err(Problem::AmbiguousConnection { connections: render::connections(several) }),
+                several => {
+                    Err(Problem::AmbiguousConnection { connections: render::connections(several) })
+                }
             }
         })?;
-        let last = self.records.write_at(&owner, now, |batch| match batch.target(&connection, &stream)? {
-            Some(target) => batch.last_record(&target),
-            None => Ok(None),
+        let last = self.records.write_at(&owner, now, |batch| {
+            match batch.target(&connection, &stream)? {
+                Some(target) => batch.last_record(&target),
+                None => Ok(None),
+            }
         })?;
         let Some(last) = last else { return Ok(()) };
         loop {
-            let more = self.records.write_at(&owner, now, |batch| match batch.target(&connection, &stream)? {
-                Some(target) => batch.remove_some(&target, last),
-                None => Ok(false),
+            let more = self.records.write_at(&owner, now, |batch| {
+                match batch.target(&connection, &stream)? {
+                    Some(target) => batch.remove_some(&target, last),
+                    None => Ok(false),
+                }
             })?;
             if !more {
                 return Ok(());

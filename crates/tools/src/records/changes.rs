@@ -1,9 +1,11 @@
-//! `GET /v1/streams/{stream}/records?changes_since=…`: what changed for the caller since they asked before.
+//! `GET /v1/streams/{stream}/records?changes_since=…`: what changed for the caller since they asked
+//! before.
 //!
-//! A session begins with `beginning` or with the `next_changes_since` of the session before, goes on with cursors
-//! alone, and ends with a page that has the next `next_changes_since`; no other page has one, so that nobody stores
-//! it who has not had them all. What it tells of is fixed with its first page. Of what it tells of it shows the
-//! record that there is, or, where the caller saw one and sees none any more, that it is gone.
+//! A session begins with `beginning` or with the `next_changes_since` of the session before, goes
+//! on with cursors alone, and ends with a page that has the next `next_changes_since`; no other
+//! page has one, so that nobody stores it who has not had them all. What it tells of is fixed with
+//! its first page. Of what it tells of it shows the record that there is, or, where the caller saw
+//! one and sees none any more, that it is gone.
 
 use serde_json::json;
 use stile_domain::records::changes::{ChangesPlace, Mark, Session};
@@ -57,7 +59,10 @@ pub(super) fn changes(
     let next = changes.last().filter(|_| has_more).map(cursor_after).transpose()?;
     put_envelope_start(address, next.as_deref(), out);
     if next.is_none() {
-        out.put(&format!("\"next_changes_since\":\"{}\",", view.seal(&session.until.encode(bindings.sync))?));
+        out.put(&format!(
+            "\"next_changes_since\":\"{}\",",
+            view.seal(&session.until.encode(bindings.sync))?
+        ));
     }
     out.put("\"data\":[");
     let shown = Shown { fields: wanted.as_ref(), cut };
@@ -88,12 +93,16 @@ fn alone(parameters: &Parameters) -> Result<(), Problem> {
         ("filter", !parameters.conditions().is_empty()),
         ("view", parameters.text("view").is_some()),
     ];
-    let message = |name: &str| format!("`{name}` does not go with `{CHANGES_SINCE}`; leave one of them out");
+    let message =
+        |name: &str| format!("`{name}` does not go with `{CHANGES_SINCE}`; leave one of them out");
     if let Some((name, _)) = excluded.iter().find(|(_, is_sent)| *is_sent) {
         return Err(Problem::invalid(name, message(name)));
     }
     if parameters.names("expand").is_some() || !parameters.limits().is_empty() {
-        return Err(Problem::InvalidExpand { param: "expand".to_owned(), message: message("expand") });
+        return Err(Problem::InvalidExpand {
+            param: "expand".to_owned(),
+            message: message("expand"),
+        });
     }
     Ok(())
 }
@@ -106,7 +115,8 @@ struct Bindings {
 
 impl Bindings {
     fn new(reading: Reading<'_>, stream: &str, parameters: &Parameters) -> Result<Self, Problem> {
-        let fields = parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
+        let fields =
+            parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
         let common = [reading.view.caller(), stream, connection(parameters)?.unwrap_or("*")];
         let of = |kind, more| Binding::of(std::iter::once(kind).chain(common).chain(more));
         Ok(Self { page: of("changes", Some(fields.as_str())), sync: of("sync", None) })
@@ -127,13 +137,15 @@ fn begun(
     let since = match parameters.text(CHANGES_SINCE) {
         None | Some(BEGINNING) => None,
         Some(token) => {
-            let opened = view.open(token).map_err(|_| Problem::InvalidChangesSince(BadCursor::Malformed))?;
+            let opened =
+                view.open(token).map_err(|_| Problem::InvalidChangesSince(BadCursor::Malformed))?;
             Some(Mark::decode(&opened, bindings.sync).map_err(Problem::InvalidChangesSince)?)
         }
     };
     // Whoever sends both goes on, and does not begin again.
     if let Some(cursor) = parameters.text("cursor") {
-        let place = ChangesPlace::decode(&view.open(cursor)?, bindings.page).map_err(Problem::InvalidCursor)?;
+        let place = ChangesPlace::decode(&view.open(cursor)?, bindings.page)
+            .map_err(Problem::InvalidCursor)?;
         let source = sources.iter().position(|source| source.number() == place.stream);
         let source = source.ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
         return Ok((known(reading, place.session)?, Some((source, place.key))));

@@ -36,7 +36,8 @@ pub fn detail(
 pub(super) fn the_one(reading: Reading<'_>, sources: &[Source], key: &str) -> Result<Row, Problem> {
     let mut rows = reading.view.find(sources, key)?;
     if rows.len() > 1 {
-        let having = rows.iter().filter_map(|row| sources.get(row.source).cloned()).collect::<Vec<_>>();
+        let having =
+            rows.iter().filter_map(|row| sources.get(row.source).cloned()).collect::<Vec<_>>();
         return Err(Problem::AmbiguousConnection { connections: connections(&having) });
     }
     rows.pop().ok_or(Problem::NotFound)

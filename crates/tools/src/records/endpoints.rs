@@ -1,4 +1,5 @@
-//! The endpoints, each with what it takes. Requests are checked against this and the OpenAPI document is made of it.
+//! The endpoints, each with what it takes. Requests are checked against this and the OpenAPI
+//! document is made of it.
 
 use super::aggregate::DEFAULT_GROUPS;
 use super::list::DEFAULT_LIMIT;
@@ -97,7 +98,13 @@ const LIMIT: Parameter = Parameter {
     shape: Shape::Whole { least: 1, most: MAX_LIMIT, clamped: true, window: false },
     about: "At most so many records; 25 where it is not sent.",
 };
-const fn part(name: &'static str, least: u64, most: u64, clamped: bool, about: &'static str) -> Parameter {
+const fn part(
+    name: &'static str,
+    least: u64,
+    most: u64,
+    clamped: bool,
+    about: &'static str,
+) -> Parameter {
     Parameter { name, shape: Shape::Whole { least, most, clamped, window: true }, about }
 }
 
@@ -209,8 +216,16 @@ pub const AGGREGATE: Endpoint = Endpoint {
             shape: Shape::OneOf(METRICS),
             about: "What is computed. `count` alone can be grouped.",
         },
-        Parameter { name: "field", shape: FIELD_NAME, about: "Over which field; not with `count`." },
-        Parameter { name: "group_by", shape: FIELD_NAME, about: "A count for each value of this field." },
+        Parameter {
+            name: "field",
+            shape: FIELD_NAME,
+            about: "Over which field; not with `count`.",
+        },
+        Parameter {
+            name: "group_by",
+            shape: FIELD_NAME,
+            about: "A count for each value of this field.",
+        },
         Parameter {
             name: "group_by_time",
             shape: FIELD_NAME,
@@ -267,17 +282,45 @@ pub const FIELD_WINDOW: Endpoint = Endpoint {
     path: "/v1/streams/{stream}/records/{id}/field-window",
     about: "A part of one field, at the cost of that part however long the field is.",
     parameters: &[
-        Parameter { name: "field", shape: Shape::Text { most: 4096 }, about: "Which top-level field." },
+        Parameter {
+            name: "field",
+            shape: Shape::Text { most: 4096 },
+            about: "Which top-level field.",
+        },
         CURSOR,
-        part("offset_chars", 0, i64::MAX as u64, false, "From this character on (Unicode scalar values from 0)."),
-        part("limit_chars", 1, MAX_CHARS, true, "At most so many characters; 4096 where it is not sent."),
+        part(
+            "offset_chars",
+            0,
+            i64::MAX as u64,
+            false,
+            "From this character on (Unicode scalar values from 0).",
+        ),
+        part(
+            "limit_chars",
+            1,
+            MAX_CHARS,
+            true,
+            "At most so many characters; 4096 where it is not sent.",
+        ),
         Parameter {
             name: "q",
             shape: Shape::Text { most: 4 * MAX_QUERY_CHARS },
             about: "Around the first place where this text occurs, by simple case folding. Excludes `offset_chars`.",
         },
-        part("before_chars", 0, MAX_CONTEXT, false, "So many characters before it; 2048 where it is not sent."),
-        part("after_chars", 0, MAX_CONTEXT, false, "So many characters after it; 2048 where it is not sent."),
+        part(
+            "before_chars",
+            0,
+            MAX_CONTEXT,
+            false,
+            "So many characters before it; 2048 where it is not sent.",
+        ),
+        part(
+            "after_chars",
+            0,
+            MAX_CONTEXT,
+            false,
+            "So many characters after it; 2048 where it is not sent.",
+        ),
         part(
             "offset_bytes",
             0,
@@ -313,7 +356,11 @@ pub const SEARCH: Endpoint = Endpoint {
         LIMIT,
         CURSOR,
         CURSORS,
-        Parameter { name: "streams", shape: Shape::Names, about: "Only in these streams; all where it is not sent." },
+        Parameter {
+            name: "streams",
+            shape: Shape::Names,
+            about: "Only in these streams; all where it is not sent.",
+        },
         FILTER,
         CONNECTION,
         CONNECTION_ALIAS,
@@ -362,8 +409,12 @@ pub const BLOB: Endpoint = Endpoint {
 };
 
 /// `HEAD /v1/blobs/{blob_id}`.
-pub const BLOB_HEAD: Endpoint =
-    Endpoint { id: "headBlob", method: "head", about: "What is said of a blob before its bytes.", ..BLOB };
+pub const BLOB_HEAD: Endpoint = Endpoint {
+    id: "headBlob",
+    method: "head",
+    about: "What is said of a blob before its bytes.",
+    ..BLOB
+};
 
 /// `POST /v1/blobs`.
 pub const PUT_BLOB: Endpoint = Endpoint {

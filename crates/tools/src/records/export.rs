@@ -1,12 +1,14 @@
 //! Everything that is stored, as files that this program reads again and a person can read as well.
 //!
-//! *Shape*: `records.jsonl` has a line `{"object":"stream","connection","stream","declaration"}` for each stream and
-//! then `{"object":"record","connection","stream","key","emitted_at","data"}` for each record, in the order in which
-//! they were first ingested. A text of more than [`TEXT_BYTES`] is `null` in `data` and lies in a file of its own,
-//! which the member `texts` names by its field: `{"body":"texts/<sha256>.txt"}`. A blob that a record exposes lies in
-//! `blobs` under its name.
+//! *Shape*: `records.jsonl` has a line `{"object":"stream","connection","stream","declaration"}`
+//! for each stream and then `{"object":"record","connection","stream","key","emitted_at","data"}`
+//! for each record, in the order in which they were first ingested. A text of more than
+//! [`TEXT_BYTES`] is `null` in `data` and lies in a file of its own, which the member `texts` names
+//! by its field: `{"body":"texts/<sha256>.txt"}`. A blob that a record exposes lies in `blobs`
+//! under its name.
 //!
-//! One moment of the database is exported, a record at a time. The same records give the same bytes.
+//! One moment of the database is exported, a record at a time. The same records give the same
+//! bytes.
 
 use std::io::{self, Write};
 
@@ -59,7 +61,9 @@ pub enum ExportError {
     #[error("{0}")]
     Problem(#[from] Problem),
     /// The files cannot be written.
-    #[error("the export cannot be written: {0}; what is there of it is incomplete and can be deleted")]
+    #[error(
+        "the export cannot be written: {0}; what is there of it is incomplete and can be deleted"
+    )]
     Io(#[from] io::Error),
 }
 
@@ -85,9 +89,13 @@ impl RecordServices {
                     && selection.stream.is_none_or(|name| source.stream().as_str() == name)
             };
             let sources: Vec<Source> = all.into_iter().filter(wanted).collect();
-            if sources.is_empty() && (selection.connection.is_some() || selection.stream.is_some()) {
+            if sources.is_empty() && (selection.connection.is_some() || selection.stream.is_some())
+            {
                 let stream = selection.stream.unwrap_or("*").to_owned();
-                return Err(Problem::StreamNotFound { stream, connection: selection.connection.map(str::to_owned) });
+                return Err(Problem::StreamNotFound {
+                    stream,
+                    connection: selection.connection.map(str::to_owned),
+                });
             }
             match write_all(view, &sources, to) {
                 Ok(exported) => Ok(exported),
@@ -105,11 +113,16 @@ impl RecordServices {
     }
 }
 
-fn write_all(view: &View<'_>, sources: &[Source], to: &ExportFolder) -> Result<Exported, ExportError> {
+fn write_all(
+    view: &View<'_>,
+    sources: &[Source],
+    to: &ExportFolder,
+) -> Result<Exported, ExportError> {
     let exists = || io::Error::from(io::ErrorKind::AlreadyExists);
     let mut file = to.create(RECORDS_FILE)?.ok_or_else(exists)?;
     for source in sources {
-        let (connection, stream, declaration) = (source.connection(), source.stream(), source.declaration());
+        let (connection, stream, declaration) =
+            (source.connection(), source.stream(), source.declaration());
         writeln!(
             file,
             "{{\"object\":\"stream\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\"declaration\":{declaration}}}"
@@ -163,7 +176,11 @@ fn write_record(
             // Bytes in base64 are told by looking at all of them, which a text in a file is spared.
             Held::LongText(text) if text.bytes > TEXT_BYTES && !entry.binary => {
                 file.write_all(b"null")?;
-                texts.push(format!("\"{}\":\"{}\"", escaped(entry.name), write_text(view, long()?, to)?));
+                texts.push(format!(
+                    "\"{}\":\"{}\"",
+                    escaped(entry.name),
+                    write_text(view, long()?, to)?
+                ));
             }
             Held::LongText(_) => {
                 file.write_all(b"\"")?;
@@ -190,7 +207,12 @@ fn write_text(view: &View<'_>, long: LongRef, to: &ExportFolder) -> Result<Strin
 }
 
 /// Puts the blobs of a record in files of their own, unless they are there.
-fn write_blobs(view: &View<'_>, sources: &[Source], row: &Row, to: &ExportFolder) -> Result<(), ExportError> {
+fn write_blobs(
+    view: &View<'_>,
+    sources: &[Source],
+    row: &Row,
+    to: &ExportFolder,
+) -> Result<(), ExportError> {
     for id in view.blobs_of(row)? {
         // What a record names need not be here.
         let Some(blob) = view.blob(sources, &id)? else { continue };

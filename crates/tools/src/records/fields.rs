@@ -1,7 +1,7 @@
 //! Which fields and conditions of a request its caller may name.
 //!
-//! A client is told of a field that it was not granted and of one that does not exist in the same words, so that a
-//! declaration cannot be guessed. The owner is told which fields there are.
+//! A client is told of a field that it was not granted and of one that does not exist in the same
+//! words, so that a declaration cannot be guessed. The owner is told which fields there are.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,8 @@ use stile_store::records::Source;
 use super::Reading;
 use super::parameters::Given;
 
-/// The fields that were asked for, and those that the schema requires as far as they are granted. None is all.
+/// The fields that were asked for, and those that the schema requires as far as they are granted.
+/// None is all.
 ///
 /// # Errors
 /// [`Problem::FieldNotGranted`]; to the owner [`Problem::UnknownField`].
@@ -42,7 +43,12 @@ pub fn may_see(source: &Source, name: &str) -> bool {
 }
 
 /// That a field may be named by this caller.
-pub(super) fn known(reading: Reading<'_>, sources: &[Source], name: &str, param: &str) -> Result<(), Problem> {
+pub(super) fn known(
+    reading: Reading<'_>,
+    sources: &[Source],
+    name: &str,
+    param: &str,
+) -> Result<(), Problem> {
     let (field, param) = (name.to_owned(), param.to_owned());
     if !sources.iter().any(|source| may_see(source, name)) {
         return Err(Problem::FieldNotGranted { field, param });
@@ -61,20 +67,29 @@ pub(super) fn known(reading: Reading<'_>, sources: &[Source], name: &str, param:
 /// The conditions that were sent, as the store asks them.
 ///
 /// # Errors
-/// As [`requested`]; [`Problem::InvalidRequest`] where the field is not declared for such a condition, the value is
-/// of another kind, or the connections disagree.
-pub fn conditions(reading: Reading<'_>, sources: &[Source], given: &[Given]) -> Result<Vec<Condition>, Problem> {
+/// As [`requested`]; [`Problem::InvalidRequest`] where the field is not declared for such a
+/// condition, the value is of another kind, or the connections disagree.
+pub fn conditions(
+    reading: Reading<'_>,
+    sources: &[Source],
+    given: &[Given],
+) -> Result<Vec<Condition>, Problem> {
     given.iter().map(|given| condition(reading, sources, given)).collect()
 }
 
-fn condition(reading: Reading<'_>, sources: &[Source], given: &Given) -> Result<Condition, Problem> {
+fn condition(
+    reading: Reading<'_>,
+    sources: &[Source],
+    given: &Given,
+) -> Result<Condition, Problem> {
     known(reading, sources, &given.field, &given.param)?;
     let mut agreed: Option<Test> = None;
     for source in sources {
         let declaration = reading.declarations.of(source)?;
         let test = test(&declaration, given)?;
         if agreed.as_ref().is_some_and(|agreed| *agreed != test) {
-            let message = format!("connections declare `{}` differently; send `connection_id`", given.field);
+            let message =
+                format!("connections declare `{}` differently; send `connection_id`", given.field);
             return Err(Problem::invalid(&given.param, message));
         }
         agreed = Some(test);
@@ -89,7 +104,9 @@ fn test(declaration: &Declaration, given: &Given) -> Result<Test, Problem> {
     let field = declaration.field(name);
     let Some(operator) = given.operator else {
         if !field.is_some_and(|field| field.filterable) {
-            return Err(invalid(format!("`{name}` cannot be filtered by; `/v1/schema` says which fields can")));
+            return Err(invalid(format!(
+                "`{name}` cannot be filtered by; `/v1/schema` says which fields can"
+            )));
         }
         return Ok(Test::Is(given.value.clone()));
     };
@@ -106,9 +123,9 @@ fn bound(field: &Field, given: &Given) -> Result<Bound, String> {
     let param = &given.param;
     if field.format.is_some() {
         let time = Instant::parse(&given.value);
-        return time
-            .map(Bound::Time)
-            .ok_or_else(|| format!("`{param}` must be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z"));
+        return time.map(Bound::Time).ok_or_else(|| {
+            format!("`{param}` must be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z")
+        });
     }
     if is_number(&given.value) {
         Ok(Bound::Number(given.value.clone()))

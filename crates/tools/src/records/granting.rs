@@ -1,7 +1,9 @@
-//! A grant as the owner asks for it, completed from what is declared at this moment and then frozen.
+//! A grant as the owner asks for it, completed from what is declared at this moment and then
+//! frozen.
 //!
-//! What is left out is filled in here and written down: all fields, all connections, the fields that a schema
-//! requires, the field that times are looked up in. What there is not is refused by a name that exists.
+//! What is left out is filled in here and written down: all fields, all connections, the fields
+//! that a schema requires, the field that times are looked up in. What there is not is refused by a
+//! name that exists.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,8 +37,8 @@ pub struct Wanted {
 
 /// What is asked for of one stream.
 ///
-/// *Shape*: as a grant is written, but what is left out is filled in. A list that is there and empty is an error:
-/// whoever computed it and found nothing must not give everything.
+/// *Shape*: as a grant is written, but what is left out is filled in. A list that is there and
+/// empty is an error: whoever computed it and found nothing must not give everything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WantedShare {
@@ -111,7 +113,12 @@ impl RecordServices {
     ///
     /// # Errors
     /// [`NotGranted`]; there is no grant then.
-    pub fn make_grant(&self, caller: &Principal, now: Instant, wanted: Wanted) -> Result<Made, NotGranted> {
+    pub fn make_grant(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        wanted: Wanted,
+    ) -> Result<Made, NotGranted> {
         let all = self.all_streams(caller, now)?;
         let mut added = Vec::new();
         let streams = wanted.streams.iter().map(|share| complete(share, &all, &mut added));
@@ -128,9 +135,14 @@ impl RecordServices {
     }
 }
 
-fn complete(wanted: &WantedShare, all: &[Stream], added: &mut Vec<(String, String)>) -> Result<Share, NotGranted> {
+fn complete(
+    wanted: &WantedShare,
+    all: &[Stream],
+    added: &mut Vec<(String, String)>,
+) -> Result<Share, NotGranted> {
     let name = shown(&wanted.name);
-    let having: Vec<&Stream> = all.iter().filter(|stream| stream.stream.as_str() == wanted.name).collect();
+    let having: Vec<&Stream> =
+        all.iter().filter(|stream| stream.stream.as_str() == wanted.name).collect();
     if having.is_empty() {
         let known: BTreeSet<&str> = all.iter().map(|stream| stream.stream.as_str()).collect();
         return wrong(format!("there is no stream `{name}`; {}", there_are(known, "streams")));
@@ -146,7 +158,10 @@ fn complete(wanted: &WantedShare, all: &[Stream], added: &mut Vec<(String, Strin
         if !having.iter().any(|stream| stream.connection.as_str() == connection) {
             let known = having.iter().map(|stream| stream.connection.as_str());
             let there = there_are(known, "connections with it");
-            return wrong(format!("the connection `{}` has no stream `{name}`; {there}", shown(connection)));
+            return wrong(format!(
+                "the connection `{}` has no stream `{name}`; {there}",
+                shown(connection)
+            ));
         }
     }
     let named = |stream: &&Stream| {
@@ -154,7 +169,8 @@ fn complete(wanted: &WantedShare, all: &[Stream], added: &mut Vec<(String, Strin
         wanted.is_none_or(|names| names.iter().any(|name| name == stream.connection.as_str()))
     };
     let chosen: Vec<&Stream> = having.into_iter().filter(named).collect();
-    let declarations: Vec<&Arc<Declaration>> = chosen.iter().map(|stream| &stream.declaration).collect();
+    let declarations: Vec<&Arc<Declaration>> =
+        chosen.iter().map(|stream| &stream.declaration).collect();
     let declared: BTreeSet<&str> = declarations
         .iter()
         .flat_map(|declaration| declaration.fields().iter().map(|field| field.name.as_str()))
@@ -162,7 +178,10 @@ fn complete(wanted: &WantedShare, all: &[Stream], added: &mut Vec<(String, Strin
     let mut fields: BTreeSet<String> = wanted.fields.iter().flatten().cloned().collect();
     if let Some(unknown) = fields.iter().find(|field| !declared.contains(field.as_str())) {
         let there = there_are(declared, "fields");
-        return wrong(format!("the stream `{name}` declares no field `{}`; {there}", shown(unknown)));
+        return wrong(format!(
+            "the stream `{name}` declares no field `{}`; {there}",
+            shown(unknown)
+        ));
     }
     if fields.is_empty() {
         fields = declared.iter().map(|&field| field.to_owned()).collect();
@@ -172,7 +191,11 @@ fn complete(wanted: &WantedShare, all: &[Stream], added: &mut Vec<(String, Strin
             added.push((wanted.name.clone(), field.clone()));
         }
     }
-    let time = wanted.time_constraint.as_ref().map(|time| constraint(&name, time, &declarations)).transpose()?;
+    let time = wanted
+        .time_constraint
+        .as_ref()
+        .map(|time| constraint(&name, time, &declarations))
+        .transpose()?;
     Ok(Share {
         stream: Name::parse(&wanted.name).map_err(|bad| NotGranted::Wrong(bad.to_string()))?,
         connections: chosen.iter().map(|stream| stream.connection.clone()).collect(),
@@ -188,7 +211,9 @@ fn constraint(
     declarations: &[&Arc<Declaration>],
 ) -> Result<TimeConstraint, NotGranted> {
     if wanted.since.is_none() && wanted.until.is_none() {
-        return wrong("a time field alone limits nothing; say from when with --since, or until when with --until");
+        return wrong(
+            "a time field alone limits nothing; say from when with --since, or until when with --until",
+        );
     }
     let instant = |what: &str, text: &Option<String>| match text {
         None => Ok(None),
@@ -221,9 +246,16 @@ fn constraint(
     };
     if !usable.contains(&field) {
         let there = there_are(usable.iter().map(String::as_str), "fields with times");
-        return wrong(format!("the field `{}` of `{name}` does not hold dates or times; {there}", shown(&field)));
+        return wrong(format!(
+            "the field `{}` of `{name}` does not hold dates or times; {there}",
+            shown(&field)
+        ));
     }
-    Ok(TimeConstraint { field, since: instant("since", &wanted.since)?, until: instant("until", &wanted.until)? })
+    Ok(TimeConstraint {
+        field,
+        since: instant("since", &wanted.since)?,
+        until: instant("until", &wanted.until)?,
+    })
 }
 
 /// Names, for the end of a sentence.
@@ -251,19 +283,35 @@ mod tests {
             ("mail", "people", r#"{"id":"p","name":"Ann"}"#),
         ] {
             let pairs = [("connection_id".to_owned(), connection.to_owned())];
-            rig.services.ingest(&owner(), Instant(7), stream, &pairs, &mut line.as_bytes()).unwrap();
+            rig.services
+                .ingest(&owner(), Instant(7), stream, &pairs, &mut line.as_bytes())
+                .unwrap();
         }
         let (mail, people) = (Name::parse("mail").unwrap(), Name::parse("people").unwrap());
-        let mut json = rig.services.one_stream(&owner(), Instant(1), &mail, &people).unwrap().declaration.to_json();
+        let mut json = rig
+            .services
+            .one_stream(&owner(), Instant(1), &mail, &people)
+            .unwrap()
+            .declaration
+            .to_json();
         json["schema"]["required"] = serde_json::json!(["id"]);
-        rig.services.declare(&owner(), &mail, &people, &Declaration::parse(&json).unwrap()).unwrap();
+        rig.services
+            .declare(&owner(), &mail, &people, &Declaration::parse(&json).unwrap())
+            .unwrap();
         rig
     }
 
     fn make(rig: &Rig, streams: serde_json::Value) -> Result<(String, Made), String> {
         let streams = serde_json::from_value(streams).map_err(|error| error.to_string())?;
-        let wanted = Wanted { client: "Cursor".into(), purpose: None, expires: None, single_use: false, streams };
-        let made = rig.services.make_grant(&owner(), Instant(0), wanted).map_err(|why| why.to_string())?;
+        let wanted = Wanted {
+            client: "Cursor".into(),
+            purpose: None,
+            expires: None,
+            single_use: false,
+            streams,
+        };
+        let made =
+            rig.services.make_grant(&owner(), Instant(0), wanted).map_err(|why| why.to_string())?;
         let grants = rig.services.grants(&owner()).unwrap();
         let grant = grants.into_iter().find(|grant| grant.id == made.id).unwrap();
         Ok((grant.grant.unwrap().to_json().unwrap(), made))

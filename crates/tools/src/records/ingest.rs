@@ -1,9 +1,11 @@
-//! `POST /v1/ingest/{stream}`: records that come as JSON Lines, from a source that sends as it goes.
+//! `POST /v1/ingest/{stream}`: records that come as JSON Lines, from a source that sends as it
+//! goes.
 //!
-//! A line is a record's data, or an envelope `{key?, data, emitted_at?, op?, stream?}` around it: an object all of
-//! whose members are among these and whose `data` is an object. An envelope with `"op":"delete"` needs no data.
-//! Lines are stored in batches like those of an import. Where the sender goes away in the middle, whole batches
-//! remain and the rest was never there; sending everything again changes nothing that is stored already.
+//! A line is a record's data, or an envelope `{key?, data, emitted_at?, op?, stream?}` around it:
+//! an object all of whose members are among these and whose `data` is an object. An envelope with
+//! `"op":"delete"` needs no data. Lines are stored in batches like those of an import. Where the
+//! sender goes away in the middle, whole batches remain and the rest was never there; sending
+//! everything again changes nothing that is stored already.
 //!
 //! A stream that there is not yet is declared by inference over the first batch.
 
@@ -91,8 +93,9 @@ impl RecordServices {
     /// Stores what comes, and says what became of it. Blocks, as long as the sender takes.
     ///
     /// # Errors
-    /// Where the caller is not the owner; what the parameters say against it; what the database says before
-    /// anything was stored. Later failures are in the answer, beside what was stored until then.
+    /// Where the caller is not the owner; what the parameters say against it; what the database
+    /// says before anything was stored. Later failures are in the answer, beside what was stored
+    /// until then.
     pub fn ingest(
         &self,
         caller: &Principal,
@@ -116,9 +119,11 @@ impl RecordServices {
     ) -> Result<Json, Problem> {
         let owner = caller.gate().owner()?;
         let parameters = Parameters::parse(endpoints::INGEST.parameters, pairs)?;
-        let stream = Name::parse(stream).map_err(|bad| Problem::invalid("stream", bad.to_string()))?;
+        let stream =
+            Name::parse(stream).map_err(|bad| Problem::invalid("stream", bad.to_string()))?;
         let connection = self.connection_for(caller, now, &stream, connection(&parameters)?)?;
-        let mut ingest = Ingest { connection, stream: &stream, now, plan: None, tally: Tally::default() };
+        let mut ingest =
+            Ingest { connection, stream: &stream, now, plan: None, tally: Tally::default() };
         let mut lines = JsonLines::new(body);
         let mut errors = Vec::new();
         let mut stored = false;
@@ -163,7 +168,8 @@ impl RecordServices {
         named: Option<&str>,
     ) -> Result<Name, Problem> {
         if let Some(named) = named {
-            return Name::parse(named).map_err(|bad| Problem::invalid("connection_id", bad.to_string()));
+            return Name::parse(named)
+                .map_err(|bad| Problem::invalid("connection_id", bad.to_string()));
         }
         let permit = caller.gate().records()?;
         self.records.read(&permit, now, |view| match view.sources_of(stream.as_str(), None) {
@@ -182,7 +188,12 @@ impl RecordServices {
 }
 
 impl Ingest<'_> {
-    fn store(&mut self, services: &RecordServices, owner: &OwnerPermit, lines: &[Line]) -> Result<(), Problem> {
+    fn store(
+        &mut self,
+        services: &RecordServices,
+        owner: &OwnerPermit,
+        lines: &[Line],
+    ) -> Result<(), Problem> {
         services.records.write(owner, |batch| {
             let target = match (batch.target(&self.connection, self.stream)?, &self.plan) {
                 (Some(target), Some(plan)) if plan.text == target.declaration => Some(target),
@@ -191,7 +202,10 @@ impl Ingest<'_> {
                     return Err(Problem::InvalidDeclaration { message: message.to_owned() });
                 }
                 (Some(target), None) => {
-                    self.plan = Some(Plan::new(target.declaration.clone(), read_declaration(&target.declaration)?));
+                    self.plan = Some(Plan::new(
+                        target.declaration.clone(),
+                        read_declaration(&target.declaration)?,
+                    ));
                     Some(target)
                 }
                 (None, _) => self.declare(batch, lines)?,
@@ -200,8 +214,11 @@ impl Ingest<'_> {
                 self.tally.attempted += 1;
                 let outcome = match (&line.sent, &mut self.plan, &target) {
                     (Err(Rejected { code, message }), ..) => rejected(code, message.as_str()),
-                    (Ok(sent), Some(plan), Some(target)) => one(batch, target, plan, sent, self.now)?,
-                    // Nothing is declared because there was nothing to store: there is nothing to delete either.
+                    (Ok(sent), Some(plan), Some(target)) => {
+                        one(batch, target, plan, sent, self.now)?
+                    }
+                    // Nothing is declared because there was nothing to store: there is nothing to
+                    // delete either.
                     (Ok(_), ..) => Ok(Upserted::Same),
                 };
                 self.tally.count(line.number, outcome);
@@ -211,8 +228,13 @@ impl Ingest<'_> {
     }
 
     /// Declares the stream as these lines look. None where no line has data.
-    fn declare(&mut self, batch: &mut Batch<'_>, lines: &[Line]) -> Result<Option<Target>, Problem> {
-        let sent = || lines.iter().filter_map(|line| line.sent.as_ref().ok()).filter(|sent| !sent.delete);
+    fn declare(
+        &mut self,
+        batch: &mut Batch<'_>,
+        lines: &[Line],
+    ) -> Result<Option<Target>, Problem> {
+        let sent =
+            || lines.iter().filter_map(|line| line.sent.as_ref().ok()).filter(|sent| !sent.delete);
         let infer = |choice| {
             let mut inference = Inference::new();
             sent().for_each(|sent| inference.observe(&sent.fields));
@@ -225,14 +247,17 @@ impl Ingest<'_> {
         let mut declaration = infer(KeyChoice::Infer)?.declaration;
         let keys = Keys::new(declaration.primary_key());
         let differs = |sent: &Sent| {
-            sent.key.as_ref().is_some_and(|key| keys.primary(&sent.fields).is_ok_and(|own| own.as_str() != key))
+            sent.key
+                .as_ref()
+                .is_some_and(|key| keys.primary(&sent.fields).is_ok_and(|own| own.as_str() != key))
         };
         // The sender's own keys are the keys, so a field that only looks like one is none.
         if !keys.from_content() && sent().any(differs) {
             declaration = infer(KeyChoice::Given(Vec::new()))?.declaration;
         }
         let text = declaration.to_json().to_string();
-        let target = batch.declare(&self.connection, self.stream, &text, &terms_of(&declaration))?;
+        let target =
+            batch.declare(&self.connection, self.stream, &text, &terms_of(&declaration))?;
         self.plan = Some(Plan::new(text, declaration));
         Ok(Some(target))
     }
@@ -244,7 +269,8 @@ impl Plan {
         Self { text, declaration, keys }
     }
 
-    /// The key of what was sent: the sender's and that of the primary key, which must be one where both are there.
+    /// The key of what was sent: the sender's and that of the primary key, which must be one where
+    /// both are there.
     fn key(&mut self, sent: &Sent) -> Result<RecordKey, Rejected> {
         let given = match &sent.key {
             None => None,
@@ -253,7 +279,8 @@ impl Plan {
                 Err(bad) => return rejected("invalid_record_identity", format!("`key`: {bad}")),
             },
         };
-        let own = if self.keys.from_content() { None } else { Some(self.keys.primary(&sent.fields)) };
+        let own =
+            if self.keys.from_content() { None } else { Some(self.keys.primary(&sent.fields)) };
         match (given, own) {
             (Some(given), Some(Ok(own))) if given != own => rejected(
                 "invalid_record_identity",
@@ -261,8 +288,12 @@ impl Plan {
             ),
             (Some(given), _) => Ok(given),
             (None, Some(own)) => own.or_else(|why| rejected(why.code(), why.to_string())),
-            (None, None) if sent.delete => rejected("key_missing", "a record is deleted by its `key`"),
-            (None, None) => self.keys.next(&sent.fields).or_else(|why| rejected(why.code(), why.to_string())),
+            (None, None) if sent.delete => {
+                rejected("key_missing", "a record is deleted by its `key`")
+            }
+            (None, None) => {
+                self.keys.next(&sent.fields).or_else(|why| rejected(why.code(), why.to_string()))
+            }
         }
     }
 }
@@ -329,11 +360,13 @@ fn next_batch(lines: &mut JsonLines<&mut dyn BufRead>, stream: &Name) -> Result<
 /// What a line says: an envelope, or data.
 fn sent(mut fields: Fields, stream: &Name) -> Result<Sent, Rejected> {
     let member = |fields: &Fields, name: &str| -> Option<Value> {
-        let value = fields.iter().find(|(member, _)| member == name).map(|(_, value)| value.clone());
+        let value =
+            fields.iter().find(|(member, _)| member == name).map(|(_, value)| value.clone());
         value.filter(|value| *value != Value::Null)
     };
     let has = |name: &str| fields.iter().any(|(member, _)| member == name);
-    let is_delete = |fields: &Fields| member(fields, "op") == Some(Value::Text("delete".to_owned()));
+    let is_delete =
+        |fields: &Fields| member(fields, "op") == Some(Value::Text("delete".to_owned()));
     let data = fields.iter().find(|(name, _)| name == "data").map(|(_, value)| value);
     let has_data = matches!(data, Some(Value::Json(json)) if json.starts_with('{'));
     let known = fields.iter().all(|(name, _)| MEMBERS.contains(&name.as_str()));
@@ -341,15 +374,19 @@ fn sent(mut fields: Fields, stream: &Name) -> Result<Sent, Rejected> {
     if !known || !(has_data || without_data) {
         return Ok(Sent { key: None, fields, emitted: None, delete: false });
     }
-    let data = match fields.iter().position(|(name, _)| name == "data").map(|at| fields.swap_remove(at)) {
-        Some((_, Value::Json(json))) => match row::parse(json.as_bytes()) {
-            Ok(row) => row.fields,
-            Err(bad) => return rejected(bad.fault.code(), format!("`data`: {}", bad.fault)),
-        },
-        _ => Fields::new(),
-    };
+    let data =
+        match fields.iter().position(|(name, _)| name == "data").map(|at| fields.swap_remove(at)) {
+            Some((_, Value::Json(json))) => match row::parse(json.as_bytes()) {
+                Ok(row) => row.fields,
+                Err(bad) => return rejected(bad.fault.code(), format!("`data`: {}", bad.fault)),
+            },
+            _ => Fields::new(),
+        };
     if member(&fields, "stream").is_some_and(|named| named.scalar() != Some(stream.as_str())) {
-        return rejected("wrong_stream", format!("`stream` is not `{stream}`; send each stream to its own address"));
+        return rejected(
+            "wrong_stream",
+            format!("`stream` is not `{stream}`; send each stream to its own address"),
+        );
     }
     let delete = match member(&fields, "op").as_ref().map(Value::scalar) {
         None | Some(Some("upsert")) => false,
@@ -359,12 +396,19 @@ fn sent(mut fields: Fields, stream: &Name) -> Result<Sent, Rejected> {
     let emitted = match member(&fields, "emitted_at") {
         None => None,
         Some(Value::Text(text)) if Instant::parse(&text).is_some() => Instant::parse(&text),
-        _ => return rejected("invalid_emitted_at", "`emitted_at` must be a time such as 2026-01-31T12:00:00Z"),
+        _ => {
+            return rejected(
+                "invalid_emitted_at",
+                "`emitted_at` must be a time such as 2026-01-31T12:00:00Z",
+            );
+        }
     };
     let key = match member(&fields, "key") {
         None => None,
         Some(Value::Json(json)) if serde_json::from_str::<Vec<String>>(&json).is_ok() => Some(json),
-        Some(Value::Json(_)) => return rejected("invalid_record_identity", "`key` must be a text or a list of texts"),
+        Some(Value::Json(_)) => {
+            return rejected("invalid_record_identity", "`key` must be a text or a list of texts");
+        }
         Some(scalar) => scalar.scalar().map(str::to_owned),
     };
     Ok(Sent { key, fields: data, emitted, delete })
@@ -380,8 +424,10 @@ mod tests {
     use crate::records::rig::{Rig, owner, principal, rig};
 
     fn ingest(rig: &Rig, pairs: &[(&str, &str)], body: &str) -> Result<Json, String> {
-        let pairs: Vec<(String, String)> = pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect();
-        let answer = rig.services.ingest(&owner(), Instant(7), "messages", &pairs, &mut body.as_bytes());
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect();
+        let answer =
+            rig.services.ingest(&owner(), Instant(7), "messages", &pairs, &mut body.as_bytes());
         answer.map_err(|problem| format!("{}: {problem}", problem.code().0))
     }
 
@@ -404,9 +450,16 @@ mod tests {
             "again, and without naming the connection"
         );
         let told = rig.record("messages", "b");
-        assert_eq!((&told["emitted_at"], &told["data"]["text"]), (&"2026-01-02T00:00:00Z".into(), &"two".into()));
-        let gone = ingest(&rig, MAIL, "{\"op\":\"delete\",\"key\":\"b\"}\n{\"op\":\"delete\",\"data\":{\"id\":\"c\"}}")
-            .unwrap();
+        assert_eq!(
+            (&told["emitted_at"], &told["data"]["text"]),
+            (&"2026-01-02T00:00:00Z".into(), &"two".into())
+        );
+        let gone = ingest(
+            &rig,
+            MAIL,
+            "{\"op\":\"delete\",\"key\":\"b\"}\n{\"op\":\"delete\",\"data\":{\"id\":\"c\"}}",
+        )
+        .unwrap();
         assert_eq!((&gone["records_accepted"], &gone["records_unchanged"]), (&2.into(), &0.into()));
         assert_eq!(rig.keys("messages"), ["a"]);
     }
@@ -432,24 +485,40 @@ mod tests {
             .as_array()
             .unwrap()
             .iter()
-            .map(|rejection| format!("{} {}", rejection["line"], rejection["code"].as_str().unwrap()))
+            .map(|rejection| {
+                format!("{} {}", rejection["line"], rejection["code"].as_str().unwrap())
+            })
             .collect();
         insta::assert_snapshot!(codes.join("\n"));
-        assert_eq!((&answer["records_accepted"], &answer["records_rejected"]), (&1.into(), &9.into()));
+        assert_eq!(
+            (&answer["records_accepted"], &answer["records_rejected"]),
+            (&1.into(), &9.into())
+        );
     }
 
     #[test]
     fn the_senders_keys_go_before_a_field_that_looks_like_one() {
         let rig = rig();
-        ingest(&rig, MAIL, "{\"key\":\"k1\",\"data\":{\"id\":1}}\n{\"key\":\"k2\",\"data\":{\"id\":2}}").unwrap();
+        ingest(
+            &rig,
+            MAIL,
+            "{\"key\":\"k1\",\"data\":{\"id\":1}}\n{\"key\":\"k2\",\"data\":{\"id\":2}}",
+        )
+        .unwrap();
         assert_eq!(rig.keys("messages"), ["k1", "k2"]);
     }
 
     #[test]
     fn a_request_that_is_wrong_stores_nothing() {
         let rig = rig();
-        assert!(ingest(&rig, &[], "{}").unwrap_err().starts_with("invalid_request: there is no stream"));
-        assert!(ingest(&rig, &[("connection_id", "a/b")], "{}").unwrap_err().starts_with("invalid_request"));
+        assert!(
+            ingest(&rig, &[], "{}").unwrap_err().starts_with("invalid_request: there is no stream")
+        );
+        assert!(
+            ingest(&rig, &[("connection_id", "a/b")], "{}")
+                .unwrap_err()
+                .starts_with("invalid_request")
+        );
         assert!(ingest(&rig, &[("mode", "x")], "{}").unwrap_err().starts_with("invalid_request"));
         let client = principal(RecordsClaim::Grant("g".into()));
         let refused = rig.services.ingest(&client, Instant(0), "messages", &[], &mut &b"{}"[..]);
@@ -476,7 +545,8 @@ mod tests {
         let rig = rig();
         let pairs = [("connection_id".to_owned(), "mail".to_owned())];
         let mut body = BufReader::new(Cut(INGEST_ROWS + 50));
-        let answer = rig.services.ingest(&owner(), Instant(0), "messages", &pairs, &mut body).unwrap();
+        let answer =
+            rig.services.ingest(&owner(), Instant(0), "messages", &pairs, &mut body).unwrap();
         assert_eq!(answer["records_accepted"], INGEST_ROWS);
         assert_eq!(answer["errors"][0]["code"], "incomplete_body");
         assert_eq!(rig.count("messages"), INGEST_ROWS as u64);

@@ -33,8 +33,11 @@ impl Address {
             let separator = if self.query.is_empty() { "" } else { "?" };
             return format!("{}{separator}{}", self.path, self.query);
         };
-        let others: Vec<&str> =
-            self.query.split('&').filter(|part| !part.is_empty() && !part.starts_with("cursor=")).collect();
+        let others: Vec<&str> = self
+            .query
+            .split('&')
+            .filter(|part| !part.is_empty() && !part.starts_with("cursor="))
+            .collect();
         let others: String = others.iter().map(|part| format!("{part}&")).collect();
         format!("{}?{others}cursor={cursor}", self.path)
     }
@@ -65,9 +68,16 @@ pub fn list(
     let binding = binding(reading, stream, parameters, order);
     let after = match parameters.text("cursor") {
         None => None,
-        Some(cursor) => Some(ListPlace::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?),
+        Some(cursor) => {
+            Some(ListPlace::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?)
+        }
     };
-    let query = ListQuery { order, after: after.as_ref(), conditions: &conditions, limit: limit(parameters) };
+    let query = ListQuery {
+        order,
+        after: after.as_ref(),
+        conditions: &conditions,
+        limit: limit(parameters),
+    };
     let page = view.list(&sources, query)?;
     let cursor_after = |row: &Row| {
         let place = view.place_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
@@ -104,8 +114,8 @@ pub(super) fn limit(parameters: &Parameters) -> usize {
     usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX)
 }
 
-/// Whether each record of a page is to have a cursor, so that a caller who takes only the first of them can go on
-/// after those.
+/// Whether each record of a page is to have a cursor, so that a caller who takes only the first of
+/// them can go on after those.
 pub(super) fn of_each(parameters: &Parameters) -> bool {
     parameters.text("cursors") == Some("each")
 }
@@ -126,7 +136,12 @@ pub(super) fn put_envelope_start(address: &Address, next: Option<&str>, out: &mu
 }
 
 /// Puts what comes after the records of a list.
-pub(super) fn put_envelope_end(address: &Address, next: Option<&str>, meta: &Json, out: &mut dyn Sink) {
+pub(super) fn put_envelope_end(
+    address: &Address,
+    next: Option<&str>,
+    meta: &Json,
+    out: &mut dyn Sink,
+) {
     let links = json!({
         "self": address.with_cursor(None),
         "next": next.map_or(Json::Null, |next| address.with_cursor(Some(next)).into()),
@@ -149,7 +164,9 @@ fn counted(
 
 /// `order`, or what `sort` says of it.
 fn order(sources: &[Source], parameters: &Parameters) -> Result<Order, Problem> {
-    let order = parameters.text("order").map(|order| if order == "asc" { Order::Ascending } else { Order::Descending });
+    let order = parameters
+        .text("order")
+        .map(|order| if order == "asc" { Order::Ascending } else { Order::Descending });
     let Some(sort) = parameters.text("sort") else { return Ok(order.unwrap_or(Order::Descending)) };
     let direction = |source: &Source| match source.ordered_by()? {
         field if field == sort => Some(Order::Ascending),
@@ -158,12 +175,15 @@ fn order(sources: &[Source], parameters: &Parameters) -> Result<Order, Problem> 
     };
     let invalid = |message: &str| Problem::InvalidSort { message: message.to_owned() };
     let sorted = sources.first().and_then(direction);
-    let sorted = sorted.filter(|first| sources.iter().all(|source| direction(source) == Some(*first)));
+    let sorted =
+        sorted.filter(|first| sources.iter().all(|source| direction(source) == Some(*first)));
     let sorted = sorted.ok_or_else(|| {
         invalid("`sort` is the stream's `cursor_field`, or `-` and that; `/v1/schema` says which field that is")
     })?;
     match order {
-        Some(order) if order != sorted => Err(invalid("`sort` and `order` disagree; send one of them")),
+        Some(order) if order != sorted => {
+            Err(invalid("`sort` and `order` disagree; send one of them"))
+        }
         _ => Ok(sorted),
     }
 }
@@ -176,10 +196,20 @@ fn binding(reading: Reading<'_>, stream: &str, parameters: &Parameters, order: O
     let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));
     // A view cannot be told from a list of fields by an empty text: no view has that name.
     let view = parameters.text("view").unwrap_or_default();
-    let related = format!("{:?}{:?}", parameters.names("expand").unwrap_or_default(), parameters.limits());
+    let related =
+        format!("{:?}{:?}", parameters.names("expand").unwrap_or_default(), parameters.limits());
     Binding::of(
-        ["list", reading.view.caller(), stream, connection.unwrap_or("*"), order, &fields, view, &related]
-            .into_iter()
-            .chain(conditions.iter().map(String::as_str)),
+        [
+            "list",
+            reading.view.caller(),
+            stream,
+            connection.unwrap_or("*"),
+            order,
+            &fields,
+            view,
+            &related,
+        ]
+        .into_iter()
+        .chain(conditions.iter().map(String::as_str)),
     )
 }

@@ -1,9 +1,9 @@
 //! What can be asked of records: one file per operation, for every way in.
 //!
-//! An operation gets a view of the store that shows what its caller may see, and parameters that were checked
-//! against their declaration; it writes JSON to a [`sink::Sink`], so that no answer is ever held as a whole.
-//! [`endpoints::ENDPOINTS`] lists them with their parameters, from which the requests are checked and the OpenAPI
-//! document is made.
+//! An operation gets a view of the store that shows what its caller may see, and parameters that
+//! were checked against their declaration; it writes JSON to a [`sink::Sink`], so that no answer is
+//! ever held as a whole. [`endpoints::ENDPOINTS`] lists them with their parameters, from which the
+//! requests are checked and the OpenAPI document is made.
 
 pub mod aggregate;
 pub mod blobs;
@@ -106,7 +106,11 @@ pub struct Reading<'a> {
 /// The terms on which records of a declared stream are stored.
 pub fn terms_of(declaration: &Declaration) -> StreamTerms {
     let is_time = |name: &str| declaration.field(name).is_some_and(|field| field.format.is_some());
-    let searchable = declaration.fields().iter().filter(|field| field.searchable).map(|field| field.name.clone());
+    let searchable = declaration
+        .fields()
+        .iter()
+        .filter(|field| field.searchable)
+        .map(|field| field.name.clone());
     let cursor = declaration.cursor_field();
     StreamTerms {
         cursor_field: cursor.map(str::to_owned),

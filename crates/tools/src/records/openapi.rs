@@ -164,16 +164,32 @@ fn answer_schema(id: &str) -> Json {
         "listStreams" | "listRecords" | "search" => {
             object("list", &["object", "url", "has_more", "data", "links", "meta"])
         }
-        "getStream" => object("stream_metadata", &["object", "name", "schema", "primary_key", "field_capabilities"]),
-        "getSchema" => object("schema", &["object", "bearer", "connectors", "connector_count", "stream_count"]),
+        "getStream" => object(
+            "stream_metadata",
+            &["object", "name", "schema", "primary_key", "field_capabilities"],
+        ),
+        "getSchema" => {
+            object("schema", &["object", "bearer", "connectors", "connector_count", "stream_count"])
+        }
         "aggregateRecords" => object(
             "aggregation",
-            &["object", "stream", "metric", "field", "filtered_record_count", "approximate", "meta"],
+            &[
+                "object",
+                "stream",
+                "metric",
+                "field",
+                "filtered_record_count",
+                "approximate",
+                "meta",
+            ],
         ),
-        "getRecord" => object("record", &["object", "id", "stream", "connection_id", "data", "emitted_at"]),
-        "getFieldWindow" => {
-            object("field_window", &["object", "stream", "record_id", "connection_id", "field", "window"])
+        "getRecord" => {
+            object("record", &["object", "id", "stream", "connection_id", "data", "emitted_at"])
         }
+        "getFieldWindow" => object(
+            "field_window",
+            &["object", "stream", "record_id", "connection_id", "field", "window"],
+        ),
         "putBlob" => object("blob", &["object", "blob_id", "size_bytes", "sha256", "fetch_url"]),
         _ => json!({
             "type": "object",

@@ -1,5 +1,5 @@
-//! What the owner does with the database besides asking it: to declare a stream anew, to make grants and take them
-//! back, and to make a copy.
+//! What the owner does with the database besides asking it: to declare a stream anew, to make
+//! grants and take them back, and to make a copy.
 
 use stile_domain::permit::Principal;
 use stile_domain::records::body::{Entry, Held};
@@ -83,7 +83,8 @@ impl RecordServices {
         })
     }
 
-    /// Infers what to declare of a stream from all records that it has. Its key stays. Changes nothing.
+    /// Infers what to declare of a stream from all records that it has. Its key stays. Changes
+    /// nothing.
     ///
     /// # Errors
     /// As [`RecordServices::one_stream`].
@@ -122,7 +123,8 @@ impl RecordServices {
         Ok(inferred)
     }
 
-    /// Declares a stream, for the first time or anew; its records then stand as that says. Says whether it is new.
+    /// Declares a stream, for the first time or anew; its records then stand as that says. Says
+    /// whether it is new.
     ///
     /// # Errors
     /// [`NotDeclared`]; nothing is changed then.
@@ -166,7 +168,11 @@ impl RecordServices {
     ///
     /// # Errors
     /// As [`RecordServices::grants`]; [`BadGrant`] within.
-    pub fn keep_grant(&self, caller: &Principal, grant: &Grant) -> Result<Result<String, BadGrant>, Problem> {
+    pub fn keep_grant(
+        &self,
+        caller: &Principal,
+        grant: &Grant,
+    ) -> Result<Result<String, BadGrant>, Problem> {
         self.records.grant(&caller.gate().owner()?, grant)
     }
 
@@ -174,7 +180,12 @@ impl RecordServices {
     ///
     /// # Errors
     /// As [`RecordServices::grants`].
-    pub fn revoke_grant(&self, caller: &Principal, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
+    pub fn revoke_grant(
+        &self,
+        caller: &Principal,
+        id: &str,
+        now: Instant,
+    ) -> Result<Option<Option<Instant>>, Problem> {
         self.records.revoke(&caller.gate().owner()?, id, now)
     }
 
@@ -182,12 +193,20 @@ impl RecordServices {
     ///
     /// # Errors
     /// As [`RecordServices::grants`]; [`RecordsError`] within.
-    pub fn backup(&self, caller: &Principal, to: &std::path::Path) -> Result<Result<(), RecordsError>, Problem> {
+    pub fn backup(
+        &self,
+        caller: &Principal,
+        to: &std::path::Path,
+    ) -> Result<Result<(), RecordsError>, Problem> {
         Ok(self.records.backup(&caller.gate().owner()?, to))
     }
 }
 
-fn stream(view: &View<'_>, source: &Source, declarations: &Declarations) -> Result<Stream, Problem> {
+fn stream(
+    view: &View<'_>,
+    source: &Source,
+    declarations: &Declarations,
+) -> Result<Stream, Problem> {
     let (records, latest) = view.count(source)?;
     let declaration = declarations.of(source)?;
     let (connection, stream) = (source.connection().clone(), source.stream().clone());
@@ -228,7 +247,9 @@ mod tests {
         let rig = rig();
         let body = "{\"id\":\"a\",\"day\":\"2026-01-01\",\"text\":\"one\"}\n{\"id\":\"b\",\"day\":\"2025-01-01\",\"text\":\"two\"}\n";
         let pairs = [("connection_id".to_owned(), "mail".to_owned())];
-        rig.services.ingest(&owner(), Instant(7), "messages", &pairs, &mut body.as_bytes()).unwrap();
+        rig.services
+            .ingest(&owner(), Instant(7), "messages", &pairs, &mut body.as_bytes())
+            .unwrap();
         rig
     }
 
@@ -241,7 +262,12 @@ mod tests {
         let rig = filled();
         let (mail, messages) = names();
         assert_eq!(rig.keys("messages"), ["b", "a"]);
-        let mut json = rig.services.one_stream(&owner(), Instant(1), &mail, &messages).unwrap().declaration.to_json();
+        let mut json = rig
+            .services
+            .one_stream(&owner(), Instant(1), &mail, &messages)
+            .unwrap()
+            .declaration
+            .to_json();
         json["cursor_field"] = "text".into();
         let edited = Declaration::parse(&json).unwrap();
         assert!(!rig.services.declare(&owner(), &mail, &messages, &edited).unwrap());
@@ -263,16 +289,33 @@ mod tests {
         let (mail, messages) = names();
         let first = rig.ask(&RECORDS, "messages", "", &[("limit", "1")]);
         let cursor = first["next_cursor"].as_str().unwrap();
-        let next = |rig: &Rig| rig.try_ask(&RECORDS, "messages", "", &[("limit", "1"), ("cursor", cursor)]);
-        let mut json = rig.services.one_stream(&owner(), Instant(1), &mail, &messages).unwrap().declaration.to_json();
+        let next = |rig: &Rig| {
+            rig.try_ask(&RECORDS, "messages", "", &[("limit", "1"), ("cursor", cursor)])
+        };
+        let mut json = rig
+            .services
+            .one_stream(&owner(), Instant(1), &mail, &messages)
+            .unwrap()
+            .declaration
+            .to_json();
         json["query"]["search"]["lexical_fields"] = serde_json::json!([]);
-        rig.services.declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap()).unwrap();
-        assert_eq!(next(&rig).unwrap()["data"][0]["id"], "b", "what does not concern the order ends no list");
+        rig.services
+            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
+            .unwrap();
+        assert_eq!(
+            next(&rig).unwrap()["data"][0]["id"],
+            "b",
+            "what does not concern the order ends no list"
+        );
         json["cursor_field"] = "text".into();
-        rig.services.declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap()).unwrap();
+        rig.services
+            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
+            .unwrap();
         assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(BadCursor::Stale));
         json["cursor_field"] = serde_json::Value::Null;
-        rig.services.declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap()).unwrap();
+        rig.services
+            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
+            .unwrap();
         assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(BadCursor::Stale));
     }
 }

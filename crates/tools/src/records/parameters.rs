@@ -1,8 +1,8 @@
 //! The parameters of a request, checked against their declaration.
 //!
-//! Each endpoint declares what it takes; the same declaration makes the OpenAPI document. What is not declared,
-//! given twice, or out of range is refused and never ignored: a client that misspells a filter must not be told of
-//! records that it meant to exclude.
+//! Each endpoint declares what it takes; the same declaration makes the OpenAPI document. What is
+//! not declared, given twice, or out of range is refused and never ignored: a client that misspells
+//! a filter must not be told of records that it meant to exclude.
 
 use stile_domain::records::declaration::Operator;
 use stile_domain::records::problem::Problem;
@@ -39,7 +39,8 @@ pub enum Shape {
         /// Whether it is about a window, whose errors have a code of their own.
         window: bool,
     },
-    /// Field names: repeated, or separated by commas; with `[]` behind the parameter's name, one name each.
+    /// Field names: repeated, or separated by commas; with `[]` behind the parameter's name, one
+    /// name each.
     Names,
     /// `name[relation]=number`, from 1 on.
     Limits,
@@ -91,7 +92,9 @@ impl Parameters {
             match parameter.shape {
                 Shape::Conditions => this.condition(parameter.name, key, value)?,
                 Shape::Limits => this.limit(parameter.name, key, value)?,
-                Shape::Names if key == parameter.name => this.name_list(parameter.name, value.split(','))?,
+                Shape::Names if key == parameter.name => {
+                    this.name_list(parameter.name, value.split(','))?
+                }
                 // With brackets a name may have a comma.
                 Shape::Names if key[base.len()..] == *"[]" => {
                     this.name_list(parameter.name, std::iter::once(value.as_str()))?
@@ -99,7 +102,10 @@ impl Parameters {
                 _ if key != parameter.name => return Err(unknown(key, declared)),
                 Shape::Text { most } => {
                     if value.len() > most {
-                        return Err(Problem::invalid(parameter.name, format!("`{base}` has at most {most} bytes")));
+                        return Err(Problem::invalid(
+                            parameter.name,
+                            format!("`{base}` has at most {most} bytes"),
+                        ));
                     }
                     this.once(parameter.name)?;
                     this.texts.push((parameter.name, value.clone()));
@@ -141,7 +147,9 @@ impl Parameters {
 
     /// Conditions that were sent, each as a text of its own, to bind a cursor to.
     pub fn conditions_text(&self) -> Vec<String> {
-        let text = |given: &Given| format!("{:?}", (&given.field, given.operator.map(Operator::name), &given.value));
+        let text = |given: &Given| {
+            format!("{:?}", (&given.field, given.operator.map(Operator::name), &given.value))
+        };
         self.conditions.iter().map(text).collect()
     }
 
@@ -160,7 +168,9 @@ impl Parameters {
     fn whole(&mut self, parameter: &Parameter, value: &str) -> Result<(), Problem> {
         let Shape::Whole { least, most, clamped, window } = parameter.shape else { return Ok(()) };
         let name = parameter.name;
-        let digits = !value.is_empty() && value.len() <= 19 && value.bytes().all(|byte| byte.is_ascii_digit());
+        let digits = !value.is_empty()
+            && value.len() <= 19
+            && value.bytes().all(|byte| byte.is_ascii_digit());
         let number = value.parse::<u64>().ok().filter(|_| digits).filter(|number| *number >= least);
         let number = number.filter(|number| clamped || *number <= most);
         let Some(number) = number else {
@@ -178,14 +188,22 @@ impl Parameters {
         Ok(())
     }
 
-    fn name_list<'v>(&mut self, name: &'static str, value: impl Iterator<Item = &'v str>) -> Result<(), Problem> {
+    fn name_list<'v>(
+        &mut self,
+        name: &'static str,
+        value: impl Iterator<Item = &'v str>,
+    ) -> Result<(), Problem> {
         if !self.names.iter().any(|(given, _)| *given == name) {
             self.names.push((name, Vec::new()));
         }
-        let Some((_, names)) = self.names.iter_mut().find(|(given, _)| *given == name) else { return Ok(()) };
+        let Some((_, names)) = self.names.iter_mut().find(|(given, _)| *given == name) else {
+            return Ok(());
+        };
         for part in value {
             if part.is_empty() || names.len() >= MAX_NAMES {
-                let message = format!("`{name}` takes 1 to {MAX_NAMES} names, separated by commas or repeated");
+                let message = format!(
+                    "`{name}` takes 1 to {MAX_NAMES} names, separated by commas or repeated"
+                );
                 return Err(Problem::invalid(name, message));
             }
             if !names.iter().any(|known| known == part) {
@@ -196,10 +214,16 @@ impl Parameters {
     }
 
     fn limit(&mut self, name: &'static str, key: &str, value: &str) -> Result<(), Problem> {
-        let wrong =
-            || Problem::invalid(name, format!("`{name}` is written `{name}[relation]=3`, a whole number from 1 on"));
-        let relation = within(name, key).filter(|relation| !relation.is_empty()).ok_or_else(wrong)?;
-        let digits = (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
+        let wrong = || {
+            Problem::invalid(
+                name,
+                format!("`{name}` is written `{name}[relation]=3`, a whole number from 1 on"),
+            )
+        };
+        let relation =
+            within(name, key).filter(|relation| !relation.is_empty()).ok_or_else(wrong)?;
+        let digits =
+            (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
         let limit = value.parse().ok().filter(|limit| digits && *limit > 0).ok_or_else(wrong)?;
         if self.limits.len() >= MAX_CONDITIONS {
             return Err(wrong());
@@ -219,9 +243,9 @@ impl Parameters {
             Problem::invalid(name, message)
         };
         let inside = within(name, key).ok_or_else(wrong)?;
-        let ranged = Operator::ALL
-            .into_iter()
-            .find_map(|operator| Some((inside.strip_suffix(operator.name())?.strip_suffix("][")?, Some(operator))));
+        let ranged = Operator::ALL.into_iter().find_map(|operator| {
+            Some((inside.strip_suffix(operator.name())?.strip_suffix("][")?, Some(operator)))
+        });
         let (field, operator) = ranged.unwrap_or((inside, None));
         if field.is_empty() || self.conditions.len() >= MAX_CONDITIONS {
             return Err(wrong());
@@ -229,7 +253,12 @@ impl Parameters {
         if self.conditions.iter().any(|given| given.field == field && given.operator == operator) {
             return Err(Problem::invalid(name, format!("`{key}` was sent twice; send it once")));
         }
-        let given = Given { field: field.to_owned(), operator, value: value.to_owned(), param: key.to_owned() };
+        let given = Given {
+            field: field.to_owned(),
+            operator,
+            value: value.to_owned(),
+            param: key.to_owned(),
+        };
         self.conditions.push(given);
         Ok(())
     }
@@ -243,7 +272,11 @@ fn within<'k>(name: &str, key: &'k str) -> Option<&'k str> {
 fn unknown(key: &str, declared: &[Parameter]) -> Problem {
     let shown: String = key.chars().take(64).collect();
     let names: Vec<&str> = declared.iter().map(|parameter| parameter.name).collect();
-    let known = if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", names.join(", ")) };
+    let known = if names.is_empty() {
+        "it takes none".to_owned()
+    } else {
+        format!("it takes {}", names.join(", "))
+    };
     Problem::invalid(&shown, format!("`{shown}` is not a parameter of this request; {known}"))
 }
 
@@ -270,23 +303,32 @@ mod tests {
     ];
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Parameters, String> {
-        let pairs: Vec<(String, String)> = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        Parameters::parse(DECLARED, &pairs).map_err(|problem| format!("{} {problem}", problem.code().0))
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        Parameters::parse(DECLARED, &pairs)
+            .map_err(|problem| format!("{} {problem}", problem.code().0))
     }
 
     #[test]
     fn lists_are_written_in_three_ways() {
-        for pairs in
-            [&[("fields", "a,b")][..], &[("fields", "a"), ("fields", "b")], &[("fields[]", "a"), ("fields[]", "b")]]
-        {
+        for pairs in [
+            &[("fields", "a,b")][..],
+            &[("fields", "a"), ("fields", "b")],
+            &[("fields[]", "a"), ("fields[]", "b")],
+        ] {
             assert_eq!(parse(pairs).unwrap().names("fields").unwrap(), ["a", "b"]);
         }
     }
 
     #[test]
     fn conditions_name_a_field_and_a_comparison() {
-        let given =
-            parse(&[("filter[a]", "1"), ("filter[a][gte]", "2"), ("filter[x[y]]", ""), ("filter[gte]", "3")]).unwrap();
+        let given = parse(&[
+            ("filter[a]", "1"),
+            ("filter[a][gte]", "2"),
+            ("filter[x[y]]", ""),
+            ("filter[gte]", "3"),
+        ])
+        .unwrap();
         let told: Vec<(&str, Option<Operator>)> =
             given.conditions().iter().map(|given| (given.field.as_str(), given.operator)).collect();
         assert_eq!(told, [("a", None), ("a", Some(Operator::Gte)), ("x[y]", None), ("gte", None)]);
@@ -310,7 +352,10 @@ mod tests {
     #[test]
     fn more_than_the_most_is_the_most_where_that_is_declared() {
         let given = parse(&[("limit", "500"), ("offset", "9")]).unwrap();
-        assert_eq!((given.number("limit"), &given.clamped[..]), (Some(100), &[("limit", 500, 100)][..]));
+        assert_eq!(
+            (given.number("limit"), &given.clamped[..]),
+            (Some(100), &[("limit", 500, 100)][..])
+        );
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! `view`, `expand` and `expand_limit`: named lists of fields, and records of other streams that belong to one.
+//! `view`, `expand` and `expand_limit`: named lists of fields, and records of other streams that
+//! belong to one.
 //!
-//! For the owner alone: what is related is in another stream, which a grant may not name. A field refers to the key
-//! that it is: a text is the key itself, a number or a boolean the key that is written like it; `null` refers to
-//! nothing. One related record is found by its key. Many are found by looking at the records of the other stream from
-//! its last on, until there are as many as are shown, and one more.
+//! For the owner alone: what is related is in another stream, which a grant may not name. A field
+//! refers to the key that it is: a text is the key itself, a number or a boolean the key that is
+//! written like it; `null` refers to nothing. One related record is found by its key. Many are
+//! found by looking at the records of the other stream from its last on, until there are as many as
+//! are shown, and one more.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,8 +34,8 @@ pub(super) struct Wanted {
 /// Sources of related streams that were looked up before.
 pub(super) type Streams = HashMap<(Name, Name), Vec<Source>>;
 
-/// That a client sends nothing that is the owner's. Before anything is looked up: the words are the same whatever there
-/// is.
+/// That a client sends nothing that is the owner's. Before anything is looked up: the words are the
+/// same whatever there is.
 pub(super) fn owner_only(reading: Reading<'_>, parameters: &Parameters) -> Result<(), Problem> {
     if reading.view.grant().is_none() {
         return Ok(());
@@ -55,17 +57,22 @@ pub(super) fn owner_only(reading: Reading<'_>, parameters: &Parameters) -> Resul
 /// The fields of a request, by name or by view.
 ///
 /// # Errors
-/// [`Problem::InvalidRequest`] where both are sent, there is no such view, or the connections have different ones; as
-/// [`fields::requested`].
+/// [`Problem::InvalidRequest`] where both are sent, there is no such view, or the connections have
+/// different ones; as [`fields::requested`].
 pub(super) fn fields_of(
     reading: Reading<'_>,
     sources: &[Source],
     parameters: &Parameters,
 ) -> Result<Option<BTreeSet<String>>, Problem> {
     let names = parameters.names("fields");
-    let Some(view) = parameters.text("view") else { return fields::requested(reading, sources, names) };
+    let Some(view) = parameters.text("view") else {
+        return fields::requested(reading, sources, names);
+    };
     if names.is_some() {
-        return Err(Problem::invalid("view", "`view` and `fields` exclude each other; send one of them"));
+        return Err(Problem::invalid(
+            "view",
+            "`view` and `fields` exclude each other; send one of them",
+        ));
     }
     let mut found: Vec<Option<BTreeSet<String>>> = Vec::new();
     for source in sources {
@@ -81,7 +88,10 @@ pub(super) fn fields_of(
             "view",
             "the stream declares no such view; `/v1/streams/{stream}` lists those that there are",
         )),
-        _ => Err(Problem::invalid("view", "connections declare this view differently; send `connection_id`")),
+        _ => Err(Problem::invalid(
+            "view",
+            "connections declare this view differently; send `connection_id`",
+        )),
     }
 }
 
@@ -106,10 +116,14 @@ pub(super) fn relations(
         let asked = limits.iter().find(|(own, _)| own == name).map(|(_, limit)| *limit);
         let limit = match (relation.many, asked) {
             (None, None) => 1,
-            (None, Some(_)) => return Err(invalid_limit(name, "is of a relation to one record; leave it out")),
+            (None, Some(_)) => {
+                return Err(invalid_limit(name, "is of a relation to one record; leave it out"));
+            }
             (Some(limits), None) => limits.default,
             (Some(limits), Some(asked)) if asked <= limits.most => asked,
-            (Some(limits), Some(_)) => return Err(invalid_limit(name, &format!("is at most {}", limits.most))),
+            (Some(limits), Some(_)) => {
+                return Err(invalid_limit(name, &format!("is at most {}", limits.most)));
+            }
         };
         relations.push((relation, usize::try_from(limit).unwrap_or(usize::MAX)));
     }
@@ -130,11 +144,15 @@ fn declared(reading: Reading<'_>, sources: &[Source], name: &str) -> Result<Rela
     }
     let invalid = |message: String| Problem::InvalidExpand { param: "expand".to_owned(), message };
     match found.as_slice() {
-        [Some(first), others @ ..] if others.iter().all(|other| other.as_ref() == Some(first)) => Ok(first.clone()),
+        [Some(first), others @ ..] if others.iter().all(|other| other.as_ref() == Some(first)) => {
+            Ok(first.clone())
+        }
         found if found.iter().all(Option::is_none) => Err(invalid(format!(
             "`{name}` is no relation of this stream; `expand_capabilities` of `/v1/streams/{{stream}}` lists those that there are"
         ))),
-        _ => Err(invalid(format!("connections declare the relation `{name}` differently; send `connection_id`"))),
+        _ => Err(invalid(format!(
+            "connections declare the relation `{name}` differently; send `connection_id`"
+        ))),
     }
 }
 
@@ -191,7 +209,10 @@ fn sources_of<'s>(
 ) -> Result<&'s [Source], Problem> {
     let key = (source.connection().clone(), relation.stream.clone());
     if !streams.contains_key(&key) {
-        let found = match reading.view.sources_of(relation.stream.as_str(), Some(source.connection().as_str())) {
+        let found = match reading
+            .view
+            .sources_of(relation.stream.as_str(), Some(source.connection().as_str()))
+        {
             Ok(found) => found,
             Err(Problem::StreamNotFound { .. }) => Vec::new(),
             Err(problem) => return Err(problem),
@@ -208,7 +229,8 @@ fn put_many(
     shown: Shown<'_>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
-    let refers = Condition { field: relation.foreign_key.clone(), test: Test::Refers(key.to_owned()) };
+    let refers =
+        Condition { field: relation.foreign_key.clone(), test: Test::Refers(key.to_owned()) };
     let query = ListQuery { order: Order::Descending, after: None, conditions: &[refers], limit };
     let page = reading.view.list(others, query)?;
     out.put(&format!(":{{\"object\":\"list\",\"has_more\":{},\"data\":[", page.has_more));
@@ -227,7 +249,12 @@ fn put_many(
 }
 
 /// The key that a field of a record refers to.
-fn referred(reading: Reading<'_>, sources: &[Source], row: &Row, field: &str) -> Result<Option<String>, Problem> {
+fn referred(
+    reading: Reading<'_>,
+    sources: &[Source],
+    row: &Row,
+    field: &str,
+) -> Result<Option<String>, Problem> {
     let loaded = reading.view.load(sources, row)?;
     let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
     Ok(match entry.map(|entry| entry.held) {

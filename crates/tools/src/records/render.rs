@@ -123,7 +123,8 @@ pub(super) fn meta(parameters: &Parameters) -> Json {
 
 /// The connection that was asked for, under either name.
 pub(super) fn connection(parameters: &Parameters) -> Result<Option<&str>, Problem> {
-    let (name, alias) = (parameters.text("connection_id"), parameters.text("connector_instance_id"));
+    let (name, alias) =
+        (parameters.text("connection_id"), parameters.text("connector_instance_id"));
     if let (Some(name), Some(alias)) = (name, alias)
         && name != alias
     {

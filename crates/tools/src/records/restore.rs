@@ -1,7 +1,8 @@
 //! What [`super::export`] wrote, stored again: declarations, keys, times of ingest and their order.
 //!
-//! Into an empty database this gives the same records, so that exporting them gives the same bytes. Where a stream is
-//! there already it must be declared in the same way; its records are then changed as by any import.
+//! Into an empty database this gives the same records, so that exporting them gives the same bytes.
+//! Where a stream is there already it must be declared in the same way; its records are then
+//! changed as by any import.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -23,7 +24,9 @@ use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upser
 use super::export::{BLOBS, RECORDS_FILE, TEXTS};
 use super::{RecordServices, terms_of};
 use crate::import::jsonl::JsonLines;
-use crate::import::run::{BAD_SHOWN, BATCH_BYTES, BATCH_ROWS, BadRow, Progress, Report, Stopped, Watch, Why};
+use crate::import::run::{
+    BAD_SHOWN, BATCH_BYTES, BATCH_ROWS, BadRow, Progress, Report, Stopped, Watch, Why,
+};
 use crate::import::{Decoded, Decoder as _};
 
 /// The most bytes of a line. A record that was taken in whole is longer here by its escapes.
@@ -65,10 +68,13 @@ impl RecordServices {
     ) -> Result<Report, Box<Stopped>> {
         let file = if files::is_folder(from) { from.join(RECORDS_FILE) } else { from.to_owned() };
         let shown = file.display().to_string();
-        let mut restore = Restore { services: self, strict, file: shown, report: Report::default() };
+        let mut restore =
+            Restore { services: self, strict, file: shown, report: Report::default() };
         let owner = match caller.gate().owner() {
             Ok(owner) => owner,
-            Err(problem) => return Err(Box::new(Stopped { why: problem.into(), report: Report::default() })),
+            Err(problem) => {
+                return Err(Box::new(Stopped { why: problem.into(), report: Report::default() }));
+            }
         };
         match restore.all(&owner, &file, watch) {
             Ok(()) => Ok(restore.report),
@@ -103,7 +109,9 @@ impl Restore<'_> {
             let services = self.services;
             let stored = services.records.write(owner, |writer| {
                 let mut targets = HashMap::new();
-                batch.into_iter().try_for_each(|line| self.store(writer, &mut targets, line, &folder))
+                batch
+                    .into_iter()
+                    .try_for_each(|line| self.store(writer, &mut targets, line, &folder))
             });
             if let Err(problem) = stored {
                 self.report = before;
@@ -149,10 +157,15 @@ impl Restore<'_> {
         folder: &Path,
     ) -> Result<(), Problem> {
         let line = decoded.line;
-        let read = decoded.row.map_err(|bad| (bad.code(), bad.to_string())).and_then(|row| read(row.fields, folder));
+        let read = decoded
+            .row
+            .map_err(|bad| (bad.code(), bad.to_string()))
+            .and_then(|row| read(row.fields, folder));
         let stored = match read {
             Err(bad) => Err(bad),
-            Ok(Line::Stream { connection, stream, declaration }) => declare(batch, connection, stream, &declaration)?,
+            Ok(Line::Stream { connection, stream, declaration }) => {
+                declare(batch, connection, stream, &declaration)?
+            }
             Ok(Line::Record { connection, stream, record }) => {
                 let place = (connection, stream);
                 if !targets.contains_key(&place)
@@ -165,7 +178,10 @@ impl Restore<'_> {
                         Ok(()) => upsert(batch, target, *record)?.map(Some),
                         Err(bad) => Err(bad),
                     },
-                    None => Err(("unknown_stream", format!("no line before it declares the stream `{}`", place.1))),
+                    None => Err((
+                        "unknown_stream",
+                        format!("no line before it declares the stream `{}`", place.1),
+                    )),
                 }
             }
         };
@@ -204,25 +220,37 @@ fn declare(
             );
             Err(("declared_differently", reason))
         }
-        None => batch.declare(&connection, &stream, declaration, &terms_of(&parsed)).map(|_| Ok(None))?,
+        None => batch
+            .declare(&connection, &stream, declaration, &terms_of(&parsed))
+            .map(|_| Ok(None))?,
     })
 }
 
-fn upsert(batch: &mut Batch<'_>, target: &Target, record: Record) -> Result<Result<Upserted, Bad>, Problem> {
+fn upsert(
+    batch: &mut Batch<'_>,
+    target: &Target,
+    record: Record,
+) -> Result<Result<Upserted, Bad>, Problem> {
     let Record { key, emitted, mut data, mut texts } = record;
     if let Err(error) = check(&texts) {
         return Ok(Err(("unreadable_text", error.to_string())));
     }
     // The order of lists follows from this field, and is made from what is held in memory.
-    if let Some(at) = texts.iter().position(|(name, _)| target.terms.cursor_field.as_ref() == Some(name)) {
+    if let Some(at) =
+        texts.iter().position(|(name, _)| target.terms.cursor_field.as_ref() == Some(name))
+    {
         let (name, mut file) = texts.swap_remove(at);
         let mut text = String::new();
         if let Err(error) = file.open().and_then(|mut reader| reader.read_to_string(&mut text)) {
             return Ok(Err(("unreadable_text", error.to_string())));
         }
-        data.iter_mut().filter(|(field, _)| *field == name).for_each(|(_, value)| *value = Value::Text(text.clone()));
+        data.iter_mut()
+            .filter(|(field, _)| *field == name)
+            .for_each(|(_, value)| *value = Value::Text(text.clone()));
     }
-    let long = texts.iter_mut().map(|(name, file)| LongField { name, source: file as &mut dyn TextSource });
+    let long = texts
+        .iter_mut()
+        .map(|(name, file)| LongField { name, source: file as &mut dyn TextSource });
     let incoming = Incoming { key: &key, emitted, fields: &data, long: long.collect() };
     Ok(match batch.upsert(target, incoming)? {
         Upserted::Refused(why) => Err(("not_stored", why.to_string())),
@@ -231,7 +259,11 @@ fn upsert(batch: &mut Batch<'_>, target: &Target, record: Record) -> Result<Resu
 }
 
 /// Stores the blobs that a record names, as far as they were exported.
-fn put_blobs(batch: &mut Batch<'_>, data: &Fields, folder: &Path) -> Result<Result<(), Bad>, Problem> {
+fn put_blobs(
+    batch: &mut Batch<'_>,
+    data: &Fields,
+    folder: &Path,
+) -> Result<Result<(), Bad>, Problem> {
     let values = data.iter().filter_map(|(_, value)| match value {
         Value::Json(json) => Some(blob::references(json)),
         _ => None,
@@ -262,8 +294,13 @@ fn put_blobs(batch: &mut Batch<'_>, data: &Fields, folder: &Path) -> Result<Resu
 /// Whether the texts are the ones that were exported: their files are named by their digests.
 fn check(texts: &[(String, TextFile)]) -> io::Result<()> {
     for (_, file) in texts {
-        if file.path.file_stem().and_then(|stem| stem.to_str()) != Some(&digest_of(&file.path)?.to_string()) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the text is not the one that was exported"));
+        if file.path.file_stem().and_then(|stem| stem.to_str())
+            != Some(&digest_of(&file.path)?.to_string())
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the text is not the one that was exported",
+            ));
         }
     }
     Ok(())
@@ -295,35 +332,49 @@ fn read(fields: Fields, folder: &Path) -> Result<Line, Bad> {
     match object.as_str() {
         "stream" => Ok(Line::Stream { connection, stream, declaration: text("declaration")? }),
         "record" => {
-            let key = RecordKey::parse(&text("key")?).map_err(|bad| ("not_an_export", bad.to_string()))?;
+            let key = RecordKey::parse(&text("key")?)
+                .map_err(|bad| ("not_an_export", bad.to_string()))?;
             let emitted = Instant::parse(&text("emitted_at")?);
-            let emitted = emitted.ok_or_else(|| ("not_an_export", "`emitted_at` is no time".to_owned()))?;
+            let emitted =
+                emitted.ok_or_else(|| ("not_an_export", "`emitted_at` is no time".to_owned()))?;
             let mut data = inner(&text("data")?)?;
             blob::add_urls(&mut data);
             let texts = match members.remove("texts") {
                 None => Vec::new(),
                 Some(texts) => texts_of(inner(&texts.to_json())?, folder)?,
             };
-            Ok(Line::Record { connection, stream, record: Box::new(Record { key, emitted, data, texts }) })
+            Ok(Line::Record {
+                connection,
+                stream,
+                record: Box::new(Record { key, emitted, data, texts }),
+            })
         }
-        _ => {
-            Err(("not_an_export", "this is no line of an export: `object` is neither `stream` nor `record`".to_owned()))
-        }
+        _ => Err((
+            "not_an_export",
+            "this is no line of an export: `object` is neither `stream` nor `record`".to_owned(),
+        )),
     }
 }
 
 fn inner(json: &str) -> Result<Fields, Bad> {
-    row::parse(json.as_bytes()).map(|row| row.fields).map_err(|bad| (bad.fault.code(), bad.fault.to_string()))
+    row::parse(json.as_bytes())
+        .map(|row| row.fields)
+        .map_err(|bad| (bad.fault.code(), bad.fault.to_string()))
 }
 
 /// The files of texts. No other file of the machine can be named by a line.
 fn texts_of(named: Fields, folder: &Path) -> Result<Vec<(String, TextFile)>, Bad> {
     let texts = named.into_iter().map(|(field, value)| {
-        let digest = value.scalar().and_then(|name| name.strip_prefix(TEXTS)?.strip_prefix('/')?.strip_suffix(".txt"));
-        let plain = |digest: &&str| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let digest = value
+            .scalar()
+            .and_then(|name| name.strip_prefix(TEXTS)?.strip_prefix('/')?.strip_suffix(".txt"));
+        let plain = |digest: &&str| {
+            digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
         let digest = digest.filter(plain);
-        let digest =
-            digest.ok_or_else(|| ("not_an_export", "`texts` names a file that is none of an export".to_owned()))?;
+        let digest = digest.ok_or_else(|| {
+            ("not_an_export", "`texts` names a file that is none of an export".to_owned())
+        })?;
         let path: PathBuf = folder.join(TEXTS).join(format!("{digest}.txt"));
         Ok((field, TextFile { path, from: 0 }))
     });
@@ -374,7 +425,10 @@ mod tests {
 
     fn ingest(rig: &Rig, connection: &str, stream: &str, body: &str) {
         let pairs = [("connection_id".to_owned(), connection.to_owned())];
-        let answer = rig.services.ingest(&owner(), Instant(1_234_567), stream, &pairs, &mut body.as_bytes()).unwrap();
+        let answer = rig
+            .services
+            .ingest(&owner(), Instant(1_234_567), stream, &pairs, &mut body.as_bytes())
+            .unwrap();
         assert_eq!(answer["records_rejected"], 0, "{answer}");
     }
 
@@ -388,9 +442,19 @@ mod tests {
             "messages",
             &format!("{{\"id\":\"b\",\"text\":\"{big}\",\"n\":-0.10e+5}}\n{{\"id\":\"a\"}}"),
         );
-        ingest(&rig, "mail", "notes", "{\"x\":[1,{\"y\":null}],\"z\\u0001\":true}\n{\"x\":[1]}\n{}");
+        ingest(
+            &rig,
+            "mail",
+            "notes",
+            "{\"x\":[1,{\"y\":null}],\"z\\u0001\":true}\n{\"x\":[1]}\n{}",
+        );
         let blob = "QUJDRGVmZ2g0NTY3".repeat(100_000);
-        ingest(&rig, "other", "messages", &format!("{{\"id\":\"b\",\"raw\":\"{blob}\",\"last\":\"{big}\"}}"));
+        ingest(
+            &rig,
+            "other",
+            "messages",
+            &format!("{{\"id\":\"b\",\"raw\":\"{blob}\",\"last\":\"{big}\"}}"),
+        );
         ingest(&rig, "mail", "messages", "{\"id\":\"0\",\"text\":\"later\"}");
         let first = export(&rig, "one");
         for strict in [false, true] {
@@ -400,11 +464,22 @@ mod tests {
             let (first, second) = (bytes(&first), bytes(&second));
             assert_eq!(first.len(), 2, "one text, though two records have it");
             assert!(first == second);
-            let ask =
-                |rig: &Rig| rig.ask(&crate::records::endpoints::RECORD, "messages", "b", &[("connection_id", "mail")]);
-            assert_eq!(ask(&rig).to_string(), ask(&restored).to_string(), "also the order of fields");
+            let ask = |rig: &Rig| {
+                rig.ask(
+                    &crate::records::endpoints::RECORD,
+                    "messages",
+                    "b",
+                    &[("connection_id", "mail")],
+                )
+            };
+            assert_eq!(
+                ask(&rig).to_string(),
+                ask(&restored).to_string(),
+                "also the order of fields"
+            );
         }
-        let again = rig.services.restore(&owner(), &first.join(RECORDS_FILE), false, &mut |_| ()).unwrap();
+        let again =
+            rig.services.restore(&owner(), &first.join(RECORDS_FILE), false, &mut |_| ()).unwrap();
         assert_eq!((again.added, again.changed, again.same, again.bad_rows), (0, 0, 7, 0));
     }
 
@@ -412,13 +487,20 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test breaks files")]
     fn blobs_lie_beside_the_records_and_come_back_with_them() {
         let rig = rig();
-        let bytes_of = |seed: usize| (0..200_000 + seed).map(|at| ((at * seed) >> 3) as u8).collect::<Vec<u8>>();
+        let bytes_of = |seed: usize| {
+            (0..200_000 + seed).map(|at| ((at * seed) >> 3) as u8).collect::<Vec<u8>>()
+        };
         let names: Vec<String> = [1, 2, 3].map(|seed| rig.blob(&bytes_of(seed))).to_vec();
         let named = |name: &str| format!("{{\"blob_id\":\"{name}\",\"mime_type\":\"image/png\"}}");
         let absent = BlobId::of([7; 32]).to_string();
         let rows = [
             format!("{{\"id\":\"a\",\"file\":{}}}", named(&names[0])),
-            format!("{{\"id\":\"b\",\"files\":[{},{},{}]}}", named(&names[0]), named(&names[1]), named(&absent)),
+            format!(
+                "{{\"id\":\"b\",\"files\":[{},{},{}]}}",
+                named(&names[0]),
+                named(&names[1]),
+                named(&absent)
+            ),
         ];
         ingest(&rig, "mail", "messages", &rows.join("\n"));
         let first = export(&rig, "one");

@@ -42,7 +42,13 @@ fn call(endpoint: &'static Endpoint, stream: &str, key: &str, pairs: &[(&str, &s
 }
 
 impl Rig {
-    pub(crate) fn ask(&self, endpoint: &'static Endpoint, stream: &str, key: &str, pairs: &[(&str, &str)]) -> Json {
+    pub(crate) fn ask(
+        &self,
+        endpoint: &'static Endpoint,
+        stream: &str,
+        key: &str,
+        pairs: &[(&str, &str)],
+    ) -> Json {
         self.try_ask(endpoint, stream, key, pairs).unwrap()
     }
 
@@ -65,7 +71,10 @@ impl Rig {
 
     /// Stores a blob and names it.
     pub(crate) fn blob(&self, bytes: &[u8]) -> String {
-        let answer = self.services.take_blob(&owner(), &call(&PUT_BLOB, "", "", &[]), &mut &bytes[..]).unwrap();
+        let answer = self
+            .services
+            .take_blob(&owner(), &call(&PUT_BLOB, "", "", &[]), &mut &bytes[..])
+            .unwrap();
         answer["blob_id"].as_str().unwrap().to_owned()
     }
 
@@ -76,7 +85,12 @@ impl Rig {
 
     pub(crate) fn keys(&self, stream: &str) -> Vec<String> {
         let list = self.ask(&RECORDS, stream, "", &[("limit", "100"), ("order", "asc")]);
-        list["data"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+        list["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     pub(crate) fn streams(&self) -> Vec<Json> {
@@ -85,8 +99,10 @@ impl Rig {
 
     pub(crate) fn count(&self, stream: &str) -> u64 {
         let streams = self.streams();
-        let counts =
-            streams.iter().filter(|row| row["name"] == stream).map(|row| row["record_count"].as_u64().unwrap());
+        let counts = streams
+            .iter()
+            .filter(|row| row["name"] == stream)
+            .map(|row| row["record_count"].as_u64().unwrap());
         counts.sum()
     }
 }

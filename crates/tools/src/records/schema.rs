@@ -1,7 +1,8 @@
 //! `GET /v1/schema`: everything a caller can ask for, in one answer.
 //!
-//! A connector here is a connection. The compact form, which a model reads, says of each field in one short word
-//! list what can be done with it: `t=` its types, `eq` an exact filter, `r=` ranges, `lex` search, `a=` sums.
+//! A connector here is a connection. The compact form, which a model reads, says of each field in
+//! one short word list what can be done with it: `t=` its types, `eq` an exact filter, `r=` ranges,
+//! `lex` search, `a=` sums.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +21,13 @@ use super::streams::{described, expansions};
 /// Puts the schema.
 ///
 /// # Errors
-/// What the grant, the parameters or the database say against it; [`Problem::AmbiguousSchema`] where the details of
-/// a stream are asked for that several connections have.
-pub fn schema(reading: Reading<'_>, parameters: &Parameters, out: &mut dyn Sink) -> Result<(), Problem> {
+/// What the grant, the parameters or the database say against it; [`Problem::AmbiguousSchema`]
+/// where the details of a stream are asked for that several connections have.
+pub fn schema(
+    reading: Reading<'_>,
+    parameters: &Parameters,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
     let view = reading.view;
     let (stream, wanted) = (parameters.text("stream"), connection(parameters)?);
     let compact = parameters.text("view") == Some("compact");
@@ -34,7 +39,10 @@ pub fn schema(reading: Reading<'_>, parameters: &Parameters, out: &mut dyn Sink)
         ));
     }
     if full && stream.is_none() {
-        return Err(Problem::invalid("detail", "`detail=full` is of one stream; send `stream` too"));
+        return Err(Problem::invalid(
+            "detail",
+            "`detail=full` is of one stream; send `stream` too",
+        ));
     }
     let sources = match stream {
         Some(stream) => view.sources_of(stream, wanted)?,
@@ -69,7 +77,9 @@ pub fn schema(reading: Reading<'_>, parameters: &Parameters, out: &mut dyn Sink)
         }));
     }
     let bearer = match view.grant() {
-        None => json!({ "scope": "owner", "token_kind": "owner", "grant_id": null, "client_id": null }),
+        None => {
+            json!({ "scope": "owner", "token_kind": "owner", "grant_id": null, "client_id": null })
+        }
         Some(grant) => json!({
             "scope": "grant", "token_kind": "client", "grant_id": view.caller(), "client_id": grant.client,
         }),
@@ -88,7 +98,8 @@ pub fn schema(reading: Reading<'_>, parameters: &Parameters, out: &mut dyn Sink)
 fn in_short(reading: Reading<'_>, source: &Source) -> Result<Json, Problem> {
     let declaration = reading.declarations.of(source)?;
     let fields = declaration.fields().iter().filter(|field| may_see(source, &field.name));
-    let fields: Map<String, Json> = fields.map(|field| (field.name.clone(), flags(field).into())).collect();
+    let fields: Map<String, Json> =
+        fields.map(|field| (field.name.clone(), flags(field).into())).collect();
     let key = declaration.primary_key();
     let key = if key.iter().all(|name| may_see(source, name)) { key } else { &[] };
     let mut stream = json!({

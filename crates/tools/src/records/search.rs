@@ -1,7 +1,8 @@
 //! `GET /v1/search`: the records in which words occur, and where in them.
 //!
-//! A hit says which fields have a term, and of the first of them shows the text around it with its range, so that
-//! one window more reads on from there. There is no markup in an excerpt and no score.
+//! A hit says which fields have a term, and of the first of them shows the text around it with its
+//! range, so that one window more reads on from there. There is no markup in an excerpt and no
+//! score.
 
 use std::time::{Duration, Instant};
 
@@ -55,23 +56,30 @@ pub fn search(
         ));
     }
     if text.chars().nth(MAX_QUERY_SCALARS).is_some() {
-        return Err(Problem::invalid("q", format!("`q` has at most {MAX_QUERY_SCALARS} characters")));
+        return Err(Problem::invalid(
+            "q",
+            format!("`q` has at most {MAX_QUERY_SCALARS} characters"),
+        ));
     }
     let sources = sources(reading, parameters)?;
     let one_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
     if !parameters.conditions().is_empty() && !one_stream {
-        let message =
-            "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
+        let message = "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
         return Err(Problem::invalid("filter", message));
     }
     let conditions = fields::conditions(reading, &sources, parameters.conditions())?;
     let binding = binding(reading, parameters);
     let before = match parameters.text("cursor") {
         None => None,
-        Some(cursor) => Some(SearchPlace::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?.record),
+        Some(cursor) => Some(
+            SearchPlace::decode(&view.open(cursor)?, binding)
+                .map_err(Problem::InvalidCursor)?
+                .record,
+        ),
     };
     let query = Query::parse(text);
-    let limit = usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
+    let limit =
+        usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
     let asked = SearchQuery { query: &query, conditions: &conditions, before, limit };
     let since = Instant::now();
     let go_on = || match () {
@@ -81,7 +89,8 @@ pub fn search(
         () => Ok(()),
     };
     let page = view.find_text(&sources, asked, &go_on)?;
-    let cursor_after = |hit: &Hit| view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding));
+    let cursor_after =
+        |hit: &Hit| view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding));
     let next = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = meta(parameters);
     told_of_recall(&mut meta, &query, sources.len());
@@ -148,13 +157,16 @@ fn told_of_recall(meta: &mut Json, query: &Query, sources: usize) {
 /// One hit.
 fn shown(reading: Reading<'_>, sources: &[Source], hit: &Hit) -> Result<Json, Problem> {
     let source = sources.get(hit.row.source).ok_or(Problem::NotFound)?;
-    let (stream, connection, key) = (source.stream().as_str(), source.connection().as_str(), &hit.row.key);
+    let (stream, connection, key) =
+        (source.stream().as_str(), source.connection().as_str(), &hit.row.key);
     let record = format!("/v1/streams/{stream}/records/{}", encode_component(key));
     let mut excerpts = Vec::new();
     for found in hit.matches.iter().take(MAX_EXCERPTS) {
         excerpts.push(excerpt(reading, hit, found, source, &record)?);
     }
-    let snippet = excerpts.first().map(|one| json!({ "field": one["field_path"], "text": one["preview_text"] }));
+    let snippet = excerpts
+        .first()
+        .map(|one| json!({ "field": one["field_path"], "text": one["preview_text"] }));
     let fields: Vec<&str> = hit.matches.iter().map(|found| found.field.as_str()).collect();
     Ok(json!({
         "object": "search_result",
@@ -172,8 +184,8 @@ fn shown(reading: Reading<'_>, sources: &[Source], hit: &Hit) -> Result<Json, Pr
     }))
 }
 
-/// What a record is called, as far as the caller may see that, and in which field it stands: the beginning of a text
-/// that is not empty and no base64.
+/// What a record is called, as far as the caller may see that, and in which field it stands: the
+/// beginning of a text that is not empty and no base64.
 fn title(reading: Reading<'_>, hit: &Hit) -> Result<Json, Problem> {
     for name in TITLES {
         let entry = hit.loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
@@ -207,12 +219,18 @@ fn excerpt(
     let name = &found.field;
     let entry = hit.loaded.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
     let at = found.place.map_or(0, |place| place.start);
-    let start = |total: u64| if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
+    let start =
+        |total: u64| if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
     let (start, text, total, digest) = match (entry.held, hit.loaded.long(&entry)) {
         (Held::Text(text), _) => {
             let total = pieces::count(text);
             let start = start(total);
-            (start, pieces::slice(text, start, start + EXCERPT_CHARS).to_owned(), total, Digest::Of(text))
+            (
+                start,
+                pieces::slice(text, start, start + EXCERPT_CHARS).to_owned(),
+                total,
+                Digest::Of(text),
+            )
         }
         (_, Some(long)) => {
             let (total, start) = (long.long.chars, start(long.long.chars));
@@ -228,8 +246,10 @@ fn excerpt(
         Digest::Known(digest) => digest_text(&digest),
     });
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
-    let route =
-        format!("{record}/field-window?field={}&connection_id={connection}&offset_chars={at}", encode_component(name));
+    let route = format!(
+        "{record}/field-window?field={}&connection_id={connection}&offset_chars={at}",
+        encode_component(name)
+    );
     Ok(json!({
         "object": "evidence_excerpt",
         "field_path": name,
@@ -250,7 +270,8 @@ fn excerpt(
 
 /// Everything that a cursor of this search depends on but the size of its pages.
 fn binding(reading: Reading<'_>, parameters: &Parameters) -> Binding {
-    let streams = parameters.names("streams").map_or_else(String::new, |names| format!("{names:?}"));
+    let streams =
+        parameters.names("streams").map_or_else(String::new, |names| format!("{names:?}"));
     let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));
     // No text that is sent can be taken for none.
     let connection = format!("{connection:?}");

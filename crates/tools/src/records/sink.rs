@@ -39,8 +39,10 @@ pub fn put_string(out: &mut dyn Sink, text: &str) {
 /// The bytes of a text as the inside of a JSON string.
 pub fn escaped_len(text: &str) -> usize {
     // Most blocks have nothing to be escaped, which is seen of all their bytes at once.
-    let blocks =
-        text.as_bytes().chunks(16).filter(|block| block.iter().fold(false, |has, byte| has | is_escaped(*byte)));
+    let blocks = text
+        .as_bytes()
+        .chunks(16)
+        .filter(|block| block.iter().fold(false, |has, byte| has | is_escaped(*byte)));
     text.len() + blocks.flatten().map(|byte| usize::from(escape_len(*byte))).sum::<usize>()
 }
 

@@ -16,7 +16,11 @@ use super::sink::Sink;
 ///
 /// # Errors
 /// What the grant, the parameters or the database say against it.
-pub fn streams(reading: Reading<'_>, parameters: &Parameters, out: &mut dyn Sink) -> Result<(), Problem> {
+pub fn streams(
+    reading: Reading<'_>,
+    parameters: &Parameters,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
     let wanted = connection(parameters)?;
     let mut rows = Vec::new();
     for source in reading.view.sources()? {
@@ -44,8 +48,8 @@ pub fn streams(reading: Reading<'_>, parameters: &Parameters, out: &mut dyn Sink
 /// Puts what is declared of one stream.
 ///
 /// # Errors
-/// What the grant, the parameters or the database say against it; [`Problem::AmbiguousConnection`] where several
-/// connections have it.
+/// What the grant, the parameters or the database say against it; [`Problem::AmbiguousConnection`]
+/// where several connections have it.
 pub fn metadata(
     reading: Reading<'_>,
     stream: &str,
@@ -63,7 +67,10 @@ pub fn metadata(
 }
 
 /// A declaration as a caller may see it: of a client's, only the granted fields.
-pub(super) fn described(reading: Reading<'_>, source: &Source) -> Result<Map<String, Json>, Problem> {
+pub(super) fn described(
+    reading: Reading<'_>,
+    source: &Source,
+) -> Result<Map<String, Json>, Problem> {
     let declaration = reading.declarations.of(source)?;
     let mut shown = match source.fields() {
         None => declaration.to_json(),
@@ -74,7 +81,8 @@ pub(super) fn described(reading: Reading<'_>, source: &Source) -> Result<Map<Str
     described.insert("name".to_owned(), source.stream().as_str().into());
     described.insert("connection_id".to_owned(), source.connection().as_str().into());
     for (name, member) in members {
-        // A manifest that was taken for a declaration names its stream; here it is what the owner calls it.
+        // A manifest that was taken for a declaration names its stream; here it is what the owner
+        // calls it.
         described.entry(name).or_insert(member);
     }
     let capabilities = declaration.fields().iter().filter(|field| may_see(source, &field.name));
@@ -85,10 +93,13 @@ pub(super) fn described(reading: Reading<'_>, source: &Source) -> Result<Map<Str
     Ok(described)
 }
 
-/// What is left of a declaration where only some fields are granted. Nothing of it names another field.
+/// What is left of a declaration where only some fields are granted. Nothing of it names another
+/// field.
 fn narrowed(declaration: &Declaration, source: &Source) -> Json {
     let granted = |name: &str| may_see(source, name);
-    let list = |names: &[String]| -> Vec<String> { names.iter().filter(|name| granted(name)).cloned().collect() };
+    let list = |names: &[String]| -> Vec<String> {
+        names.iter().filter(|name| granted(name)).cloned().collect()
+    };
     let properties: Map<String, Json> = declaration
         .schema()
         .get("properties")
@@ -140,7 +151,8 @@ pub(super) fn expansions(declaration: &Declaration, source: &Source) -> Json {
 }
 
 fn capability(declaration: &Declaration, field: &Field) -> Json {
-    let schema = declaration.schema().get("properties").and_then(|properties| properties.get(&field.name));
+    let schema =
+        declaration.schema().get("properties").and_then(|properties| properties.get(&field.name));
     let aggregation: Map<String, Json> = field
         .aggregations
         .iter()

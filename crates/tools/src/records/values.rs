@@ -41,7 +41,8 @@ pub(super) enum Told {
 /// How previews end, by what they are of.
 const OF_TEXT: &str = "\",\"text_like\":true,\"mime_type\":\"text/plain\"}";
 const OF_JSON: &str = "\",\"text_like\":false,\"mime_type\":\"application/json\"}";
-const OF_BYTES: &str = ",\"text_like\":false,\"mime_type\":\"application/octet-stream\",\"encoding\":\"base64\"}";
+const OF_BYTES: &str =
+    ",\"text_like\":false,\"mime_type\":\"application/octet-stream\",\"encoding\":\"base64\"}";
 /// What stands before their numbers.
 const SHOWN: &str = "{\"shown_chars\":";
 const SIZE: &str = ",\"size_chars\":";
@@ -89,7 +90,9 @@ impl Told {
                 let around = SHOWN.len() + SIZE.len() + DIGEST.len() + end.len();
                 Some(around + digits(shown_chars) + digits(size_chars) + digest.len())
             }
-            Self::Bytes { size_chars } => Some(SHOWN.len() + 1 + SIZE.len() + digits(size_chars) + OF_BYTES.len()),
+            Self::Bytes { size_chars } => {
+                Some(SHOWN.len() + 1 + SIZE.len() + digits(size_chars) + OF_BYTES.len())
+            }
         }
     }
 }
@@ -120,7 +123,12 @@ impl<'a> Kept<'a> {
 }
 
 /// What is told of a value where more than so many scalar values are not.
-pub(super) fn told(reading: Reading<'_>, loaded: &Loaded, entry: &Entry<'_>, chars: u64) -> Result<Told, Problem> {
+pub(super) fn told(
+    reading: Reading<'_>,
+    loaded: &Loaded,
+    entry: &Entry<'_>,
+    chars: u64,
+) -> Result<Told, Problem> {
     let Kept { inline, long, is_text } = Kept::of(loaded, entry);
     let size = inline.map_or_else(|| long.map_or(0, |long| long.long.chars), pieces::count);
     let can_be_cut = match entry.held {
@@ -143,10 +151,14 @@ pub(super) fn told(reading: Reading<'_>, loaded: &Loaded, entry: &Entry<'_>, cha
     };
     let digest = || match (inline, long) {
         (_, Some(long)) => digest_text(&long.long.digest),
-        (text, None) => digest_text(ContentHash::of(text.unwrap_or_default().as_bytes()).as_bytes()),
+        (text, None) => {
+            digest_text(ContentHash::of(text.unwrap_or_default().as_bytes()).as_bytes())
+        }
     };
     Ok(match (is_cut, is_text) {
-        (true, _) => Told::Beginning { text, shown_chars: most, size_chars: size, digest: digest(), is_text },
+        (true, _) => {
+            Told::Beginning { text, shown_chars: most, size_chars: size, digest: digest(), is_text }
+        }
         (false, true) => Told::Text(text),
         (false, false) => Told::Json(text),
     })
@@ -208,7 +220,9 @@ mod tests {
     fn a_preview_says_what_it_is_of() {
         let digest = digest_text(&[7; 32]);
         let text = String::new();
-        let preview = |told: Told| told.preview().map(|preview| serde_json::from_str::<Json>(&preview).unwrap());
+        let preview = |told: Told| {
+            told.preview().map(|preview| serde_json::from_str::<Json>(&preview).unwrap())
+        };
         let of = |is_text| {
             let (text, digest) = (text.clone(), digest.clone());
             preview(Told::Beginning { text, shown_chars: 3, size_chars: 10, digest, is_text })

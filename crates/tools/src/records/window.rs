@@ -1,4 +1,5 @@
-//! `GET /v1/streams/{stream}/records/{id}/field-window`: a part of one field, at the cost of that part.
+//! `GET /v1/streams/{stream}/records/{id}/field-window`: a part of one field, at the cost of that
+//! part.
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
@@ -44,7 +45,8 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The cursor of a window that begins there and has so much, in the version that has this digest.
+    /// The cursor of a window that begins there and has so much, in the version that has this
+    /// digest.
     pub(super) fn sealed(
         &self,
         reading: Reading<'_>,
@@ -52,8 +54,9 @@ impl Place<'_> {
         digest: &[u8; 32],
         place: Option<(u64, u64)>,
     ) -> Result<Option<String>, Problem> {
-        let seal =
-            |(start, limit)| reading.view.seal(&WindowPlace::new(unit, digest, start, limit).encode(self.binding));
+        let seal = |(start, limit)| {
+            reading.view.seal(&WindowPlace::new(unit, digest, start, limit).encode(self.binding))
+        };
         place.map(seal).transpose()
     }
 }
@@ -84,7 +87,14 @@ pub fn window(
     let entry = loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
     let entry = entry.ok_or_else(|| Problem::FieldNotFound { field: name.to_owned() })?;
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-    let binding = Binding::of(["window", view.caller(), of.stream, source.connection().as_str(), of.key, name]);
+    let binding = Binding::of([
+        "window",
+        view.caller(),
+        of.stream,
+        source.connection().as_str(),
+        of.key,
+        name,
+    ]);
     let place = Place { source, field: name, binding };
     let holds = Holds::of(&entry);
     let bytes = match holds {
@@ -165,7 +175,8 @@ fn selector(parameters: &Parameters) -> Result<Selector, Problem> {
 /// Which window of bytes was asked for, if one was.
 fn byte_selector(parameters: &Parameters) -> Result<Option<ByteSelector>, Problem> {
     let chars = ["offset_chars", "limit_chars", "before_chars", "after_chars"];
-    let of_text = parameters.text("q").is_some() || chars.iter().any(|name| parameters.number(name).is_some());
+    let of_text = parameters.text("q").is_some()
+        || chars.iter().any(|name| parameters.number(name).is_some());
     let (offset, limit) = (parameters.number("offset_bytes"), parameters.number("limit_bytes"));
     ByteSelector::new(parameters.text("cursor"), offset, limit, of_text)
 }
@@ -174,7 +185,8 @@ fn byte_selector(parameters: &Parameters) -> Result<Option<ByteSelector>, Proble
 fn goes_on_in_bytes(reading: Reading<'_>, selector: &Selector) -> Option<ByteSelector> {
     let Selector::After { cursor, limit: None } = selector else { return None };
     let opened = reading.view.open(cursor).ok()?;
-    (Unit::of(&opened) == Some(Unit::Bytes)).then(|| ByteSelector::After { cursor: cursor.clone(), limit: None })
+    (Unit::of(&opened) == Some(Unit::Bytes))
+        .then(|| ByteSelector::After { cursor: cursor.clone(), limit: None })
 }
 
 impl<'a> Content<'a> {
@@ -207,8 +219,11 @@ impl<'a> Content<'a> {
                 let opened = reading.view.open(cursor)?;
                 let unit = Unit::of(&opened).unwrap_or(Unit::Chars);
                 let place = WindowPlace::decode(&opened, unit, binding, &digest);
-                // What was binary when the cursor was made is another value by now, whatever its digest.
-                let place = place.and_then(|place| if unit == Unit::Chars { Ok(place) } else { Err(BadCursor::Stale) });
+                // What was binary when the cursor was made is another value by now, whatever its
+                // digest.
+                let place = place.and_then(|place| {
+                    if unit == Unit::Chars { Ok(place) } else { Err(BadCursor::Stale) }
+                });
                 let place = place.map_err(Problem::InvalidCursor)?;
                 Ok((Span::at(place.start, limit.unwrap_or(place.limit), total), None))
             }
@@ -216,8 +231,10 @@ impl<'a> Content<'a> {
                 let needle = Needle::new(q).ok_or(Problem::QueryNotFound)?;
                 let found = self.find(reading, &needle)?.ok_or(Problem::QueryNotFound)?;
                 let span = Span::around(found.start, found.end, *before, *after, *limit, total);
-                let message = "`limit_chars` is less than what was found is long; send more, or leave it out";
-                let too_small = || Problem::InvalidWindow { param: "limit_chars", message: message.to_owned() };
+                let message =
+                    "`limit_chars` is less than what was found is long; send more, or leave it out";
+                let too_small =
+                    || Problem::InvalidWindow { param: "limit_chars", message: message.to_owned() };
                 Ok((span.ok_or_else(too_small)?, Some(found)))
             }
         }
@@ -226,7 +243,9 @@ impl<'a> Content<'a> {
     /// How many characters it has, and its digest.
     pub(super) fn measure(&self) -> (u64, [u8; 32]) {
         match self {
-            Self::Inline(text) => (pieces::count(text), *ContentHash::of(text.as_bytes()).as_bytes()),
+            Self::Inline(text) => {
+                (pieces::count(text), *ContentHash::of(text.as_bytes()).as_bytes())
+            }
             Self::Long(long) => (long.long.chars, long.long.digest),
         }
     }
@@ -239,7 +258,12 @@ impl<'a> Content<'a> {
     }
 
     /// The characters from one up to but not including another.
-    pub(super) fn text(&self, reading: Reading<'_>, start: u64, end: u64) -> Result<String, Problem> {
+    pub(super) fn text(
+        &self,
+        reading: Reading<'_>,
+        start: u64,
+        end: u64,
+    ) -> Result<String, Problem> {
         match self {
             Self::Inline(text) => Ok(pieces::slice(text, start, end).to_owned()),
             Self::Long(long) => reading.view.text(*long, start, end),

@@ -15,10 +15,12 @@ use stile_tools::list;
 use stile_tools::registry::TOOLS;
 use stile_tools::tool::Card;
 
-const WRITTEN: &str = "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->";
+const WRITTEN: &str =
+    "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->";
 
 fn table(out: &mut String, schema: &Value) {
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     out.push_str("| name | type | | what it is |\n|---|---|---|---|\n");
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let kind = match (&property["type"], &property["enum"]) {
@@ -27,7 +29,9 @@ fn table(out: &mut String, schema: &Value) {
                 .map(|word| format!("`{}`", word.as_str().unwrap_or_default()))
                 .collect::<Vec<_>>()
                 .join(" or "),
-            (Value::String(kind), _) if kind == "array" && property["items"]["type"] == "integer" => {
+            (Value::String(kind), _)
+                if kind == "array" && property["items"]["type"] == "integer" =>
+            {
                 "two integers".to_owned()
             }
             (Value::String(kind), _) => kind.clone(),
@@ -91,7 +95,11 @@ fn tools_page_is_what_the_code_says() {
     }
     for template in TEMPLATES {
         let needs = "Needs a token with a grant, or the owner's.";
-        let _ = writeln!(out, "\n## The resource `{}`\n\n{}\n\n{needs}", template.uri, template.description);
+        let _ = writeln!(
+            out,
+            "\n## The resource `{}`\n\n{}\n\n{needs}",
+            template.uri, template.description
+        );
     }
     assert_document("docs/tools.md", &out);
 }
@@ -111,7 +119,11 @@ fn samples() -> Vec<Refusal> {
         Refusal::HardLinked { path: path.clone() },
         Refusal::NotPermitted { path: path.clone() },
         Refusal::Busy { path: path.clone() },
-        Refusal::NotText { path: path.clone(), size_bytes: 3, hash: ContentHash::of(&[0xff, 0xd8, 0]) },
+        Refusal::NotText {
+            path: path.clone(),
+            size_bytes: 3,
+            hash: ContentHash::of(&[0xff, 0xd8, 0]),
+        },
         Refusal::Stale { path: path.clone(), argument: "hash" },
         Refusal::NoMatch {
             path: path.clone(),
@@ -212,7 +224,10 @@ fn problems() -> Vec<Problem> {
     let connections = vec!["gmail-work".to_owned(), "gmail-home".to_owned()];
     let problems = vec![
         Problem::invalid("limit", "`limit` must be a whole number from 1 to 100"),
-        Problem::InvalidWindow { param: "q", message: "`q` is a text of 1 to 1024 characters".to_owned() },
+        Problem::InvalidWindow {
+            param: "q",
+            message: "`q` is a text of 1 to 1024 characters".to_owned(),
+        },
         Problem::InvalidFieldPath,
         Problem::InvalidCursor(BadCursor::Malformed),
         Problem::InvalidCursor(BadCursor::Mismatch),
@@ -305,9 +320,17 @@ fn problems() -> Vec<Problem> {
 fn messages_are_whole_sentences_that_say_what_is_true_now() {
     for refusal in samples() {
         let message = refusal.to_string();
-        assert!(!message.contains("  ") && !message.replace("`..`", "").contains(".."), "{message}");
-        let says_state =
-            ["othing was", "is as it was", "may or may not", "whether it happened", "Nothing was looked up"];
+        assert!(
+            !message.contains("  ") && !message.replace("`..`", "").contains(".."),
+            "{message}"
+        );
+        let says_state = [
+            "othing was",
+            "is as it was",
+            "may or may not",
+            "whether it happened",
+            "Nothing was looked up",
+        ];
         assert!(says_state.iter().any(|words| message.contains(words)), "{message}");
     }
 }

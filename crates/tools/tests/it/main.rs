@@ -6,7 +6,10 @@
     clippy::indexing_slicing,
     reason = "a helper of a test fails the test"
 )]
-#![expect(clippy::disallowed_methods, reason = "a test is its own verified caller and its own operator")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test is its own verified caller and its own operator"
+)]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod documents;
@@ -44,8 +47,11 @@ pub(crate) struct Rig {
 impl Rig {
     pub(crate) fn new() -> Self {
         let (space, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let options =
-            SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(5), events: Arc::new(|_| {}) };
+        let options = SpaceOptions {
+            limits: Limits::default(),
+            lock_wait: Duration::from_secs(5),
+            events: Arc::new(|_| {}),
+        };
         let state_dir = StateDir::open(&state.path().join("state")).unwrap();
         let services = Services {
             space: Space::open_ambient(space.path(), options).unwrap().0,
@@ -69,5 +75,11 @@ impl Rig {
 }
 
 pub(crate) fn principal(claim: &str) -> Principal {
-    Principal::assert_verified("ann", Some("t1"), Some("a test"), Scopes::from_claim(claim), RecordsClaim::None)
+    Principal::assert_verified(
+        "ann",
+        Some("t1"),
+        Some("a test"),
+        Scopes::from_claim(claim),
+        RecordsClaim::None,
+    )
 }

@@ -1,7 +1,7 @@
 //! The note tools answer what is in a note: unit and integration.
 //!
-//! The names of these tests and of those in the files beside this one begin with the tier of the requirement
-//! that they belong to.
+//! The names of these tests and of those in the files beside this one begin with the tier of the
+//! requirement that they belong to.
 
 use serde_json::{Value, json};
 use stile_domain::notes::Note;
@@ -87,10 +87,14 @@ async fn unit_body_returned_and_snippet_returned_remain_false() {
     let sections = answer["sections"].as_array().unwrap();
     assert_eq!(sections.len(), 3);
     for section in sections {
-        assert_eq!((&section["body_returned"], &section["snippet_returned"]), (&json!(false), &json!(false)));
+        assert_eq!(
+            (&section["body_returned"], &section["snippet_returned"]),
+            (&json!(false), &json!(false))
+        );
     }
     let tool = stile_tools::registry::find(TOOLS, "get_section_source").unwrap();
-    let schema = tool.card().output["anyOf"][0]["properties"]["sections"]["items"]["properties"].clone();
+    let schema =
+        tool.card().output["anyOf"][0]["properties"]["sections"]["items"]["properties"].clone();
     assert_eq!(
         (&schema["body_returned"]["const"], &schema["snippet_returned"]["const"]),
         (&json!(false), &json!(false))
@@ -103,15 +107,29 @@ async fn integration_the_answer_is_what_the_derivation_makes_of_the_same_note() 
     rig.put("inbox/garden.md", NOTE);
     let path = NotePath::parse("inbox/garden.md").unwrap();
     let texts = [
-        serde_json::to_string(&stile_domain::notes::note_outline(&path, Note::of_file(NOTE)).unwrap()),
-        serde_json::to_string(&stile_domain::notes::document_tree(&path, Note::of_file(NOTE)).unwrap()),
-        serde_json::to_string(&stile_domain::notes::metadata_facets(&path, Note::of_file(NOTE)).unwrap()),
-        serde_json::to_string(&stile_domain::notes::section_source(&path, Note::of_file(NOTE)).unwrap()),
+        serde_json::to_string(
+            &stile_domain::notes::note_outline(&path, Note::of_file(NOTE)).unwrap(),
+        ),
+        serde_json::to_string(
+            &stile_domain::notes::document_tree(&path, Note::of_file(NOTE)).unwrap(),
+        ),
+        serde_json::to_string(
+            &stile_domain::notes::metadata_facets(&path, Note::of_file(NOTE)).unwrap(),
+        ),
+        serde_json::to_string(
+            &stile_domain::notes::section_source(&path, Note::of_file(NOTE)).unwrap(),
+        ),
     ];
     for (tool, expected) in NOTE_TOOLS.into_iter().zip(texts) {
-        for spelling in ["inbox/garden.md", " inbox//garden.md\n", "inbox\\garden.md", "./inbox/./garden.md/"] {
+        for spelling in
+            ["inbox/garden.md", " inbox//garden.md\n", "inbox\\garden.md", "./inbox/./garden.md/"]
+        {
             let answer = rig.note(tool, spelling).await;
-            assert_eq!(&answer.text, expected.as_ref().unwrap(), "one compact line in the order of the fields");
+            assert_eq!(
+                &answer.text,
+                expected.as_ref().unwrap(),
+                "one compact line in the order of the fields"
+            );
             assert_eq!(answer.structured.to_string(), answer.text);
             assert_eq!(answer.refusal, None);
         }
@@ -123,7 +141,11 @@ async fn integration_the_answer_is_told_in_unescaped_unicode() {
     let rig = Rig::new();
     rig.put("\u{65e5}\u{672c}.md", "# \u{898b}\u{51fa}\u{3057}\n");
     let answer = rig.note("get_note_outline", "\u{65e5}\u{672c}.md").await;
-    assert!(answer.text.contains("\u{898b}\u{51fa}\u{3057}") && !answer.text.contains("\\u"), "{}", answer.text);
+    assert!(
+        answer.text.contains("\u{898b}\u{51fa}\u{3057}") && !answer.text.contains("\\u"),
+        "{}",
+        answer.text
+    );
 }
 
 #[tokio::test]
@@ -167,7 +189,11 @@ async fn integration_unsafe_paths_are_refused_alike_and_never_repeated() {
         (json!("canary7f3a"), "Invalid arguments"),
     ] {
         for tool in NOTE_TOOLS {
-            assert_eq!(rig.call(READ, tool, arguments.clone()).await.structured, told(message), "{arguments}");
+            assert_eq!(
+                rig.call(READ, tool, arguments.clone()).await.structured,
+                told(message),
+                "{arguments}"
+            );
         }
     }
 }
@@ -191,11 +217,19 @@ async fn integration_what_cannot_be_read_is_not_found_and_nothing_more() {
     }
     for path in paths {
         for tool in NOTE_TOOLS {
-            assert_eq!(rig.note(tool, path).await.structured, told(&format!("Note not found: {path}")), "{tool}");
+            assert_eq!(
+                rig.note(tool, path).await.structured,
+                told(&format!("Note not found: {path}")),
+                "{tool}"
+            );
         }
     }
     let answer = rig.note("get_note_outline", "./nowhere\\\\b.md").await;
-    assert_eq!(answer.structured, told("Note not found: nowhere/b.md"), "the path is told normalised");
+    assert_eq!(
+        answer.structured,
+        told("Note not found: nowhere/b.md"),
+        "the path is told normalised"
+    );
 }
 
 #[tokio::test]
@@ -208,7 +242,8 @@ async fn integration_a_scope_decides_as_for_text_read() {
             let read = rig.call("read:/work/", "text.read", json!({ "path": path })).await;
             assert_eq!(refused, read, "the refusal for scopes is the same everywhere");
             assert_eq!(refused.structured["error"]["code"], "insufficient_scope");
-            let allowed = rig.call("read:/private/a.md", tool, json!({ "path": "private/a.md" })).await;
+            let allowed =
+                rig.call("read:/private/a.md", tool, json!({ "path": "private/a.md" })).await;
             assert_eq!(allowed.refusal, None);
         }
     }

@@ -1,4 +1,5 @@
-//! However large or hostile a note is, the answer and the time for it are bounded: stress and performance.
+//! However large or hostile a note is, the answer and the time for it are bounded: stress and
+//! performance.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,9 @@ async fn stress_large_notes_remain_capped_by_heading_count_and_input() {
         let facets = tool == "get_metadata_facets";
         assert_eq!(count(tool, &answer), if facets { 0 } else { MAX_HEADINGS });
         assert_eq!(answer["truncated"], !facets);
-        for (path, fits) in [("units", true), ("too_many_units", false), ("bytes", true), ("too_many_bytes", false)] {
+        for (path, fits) in
+            [("units", true), ("too_many_units", false), ("bytes", true), ("too_many_bytes", false)]
+        {
             let answer = rig.note(tool, &format!("{path}.md")).await;
             assert_eq!(answer.refusal.is_none(), fits, "{tool} {path}");
             assert!(fits || answer.structured == told("Note too large"), "{}", answer.text);
@@ -45,12 +48,19 @@ async fn stress_large_notes_remain_capped_by_heading_count_and_input() {
 async fn stress_large_outputs_remain_bounded_by_section_count_and_text() {
     let rig = Rig::new();
     // Each character takes six bytes of JSON, or four; each heading is as long as may be told.
-    for (name, letter) in [("controls", "\u{1}"), ("rockets", "\u{1f680}"), ("quotes", "\""), ("letters", "a")] {
+    for (name, letter) in
+        [("controls", "\u{1}"), ("rockets", "\u{1f680}"), ("quotes", "\""), ("letters", "a")]
+    {
         let nested = |heading: usize| "#".repeat(heading % 6 + 1);
+        let headings: String = (0..600)
+            .map(|heading| format!("{} {}\n\n", nested(heading), letter.repeat(1_100)))
+            .collect();
         let headings: String =
-            (0..600).map(|heading| format!("{} {}\n\n", nested(heading), letter.repeat(1_100))).collect();
-        let headings: String = headings.chars().take(900_000 / letter.encode_utf16().count()).collect();
-        rig.put(&format!("{name}.md"), format!("---\ntitle: {}\n---\n{headings}", "t".repeat(2_000)));
+            headings.chars().take(900_000 / letter.encode_utf16().count()).collect();
+        rig.put(
+            &format!("{name}.md"),
+            format!("---\ntitle: {}\n---\n{headings}", "t".repeat(2_000)),
+        );
         for tool in NOTE_TOOLS {
             let answer = rig.note(tool, &format!("{name}.md")).await;
             assert!(answer.text.len() <= MAX_ANSWER_BYTES, "{tool} {name}: {}", answer.text.len());
@@ -59,7 +69,11 @@ async fn stress_large_outputs_remain_bounded_by_section_count_and_text() {
             }
             assert_eq!(answer.structured["truncated"], true);
             // As much is told as there is room for: one more section would take 50 KB at most.
-            assert!(answer.text.len() > MAX_ANSWER_BYTES - 50_000, "{tool} {name}: {}", answer.text.len());
+            assert!(
+                answer.text.len() > MAX_ANSWER_BYTES - 50_000,
+                "{tool} {name}: {}",
+                answer.text.len()
+            );
             let title = answer.structured["title"].as_str().unwrap();
             assert_eq!(title.chars().count(), 1024);
         }
@@ -86,7 +100,8 @@ async fn stress_facets_remain_bounded() {
 #[tokio::test]
 async fn stress_repeated_calls_are_deterministic_for_an_unchanged_note() {
     let rig = Rig::new();
-    let text: String = (0..700).map(|at| format!("{} H {at}\n\ntext\n\n", "#".repeat(at % 6 + 1))).collect();
+    let text: String =
+        (0..700).map(|at| format!("{} H {at}\n\ntext\n\n", "#".repeat(at % 6 + 1))).collect();
     rig.put("a.md", text);
     for tool in NOTE_TOOLS {
         let first = rig.note(tool, "a.md").await;
@@ -109,7 +124,11 @@ async fn performance_a_note_among_many_is_read_alone() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        std::fs::set_permissions(rig.space.path().join("many"), std::fs::Permissions::from_mode(0o000)).unwrap();
+        std::fs::set_permissions(
+            rig.space.path().join("many"),
+            std::fs::Permissions::from_mode(0o000),
+        )
+        .unwrap();
         std::fs::set_permissions(rig.space.path(), std::fs::Permissions::from_mode(0o111)).unwrap();
     }
     rig.note("get_section_source", "a.md").await;
@@ -122,6 +141,10 @@ async fn performance_a_note_among_many_is_read_alone() {
     {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(rig.space.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::set_permissions(rig.space.path().join("many"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(
+            rig.space.path().join("many"),
+            std::fs::Permissions::from_mode(0o755),
+        )
+        .unwrap();
     }
 }

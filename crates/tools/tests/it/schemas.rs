@@ -29,7 +29,9 @@ fn schemas_are_flat_closed_and_plain() {
                 // A note has a `title`, which is a property and then a schema.
                 let is_keyword = !(keyword == "title" && value.is_object());
                 assert!(
-                    !is_keyword || !["$ref", "$defs", "$schema", "format", "title", "nullable"].contains(&keyword),
+                    !is_keyword
+                        || !["$ref", "$defs", "$schema", "format", "title", "nullable"]
+                            .contains(&keyword),
                     "{}: {keyword}",
                     tool.name
                 );
@@ -59,8 +61,10 @@ fn names_are_ones_that_clients_take() {
 
 #[test]
 fn hints_follow_from_permits() {
-    let readers: Vec<_> = TOOLS.iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
-    let notes = ["get_note_outline", "get_document_tree", "get_metadata_facets", "get_section_source"];
+    let readers: Vec<_> =
+        TOOLS.iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
+    let notes =
+        ["get_note_outline", "get_document_tree", "get_metadata_facets", "get_section_source"];
     assert_eq!(readers, [&["text.read"][..], &notes].concat());
     assert!(TOOLS.iter().all(|tool| !(tool.read_only && tool.card().destructive)));
 }

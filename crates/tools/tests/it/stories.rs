@@ -22,7 +22,9 @@ fn code(answer: &Answer) -> &str {
 #[tokio::test]
 async fn a_note_is_made_read_changed_and_removed() {
     let rig = Rig::new();
-    let made = rig.call(ALL, "file.create", json!({ "path": "notes/a.md", "content": "# A\none\n" })).await;
+    let made = rig
+        .call(ALL, "file.create", json!({ "path": "notes/a.md", "content": "# A\none\n" }))
+        .await;
     assert_eq!(
         made.structured,
         json!({ "path": "/notes/a.md", "hash": ContentHash::of(b"# A\none\n"), "size_bytes": 8, "total_lines": 2 })
@@ -39,8 +41,7 @@ async fn a_note_is_made_read_changed_and_removed() {
     let edit = json!({ "path": "/notes/a.md", "hash": hash(&made), "lines": [1, 0], "old": "one", "new": "ONE\ntwo" });
     let changed = rig.call(ALL, "text_replace", edit.clone()).await;
     assert_eq!(changed.structured["total_lines"], 3);
-    let inserted =
-        json!({ "path": "/notes/a.md", "hash": hash(&changed), "line": 2, "anchor": "ONE", "content": "zero" });
+    let inserted = json!({ "path": "/notes/a.md", "hash": hash(&changed), "line": 2, "anchor": "ONE", "content": "zero" });
     let changed = rig.call(ALL, "text.insert", inserted).await;
     let appended = json!({ "path": "/notes/a.md", "hash": hash(&changed), "content": "end" });
     let changed = rig.call(ALL, "text.append", appended).await;
@@ -48,9 +49,14 @@ async fn a_note_is_made_read_changed_and_removed() {
 
     let stale = rig.call(ALL, "text.replace", edit).await;
     assert_eq!(code(&stale), "stale");
-    assert!(!stale.text.contains(&hash(&changed)), "a stale refusal must not hand over the new hash");
+    assert!(
+        !stale.text.contains(&hash(&changed)),
+        "a stale refusal must not hand over the new hash"
+    );
 
-    let gone = rig.call(ALL, "file.remove", json!({ "path": "/notes/a.md", "hash": hash(&changed) })).await;
+    let gone = rig
+        .call(ALL, "file.remove", json!({ "path": "/notes/a.md", "hash": hash(&changed) }))
+        .await;
     assert_eq!(gone.structured, json!({ "path": "/notes/a.md" }));
     let read = rig.call(ALL, "text.read", json!({ "path": "/notes/a.md" })).await;
     assert_eq!(code(&read), "not_found");
@@ -87,7 +93,10 @@ async fn one_line_that_is_longer_than_an_answer_is_reached_by_cursor_alone() {
     assert_eq!((first["truncated"].as_bool(), first.get("next_lines")), (Some(true), None));
     let (mut whole, mut answer) = (first["content"].as_str().unwrap().to_owned(), first);
     while let Some(cursor) = answer.get("next_cursor") {
-        answer = rig.call(ALL, "text.read", json!({ "path": "line", "cursor": cursor })).await.structured;
+        answer = rig
+            .call(ALL, "text.read", json!({ "path": "line", "cursor": cursor }))
+            .await
+            .structured;
         whole.push_str(answer["content"].as_str().unwrap());
     }
     assert!(whole == text);
@@ -98,7 +107,8 @@ async fn a_read_begins_at_a_match() {
     let rig = Rig::new();
     let text = "# A\none\n# Water\nferns\n";
     rig.call(ALL, "file.create", json!({ "path": "a.md", "content": text })).await;
-    let found = rig.call(ALL, "text.read", json!({ "path": "a.md", "q": "wAter" })).await.structured;
+    let found =
+        rig.call(ALL, "text.read", json!({ "path": "a.md", "q": "wAter" })).await.structured;
     assert_eq!((&found["match_line"], &found["content"]), (&json!(3), &json!("# Water\nferns\n")));
     let missing = rig.call(ALL, "text.read", json!({ "path": "a.md", "q": "mosses" })).await;
     assert_eq!(code(&missing), "no_match");
@@ -107,14 +117,22 @@ async fn a_read_begins_at_a_match() {
 #[tokio::test]
 async fn base64_makes_a_file_of_any_bytes() {
     let rig = Rig::new();
-    let made = rig.call(ALL, "file.create", json!({ "path": "b", "content": "/9j/", "encoding": "base64" })).await;
+    let made = rig
+        .call(ALL, "file.create", json!({ "path": "b", "content": "/9j/", "encoding": "base64" }))
+        .await;
     assert_eq!(made.structured["size_bytes"], 3);
     assert_eq!(made.structured.get("total_lines"), None);
     let read = rig.call(ALL, "text.read", json!({ "path": "b" })).await;
     assert_eq!(code(&read), "not_text");
     assert_eq!(read.structured["error"]["hash"], made.structured["hash"]);
     for content in ["/9j", "é", "/9j/ ", "_9j_"] {
-        let bad = rig.call(ALL, "file.create", json!({ "path": "c", "content": content, "encoding": "base64" })).await;
+        let bad = rig
+            .call(
+                ALL,
+                "file.create",
+                json!({ "path": "c", "content": content, "encoding": "base64" }),
+            )
+            .await;
         assert_eq!(code(&bad), "invalid_argument", "{content}");
     }
 }
@@ -158,19 +176,43 @@ async fn wrong_arguments_are_explained_and_never_repeated() {
         ("text.read", json!({ "path": 7 }), "`path` must be a string"),
         ("text.read", json!({ "path": { canary: canary } }), "`path` must be a string"),
         ("text.read", json!({ "path": "a", canary: 1 }), "unknown argument"),
-        ("text.read", json!({ "path": "a", "lines": canary }), "`lines` must be an array of two integers"),
-        ("text.read", json!({ "path": "a", "lines": [1] }), "`lines` must be an array of two integers"),
-        ("text.read", json!({ "path": "a", "lines": [1, 2.5] }), "`lines` must be an array of two integers"),
-        ("text.read", json!({ "path": "a", "lines": [1, u64::MAX] }), "`lines` must be an array of two integers"),
+        (
+            "text.read",
+            json!({ "path": "a", "lines": canary }),
+            "`lines` must be an array of two integers",
+        ),
+        (
+            "text.read",
+            json!({ "path": "a", "lines": [1] }),
+            "`lines` must be an array of two integers",
+        ),
+        (
+            "text.read",
+            json!({ "path": "a", "lines": [1, 2.5] }),
+            "`lines` must be an array of two integers",
+        ),
+        (
+            "text.read",
+            json!({ "path": "a", "lines": [1, u64::MAX] }),
+            "`lines` must be an array of two integers",
+        ),
         ("text.read", json!({ "path": "a", "q": "" }), "`q` must be"),
         ("text.read", json!({ "path": "a", "q": canary, "cursor": canary }), "exclude each other"),
-        ("text.read", json!({ "path": "a", "lines": [1, 2], "cursor": canary }), "exclude each other"),
+        (
+            "text.read",
+            json!({ "path": "a", "lines": [1, 2], "cursor": canary }),
+            "exclude each other",
+        ),
         ("text.read", json!({ "path": "a", "cursor": canary }), "`cursor` is not one that"),
         ("text.read", json!({ "path": format!("{canary}\\a") }), "`path` contains a backslash"),
         ("text.read", json!({ "path": format!("../{canary}") }), "`path` leads out of the space"),
         ("file.remove", json!({ "path": "a", "hash": canary }), "`hash` must be the 64 lower-case"),
         ("file.create", json!({ "path": "a", "content": 1 }), "`content` must be a string"),
-        ("file.create", json!({ "path": "a", "content": canary, "encoding": canary }), "`encoding` must be one of"),
+        (
+            "file.create",
+            json!({ "path": "a", "content": canary, "encoding": canary }),
+            "`encoding` must be one of",
+        ),
         (
             "text.insert",
             json!({ "path": "a", "hash": good, "line": "1", "anchor": "", "content": "" }),
@@ -179,7 +221,11 @@ async fn wrong_arguments_are_explained_and_never_repeated() {
     ] {
         let answer = rig.call(ALL, tool, arguments).await;
         assert!(answer.text.contains(expected), "{}", answer.text);
-        assert!(!answer.text.contains(canary) && !answer.structured.to_string().contains(canary), "{}", answer.text);
+        assert!(
+            !answer.text.contains(canary) && !answer.structured.to_string().contains(canary),
+            "{}",
+            answer.text
+        );
         assert!(["invalid_argument", "invalid_path"].contains(&code(&answer)));
     }
 }
@@ -187,7 +233,10 @@ async fn wrong_arguments_are_explained_and_never_repeated() {
 #[tokio::test]
 async fn an_unknown_tool_is_no_call() {
     let rig = Rig::new();
-    assert_eq!(rig.services.call("file.rename", json!({}), &principal(ALL)).await, Err(UnknownTool));
+    assert_eq!(
+        rig.services.call("file.rename", json!({}), &principal(ALL)).await,
+        Err(UnknownTool)
+    );
 }
 
 #[tokio::test]
@@ -195,22 +244,33 @@ async fn a_folder_is_listed_with_the_hashes_that_are_known() {
     let rig = Rig::new();
     rig.call(ALL, "file.create", json!({ "path": "notes/a b.md", "content": "x" })).await;
     let root = rig.services.read_resource("list://", &principal("read:/")).await.unwrap();
-    assert_eq!(root, r#"{"path":"/","entries":[{"name":"notes","type":"directory"}],"truncated":false}"#);
+    assert_eq!(
+        root,
+        r#"{"path":"/","entries":[{"name":"notes","type":"directory"}],"truncated":false}"#
+    );
     let notes = rig.services.read_resource("list:///notes", &principal("read:/")).await.unwrap();
     assert!(notes.contains(r#""name":"a b.md","type":"file","size_bytes":1"#), "{notes}");
-    let refused = rig.services.ask_resource("list:///notes", &principal("read:/other/")).unwrap_err();
+    let refused =
+        rig.services.ask_resource("list:///notes", &principal("read:/other/")).unwrap_err();
     assert_eq!(refused.code().0, "insufficient_scope");
-    let nothing = rig.services.read_resource("file:///etc/passwd", &principal(ALL)).await.unwrap_err();
+    let nothing =
+        rig.services.read_resource("file:///etc/passwd", &principal(ALL)).await.unwrap_err();
     assert_eq!(nothing, ListError::NoSuchResource);
 }
 
 #[tokio::test]
 async fn the_list_of_tools_follows_the_scopes() {
     let rig = Rig::new();
-    let names = |claim: &str| rig.services.listed(&principal(claim)).iter().map(|tool| tool.name).collect::<Vec<_>>();
-    let notes = ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
+    let names = |claim: &str| {
+        rig.services.listed(&principal(claim)).iter().map(|tool| tool.name).collect::<Vec<_>>()
+    };
+    let notes =
+        ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];
     let text = ["text.append", "text.insert", "text.read", "text.replace"];
-    assert_eq!(names("write:/notes/"), [&["file.create", "file.remove"][..], &notes, &text].concat());
+    assert_eq!(
+        names("write:/notes/"),
+        [&["file.create", "file.remove"][..], &notes, &text].concat()
+    );
     assert_eq!(names("read:/notes/"), [&notes[..], &["text.read"]].concat());
     assert_eq!(names(""), Vec::<&str>::new());
 }
@@ -218,14 +278,20 @@ async fn the_list_of_tools_follows_the_scopes() {
 #[tokio::test]
 async fn every_call_leaves_one_line_without_content() {
     let rig = Rig::new();
-    let made = rig.call(ALL, "file.create", json!({ "path": "a.md", "content": "canary7f3a" })).await;
+    let made =
+        rig.call(ALL, "file.create", json!({ "path": "a.md", "content": "canary7f3a" })).await;
     rig.call(ALL, "text.read", json!({ "path": "a.md" })).await;
-    rig.call(ALL, "text.append", json!({ "path": "a.md", "hash": ContentHash::of(b""), "content": "canary7f3a" }))
-        .await;
+    rig.call(
+        ALL,
+        "text.append",
+        json!({ "path": "a.md", "hash": ContentHash::of(b""), "content": "canary7f3a" }),
+    )
+    .await;
     rig.call("", "file.remove", json!({ "path": "a.md", "hash": hash(&made) })).await;
     rig.call(ALL, "text.read", json!({ "path": 7 })).await;
     let lines: Vec<Line> = stile_store::journal::read_all(&rig.state_dir).unwrap().lines;
-    let seen: Vec<_> = lines.iter().map(|line| (line.tool.as_str(), line.outcome.as_str())).collect();
+    let seen: Vec<_> =
+        lines.iter().map(|line| (line.tool.as_str(), line.outcome.as_str())).collect();
     assert_eq!(
         seen,
         [

@@ -12,12 +12,17 @@ fn slow(front: &str) -> [Option<Value<'_>>; 2] {
     if front.len() > MAX_FRONT_MATTER_BYTES || !counts(front) {
         return [None, None];
     }
-    let mut events = Parser::new_from_str(front).filter_map(|event| event.ok().map(|(event, _)| event));
+    let mut events =
+        Parser::new_from_str(front).filter_map(|event| event.ok().map(|(event, _)| event));
     wanted(&mut events, ["a", "b"])
 }
 
 fn check(front: &str) -> Result<(), TestCaseError> {
-    prop_assert!(!Events::new(front).plain() || counts(front), "plain, yet it does not count: {:?}", front);
+    prop_assert!(
+        !Events::new(front).plain() || counts(front),
+        "plain, yet it does not count: {:?}",
+        front
+    );
     prop_assert_eq!(values(front, ["a", "b"]), slow(front), "{:?}", front);
     Ok(())
 }
@@ -39,10 +44,13 @@ fn node() -> impl Strategy<Value = String> + Clone {
     one_of(SCALARS).prop_recursive(3, 12, 4, |inner| {
         let comma = one_of(", ·,·,\n  · ,\t·, # c\n  ");
         let colon = one_of(": ·:· : ·:\t·:\n    ");
-        let pair = (inner.clone(), colon, inner.clone()).prop_map(|(key, colon, value)| key + &colon + &value);
+        let pair = (inner.clone(), colon, inner.clone())
+            .prop_map(|(key, colon, value)| key + &colon + &value);
         prop_oneof![
-            (vec(inner, 0..4), comma.clone()).prop_map(|(items, comma)| format!("[{}]", items.join(&comma))),
-            (vec(pair.clone(), 0..4), comma.clone()).prop_map(|(pairs, comma)| format!("{{{}}}", pairs.join(&comma))),
+            (vec(inner, 0..4), comma.clone())
+                .prop_map(|(items, comma)| format!("[{}]", items.join(&comma))),
+            (vec(pair.clone(), 0..4), comma.clone())
+                .prop_map(|(pairs, comma)| format!("{{{}}}", pairs.join(&comma))),
             (vec(pair, 0..3), comma).prop_map(|(pairs, comma)| format!("[{}]", pairs.join(&comma))),
         ]
     })
@@ -51,17 +59,23 @@ fn node() -> impl Strategy<Value = String> + Clone {
 /// Lines that are close to front matter.
 fn lines() -> impl Strategy<Value = String> {
     let indent = prop_oneof![20 => Just(String::new()), 1 => one_of("  ·    · ·\t")];
-    let start = prop_oneof![20 => Just(String::new()), 1 => one_of("- ·- - ·? ·: ·-\t·&x ·!!map ·!!set ")];
+    let start =
+        prop_oneof![20 => Just(String::new()), 1 => one_of("- ·- - ·? ·: ·-\t·&x ·!!map ·!!set ")];
     let key = prop_oneof![10 => one_of("a·b·c·d·e·f·g·h·'a'·\"b\""), 1 => node()];
     let colon = prop_oneof![10 => Just(": ".to_owned()), 1 => one_of(":· : ·:\t·:\n  ·:\n- ·:\n  - ·: # c\n  ")];
     let value = prop_oneof![3 => one_of("·x·1·'y'·[x, y]·{c: d}·|\n  x·\n  c: d\n  e: f·\n- x\n- c: d"), 1 => node()];
-    let entry = (indent, start, key, colon, value)
-        .prop_map(|(indent, start, key, colon, value)| format!("{indent}{start}{key}{colon}{value}"));
+    let entry =
+        (indent, start, key, colon, value).prop_map(|(indent, start, key, colon, value)| {
+            format!("{indent}{start}{key}{colon}{value}")
+        });
     let odd = one_of("---·--- a·...·%YAML 1.2·%YAML 1.1·%TAG ! a:·%x y·# c··  ·\t·- a·- b·  - b·x");
     let line = prop_oneof![8 => entry, 1 => one_of("---·...·- a·- b"), 1 => odd];
     let first = one_of("·····\u{feff}·---\n·%YAML 1.2\n---\n·\n");
-    (first, vec(line, 0..6), one_of("·\n"), one_of("\n·\n·\r\n·\r"))
-        .prop_map(|(first, lines, last, newline)| format!("{first}{}{last}", lines.join("\n")).replace('\n', &newline))
+    (first, vec(line, 0..6), one_of("·\n"), one_of("\n·\n·\r\n·\r")).prop_map(
+        |(first, lines, last, newline)| {
+            format!("{first}{}{last}", lines.join("\n")).replace('\n', &newline)
+        },
+    )
 }
 
 const PIECES: &str = "a·b·c·: ·:·- ·-·? ·[·]·{·}·, ·,·\n·\n  ·\n·\n\n·\r\n·\t· ·'·\"·&x·*x·!!str ·!·|·>·|+\n·#· # c·%·\
@@ -89,7 +103,8 @@ proptest! {
 #[test]
 fn texts_at_the_edge_of_the_budget_are_told_in_one_pass_as_in_two() {
     for depth in [MAX_DEPTH - 2, MAX_DEPTH - 1, MAX_DEPTH] {
-        let block: String = (1..=depth).map(|indent| format!("\n{}c:", " ".repeat(indent))).collect();
+        let block: String =
+            (1..=depth).map(|indent| format!("\n{}c:", " ".repeat(indent))).collect();
         check(&format!("a: 1\nc: {}{}", "[".repeat(depth), "]".repeat(depth))).unwrap();
         check(&format!("a: 1\nc: {}{}", "{c: ".repeat(depth), "}".repeat(depth))).unwrap();
         check(&format!("a: 1\nc:{block}")).unwrap();

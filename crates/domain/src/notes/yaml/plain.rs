@@ -1,9 +1,10 @@
 //! Whether YAML is so plain that it counts for certain.
 //!
-//! `serde-saphyr` decides whether front matter counts, which costs another parse: for a note of some kilobytes a
-//! tenth of all. Nearly every front matter is a mapping of words to scalars, lists and such mappings, of which
-//! nothing can be refused. [`Events`] watches for anything else while its events go by. What it takes for plain
-//! must count; what it does not may count or not, and is asked about.
+//! `serde-saphyr` decides whether front matter counts, which costs another parse: for a note of
+//! some kilobytes a tenth of all. Nearly every front matter is a mapping of words to scalars, lists
+//! and such mappings, of which nothing can be refused. [`Events`] watches for anything else while
+//! its events go by. What it takes for plain must count; what it does not may count or not, and is
+//! asked about.
 
 use std::borrow::Cow;
 
@@ -36,7 +37,8 @@ enum Open {
     },
 }
 
-/// With more open keys a text is not plain, since each key is compared with all others of its mapping.
+/// With more open keys a text is not plain, since each key is compared with all others of its
+/// mapping.
 const MAX_KEYS: usize = 64;
 
 impl<'a> Events<'a> {
@@ -52,8 +54,8 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Whether the text is plain: a mapping within the budget in which nothing can be refused. Passes over the
-    /// events that are left.
+    /// Whether the text is plain: a mapping within the budget in which nothing can be refused.
+    /// Passes over the events that are left.
     pub(super) fn plain(mut self) -> bool {
         while self.plain && self.next().is_some() {}
         self.plain && self.begun
@@ -61,12 +63,18 @@ impl<'a> Events<'a> {
 
     fn watch(&mut self, event: &Event<'a>) -> bool {
         match event {
-            Event::StreamStart | Event::DocumentStart(false, None) | Event::DocumentEnd | Event::StreamEnd => true,
+            Event::StreamStart
+            | Event::DocumentStart(false, None)
+            | Event::DocumentEnd
+            | Event::StreamEnd => true,
             // Neither an anchor nor a tag.
             Event::Scalar(text, style, 0, None) => {
-                // An escape may be shorter than what it stands for, so the length of the text is no bound.
+                // An escape may be shorter than what it stands for, so the length of the text is no
+                // bound.
                 self.bytes += text.len();
-                let Some(before) = self.node() else { return !self.open.is_empty() && is_value(text, *style) };
+                let Some(before) = self.node() else {
+                    return !self.open.is_empty() && is_value(text, *style);
+                };
                 let new = !self.keys.iter().skip(before).any(|other| other == text);
                 self.keys.push(text.clone());
                 new && is_word(text)
@@ -75,7 +83,8 @@ impl<'a> Events<'a> {
             Event::MappingStart(_, 0, None) => {
                 // Nothing comes after the mapping that holds everything, such as another document.
                 let first = !std::mem::replace(&mut self.begun, true);
-                first == self.open.is_empty() && self.start(Open::Mapping { before: self.keys.len(), key: true })
+                first == self.open.is_empty()
+                    && self.start(Open::Mapping { before: self.keys.len(), key: true })
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 if let Some(Open::Mapping { before, .. }) = self.open.pop() {
@@ -128,8 +137,8 @@ impl<'a> Iterator for Events<'a> {
     }
 }
 
-/// Whether a key differs from another one wherever their texts differ. Numbers do not (`1`, `0x1`), and `<<` is
-/// no key at all.
+/// Whether a key differs from another one wherever their texts differ. Numbers do not (`1`, `0x1`),
+/// and `<<` is no key at all.
 fn is_word(key: &str) -> bool {
     key.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }

@@ -99,7 +99,8 @@ pub enum Aggregation {
 
 impl Aggregation {
     /// Every one.
-    pub const ALL: [Self; 6] = [Self::Sum, Self::Min, Self::Max, Self::GroupBy, Self::GroupByTime, Self::CountDistinct];
+    pub const ALL: [Self; 6] =
+        [Self::Sum, Self::Min, Self::Max, Self::GroupBy, Self::GroupByTime, Self::CountDistinct];
 
     /// As a declaration spells it.
     pub fn name(self) -> &'static str {
@@ -136,7 +137,8 @@ pub(super) fn of(schema: &Node<'_>) -> Result<Vec<Field>, BadDeclaration> {
         if !names::is_field_name(&name) {
             return Err(properties.bad(Fault::BadFieldName));
         }
-        let (types, format) = types::of(property.value.unwrap_or(&Json::Null)).map_err(|fault| property.bad(fault))?;
+        let (types, format) = types::of(property.value.unwrap_or(&Json::Null))
+            .map_err(|fault| property.bad(fault))?;
         fields.push(Field {
             name,
             types,
@@ -156,7 +158,8 @@ pub(super) fn operators(node: &Node<'_>) -> Result<Vec<Operator>, BadDeclaration
     let mut operators = Vec::new();
     let items = node.value.and_then(Json::as_array).ok_or_else(bad)?;
     for item in items {
-        let operator = Operator::ALL.into_iter().find(|operator| item == operator.name()).ok_or_else(bad)?;
+        let operator =
+            Operator::ALL.into_iter().find(|operator| item == operator.name()).ok_or_else(bad)?;
         if !operators.contains(&operator) {
             operators.push(operator);
         }

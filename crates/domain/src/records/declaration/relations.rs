@@ -1,8 +1,9 @@
-//! What a declaration says beyond its fields: named lists of them, and which records of other streams belong to one.
+//! What a declaration says beyond its fields: named lists of them, and which records of other
+//! streams belong to one.
 //!
-//! *Shape*: `views: [{id, label?, fields}]`; `relationships: [{name, stream, foreign_key, cardinality}]`, where
-//! `cardinality` is `has_one` or `has_many`; `query.expand: [{name, default_limit?, max_limit?}]`, which says what of that
-//! can be asked for.
+//! *Shape*: `views: [{id, label?, fields}]`; `relationships: [{name, stream, foreign_key,
+//! cardinality}]`, where `cardinality` is `has_one` or `has_many`; `query.expand: [{name,
+//! default_limit?, max_limit?}]`, which says what of that can be asked for.
 
 use serde_json::Value as Json;
 
@@ -34,7 +35,8 @@ pub struct Relation {
     pub name: String,
     /// The other stream. It need not be there.
     pub stream: Name,
-    /// The field that holds a key: of the other stream's records where they are many, else of this one's.
+    /// The field that holds a key: of the other stream's records where they are many, else of this
+    /// one's.
     pub foreign_key: String,
     /// Many records may belong to one, and how many of them are shown.
     pub many: Option<Limits>,
@@ -57,12 +59,16 @@ impl Relation {
 }
 
 /// The views of a declaration.
-pub(super) fn views(declaration: &Declaration, node: &Node<'_>) -> Result<Vec<FieldView>, BadDeclaration> {
+pub(super) fn views(
+    declaration: &Declaration,
+    node: &Node<'_>,
+) -> Result<Vec<FieldView>, BadDeclaration> {
     let mut views: Vec<FieldView> = Vec::new();
     for item in objects(node, "a list of objects with `id` and `fields`")? {
         let id = item.member("id");
         let fits = |text: &&str| (1..=MAX_VIEW_BYTES).contains(&text.len());
-        let name = id.text().filter(fits).ok_or_else(|| id.bad(Fault::Kind("a text of 1 to 64 bytes")))?;
+        let name =
+            id.text().filter(fits).ok_or_else(|| id.bad(Fault::Kind("a text of 1 to 64 bytes")))?;
         if views.iter().any(|view| view.id == name) {
             return Err(id.bad(Fault::Again(name.to_owned())));
         }
@@ -82,7 +88,10 @@ pub(super) fn relations(
     expand: &Node<'_>,
 ) -> Result<Vec<Relation>, BadDeclaration> {
     let mut known: Vec<Relation> = Vec::new();
-    for item in objects(relationships, "a list of objects with `name`, `stream`, `foreign_key` and `cardinality`")? {
+    for item in objects(
+        relationships,
+        "a list of objects with `name`, `stream`, `foreign_key` and `cardinality`",
+    )? {
         let relation = relation(declaration, &item)?;
         if known.iter().any(|other| other.name == relation.name) {
             return Err(item.member("name").bad(Fault::Again(relation.name)));
@@ -92,9 +101,11 @@ pub(super) fn relations(
     let mut asked: Vec<Relation> = Vec::new();
     for item in objects(expand, "a list of objects with `name`")? {
         let name = item.member("name");
-        let text = name.text().ok_or_else(|| name.bad(Fault::Kind("the name of a relationship")))?;
+        let text =
+            name.text().ok_or_else(|| name.bad(Fault::Kind("the name of a relationship")))?;
         let relation = known.iter().find(|relation| relation.name == text);
-        let mut relation = relation.ok_or_else(|| name.bad(Fault::NoSuchRelation(text.to_owned())))?.clone();
+        let mut relation =
+            relation.ok_or_else(|| name.bad(Fault::NoSuchRelation(text.to_owned())))?.clone();
         if asked.iter().any(|other| other.name == text) {
             return Err(name.bad(Fault::Again(text.to_owned())));
         }
@@ -108,8 +119,11 @@ pub(super) fn relations(
 fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadDeclaration> {
     let name_of = |member: &str| {
         let node = item.member(member);
-        let kind = "1 to 64 of the characters A-Z a-z 0-9 . _ -, beginning with a letter, a digit or _";
-        node.text().and_then(|text| Name::parse(text).ok()).ok_or_else(|| node.bad(Fault::Kind(kind)))
+        let kind =
+            "1 to 64 of the characters A-Z a-z 0-9 . _ -, beginning with a letter, a digit or _";
+        node.text()
+            .and_then(|text| Name::parse(text).ok())
+            .ok_or_else(|| node.bad(Fault::Kind(kind)))
     };
     let (name, stream) = (name_of("name")?, name_of("stream")?);
     let cardinality = item.member("cardinality");
@@ -120,11 +134,17 @@ fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadD
     };
     let key = item.member("foreign_key");
     let is_name = |text: &&str| names::is_field_name(text);
-    let foreign_key = key.text().filter(is_name).ok_or_else(|| key.bad(Fault::Kind("the name of a field")))?;
+    let foreign_key =
+        key.text().filter(is_name).ok_or_else(|| key.bad(Fault::Kind("the name of a field")))?;
     if many.is_none() {
         declaration.check(&key, foreign_key, Some(Needed::Scalar))?;
     }
-    Ok(Relation { name: name.as_str().to_owned(), stream, foreign_key: foreign_key.to_owned(), many })
+    Ok(Relation {
+        name: name.as_str().to_owned(),
+        stream,
+        foreign_key: foreign_key.to_owned(),
+        many,
+    })
 }
 
 fn limits(item: &Node<'_>) -> Result<Limits, BadDeclaration> {
@@ -132,7 +152,9 @@ fn limits(item: &Node<'_>) -> Result<Limits, BadDeclaration> {
         let node = item.member(member);
         let fits = |value: &Json| value.as_u64().filter(|number| (1..=MOST).contains(number));
         node.value
-            .map(|value| fits(value).ok_or_else(|| node.bad(Fault::Kind("a whole number from 1 to 100"))))
+            .map(|value| {
+                fits(value).ok_or_else(|| node.bad(Fault::Kind("a whole number from 1 to 100")))
+            })
             .transpose()
     };
     let (default, most) = (number("default_limit")?, number("max_limit")?.unwrap_or(DEFAULT_MAX));

@@ -75,8 +75,12 @@ fn exact_filters_are_those_that_are_listed_if_any_are() {
     let mut json = messages();
     json["query"]["exact_filters"] = json!(["size"]);
     let declaration = Declaration::parse(&json).unwrap();
-    let filterable: Vec<_> =
-        declaration.fields().iter().filter(|field| field.filterable).map(|field| &field.name).collect();
+    let filterable: Vec<_> = declaration
+        .fields()
+        .iter()
+        .filter(|field| field.filterable)
+        .map(|field| &field.name)
+        .collect();
     assert_eq!(filterable, ["size"]);
 }
 
@@ -123,15 +127,22 @@ fn a_declaration_that_does_not_fit_together_names_the_member() {
 
 #[test]
 fn a_declaration_is_bounded() {
-    let properties =
-        |count: usize| -> Json { (0..count).map(|at| (format!("f{at}"), json!({}))).collect::<Map<_, _>>().into() };
-    let with = |properties: Json| Declaration::parse(&json!({ "schema": { "properties": properties } }));
+    let properties = |count: usize| -> Json {
+        (0..count).map(|at| (format!("f{at}"), json!({}))).collect::<Map<_, _>>().into()
+    };
+    let with =
+        |properties: Json| Declaration::parse(&json!({ "schema": { "properties": properties } }));
     assert_eq!(with(properties(MAX_FIELDS)).unwrap().fields().len(), MAX_FIELDS);
     assert_eq!(with(properties(MAX_FIELDS + 1)).unwrap_err().fault, Fault::TooManyFields);
     assert_eq!(with(json!({ "": {} })).unwrap_err().fault, Fault::BadFieldName);
     let large = json!({ "schema": { "properties": {}, "description": "x".repeat(MAX_BYTES) } });
     assert_eq!(Declaration::parse(&large).unwrap_err().fault, Fault::TooLarge);
-    assert!(Declaration::parse(&json!({ "schema": { "properties": {} } })).unwrap().primary_key().is_empty());
+    assert!(
+        Declaration::parse(&json!({ "schema": { "properties": {} } }))
+            .unwrap()
+            .primary_key()
+            .is_empty()
+    );
 }
 
 proptest! {
@@ -157,7 +168,8 @@ fn related() -> Json {
         { "name": "author", "stream": "people", "foreign_key": "text", "cardinality": "has_one" },
         { "name": "files", "stream": "files", "foreign_key": "of", "cardinality": "has_many" },
     ]);
-    json["query"]["expand"] = json!([{ "name": "replies", "default_limit": 3, "max_limit": 20 }, { "name": "author" }]);
+    json["query"]["expand"] =
+        json!([{ "name": "replies", "default_limit": 3, "max_limit": 20 }, { "name": "author" }]);
     json
 }
 
@@ -169,16 +181,33 @@ fn a_relation_can_be_asked_for_where_the_query_says_so() {
         .iter()
         .map(|relation| (relation.name.as_str(), relation.cardinality(), relation.many))
         .collect();
-    assert_eq!(told, [("replies", "has_many", Some(Limits { default: 3, most: 20 })), ("author", "has_one", None)]);
-    assert_eq!((declaration.view("short"), declaration.view("long")), (Some(&["id".to_owned()][..]), None));
-    for (expand, limits) in
-        [(json!({}), (10, 50)), (json!({ "max_limit": 4 }), (4, 4)), (json!({ "default_limit": 30 }), (30, 50))]
-    {
+    assert_eq!(
+        told,
+        [
+            ("replies", "has_many", Some(Limits { default: 3, most: 20 })),
+            ("author", "has_one", None)
+        ]
+    );
+    assert_eq!(
+        (declaration.view("short"), declaration.view("long")),
+        (Some(&["id".to_owned()][..]), None)
+    );
+    for (expand, limits) in [
+        (json!({}), (10, 50)),
+        (json!({ "max_limit": 4 }), (4, 4)),
+        (json!({ "default_limit": 30 }), (30, 50)),
+    ] {
         let mut json = related();
         json["query"]["expand"] = json!([{ "name": "files" }]);
-        json["query"]["expand"][0].as_object_mut().unwrap().extend(expand.as_object().unwrap().clone());
+        json["query"]["expand"][0]
+            .as_object_mut()
+            .unwrap()
+            .extend(expand.as_object().unwrap().clone());
         let (default, most) = limits;
-        assert_eq!(Declaration::parse(&json).unwrap().relations()[0].many, Some(Limits { default, most }));
+        assert_eq!(
+            Declaration::parse(&json).unwrap().relations()[0].many,
+            Some(Limits { default, most })
+        );
     }
 }
 

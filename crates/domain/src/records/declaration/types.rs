@@ -1,8 +1,8 @@
 //! The types that a schema gives a field, as far as they decide what can be asked of it.
 //!
-//! A small reading of JSON Schema: `type`, `format`, and the branches of `anyOf` and `oneOf`, which is how
-//! generators write "or null". Whatever else a schema says narrows values and not types, and is left to others; a
-//! property that says nothing of its type may hold anything.
+//! A small reading of JSON Schema: `type`, `format`, and the branches of `anyOf` and `oneOf`, which
+//! is how generators write "or null". Whatever else a schema says narrows values and not types, and
+//! is left to others; a property that says nothing of its type may hold anything.
 
 use serde_json::Value as Json;
 
@@ -29,8 +29,15 @@ pub enum Type {
 
 impl Type {
     /// Every one, in the order in which a set tells them.
-    pub const ALL: [Self; 7] =
-        [Self::String, Self::Number, Self::Integer, Self::Boolean, Self::Array, Self::Object, Self::Null];
+    pub const ALL: [Self; 7] = [
+        Self::String,
+        Self::Number,
+        Self::Integer,
+        Self::Boolean,
+        Self::Array,
+        Self::Object,
+        Self::Null,
+    ];
 
     /// As a schema spells it.
     pub fn name(self) -> &'static str {
@@ -137,7 +144,8 @@ fn branch(schema: &Json, depth: usize) -> Result<(Types, Option<Format>), Fault>
     if let Some(kinds) = members.get("type") {
         return Ok((named(kinds)?, format));
     }
-    let branches = ["anyOf", "oneOf"].into_iter().find_map(|member| members.get(member)?.as_array());
+    let branches =
+        ["anyOf", "oneOf"].into_iter().find_map(|member| members.get(member)?.as_array());
     let Some(branches) = branches.filter(|branches| depth > 0 && !branches.is_empty()) else {
         return Ok((Types::ANY, format));
     };

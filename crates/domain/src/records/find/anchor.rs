@@ -1,9 +1,9 @@
 //! Where a needle can stand at all, judged by two bytes.
 //!
-//! Of the needle's first characters, two near each other are chosen that look rare, and for each the bytes that
-//! one of its spellings has at one end. Both are looked for at their distance, 64 places at a time, in a loop
-//! that compilers turn into vector instructions. The character that folds to a given one are known by folding
-//! all that there are, once.
+//! Of the needle's first characters, two near each other are chosen that look rare, and for each
+//! the bytes that one of its spellings has at one end. Both are looked for at their distance, 64
+//! places at a time, in a loop that compilers turn into vector instructions. The character that
+//! folds to a given one are known by folding all that there are, once.
 
 use std::sync::LazyLock;
 
@@ -23,7 +23,8 @@ const FOLDING_ENDS: u32 = 0x1f000;
 /// Every character that folds to another one, behind that one, in order.
 static UNFOLDED: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     let all = (0..FOLDING_ENDS).filter_map(char::from_u32);
-    let mut pairs: Vec<(char, char)> = all.map(|one| (fold(one), one)).filter(|(folded, one)| folded != one).collect();
+    let mut pairs: Vec<(char, char)> =
+        all.map(|one| (fold(one), one)).filter(|(folded, one)| folded != one).collect();
     pairs.sort_unstable();
     pairs
 });
@@ -57,10 +58,16 @@ impl Anchor {
                 // Past a character of several lengths nothing is at one distance.
                 let Some(length) = other.length else { break };
                 distance += length;
-                consider(common * commonness(&other.last), Self { scalar, here, distance, there: other.last });
+                consider(
+                    common * commonness(&other.last),
+                    Self { scalar, here, distance, there: other.last },
+                );
             }
         }
-        best.map_or(Self { scalar: 0, here: [0; ALIKE], distance: 0, there: [0; ALIKE] }, |(_, anchor)| anchor)
+        best.map_or(
+            Self { scalar: 0, here: [0; ALIKE], distance: 0, there: [0; ALIKE] },
+            |(_, anchor)| anchor,
+        )
     }
 
     /// Which character of the needle the position is of; 0 is the first.
@@ -68,8 +75,8 @@ impl Anchor {
         self.scalar
     }
 
-    /// The next position, at or after `from`, where that character can end: its last byte. Nothing is missed, but
-    /// for a needle that the text ends in the middle of.
+    /// The next position, at or after `from`, where that character can end: its last byte. Nothing
+    /// is missed, but for a needle that the text ends in the middle of.
     pub(super) fn next(&self, text: &[u8], mut from: usize) -> Option<usize> {
         loop {
             let here = text.get(from..).and_then(<[u8]>::first_chunk);
@@ -82,14 +89,17 @@ impl Anchor {
         }
         let here = text.get(from..)?;
         let there = text.get(from + self.distance..)?;
-        let hit = |(here, there): (&u8, &u8)| is_one_of(*here, &self.here) && is_one_of(*there, &self.there);
+        let hit = |(here, there): (&u8, &u8)| {
+            is_one_of(*here, &self.here) && is_one_of(*there, &self.there)
+        };
         here.iter().zip(there).position(hit).map(|place| from + place)
     }
 
     fn hits(&self, here: &[u8; BLOCK], there: &[u8; BLOCK]) -> [u8; BLOCK] {
         let mut hits = [0; BLOCK];
         for ((hit, here), there) in hits.iter_mut().zip(here).zip(there) {
-            *hit = u8::from(is_one_of(*here, &self.here)) & u8::from(is_one_of(*there, &self.there));
+            *hit =
+                u8::from(is_one_of(*here, &self.here)) & u8::from(is_one_of(*there, &self.there));
         }
         hits
     }
@@ -106,7 +116,10 @@ fn first_set(hits: &[u8; BLOCK]) -> Option<usize> {
     if words.clone().fold(0, |all, word| all | word) == 0 {
         return None;
     }
-    words.zip(0..).find(|(word, _)| *word != 0).map(|(word, nth)| nth * 8 + word.trailing_zeros() as usize / 8)
+    words
+        .zip(0..)
+        .find(|(word, _)| *word != 0)
+        .map(|(word, nth)| nth * 8 + word.trailing_zeros() as usize / 8)
 }
 
 /// How all the characters that fold to one are written.
@@ -131,7 +144,9 @@ impl Spelt {
         let mut spelt = Self { first: [first; ALIKE], last: [last; ALIKE], length: Some(length) };
         for (slot, other) in (1..ALIKE).zip(unfolded(folded)) {
             let ((first, last), other) = bytes(other);
-            if let (Some(first_slot), Some(last_slot)) = (spelt.first.get_mut(slot), spelt.last.get_mut(slot)) {
+            if let (Some(first_slot), Some(last_slot)) =
+                (spelt.first.get_mut(slot), spelt.last.get_mut(slot))
+            {
                 (*first_slot, *last_slot) = (first, last);
             }
             spelt.length = spelt.length.filter(|length| *length == other);
@@ -146,7 +161,8 @@ fn unfolded(folded: char) -> impl Iterator<Item = char> {
     UNFOLDED.iter().skip(from).take_while(move |(other, _)| *other == folded).map(|(_, one)| *one)
 }
 
-/// About how many of a million bytes of text are one of these: a guess over many languages, and wrong for each.
+/// About how many of a million bytes of text are one of these: a guess over many languages, and
+/// wrong for each.
 fn commonness(bytes: &[u8; ALIKE]) -> u64 {
     let mut seen = Vec::with_capacity(ALIKE);
     for byte in bytes {

@@ -5,8 +5,8 @@ use serde_json::{Map, Value as Json, json};
 use super::{Inference, Inferred, KeyChoice, MAX_FIELDS, Seen};
 use crate::records::declaration::{BadDeclaration, Declaration, Format, Operator, Type};
 
-/// Names of the field that orders the records, the likeliest first. As records use them, without `_`, `-`, spaces
-/// and case.
+/// Names of the field that orders the records, the likeliest first. As records use them, without
+/// `_`, `-`, spaces and case.
 const TIMES: &[&str] = &[
     "createdat",
     "sentat",
@@ -41,7 +41,10 @@ const KEYS: &[&str] = &["id", "_id", "uuid", "guid", "key"];
 /// How likely a name is that of a key, the likeliest first; none where it is not.
 pub(super) fn key_rank(name: &str) -> Option<usize> {
     let known = KEYS.iter().position(|key| name.eq_ignore_ascii_case(key));
-    let ends = name.strip_suffix("_id").or_else(|| name.strip_suffix("_ID")).or_else(|| name.strip_suffix("Id"));
+    let ends = name
+        .strip_suffix("_id")
+        .or_else(|| name.strip_suffix("_ID"))
+        .or_else(|| name.strip_suffix("Id"));
     known.or_else(|| ends.filter(|rest| !rest.is_empty()).map(|_| KEYS.len()))
 }
 
@@ -101,38 +104,57 @@ fn property(seen: &Seen) -> Json {
 }
 
 fn key(inference: &Inference, choice: KeyChoice, because: &mut Vec<String>) -> Vec<String> {
-    let from_content = "keys are made from the content, so that a record that changes comes as another one";
+    let from_content =
+        "keys are made from the content, so that a record that changes comes as another one";
     match choice {
         KeyChoice::Given(names) if names.is_empty() => {
             because.push(format!("{from_content}: you chose it"));
             names
         }
         KeyChoice::Given(names) => {
-            because.push(format!("the key is made of {}: you chose it", list(names.iter().map(String::as_str))));
+            because.push(format!(
+                "the key is made of {}: you chose it",
+                list(names.iter().map(String::as_str))
+            ));
             names
         }
         KeyChoice::Infer => {
-            let candidates = inference.seen.iter().filter(|seen| seen.key.is_some() && seen.rows == inference.rows);
+            let candidates = inference
+                .seen
+                .iter()
+                .filter(|seen| seen.key.is_some() && seen.rows == inference.rows);
             let Some(seen) = candidates.min_by_key(|seen| key_rank(&seen.name)) else {
-                because.push(format!("{from_content}: no field is named like a key and differs in every record"));
+                because.push(format!(
+                    "{from_content}: no field is named like a key and differs in every record"
+                ));
                 return Vec::new();
             };
-            because.push(format!("`{}` is the key: every record has one, and no two have the same", shown(&seen.name)));
+            because.push(format!(
+                "`{}` is the key: every record has one, and no two have the same",
+                shown(&seen.name)
+            ));
             vec![seen.name.clone()]
         }
     }
 }
 
-/// The field that orders the records: a date in more than half of them, by its name or else the first.
+/// The field that orders the records: a date in more than half of them, by its name or else the
+/// first.
 fn time(inference: &Inference) -> Option<&Seen> {
     let plain = |name: &str| -> String {
-        name.chars().filter(|character| !matches!(character, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
+        name.chars()
+            .filter(|character| !matches!(character, '_' | '-' | ' '))
+            .flat_map(char::to_lowercase)
+            .collect()
     };
     let usual = |seen: &Seen| {
         let name = plain(&seen.name);
         TIMES.iter().position(|&time| time == name).unwrap_or(TIMES.len())
     };
-    let times = inference.seen.iter().filter(|seen| seen.format().is_some() && seen.strings * 2 > inference.rows);
+    let times = inference
+        .seen
+        .iter()
+        .filter(|seen| seen.format().is_some() && seen.strings * 2 > inference.rows);
     times.min_by_key(|seen| usual(seen))
 }
 
@@ -158,7 +180,8 @@ fn query(inference: &Inference, because: &mut Vec<String>) -> Json {
     say(&scalars, "can be filtered and counted by value");
     say(&others, "can be read and not filtered: there are lists or objects in it");
     let operators: Vec<&str> = Operator::ALL.into_iter().map(Operator::name).collect();
-    let ranges: Map<String, Json> = ordered.iter().map(|&name| (name.to_owned(), json!(operators))).collect();
+    let ranges: Map<String, Json> =
+        ordered.iter().map(|&name| (name.to_owned(), json!(operators))).collect();
     json!({
         "range_filters": ranges,
         "search": { "lexical_fields": texts },

@@ -66,8 +66,10 @@ fn a_key_is_in_every_row_scalar_and_never_the_same() {
 #[test]
 fn the_owner_chooses_the_key() {
     let rows = [r#"{"id":1,"tags":[],"n":1}"#];
-    let chosen =
-        |names: &[&str]| inference(&rows).finish(KeyChoice::Given(names.iter().map(|&name| name.to_owned()).collect()));
+    let chosen = |names: &[&str]| {
+        inference(&rows)
+            .finish(KeyChoice::Given(names.iter().map(|&name| name.to_owned()).collect()))
+    };
     assert_eq!(chosen(&["n", "id"]).unwrap().declaration.primary_key(), ["n", "id"]);
     assert_eq!(chosen(&["later"]).unwrap().declaration.primary_key(), ["later"]);
     assert!(chosen(&[]).unwrap().declaration.primary_key().is_empty());
@@ -79,12 +81,16 @@ fn the_owner_chooses_the_key() {
 fn the_order_is_by_the_usual_name_or_else_the_first_date() {
     let day = "2025-03-01";
     let row = |names: &[&str]| {
-        let members: Vec<String> = names.iter().map(|name| format!("\"{name}\":\"{day}\"")).collect();
+        let members: Vec<String> =
+            names.iter().map(|name| format!("\"{name}\":\"{day}\"")).collect();
         format!("{{{}}}", members.join(","))
     };
     assert_eq!(cursor(&[&row(&["updated_at", "Created-At"])]).as_deref(), Some("Created-At"));
     assert_eq!(cursor(&[&row(&["wedding", "birthday"])]).as_deref(), Some("wedding"));
-    assert_eq!(cursor(&[&row(&["date", "birthday"]), &row(&["birthday"])]).as_deref(), Some("birthday"));
+    assert_eq!(
+        cursor(&[&row(&["date", "birthday"]), &row(&["birthday"])]).as_deref(),
+        Some("birthday")
+    );
     assert_eq!(cursor(&[&row(&["date"]), r#"{"date":"soon"}"#]), None);
     assert_eq!(cursor(&[&row(&["date"]), r#"{"date":7}"#]), None);
     assert_eq!(cursor(&[r#"{"date":20250301}"#]), None);
@@ -93,7 +99,8 @@ fn the_order_is_by_the_usual_name_or_else_the_first_date() {
 #[test]
 fn memory_is_bounded_by_the_fields_and_not_by_the_rows() {
     let mut inference = Inference::new();
-    let fields = |names: usize| (0..names).map(|at| (format!("f{at}"), Value::Null)).collect::<Fields>();
+    let fields =
+        |names: usize| (0..names).map(|at| (format!("f{at}"), Value::Null)).collect::<Fields>();
     inference.observe(&fields(MAX_FIELDS + 1));
     assert_eq!(inference.seen.len(), MAX_FIELDS);
     let inferred = inference.finish(KeyChoice::Infer).unwrap();

@@ -34,9 +34,13 @@ fn fields_keep_what_was_written() {
 
 #[test]
 fn half_of_a_surrogate_pair_costs_a_character_and_not_the_row() {
-    let row = parse_text(r#"{"a":"\ud800x\udc00","b":["\ud83d\ud83d\ude00"],"c\udfff":"\uD83D"}"#).unwrap();
+    let row = parse_text(r#"{"a":"\ud800x\udc00","b":["\ud83d\ud83d\ude00"],"c\udfff":"\uD83D"}"#)
+        .unwrap();
     assert_eq!(row.replaced, 5);
-    assert_eq!(to_json(&row.fields), "{\"a\":\"\u{fffd}x\u{fffd}\",\"b\":[\"\u{fffd}😀\"],\"c\u{fffd}\":\"\u{fffd}\"}");
+    assert_eq!(
+        to_json(&row.fields),
+        "{\"a\":\"\u{fffd}x\u{fffd}\",\"b\":[\"\u{fffd}😀\"],\"c\u{fffd}\":\"\u{fffd}\"}"
+    );
 }
 
 #[test]
@@ -139,7 +143,8 @@ fn json() -> impl Strategy<Value = Json> {
     scalar.prop_recursive(6, 64, 24, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..24).prop_map(Json::from),
-            prop::collection::btree_map(text(), inner, 0..24).prop_map(|members| members.into_iter().collect()),
+            prop::collection::btree_map(text(), inner, 0..24)
+                .prop_map(|members| members.into_iter().collect()),
         ]
     })
 }
@@ -159,8 +164,8 @@ fn fields() -> impl Strategy<Value = Fields> {
 /// Strange bytes that are often nearly JSON.
 fn nearly() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
-        "{", "}", "[", "]", ",", ":", "\"", "\"a\"", "\"a\":", "\\", "\\u", "d83d", "\\ude00", "00", "1", "-", ".",
-        "e", "0", "true", "false", "null", " ", "\n", "\u{1}", "é", "\"\\n\"",
+        "{", "}", "[", "]", ",", ":", "\"", "\"a\"", "\"a\":", "\\", "\\u", "d83d", "\\ude00",
+        "00", "1", "-", ".", "e", "0", "true", "false", "null", " ", "\n", "\u{1}", "é", "\"\\n\"",
     ]);
     prop_oneof![
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat().into_bytes()),

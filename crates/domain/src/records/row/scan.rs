@@ -1,8 +1,8 @@
 //! The scanner beneath a row: one pass over JSON, from left to right.
 //!
-//! It works on text that is known to be UTF-8, copies the plain stretches of strings whole, and writes what is
-//! nested straight into its compact form. Every method leaves the scanner behind what it took and the white space
-//! after that, so that none has to look back.
+//! It works on text that is known to be UTF-8, copies the plain stretches of strings whole, and
+//! writes what is nested straight into its compact form. Every method leaves the scanner behind
+//! what it took and the white space after that, so that none has to look back.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -23,7 +23,8 @@ type Put = fn(&mut String, char);
 
 impl<'a> Scan<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, BadRow> {
-        let text = std::str::from_utf8(bytes).map_err(|bad| Fault::InvalidUtf8.at(bad.valid_up_to()))?;
+        let text =
+            std::str::from_utf8(bytes).map_err(|bad| Fault::InvalidUtf8.at(bad.valid_up_to()))?;
         Ok(Self { text, bytes, at: 0, replaced: 0 })
     }
 
@@ -60,7 +61,11 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn end(&self) -> Result<(), BadRow> {
-        if self.at == self.bytes.len() { Ok(()) } else { Err(self.wrong("something follows the value")) }
+        if self.at == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(self.wrong("something follows the value"))
+        }
     }
 
     /// Whether an array or object ends right where it began.
@@ -76,7 +81,11 @@ impl<'a> Scan<'a> {
         if self.take(close) {
             return Ok(false);
         }
-        Err(self.wrong(if close == b'}' { "a `,` or a `}` is missing" } else { "a `,` or a `]` is missing" }))
+        Err(self.wrong(if close == b'}' {
+            "a `,` or a `}` is missing"
+        } else {
+            "a `,` or a `]` is missing"
+        }))
     }
 
     pub(super) fn colon(&mut self) -> Result<(), BadRow> {
@@ -144,7 +153,8 @@ impl<'a> Scan<'a> {
         self.deeper(depth)?;
         self.take(b'{');
         out.push('{');
-        // Where each name stands in `out` and in the text. Two names are equal where their compact forms are.
+        // Where each name stands in `out` and in the text. Two names are equal where their compact
+        // forms are.
         let mut names: Vec<(Range<usize>, usize)> = Vec::new();
         let mut more = !self.closes(b'}');
         while more {
@@ -160,7 +170,9 @@ impl<'a> Scan<'a> {
             }
         }
         out.push('}');
-        let name_of = |index: usize| names.get(index).and_then(|(name, _)| out.get(name.clone())).unwrap_or_default();
+        let name_of = |index: usize| {
+            names.get(index).and_then(|(name, _)| out.get(name.clone())).unwrap_or_default()
+        };
         match repeated(names.len(), name_of) {
             None => Ok(()),
             Some(index) => {
@@ -248,7 +260,8 @@ impl<'a> Scan<'a> {
             // Without an early end this is a few instructions for many bytes.
             if plain.bytes().fold(false, |any, byte| any | (byte < b' ')) {
                 let place = plain.bytes().position(|byte| byte < b' ').unwrap_or_default();
-                return Err(Fault::InvalidJson("a control character in a string is not escaped").at(self.at + place));
+                return Err(Fault::InvalidJson("a control character in a string is not escaped")
+                    .at(self.at + place));
             }
             out.push_str(plain);
             self.at += length;
@@ -279,8 +292,8 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// The character whose escape began at `from` and whose four digits stand here, with the escape after it
-    /// where the two are a surrogate pair.
+    /// The character whose escape began at `from` and whose four digits stand here, with the escape
+    /// after it where the two are a surrogate pair.
     fn unicode(&mut self, from: usize) -> Result<char, BadRow> {
         let bad = Fault::InvalidJson("a `\\u` needs four hexadecimal digits").at(from);
         let Some(unit) = self.unit(self.at) else { return Err(bad) };

@@ -1,8 +1,8 @@
 //! What a character does to the token beside it.
 //!
-//! Letters and numbers are as the standard library knows them, marks as the normalization tables do. The scripts
-//! that are written without spaces, and emoji, are whole blocks of Unicode 17 here, unassigned places included:
-//! what is not there yet will be of the same kind.
+//! Letters and numbers are as the standard library knows them, marks as the normalization tables
+//! do. The scripts that are written without spaces, and emoji, are whole blocks of Unicode 17 here,
+//! unassigned places included: what is not there yet will be of the same kind.
 
 use unicode_normalization::char::is_combining_mark;
 
@@ -65,8 +65,8 @@ pub(super) fn is_voicing(one: char) -> bool {
     matches!(one, '\u{3099}' | '\u{309a}')
 }
 
-/// A mark that a reader may leave out: those for Latin, Greek and Cyrillic, and variation selectors. The vowels and
-/// points of other scripts stay.
+/// A mark that a reader may leave out: those for Latin, Greek and Cyrillic, and variation
+/// selectors. The vowels and points of other scripts stay.
 pub(super) fn is_diacritic(one: char) -> bool {
     matches!(one,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'

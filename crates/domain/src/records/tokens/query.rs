@@ -1,10 +1,11 @@
 //! What a person types to search, read so that nothing is an error.
 //!
-//! Words are cut as texts are; all of them must occur, in any order and in any of a record's texts. A word of
-//! several tokens (`ann@example.org`, `foo_bar`, `日本語`) is a phrase, as is what stands between two quotation
-//! marks, straight or curly: its tokens follow each other in one text. A `*` right after a word makes a prefix of
-//! its last token; the tokens before it are asked for on their own, which finds no less. (A character that is a
-//! token by itself needs no star.) Other stars, and a quotation mark without its partner, are white space.
+//! Words are cut as texts are; all of them must occur, in any order and in any of a record's texts.
+//! A word of several tokens (`ann@example.org`, `foo_bar`, `日本語`) is a phrase, as is what stands
+//! between two quotation marks, straight or curly: its tokens follow each other in one text. A `*`
+//! right after a word makes a prefix of its last token; the tokens before it are asked for on their
+//! own, which finds no less. (A character that is a token by itself needs no star.) Other stars,
+//! and a quotation mark without its partner, are white space.
 
 use super::characters::Class;
 use super::tokens;
@@ -92,8 +93,8 @@ fn cut(text: &str) -> Vec<String> {
     tokens(text).map(|token| token.text.into_owned()).collect()
 }
 
-/// Whether a record with these texts is found, by reading all of them: what every engine is held to. An empty
-/// query asks for nothing and finds everything.
+/// Whether a record with these texts is found, by reading all of them: what every engine is held
+/// to. An empty query asks for nothing and finds everything.
 pub fn matches(texts: &[&str], query: &Query) -> bool {
     let texts: Vec<Vec<String>> = texts.iter().map(|text| cut(text)).collect();
     let occurs = |term: &Term| {
@@ -154,8 +155,16 @@ mod tests {
 
     #[test]
     fn terms_may_stand_in_different_texts_and_a_phrase_may_not() {
-        let finds = |query: &str| matches(&["Water the ferns.", "In May; 日本語の文"], &Query::parse(query));
-        assert!(finds("may FERNS") && finds("\"the ferns\"") && finds("fer*") && finds("本語") && finds(""));
+        let finds = |query: &str| {
+            matches(&["Water the ferns.", "In May; 日本語の文"], &Query::parse(query))
+        };
+        assert!(
+            finds("may FERNS")
+                && finds("\"the ferns\"")
+                && finds("fer*")
+                && finds("本語")
+                && finds("")
+        );
         assert!(!finds("may moss") && !finds("\"ferns in\"") && !finds("ern*") && !finds("語本"));
     }
 

@@ -4,7 +4,8 @@ use super::characters::{Class, is_voicing};
 use super::{Token, tokens};
 use crate::records::pieces;
 
-/// Cuts a text that comes in parts into the tokens of the whole. Holds no more than one part and one token.
+/// Cuts a text that comes in parts into the tokens of the whole. Holds no more than one part and
+/// one token.
 #[derive(Debug, Default)]
 pub struct Stream {
     /// The end of what came, from the token on that may not be complete.
@@ -23,7 +24,11 @@ impl Stream {
     ///
     /// # Errors
     /// What `take` says.
-    pub fn feed<E>(&mut self, part: &str, take: impl FnMut(Token<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn feed<E>(
+        &mut self,
+        part: &str,
+        take: impl FnMut(Token<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.held.push_str(part);
         self.cut(false, take)
     }
@@ -36,17 +41,26 @@ impl Stream {
         self.cut(true, take)
     }
 
-    fn cut<E>(&mut self, all: bool, mut take: impl FnMut(Token<'_>) -> Result<(), E>) -> Result<(), E> {
+    fn cut<E>(
+        &mut self,
+        all: bool,
+        mut take: impl FnMut(Token<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let held = std::mem::take(&mut self.held);
         let mut tokens = tokens(&held);
         let mut kept = None;
         while let Some(token) = tokens.next() {
-            // What reaches the end may go on in the next part; it is cut again there, from where it began.
+            // What reaches the end may go on in the next part; it is cut again there, from where it
+            // began.
             if !all && tokens.rest.is_empty() {
                 kept = Some(token.start);
                 break;
             }
-            take(Token { start: self.before + token.start, end: self.before + token.end, ..token })?;
+            take(Token {
+                start: self.before + token.start,
+                end: self.before + token.end,
+                ..token
+            })?;
         }
         let kept = kept.unwrap_or(tokens.at);
         self.before += kept;
@@ -55,7 +69,8 @@ impl Stream {
     }
 }
 
-/// The last place of a text where it may be cut in two without changing a token, in bytes; none where it has none.
+/// The last place of a text where it may be cut in two without changing a token, in bytes; none
+/// where it has none.
 pub fn restart(text: &str) -> Option<usize> {
     text.char_indices().rev().find(|(_, one)| ends_a_token(*one)).map(|(at, _)| at)
 }
@@ -83,8 +98,7 @@ mod tests {
     }
 
     fn some_text() -> impl Strategy<Value = String> {
-        let few =
-            "([a-c]{1,70}|[ .,]|é|e\u{301}|\u{ad}{1,3}|\u{200d}|\u{fe0f}|か\u{3099}|\u{3099}|語|ก|🙂|한{1,30}){0,40}";
+        let few = "([a-c]{1,70}|[ .,]|é|e\u{301}|\u{ad}{1,3}|\u{200d}|\u{fe0f}|か\u{3099}|\u{3099}|語|ก|🙂|한{1,30}){0,40}";
         prop_oneof![few, "(a|\u{ad}|\u{301}){0,60}", "\\PC{0,60}"]
     }
 
@@ -136,8 +150,12 @@ mod tests {
             let text = format!("a{}b", mark.repeat(5000));
             let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
             assert!(whole.iter().all(|(_, start, end)| end - start <= MAX_TOKEN_SPAN), "{mark:?}");
-            let parts: Vec<String> =
-                text.chars().collect::<Vec<_>>().chunks(700).map(|part| part.iter().collect()).collect();
+            let parts: Vec<String> = text
+                .chars()
+                .collect::<Vec<_>>()
+                .chunks(700)
+                .map(|part| part.iter().collect())
+                .collect();
             assert_eq!(streamed(parts, 0), whole, "{mark:?}");
         }
     }

@@ -88,16 +88,23 @@ fn streams() -> Command {
 }
 
 fn records() -> Command {
-    Command::new("records").about("Shows a record.").subcommand_required(true).disable_help_subcommand(true).subcommand(
-        Command::new("show")
-            .about("Prints one record as JSON.")
-            .arg(positional("stream", "STREAM", "Of which stream."))
-            .arg(positional("key", "KEY", "Which record.").allow_hyphen_values(true))
-            .arg(one("connection", "NAME", "Of which connection, where several have it."))
-            .arg(one("preview_chars", "N", "Cut longer values after so many characters.").long("preview-chars"))
-            .args(settings(&[STATE_SETTINGS]))
-            .after_help("Example:\n  stile records show messages m-17 --preview-chars 200"),
-    )
+    Command::new("records")
+        .about("Shows a record.")
+        .subcommand_required(true)
+        .disable_help_subcommand(true)
+        .subcommand(
+            Command::new("show")
+                .about("Prints one record as JSON.")
+                .arg(positional("stream", "STREAM", "Of which stream."))
+                .arg(positional("key", "KEY", "Which record.").allow_hyphen_values(true))
+                .arg(one("connection", "NAME", "Of which connection, where several have it."))
+                .arg(
+                    one("preview_chars", "N", "Cut longer values after so many characters.")
+                        .long("preview-chars"),
+                )
+                .args(settings(&[STATE_SETTINGS]))
+                .after_help("Example:\n  stile records show messages m-17 --preview-chars 200"),
+        )
 }
 
 fn declare() -> Command {
@@ -161,7 +168,12 @@ fn grant() -> Command {
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(grant_create())
-        .subcommand(Command::new("list").about("Shows all grants.").arg(json()).args(settings(&[STATE_SETTINGS])))
+        .subcommand(
+            Command::new("list")
+                .about("Shows all grants.")
+                .arg(json())
+                .args(settings(&[STATE_SETTINGS])),
+        )
         .subcommand(
             Command::new("show")
                 .about("Prints what a grant allows, as JSON.")

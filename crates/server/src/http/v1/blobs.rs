@@ -1,18 +1,22 @@
 //! `/v1/blobs`: bytes as they are, in parts where `Range` names one.
 //!
-//! A blob is read a part of [`PART`] bytes at a time, and the next one only once the connection has room for it.
-//! Between two parts nothing is held but the caller and the request, and each part is asked for anew: a grant that
-//! is revoked meanwhile breaks the answer off.
+//! A blob is read a part of [`PART`] bytes at a time, and the next one only once the connection has
+//! room for it. Between two parts nothing is held but the caller and the request, and each part is
+//! asked for anew: a grant that is revoked meanwhile breaks the answer off.
 //!
-//! *Source*: RFC 9110, section 14. One range of bytes is served; several, another unit or a malformed header are
-//! ignored, as is `Range` beside `If-Range`, for there is no validator that could match.
+//! *Source*: RFC 9110, section 14. One range of bytes is served; several, another unit or a
+//! malformed header are ignored, as is `Range` beside `If-Range`, for there is no validator that
+//! could match.
 
 use std::io;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use futures::stream;
-use http::header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE, RANGE};
+use http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, IF_RANGE,
+    RANGE,
+};
 use http::{HeaderMap, Method, Response, StatusCode};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
@@ -61,15 +65,23 @@ pub(super) async fn answer(
     let response = with(response, CONTENT_TYPE, &head.media_type);
     let response = with(response, CONTENT_LENGTH, &(end - start).to_string());
     let response = with(response, ACCEPT_RANGES, "bytes");
-    let response = if head.shown { response } else { with(response, CONTENT_DISPOSITION, "attachment") };
+    let response =
+        if head.shown { response } else { with(response, CONTENT_DISPOSITION, "attachment") };
     let range = format!("bytes {start}-{}/{}", end.saturating_sub(1), head.bytes);
     Ok(if status == StatusCode::OK { response } else { with(response, CONTENT_RANGE, &range) })
 }
 
 /// Stores the body of a request.
-pub(super) async fn take(v1: &V1, caller: Principal, call: Call, body: Body) -> Result<Response<Body>, Problem> {
+pub(super) async fn take(
+    v1: &V1,
+    caller: Principal,
+    call: Call,
+    body: Body,
+) -> Result<Response<Body>, Problem> {
     let services = v1.services.clone();
-    let stored = ingest::received(v1, body, move |pieces| services.take_blob(&caller, &call, pieces)).await?;
+    let stored =
+        ingest::received(v1, body, move |pieces| services.take_blob(&caller, &call, pieces))
+            .await?;
     Ok(json_answer(StatusCode::CREATED, stored.to_string()))
 }
 
@@ -80,7 +92,9 @@ fn body(reading: Arc<(RecordServices, Principal, Call)>, start: u64, end: u64) -
         async move {
             let at = at.filter(|at| *at < end)?;
             let most = PART.min(end - at);
-            let part = blocking(move || reading.0.blob_part(&reading.1, now(), &reading.2, at, most)).await;
+            let part =
+                blocking(move || reading.0.blob_part(&reading.1, now(), &reading.2, at, most))
+                    .await;
             match part {
                 Ok(part) if !part.is_empty() => {
                     let next = at + part.len() as u64;
@@ -97,7 +111,9 @@ fn body(reading: Arc<(RecordServices, Principal, Call)>, start: u64, end: u64) -
 fn wanted(headers: &HeaderMap, bytes: u64) -> Wanted {
     let mut ranges = headers.get_all(RANGE).iter();
     match (ranges.next().map(|range| range.to_str()), ranges.next()) {
-        (Some(Ok(range)), None) if !headers.contains_key(IF_RANGE) => range_of(range, bytes).unwrap_or(Wanted::Whole),
+        (Some(Ok(range)), None) if !headers.contains_key(IF_RANGE) => {
+            range_of(range, bytes).unwrap_or(Wanted::Whole)
+        }
         _ => Wanted::Whole,
     }
 }

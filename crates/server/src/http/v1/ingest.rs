@@ -1,9 +1,10 @@
 //! `POST /v1/ingest/{stream}`: JSON Lines of any length, stored batch by batch as they come.
 //!
-//! The body is read by this task and the store is written by a thread that may block; between them wait a few
-//! pieces, so that neither gets ahead of the other. A body that stalls or breaks off ends the ingest: whole batches
-//! that were stored stay, and the rest is not there. Only an empty piece says that the body was whole. Where the
-//! store has an answer before that, the sender need not send the rest to get it.
+//! The body is read by this task and the store is written by a thread that may block; between them
+//! wait a few pieces, so that neither gets ahead of the other. A body that stalls or breaks off
+//! ends the ingest: whole batches that were stored stay, and the rest is not there. Only an empty
+//! piece says that the body was whole. Where the store has an answer before that, the sender need
+//! not send the rest to get it.
 
 use std::io::{self, BufRead, Read};
 
@@ -22,9 +23,16 @@ use super::{V1, blocking, json_answer, now};
 const WAITING: usize = 8;
 
 /// Stores what comes.
-pub(super) async fn answer(v1: &V1, caller: Principal, call: Call, body: Body) -> Result<Response<Body>, Problem> {
+pub(super) async fn answer(
+    v1: &V1,
+    caller: Principal,
+    call: Call,
+    body: Body,
+) -> Result<Response<Body>, Problem> {
     let services = v1.services.clone();
-    let store = move |lines: &mut dyn BufRead| services.ingest(&caller, now(), &call.stream, &call.pairs, lines);
+    let store = move |lines: &mut dyn BufRead| {
+        services.ingest(&caller, now(), &call.stream, &call.pairs, lines)
+    };
     Ok(json_answer(StatusCode::OK, received(v1, body, store).await?.to_string()))
 }
 
@@ -35,7 +43,8 @@ pub(super) async fn received<T: Send + 'static>(
     store: impl FnOnce(&mut dyn BufRead) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let (pieces, received) = mpsc::channel(WAITING);
-    let storing = blocking(move || store(&mut Pieces { received, piece: Bytes::new(), ended: false }));
+    let storing =
+        blocking(move || store(&mut Pieces { received, piece: Bytes::new(), ended: false }));
     let stall = v1.timeouts.stall;
     let reading = async move {
         loop {
@@ -50,7 +59,8 @@ pub(super) async fn received<T: Send + 'static>(
                     return;
                 }
             };
-            // What is no data are trailers, which say nothing here. A store that has finished wants no more.
+            // What is no data are trailers, which say nothing here. A store that has finished wants
+            // no more.
             if let Ok(piece) = piece
                 && !piece.is_empty()
                 && pieces.send(Ok(piece)).await.is_err()
@@ -77,8 +87,12 @@ struct Pieces {
 impl BufRead for Pieces {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         while self.piece.is_empty() && !self.ended {
-            // Whoever goes away without a word was cut off: what came of the last line may look whole.
-            self.piece = self.received.blocking_recv().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))?;
+            // Whoever goes away without a word was cut off: what came of the last line may look
+            // whole.
+            self.piece = self
+                .received
+                .blocking_recv()
+                .unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))?;
             self.ended = self.piece.is_empty();
         }
         Ok(&self.piece)
@@ -112,7 +126,10 @@ mod tests {
             drop(pieces);
             let mut read = String::new();
             let mut lines = Pieces { received, piece: Bytes::new(), ended: false };
-            assert_eq!((lines.read_to_string(&mut read).is_ok(), lines.fill_buf().is_ok()), (whole, whole));
+            assert_eq!(
+                (lines.read_to_string(&mut read).is_ok(), lines.fill_buf().is_ok()),
+                (whole, whole)
+            );
         }
     }
 }

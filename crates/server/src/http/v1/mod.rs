@@ -1,8 +1,9 @@
 //! `/v1`: a person's records over plain HTTP, as far as the token's grant goes.
 //!
-//! Here a request becomes a call: the token is verified, the path and the query are taken apart byte by byte and
-//! decoded once (`target`), and the operation runs on a thread that may block, writing its answer as it reads
-//! (`spool`). What is refused is told in one shape, with the request's id, and names no address of this server.
+//! Here a request becomes a call: the token is verified, the path and the query are taken apart
+//! byte by byte and decoded once (`target`), and the operation runs on a thread that may block,
+//! writing its answer as it reads (`spool`). What is refused is told in one shape, with the
+//! request's id, and names no address of this server.
 
 mod blobs;
 mod ingest;
@@ -14,7 +15,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
@@ -117,9 +120,12 @@ impl V1 {
                 answer.await.map_err(Refused::Problem)
             }
             "putBlob" => blobs::take(self, caller, call, body).await.map_err(Refused::Problem),
-            "ingestRecords" => ingest::answer(self, caller, call, body).await.map_err(Refused::Problem),
+            "ingestRecords" => {
+                ingest::answer(self, caller, call, body).await.map_err(Refused::Problem)
+            }
             _ => {
-                let answer = spool::answer(self.services.clone(), caller, call, now(), self.timeouts.stall);
+                let answer =
+                    spool::answer(self.services.clone(), caller, call, now(), self.timeouts.stall);
                 answer.await.map_err(Refused::Problem)
             }
         }
@@ -146,7 +152,9 @@ pub async fn description() -> Response<Body> {
 }
 
 /// Runs what may block. A panic is an incident.
-async fn blocking<T: Send + 'static>(run: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+async fn blocking<T: Send + 'static>(
+    run: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
     tokio::task::spawn_blocking(run).await.unwrap_or_else(|_| Err(panicked()))
 }
 
@@ -156,10 +164,13 @@ fn panicked() -> Problem {
     Problem::Internal { incident }
 }
 
-/// A client that asks for another version of the protocol is told so instead of being misunderstood.
+/// A client that asks for another version of the protocol is told so instead of being
+/// misunderstood.
 fn check_version(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(PDPP_VERSION) {
-        Some(wanted) if wanted != VERSION => Err(Problem::UnsupportedVersion { supported: VERSION }),
+        Some(wanted) if wanted != VERSION => {
+            Err(Problem::UnsupportedVersion { supported: VERSION })
+        }
         _ => Ok(()),
     }
 }
@@ -173,7 +184,11 @@ fn refusal(refused: Refused, id: &str, metadata_url: &str) -> Response<Body> {
             if let Problem::RangeNotSatisfiable { bytes } = problem {
                 return with(response, CONTENT_RANGE, &format!("bytes */{bytes}"));
             }
-            if status == StatusCode::SERVICE_UNAVAILABLE { with(response, RETRY_AFTER, "1") } else { response }
+            if status == StatusCode::SERVICE_UNAVAILABLE {
+                with(response, RETRY_AFTER, "1")
+            } else {
+                response
+            }
         }
         Refused::Unauthorized(why) => {
             let message = "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
@@ -183,7 +198,11 @@ fn refusal(refused: Refused, id: &str, metadata_url: &str) -> Response<Body> {
             with(error(StatusCode::UNAUTHORIZED, told, id), WWW_AUTHENTICATE, &challenge)
         }
         Refused::TooMany(wait) => {
-            let told = told("rate_limit_error", "rate_limit_exceeded", "wait a moment, then send it again");
+            let told = told(
+                "rate_limit_error",
+                "rate_limit_exceeded",
+                "wait a moment, then send it again",
+            );
             let seconds = wait.as_millis().div_ceil(1000).max(1).to_string();
             with(error(StatusCode::TOO_MANY_REQUESTS, told, id), RETRY_AFTER, &seconds)
         }

@@ -1,10 +1,11 @@
 //! An answer on its way from a thread that reads the store to the connection.
 //!
-//! Until [`HOLD`] bytes are there the answer is held, so that most answers have a length and an error that comes
-//! late is still told as one. A longer answer is streamed: a slow reader makes the thread wait, and one that goes
-//! away makes it stop. While it waits, a connection to the database waits with it, and of those there are few; so
-//! whoever takes less than [`SLOWEST`] in the long run is given up. Only what ends with an empty part was whole:
-//! an error, a panic or a reader who was given up breaks the connection off, which no client takes for the end.
+//! Until [`HOLD`] bytes are there the answer is held, so that most answers have a length and an
+//! error that comes late is still told as one. A longer answer is streamed: a slow reader makes the
+//! thread wait, and one that goes away makes it stop. While it waits, a connection to the database
+//! waits with it, and of those there are few; so whoever takes less than [`SLOWEST`] in the long
+//! run is given up. Only what ends with an empty part was whole: an error, a panic or a reader who
+//! was given up breaks the connection off, which no client takes for the end.
 
 use std::io;
 use std::time::Duration;
@@ -29,8 +30,9 @@ const HOLD: usize = 64 * 1024;
 /// Parts that wait for the connection.
 const WAITING: usize = 4;
 
-/// Bytes a second that a reader must take, after the time that any may stall. Eight who read on purpose as slowly
-/// as that keep all connections to the database from others for as long as a record of theirs is long.
+/// Bytes a second that a reader must take, after the time that any may stall. Eight who read on
+/// purpose as slowly as that keep all connections to the database from others for as long as a
+/// record of theirs is long.
 const SLOWEST: u64 = 16 * 1024;
 
 /// Answers a call that reads. A reader may stall for `stall`.
@@ -129,7 +131,8 @@ impl Spool {
         let length = part.len() as u64;
         let patience = self.stall + Duration::from_secs(self.sent / self.slowest);
         let since = std::time::Instant::now();
-        let sending = async { timeout(patience.saturating_sub(self.waited), self.parts.send(part)).await };
+        let sending =
+            async { timeout(patience.saturating_sub(self.waited), self.parts.send(part)).await };
         let taken = matches!(Handle::current().block_on(sending), Ok(Ok(())));
         self.waited += since.elapsed();
         self.sent += length;

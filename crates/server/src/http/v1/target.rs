@@ -1,7 +1,8 @@
 //! From a request's target to the endpoint that it is for, decoded once.
 //!
-//! A record key may be any text, so segments are split before they are decoded, and nothing is normalised: a `..`
-//! is a segment like any other, and a slash that belongs to a key comes as `%2F`.
+//! A record key may be any text, so segments are split before they are decoded, and nothing is
+//! normalised: a `..` is a segment like any other, and a slash that belongs to a key comes as
+//! `%2F`.
 
 use http::{Method, Uri};
 use stile_domain::records::problem::Problem;
@@ -27,26 +28,36 @@ pub(super) enum Wrong {
 /// The call that a request is.
 pub(super) fn find(method: &Method, uri: &Uri) -> Result<Call, Wrong> {
     let path = uri.path();
-    let matching: Vec<(&'static Endpoint, Vec<&str>)> =
-        ENDPOINTS.iter().filter_map(|endpoint| Some((endpoint, variables(endpoint.path, path)?))).collect();
+    let matching: Vec<(&'static Endpoint, Vec<&str>)> = ENDPOINTS
+        .iter()
+        .filter_map(|endpoint| Some((endpoint, variables(endpoint.path, path)?)))
+        .collect();
     let known = matching.iter().find(|(endpoint, _)| method_name(method) == Some(endpoint.method));
     let Some((endpoint, segments)) = known else {
         return Err(match matching.first() {
             None => Wrong::NoPath,
-            Some(_) if matching.iter().any(|(endpoint, _)| endpoint.method == "delete") => Wrong::Method("GET, DELETE"),
-            Some((endpoint, _)) if endpoint.path.ends_with("{blob_id}") => Wrong::Method("GET, HEAD"),
+            Some(_) if matching.iter().any(|(endpoint, _)| endpoint.method == "delete") => {
+                Wrong::Method("GET, DELETE")
+            }
+            Some((endpoint, _)) if endpoint.path.ends_with("{blob_id}") => {
+                Wrong::Method("GET, HEAD")
+            }
             Some((endpoint, _)) if endpoint.method == "post" => Wrong::Method("POST"),
             Some(_) => Wrong::Method("GET"),
         });
     };
-    let wrong = |message: &str| Wrong::Problem(Problem::InvalidRequest { param: None, message: message.to_owned() });
-    let decoded: Option<Vec<String>> = segments.iter().map(|segment| decode(segment, false)).collect();
-    let mut decoded = decoded.ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?.into_iter();
+    let wrong = |message: &str| {
+        Wrong::Problem(Problem::InvalidRequest { param: None, message: message.to_owned() })
+    };
+    let decoded: Option<Vec<String>> =
+        segments.iter().map(|segment| decode(segment, false)).collect();
+    let mut decoded =
+        decoded.ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?.into_iter();
     // A path has a stream, a record or a blob, or both in this order.
     let stream = if endpoint.path.contains("{stream}") { decoded.next() } else { None };
     let query = uri.query().unwrap_or_default();
-    let pairs =
-        pairs(query).ok_or_else(|| wrong("the query is not percent-encoded UTF-8 of at most 200 parameters"))?;
+    let pairs = pairs(query)
+        .ok_or_else(|| wrong("the query is not percent-encoded UTF-8 of at most 200 parameters"))?;
     Ok(Call {
         endpoint,
         stream: stream.unwrap_or_default(),
@@ -68,7 +79,8 @@ fn variables<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
             return None;
         }
     }
-    (segments.next().is_none() && variables.iter().all(|segment| !segment.is_empty())).then_some(variables)
+    (segments.next().is_none() && variables.iter().all(|segment| !segment.is_empty()))
+        .then_some(variables)
 }
 
 /// The parameters of a query, as forms write them (URL Standard, section 5.1).
@@ -109,7 +121,9 @@ mod tests {
     fn found(method: &str, target: &str) -> String {
         let method: Method = method.parse().unwrap();
         match find(&method, &target.parse().unwrap()) {
-            Ok(call) => format!("{} {:?} {:?} {:?}", call.endpoint.id, call.stream, call.key, call.pairs),
+            Ok(call) => {
+                format!("{} {:?} {:?} {:?}", call.endpoint.id, call.stream, call.key, call.pairs)
+            }
             Err(Wrong::NoPath) => "404".to_owned(),
             Err(Wrong::Method(allowed)) => format!("405 {allowed}"),
             Err(Wrong::Problem(problem)) => format!("{} {problem}", problem.code().1),
@@ -123,7 +137,10 @@ mod tests {
             ("GET", "/v1/streams/"),
             ("GET", "/v1/streams/messages"),
             ("POST", "/v1/streams/messages"),
-            ("GET", "/v1/streams/messages/records?limit=2&filter%5Ba%5D%5Bgte%5D=1+2%2B3&fields=a,b"),
+            (
+                "GET",
+                "/v1/streams/messages/records?limit=2&filter%5Ba%5D%5Bgte%5D=1+2%2B3&fields=a,b",
+            ),
             ("GET", "/v1/streams/messages/records/a%2Fb%20%E4%B8%AD"),
             ("GET", "/v1/streams/messages/records/.."),
             ("GET", "/v1/streams/messages/records/%2E%2E"),

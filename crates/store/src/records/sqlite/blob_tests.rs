@@ -24,15 +24,18 @@ fn put(rig: &Rig, bytes: &[u8]) -> BlobId {
 }
 
 fn put_at(rig: &Rig, now: i64, bytes: &[u8]) -> BlobId {
-    let put = rig.records.write_at(&permits().0, Instant(now), |batch| batch.put_blob(&mut &bytes[..]));
+    let put =
+        rig.records.write_at(&permits().0, Instant(now), |batch| batch.put_blob(&mut &bytes[..]));
     let info = put.unwrap().unwrap();
     assert_eq!(info.bytes, bytes.len() as u64);
     BlobId::parse(&info.id).unwrap()
 }
 
 fn names(ids: &[(BlobId, &str)]) -> Fields {
-    let named: Vec<String> =
-        ids.iter().map(|(id, kind)| format!("{{\"blob_id\":\"{id}\",\"mime_type\":\"{kind}\"}}")).collect();
+    let named: Vec<String> = ids
+        .iter()
+        .map(|(id, kind)| format!("{{\"blob_id\":\"{id}\",\"mime_type\":\"{kind}\"}}"))
+        .collect();
     vec![("files".to_owned(), Value::Json(format!("[{}]", named.join(","))))]
 }
 
@@ -50,7 +53,8 @@ fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&Fields>) {
         let key = RecordKey::parse(key).unwrap();
         match fields {
             Some(fields) => {
-                let incoming = Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() };
+                let incoming =
+                    Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() };
                 batch.upsert(&target, incoming).map(drop)
             }
             None => batch.delete(&target, key.as_str()).map(drop),
@@ -63,7 +67,8 @@ fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&Fields>) {
 fn read(rig: &Rig, id: BlobId) -> Option<(Option<String>, Vec<u8>)> {
     let read = rig.records.read(&permits().1, Instant(1), |view| {
         let blob = view.blob(&view.sources()?, &id)?;
-        blob.map(|blob| Ok((blob.media_type.clone(), view.blob_bytes(&blob, 0, u64::MAX)?))).transpose()
+        blob.map(|blob| Ok((blob.media_type.clone(), view.blob_bytes(&blob, 0, u64::MAX)?)))
+            .transpose()
     });
     read.unwrap()
 }
@@ -98,7 +103,11 @@ fn the_last_record_that_uses_a_blob_takes_it_along() {
     assert!(read(&rig, a).is_some() && read(&rig, b).is_none());
     assert_eq!(count(&rig, "blobs"), 1);
     write(&rig, "two", Some(&names(&[(b, "image/png")])));
-    assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (0, 0), "as it does where it changes");
+    assert_eq!(
+        (count(&rig, "blobs"), count(&rig, "blob_pieces")),
+        (0, 0),
+        "as it does where it changes"
+    );
     assert_eq!(read(&rig, b), None, "what a record names need not be here");
     assert_eq!(put(&rig, &bytes(2, 10)), b);
     assert_eq!(read(&rig, b).unwrap().1, bytes(2, 10), "and may come later");
@@ -128,7 +137,11 @@ fn bytes_stay_for_a_day_after_they_were_last_put() {
     for _ in 0..5 {
         write_at(&rig, 8 * DAY, "three", Some(&vec![]));
     }
-    assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (0, 0), "what no record named goes later");
+    assert_eq!(
+        (count(&rig, "blobs"), count(&rig, "blob_pieces")),
+        (0, 0),
+        "what no record named goes later"
+    );
 }
 
 #[test]
@@ -141,7 +154,10 @@ fn what_came_in_a_batch_stays_for_its_records() {
         let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
         batch.delete(&target, "one")?;
         let (key, fields) = (RecordKey::parse("two").unwrap(), names(&[(a, "image/png")]));
-        batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() })
+        batch.upsert(
+            &target,
+            Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() },
+        )
     });
     assert_eq!(done, Ok(Upserted::Added));
     assert!(read(&rig, a).is_some());
@@ -176,7 +192,8 @@ impl Read for Cut {
 #[test]
 fn where_the_source_fails_nothing_of_it_is_stored() {
     let rig = rig();
-    let refused = rig.records.write(&permits().0, |batch| batch.put_blob(&mut Cut(3 * PIECE_BYTES)));
+    let refused =
+        rig.records.write(&permits().0, |batch| batch.put_blob(&mut Cut(3 * PIECE_BYTES)));
     assert_eq!(refused, Ok(Err(Refused::Unreadable)));
     assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (0, 0));
 }

@@ -1,10 +1,11 @@
 //! Blobs, and which records expose them.
 //!
-//! The bytes lie in `blob_pieces`, 64 KiB each but for the last, under numbers that are made of the blob's and the
-//! piece's, so that the piece with a position is found by division. `blob_uses` has a row for each field of a
-//! record that names a blob, whether its bytes are here or come later. Where the last use of a blob goes its bytes
-//! go with it, except for those that were put within the last day: a record that names them may be about to come. Of
-//! bytes that no record names a day after they were last put, some go with each write.
+//! The bytes lie in `blob_pieces`, 64 KiB each but for the last, under numbers that are made of the
+//! blob's and the piece's, so that the piece with a position is found by division. `blob_uses` has
+//! a row for each field of a record that names a blob, whether its bytes are here or come later.
+//! Where the last use of a blob goes its bytes go with it, except for those that were put within
+//! the last day: a record that names them may be about to come. Of bytes that no record names a day
+//! after they were last put, some go with each write.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -50,13 +51,17 @@ pub(super) fn number(blob: i64, piece: u64) -> Option<i64> {
 }
 
 impl Batch<'_> {
-    /// Stores bytes that are read from a source, a piece in memory at a time. The same bytes are stored once.
+    /// Stores bytes that are read from a source, a piece in memory at a time. The same bytes are
+    /// stored once.
     ///
     /// Where the source fails or has too many bytes nothing of them is stored.
     ///
     /// # Errors
     /// What the database says; the batch must then be given up.
-    pub fn put_blob(&mut self, source: &mut dyn Read) -> Result<Result<BlobInfo, Refused>, Problem> {
+    pub fn put_blob(
+        &mut self,
+        source: &mut dyn Read,
+    ) -> Result<Result<BlobInfo, Refused>, Problem> {
         self.execute("SAVEPOINT blob", [])?;
         let put = self.take_blob(source)?;
         if put.is_err() {
@@ -64,7 +69,10 @@ impl Batch<'_> {
         }
         self.execute("RELEASE blob", [])?;
         if let Ok(info) = &put {
-            self.execute("UPDATE blobs SET put = ?2 WHERE digest = ?1", params![info.digest, self.now.0])?;
+            self.execute(
+                "UPDATE blobs SET put = ?2 WHERE digest = ?1",
+                params![info.digest, self.now.0],
+            )?;
             self.put += 1;
         }
         Ok(put)
@@ -90,11 +98,17 @@ impl Batch<'_> {
                 break;
             }
             context.update(piece);
-            let Some(number) = number(blob, bytes / PIECE_BYTES) else { return Ok(Err(Refused::BlobTooLarge)) };
-            self.execute("INSERT INTO blob_pieces (id, data) VALUES (?1, ?2)", params![number, piece])?;
+            let Some(number) = number(blob, bytes / PIECE_BYTES) else {
+                return Ok(Err(Refused::BlobTooLarge));
+            };
+            self.execute(
+                "INSERT INTO blob_pieces (id, data) VALUES (?1, ?2)",
+                params![number, piece],
+            )?;
             bytes += count as u64;
         }
-        let digest: [u8; 32] = context.finish().as_ref().try_into().map_err(|_| Problem::Corrupt)?;
+        let digest: [u8; 32] =
+            context.finish().as_ref().try_into().map_err(|_| Problem::Corrupt)?;
         if self.blob(&digest)?.is_some() {
             self.drop_pieces(blob)?;
         } else {
@@ -105,18 +119,26 @@ impl Batch<'_> {
     }
 
     fn next_blob(&self) -> Result<i64, Problem> {
-        let mut query =
-            self.transaction.prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM blobs").map_err(problem)?;
+        let mut query = self
+            .transaction
+            .prepare_cached("SELECT coalesce(max(id), 0) + 1 FROM blobs")
+            .map_err(problem)?;
         query.query_row([], |row| row.get(0)).map_err(problem)
     }
 
     fn blob(&self, digest: &[u8; 32]) -> Result<Option<i64>, Problem> {
-        let mut query = self.transaction.prepare_cached("SELECT id FROM blobs WHERE digest = ?1").map_err(problem)?;
+        let mut query = self
+            .transaction
+            .prepare_cached("SELECT id FROM blobs WHERE digest = ?1")
+            .map_err(problem)?;
         query.query_row([digest], |row| row.get(0)).optional().map_err(problem)
     }
 
     fn drop_pieces(&self, blob: i64) -> Result<(), Problem> {
-        let (first, end) = (number(blob, 0).ok_or(Problem::Corrupt)?, number(blob + 1, 0).ok_or(Problem::Corrupt)?);
+        let (first, end) = (
+            number(blob, 0).ok_or(Problem::Corrupt)?,
+            number(blob + 1, 0).ok_or(Problem::Corrupt)?,
+        );
         self.execute("DELETE FROM blob_pieces WHERE id >= ?1 AND id < ?2", params![first, end])
     }
 
@@ -135,7 +157,11 @@ impl Batch<'_> {
     }
 
     /// Notes which blobs a record exposes that was there before; none where it is gone.
-    pub(super) fn note_uses_anew(&self, record: i64, fields: Option<&Fields>) -> Result<(), Problem> {
+    pub(super) fn note_uses_anew(
+        &self,
+        record: i64,
+        fields: Option<&Fields>,
+    ) -> Result<(), Problem> {
         let before = self.uses(record)?;
         if !before.is_empty() {
             self.execute("DELETE FROM blob_uses WHERE record = ?1", params![record])?;
@@ -161,16 +187,18 @@ impl Batch<'_> {
         }
         let text = "SELECT id FROM blobs WHERE digest = ?1 AND (put IS NULL OR put <= ?2)";
         let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
-        let blob = query.query_row(params![digest, self.waiting_since()], |row| row.get(0)).optional();
+        let blob =
+            query.query_row(params![digest, self.waiting_since()], |row| row.get(0)).optional();
         blob.map_err(problem)?.map_or(Ok(()), |blob| self.drop_blob(blob))
     }
 
-    /// Lets go of some blobs that were put long enough ago and have no use. Those that have one are not looked at
-    /// again until it goes.
+    /// Lets go of some blobs that were put long enough ago and have no use. Those that have one are
+    /// not looked at again until it goes.
     pub(super) fn drop_idle_blobs(&self) -> Result<(), Problem> {
         let most = IDLE.saturating_add(self.put);
         // Of a clock that was set back since.
-        let text = "UPDATE blobs SET put = ?1 WHERE id IN (SELECT id FROM blobs WHERE put > ?2 LIMIT ?3)";
+        let text =
+            "UPDATE blobs SET put = ?1 WHERE id IN (SELECT id FROM blobs WHERE put > ?2 LIMIT ?3)";
         self.execute(text, params![self.now.0, self.now.0.saturating_add(WAITING), most])?;
         let mut pieces = 0;
         for (blob, digest, bytes) in self.long_put(most)? {
@@ -191,7 +219,9 @@ impl Batch<'_> {
     fn long_put(&self, most: i64) -> Result<Vec<(i64, [u8; 32], i64)>, Problem> {
         let text = "SELECT id, digest, bytes FROM blobs WHERE put <= ?1 ORDER BY put LIMIT ?2";
         let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
-        let rows = query.query_map([self.waiting_since(), most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+        let rows = query.query_map([self.waiting_since(), most], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        });
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
@@ -207,8 +237,8 @@ impl Batch<'_> {
 }
 
 impl Snapshot<'_> {
-    /// The first media type after another one of which a record that the caller may see says a blob to be, in a
-    /// field that they may see. Uses of one type are looked at until one may be seen.
+    /// The first media type after another one of which a record that the caller may see says a blob
+    /// to be, in a field that they may see. Uses of one type are looked at until one may be seen.
     pub(in super::super) fn media_type(
         &self,
         source: &Source,
@@ -231,20 +261,33 @@ impl Snapshot<'_> {
             seen.text
         );
         let mut query = self.prepare(&text)?;
-        query.query_row(params_from_iter(&seen.values), |row| row.get(0)).optional().map_err(problem)
+        query
+            .query_row(params_from_iter(&seen.values), |row| row.get(0))
+            .optional()
+            .map_err(problem)
     }
 
     /// The number and the size of a blob whose bytes are stored.
     pub(in super::super) fn blob(&self, id: &BlobId) -> Result<Option<(i64, u64)>, Problem> {
         let mut query = self.prepare("SELECT id, bytes FROM blobs WHERE digest = ?1")?;
-        let row = query.query_row([id.digest()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?))).optional();
-        Ok(row.map_err(problem)?.map(|(blob, bytes)| (blob, u64::try_from(bytes).unwrap_or_default())))
+        let row = query
+            .query_row([id.digest()], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?)))
+            .optional();
+        Ok(row
+            .map_err(problem)?
+            .map(|(blob, bytes)| (blob, u64::try_from(bytes).unwrap_or_default())))
     }
 
     /// One piece of a blob.
-    pub(in super::super) fn blob_piece(&self, blob: i64, piece: u64, take: impl FnOnce(&[u8])) -> Result<(), Problem> {
+    pub(in super::super) fn blob_piece(
+        &self,
+        blob: i64,
+        piece: u64,
+        take: impl FnOnce(&[u8]),
+    ) -> Result<(), Problem> {
         let mut query = self.prepare("SELECT data FROM blob_pieces WHERE id = ?1")?;
-        let mut rows = query.query([number(blob, piece).ok_or(Problem::Corrupt)?]).map_err(problem)?;
+        let mut rows =
+            query.query([number(blob, piece).ok_or(Problem::Corrupt)?]).map_err(problem)?;
         let row = rows.next().map_err(problem)?.ok_or(Problem::Corrupt)?;
         take(row.get_ref(0).map_err(problem)?.as_blob().map_err(|_| Problem::Corrupt)?);
         Ok(())
@@ -252,7 +295,8 @@ impl Snapshot<'_> {
 
     /// The blobs that the fields of a record name, all of them.
     pub(in super::super) fn blobs_of(&self, record: i64) -> Result<Vec<BlobId>, Problem> {
-        let mut query = self.prepare("SELECT DISTINCT digest FROM blob_uses WHERE record = ?1 ORDER BY digest")?;
+        let mut query = self
+            .prepare("SELECT DISTINCT digest FROM blob_uses WHERE record = ?1 ORDER BY digest")?;
         let digests = query.query_map([record], |row| row.get(0).map(BlobId::of));
         digests.and_then(Iterator::collect).map_err(problem)
     }

@@ -1,8 +1,9 @@
-//! The log of changes: of each record that was changed or removed, the state before that, with digests for all but
-//! short values. It is compared and never shown.
+//! The log of changes: of each record that was changed or removed, the state before that, with
+//! digests for all but short values. It is compared and never shown.
 //!
-//! What is inserted needs no line, since the numbers of records grow. A line goes when it is older than what is
-//! promised and a day, which is for clocks that were set back; some lines go with each write.
+//! What is inserted needs no line, since the numbers of records grow. A line goes when it is older
+//! than what is promised and a day, which is for clocks that were set back; some lines go with each
+//! write.
 
 use std::rc::Rc;
 
@@ -20,8 +21,9 @@ use super::write::Batch;
 
 /// Lines that go with a write, beside as many as it makes.
 const EXPIRING: i64 = 1000;
-/// The most changes, or new records, that are looked at and sorted for each page of a session. Where there are more
-/// all keys of the stream are walked over in their order, once in all pages together.
+/// The most changes, or new records, that are looked at and sorted for each page of a session.
+/// Where there are more all keys of the stream are walked over in their order, once in all pages
+/// together.
 const FEW: i64 = 2000;
 
 /// The state of a key, as it is kept.
@@ -47,12 +49,13 @@ impl Batch<'_> {
 
     /// Lets go of some lines that are too old.
     ///
-    /// Where that was done by a clock that has been set back since, further than lines are kept beyond what is
-    /// promised, tokens of these days may lack lines, and another history begins.
+    /// Where that was done by a clock that has been set back since, further than lines are kept
+    /// beyond what is promised, tokens of these days may lack lines, and another history begins.
     pub(super) fn forget_states(&self) -> Result<(), Problem> {
         let text = "DELETE FROM changes WHERE version IN (SELECT version FROM changes WHERE at < ?1 LIMIT ?2)";
         let oldest = self.now.0.saturating_sub(KEPT).saturating_sub(MARGIN);
-        let anew = "UPDATE history SET lineage = randomblob(16), forgotten = ?1 WHERE forgotten > ?2";
+        let anew =
+            "UPDATE history SET lineage = randomblob(16), forgotten = ?1 WHERE forgotten > ?2";
         self.execute(anew, params![oldest, self.now.0.saturating_sub(KEPT)])?;
         self.execute("UPDATE history SET forgotten = ?1 WHERE forgotten < ?1", params![oldest])?;
         self.execute(text, params![oldest, EXPIRING.saturating_add(self.kept)])
@@ -62,10 +65,19 @@ impl Batch<'_> {
 impl Snapshot<'_> {
     /// The last change and the last record that there ever were in this history.
     pub(in super::super) fn mark(&self, at: Instant) -> Result<Mark, Problem> {
-        let lineage = self.prepare("SELECT lineage FROM history")?.query_row([], |row| row.get(0)).map_err(problem)?;
+        let lineage = self
+            .prepare("SELECT lineage FROM history")?
+            .query_row([], |row| row.get(0))
+            .map_err(problem)?;
         let mut query = self.prepare("SELECT seq FROM sqlite_sequence WHERE name = ?1")?;
-        let mut last = |table: &str| query.query_row([table], |row| row.get(0)).optional().map_err(problem);
-        Ok(Mark { lineage, version: last("changes")?.unwrap_or(0), record: last("records")?.unwrap_or(0), at })
+        let mut last =
+            |table: &str| query.query_row([table], |row| row.get(0)).optional().map_err(problem);
+        Ok(Mark {
+            lineage,
+            version: last("changes")?.unwrap_or(0),
+            record: last("records")?.unwrap_or(0),
+            at,
+        })
     }
 
     /// Lines of the log from before this may be gone.
@@ -74,8 +86,9 @@ impl Snapshot<'_> {
         query.query_row([], |row| row.get(0).map(Instant)).map_err(problem)
     }
 
-    /// Keys of a source that may have changed in a session, in their order: those with a line, which may be of a
-    /// change that the caller did not see, and those of new records that they see.
+    /// Keys of a source that may have changed in a session, in their order: those with a line,
+    /// which may be of a change that the caller did not see, and those of new records that they
+    /// see.
     pub(in super::super) fn changed_keys(
         &self,
         source: &Source,
@@ -87,13 +100,15 @@ impl Snapshot<'_> {
         let after = after.map(|key| key.as_bytes().to_vec()).unwrap_or_default();
         let mut logged = Where::of(source);
         if let Some(keys) = source.sight.keys() {
-            let keys: Vec<Sql> = keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
+            let keys: Vec<Sql> =
+                keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
             logged.and(" AND key IN rarray(?)", Rc::new(keys));
         }
         let mut new = Where::seen(source)?;
-        for (part, column, from, to) in
-            [(&mut logged, "version", since.version, until.version), (&mut new, "id", since.record, until.record)]
-        {
+        for (part, column, from, to) in [
+            (&mut logged, "version", since.version, until.version),
+            (&mut new, "id", since.record, until.record),
+        ] {
             part.and(" AND key > ?", after.clone());
             part.and(&format!(" AND {column} > ?"), from);
             part.and(&format!(" AND {column} <= ?"), to);
@@ -124,19 +139,24 @@ impl Snapshot<'_> {
         let text = "SELECT record, emitted, body, version, at FROM changes \
                     WHERE stream = ?1 AND key = ?2 AND version > ?3 ORDER BY version";
         let mut query = self.prepare(text)?;
-        let mut rows = query.query(params![source.row, key.as_bytes(), since.version]).map_err(problem)?;
+        let mut rows =
+            query.query(params![source.row, key.as_bytes(), since.version]).map_err(problem)?;
         while let Some(row) = rows.next().map_err(problem)? {
             take(state(row, true).map_err(problem)?)?;
         }
-        let mut query = self.prepare("SELECT id, emitted, body FROM records WHERE stream = ?1 AND key = ?2")?;
-        let now = query.query_row(params![source.row, key.as_bytes()], |row| state(row, false)).optional();
+        let mut query =
+            self.prepare("SELECT id, emitted, body FROM records WHERE stream = ?1 AND key = ?2")?;
+        let now = query
+            .query_row(params![source.row, key.as_bytes()], |row| state(row, false))
+            .optional();
         let Some(now) = now.map_err(problem)? else { return Ok(()) };
         let body = Body::new(&now.body).digested().map_err(|_| Problem::Corrupt)?;
         take(StateRow { body, ..now })
     }
 }
 
-/// How rows are found of which so many have a number within bounds: by that, or in the order of keys.
+/// How rows are found of which so many have a number within bounds: by that, or in the order of
+/// keys.
 fn by(count: i64, keys: &str) -> String {
     if count > FEW { format!("INDEXED BY {keys}") } else { "NOT INDEXED".to_owned() }
 }

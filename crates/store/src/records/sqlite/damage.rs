@@ -1,4 +1,5 @@
-//! A full disk, a damaged file and one of another program: what is said, and that nothing is lost or made up.
+//! A full disk, a damaged file and one of another program: what is said, and that nothing is lost
+//! or made up.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,7 +21,10 @@ fn fill(rig: &Rig, from: usize, count: usize) -> Result<(), Problem> {
         for number in from..from + count {
             let key = RecordKey::parse(&number.to_string()).unwrap();
             let fields = message("2026-01-01", &format!("{number} ").repeat(400));
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long: Vec::new() })?;
+            batch.upsert(
+                &target,
+                Incoming { key: &key, emitted: Instant(0), fields: &fields, long: Vec::new() },
+            )?;
         }
         Ok(())
     })
@@ -30,7 +34,8 @@ fn fill(rig: &Rig, from: usize, count: usize) -> Result<(), Problem> {
 fn read_all(records: &Records) -> Result<usize, Problem> {
     records.read(&permits().1, Instant(1), |view| {
         let sources = view.sources_of("messages", None)?;
-        let query = ListQuery { order: Order::Ascending, after: None, conditions: &[], limit: 10_000 };
+        let query =
+            ListQuery { order: Order::Ascending, after: None, conditions: &[], limit: 10_000 };
         let page = view.list(&sources, query)?;
         for row in &page.rows {
             let loaded = view.load(&sources, row)?;
@@ -91,15 +96,22 @@ fn a_damaged_database_is_told_of_and_panics_nowhere() {
         std::fs::write(folder.path().join(NAME), &bytes).unwrap();
         let outcome = catch_unwind(AssertUnwindSafe(|| match Records::open(&state, Instant(0)) {
             Err(error) => {
-                assert!(matches!(error, RecordsError::Damaged { .. } | RecordsError::Newer { .. }), "{error}");
+                assert!(
+                    matches!(error, RecordsError::Damaged { .. } | RecordsError::Newer { .. }),
+                    "{error}"
+                );
                 false
             }
             // Some damage hits what nothing needs.
             Ok(records) => match read_all(&records) {
                 Ok(_) => true,
                 Err(problem) => {
-                    let expected =
-                        matches!(problem, Problem::Corrupt | Problem::StreamNotFound { .. } | Problem::Internal { .. });
+                    let expected = matches!(
+                        problem,
+                        Problem::Corrupt
+                            | Problem::StreamNotFound { .. }
+                            | Problem::Internal { .. }
+                    );
                     assert!(expected, "{problem:?}");
                     false
                 }
@@ -160,8 +172,10 @@ fn many_first_runs_at_once_make_one_database() {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(folder.path()).unwrap();
     let seals: Vec<String> = std::thread::scope(|scope| {
-        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| Records::open(&state, Instant(0)).unwrap())).collect();
-        let opened: Vec<Records> = opened.into_iter().map(|opened| opened.join().unwrap()).collect();
+        let opened: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| Records::open(&state, Instant(0)).unwrap())).collect();
+        let opened: Vec<Records> =
+            opened.into_iter().map(|opened| opened.join().unwrap()).collect();
         let sealed: Vec<String> = opened
             .iter()
             .map(|records| records.read(&permits().1, Instant(0), |view| view.seal(b"x")).unwrap())

@@ -1,5 +1,6 @@
-//! Removing all records of a stream, some in each transaction: what a transaction changes is kept beside the database
-//! until it is done, and of a million records that would be more than there is room for.
+//! Removing all records of a stream, some in each transaction: what a transaction changes is kept
+//! beside the database until it is done, and of a million records that would be more than there is
+//! room for.
 
 use rusqlite::params;
 use stile_domain::records::problem::Problem;
@@ -24,19 +25,27 @@ impl Batch<'_> {
     pub fn last_record(&self, target: &Target) -> Result<Option<LastRecord>, Problem> {
         // The sign keeps SQLite from walking all records of the database.
         let text = "SELECT max(+id) FROM records WHERE stream = ?1";
-        let last: Option<i64> = self.transaction.query_row(text, [target.row], |row| row.get(0)).map_err(problem)?;
+        let last: Option<i64> =
+            self.transaction.query_row(text, [target.row], |row| row.get(0)).map_err(problem)?;
         Ok(last.map(LastRecord))
     }
 
-    /// Removes some records of a stream up to the last one that it had. Says whether there may be more of them.
+    /// Removes some records of a stream up to the last one that it had. Says whether there may be
+    /// more of them.
     ///
     /// # Errors
     /// What the database says; the batch must then be given up.
-    pub fn remove_some(&mut self, target: &Target, LastRecord(last): LastRecord) -> Result<bool, Problem> {
+    pub fn remove_some(
+        &mut self,
+        target: &Target,
+        LastRecord(last): LastRecord,
+    ) -> Result<bool, Problem> {
         let mut removed = 0;
         for record in self.some_records(target, last)? {
-            let mut query =
-                self.transaction.prepare_cached("SELECT body FROM records WHERE id = ?1").map_err(problem)?;
+            let mut query = self
+                .transaction
+                .prepare_cached("SELECT body FROM records WHERE id = ?1")
+                .map_err(problem)?;
             let body: Vec<u8> = query.query_row([record], |row| row.get(0)).map_err(problem)?;
             removed += self.remove(record, &body)?;
             if removed >= ROWS {
@@ -80,8 +89,10 @@ mod tests {
                     fields.push(("long".to_owned(), Value::Text("many long words ".repeat(9000))));
                 }
                 let key = RecordKey::parse(&key.to_string()).unwrap();
-                batch
-                    .upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long: Vec::new() })?;
+                batch.upsert(
+                    &target,
+                    Incoming { key: &key, emitted: Instant(0), fields: &fields, long: Vec::new() },
+                )?;
             }
             Ok(())
         });
@@ -90,8 +101,13 @@ mod tests {
 
     fn counts(rig: &Rig) -> Vec<i64> {
         let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
-        let count = |table| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
-        ["records", "pieces", "tokens", "streams"].into_iter().map(|table| count(table).unwrap()).collect()
+        let count = |table| {
+            connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))
+        };
+        ["records", "pieces", "tokens", "streams"]
+            .into_iter()
+            .map(|table| count(table).unwrap())
+            .collect()
     }
 
     #[test]
@@ -101,8 +117,10 @@ mod tests {
         let kept = counts(&rig);
         put(&rig, "emptied", 0..1700);
         let owner = permits().0;
-        let target = |batch: &Batch<'_>| batch.target(&name("mail"), &name("emptied")).map(Option::unwrap);
-        let last = rig.records.write(&owner, |batch| batch.last_record(&target(batch)?)).unwrap().unwrap();
+        let target =
+            |batch: &Batch<'_>| batch.target(&name("mail"), &name("emptied")).map(Option::unwrap);
+        let last =
+            rig.records.write(&owner, |batch| batch.last_record(&target(batch)?)).unwrap().unwrap();
         let mut steps = 0;
         let mut left = counts(&rig)[0];
         while rig.records.write(&owner, |batch| batch.remove_some(&target(batch)?, last)).unwrap() {
@@ -116,8 +134,15 @@ mod tests {
         assert!(steps >= 4, "{steps}");
         let after = counts(&rig);
         assert_eq!(after[0] - kept[0], 1);
-        assert_eq!(rig.records.write(&owner, |batch| batch.delete(&target(batch)?, "5000")), Ok(true));
-        assert_eq!(counts(&rig), [kept[0], kept[1], kept[2], 2], "nothing of them is left, and the stream is");
+        assert_eq!(
+            rig.records.write(&owner, |batch| batch.delete(&target(batch)?, "5000")),
+            Ok(true)
+        );
+        assert_eq!(
+            counts(&rig),
+            [kept[0], kept[1], kept[2], 2],
+            "nothing of them is left, and the stream is"
+        );
         assert_eq!(rig.records.write(&owner, |batch| batch.last_record(&target(batch)?)), Ok(None));
     }
 }

@@ -1,5 +1,5 @@
-//! What a query asks of a record's body: functions of SQL, so that a row that a grant or a condition excludes never
-//! leaves the database.
+//! What a query asks of a record's body: functions of SQL, so that a row that a grant or a
+//! condition excludes never leaves the database.
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error};
@@ -7,18 +7,21 @@ use stile_domain::records::body::Body;
 use stile_domain::records::filter::{self, Condition};
 use stile_domain::records::instant::Instant;
 
-/// Teaches a connection `time_in(body, field)` and `passes(body, conditions)`. Conditions are JSON, which is read
-/// once for all rows of a query.
+/// Teaches a connection `time_in(body, field)` and `passes(body, conditions)`. Conditions are JSON,
+/// which is read once for all rows of a query.
 pub(super) fn register(connection: &Connection) -> rusqlite::Result<()> {
-    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
+    let flags = FunctionFlags::SQLITE_UTF8
+        | FunctionFlags::SQLITE_DETERMINISTIC
+        | FunctionFlags::SQLITE_DIRECTONLY;
     connection.create_scalar_function("time_in", 2, flags, |context| {
         let field = context.get_raw(1).as_str().map_err(failed)?;
         let time = filter::time_of(body(context)?, field).map_err(failed)?;
         Ok(time.map(|Instant(micros)| micros))
     })?;
     connection.create_scalar_function("passes", 2, flags, |context| {
-        let conditions = context
-            .get_or_create_aux(1, |value| Ok::<_, Failed>(serde_json::from_str::<Vec<Condition>>(value.as_str()?)?))?;
+        let conditions = context.get_or_create_aux(1, |value| {
+            Ok::<_, Failed>(serde_json::from_str::<Vec<Condition>>(value.as_str()?)?)
+        })?;
         filter::hold(&conditions, body(context)?).map_err(failed)
     })
 }

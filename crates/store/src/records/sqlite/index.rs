@@ -1,8 +1,8 @@
 //! The index of search tokens, as it is written.
 //!
-//! A text is cut into tokens as it comes, wherever its parts end, and each token belongs to the piece that it
-//! begins in. So that a phrase is found that begins in one piece and ends in the next, the row of a piece also has
-//! the [`OVERLAP`] tokens after it.
+//! A text is cut into tokens as it comes, wherever its parts end, and each token belongs to the
+//! piece that it begins in. So that a phrase is found that begins in one piece and ends in the
+//! next, the row of a piece also has the [`OVERLAP`] tokens after it.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,8 @@ use stile_domain::records::tokens::{MAX_PHRASE_TOKENS, Stream, Token};
 
 /// Tokens of the following text in the row of a piece: one less than a phrase can have.
 pub(super) const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;
-/// Between a tag and its token. No token has it: it is a control character. The index takes it for a letter.
+/// Between a tag and its token. No token has it: it is a control character. The index takes it for
+/// a letter.
 const TAG_END: char = '\u{80}';
 
 /// What stands before each token of a tagged field in the index.

@@ -1,8 +1,8 @@
 //! Records in SQLite: one file, one writer at a time, many readers of whole moments.
 //!
-//! The write-ahead log is synchronised at every commit, since the usual setting loses acknowledged commits when
-//! the power fails. Each reader holds a connection for as long as it reads and gives it back; there are
-//! [`READERS`] of them, so that memory is bounded whatever is asked at once.
+//! The write-ahead log is synchronised at every commit, since the usual setting loses acknowledged
+//! commits when the power fails. Each reader holds a connection for as long as it reads and gives
+//! it back; there are [`READERS`] of them, so that memory is bounded whatever is asked at once.
 
 #[cfg(test)]
 mod blob_tests;
@@ -54,12 +54,13 @@ const PAGE_BYTES: i64 = 8192;
 const READER_CACHE: i64 = 2048;
 /// What the writer keeps in memory, in KiB: the inner pages of all indexes.
 const WRITER_CACHE: i64 = 32 * 1024;
-/// Pages of the log, 32 MiB, after which it is written into the database. A page that many batches change is then
-/// written once for them all.
+/// Pages of the log, 32 MiB, after which it is written into the database. A page that many batches
+/// change is then written once for them all.
 const LOG_PAGES: i64 = 4096;
 
-/// A database without a lineage, which is a new one, an older version's or one made from a backup, begins a history of
-/// its own: what it was when clients last asked for changes may be another state under the same numbers.
+/// A database without a lineage, which is a new one, an older version's or one made from a backup,
+/// begins a history of its own: what it was when clients last asked for changes may be another
+/// state under the same numbers.
 const DRAW_LINEAGE: &str = "UPDATE history SET lineage = randomblob(16) WHERE lineage IS NULL";
 
 /// A database in a file.
@@ -85,11 +86,13 @@ impl Sqlite {
         let path = state.path().join(NAME);
         // SQLite gives the files beside it the mode of this one.
         match create_private(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed_io("make", &path, error)),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed_io("make", &path, error));
+            }
             _ => {}
         }
-        // Turning on the write-ahead log takes the database for itself, and SQLite does not wait for that however
-        // long its timeout is; so processes that start at once queue here.
+        // Turning on the write-ahead log takes the database for itself, and SQLite does not wait
+        // for that however long its timeout is; so processes that start at once queue here.
         let queue = File::open(&path).map_err(|error| failed_io("open", &path, error))?;
         queue.lock().map_err(|error| failed_io("lock", &path, error))?;
         let mut writer = opened(&path, || open_to_write(&path))?;
@@ -114,7 +117,10 @@ impl Sqlite {
     }
 
     /// Reads one moment.
-    pub(super) fn read<T>(&self, read: impl FnOnce(Snapshot<'_>, &Seals) -> Result<T, Problem>) -> Result<T, Problem> {
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(Snapshot<'_>, &Seals) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
         let reader = self.readers.take(&self.path)?;
         let connection = reader.connection()?;
         // From the first query on, the transaction sees one moment. It is never written in.
@@ -132,7 +138,8 @@ impl Sqlite {
         write: impl FnOnce(&mut Batch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let mut writer = lock(&self.writer);
-        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(problem)?;
+        let transaction =
+            writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(problem)?;
         let mut batch = Batch::new(&transaction, now);
         let done = write(&mut batch)?;
         batch.forget_states()?;
@@ -148,20 +155,25 @@ impl Sqlite {
 
     pub(super) fn backup(&self, to: &Path) -> Result<(), RecordsError> {
         let file = create_private(to).map_err(|error| failed_io("make", to, error))?;
-        let copied = self.copy_into(to).and_then(|()| file.sync_all().map_err(|error| failed_io("write", to, error)));
+        let copied = self
+            .copy_into(to)
+            .and_then(|()| file.sync_all().map_err(|error| failed_io("write", to, error)));
         if copied.is_err() {
             // Half a backup is worse than none; what cannot be removed either was told of.
             let _ = std::fs::remove_file(to);
             return copied;
         }
-        let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder =
+            to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         sync_folder(folder).map_err(|error| failed_io("write", to, error))
     }
 
     fn copy_into(&self, to: &Path) -> Result<(), RecordsError> {
-        let text = to.to_str().ok_or_else(|| failed_io("make", to, io::ErrorKind::InvalidFilename.into()))?;
-        // One reading transaction: the copy is of one moment, and without the pages that are free. The connections
-        // of readers may write nothing, not even a copy.
+        let text = to
+            .to_str()
+            .ok_or_else(|| failed_io("make", to, io::ErrorKind::InvalidFilename.into()))?;
+        // One reading transaction: the copy is of one moment, and without the pages that are free.
+        // The connections of readers may write nothing, not even a copy.
         let copy = || -> rusqlite::Result<()> {
             Connection::open(&self.path)?.execute("VACUUM INTO ?1", params![text])?;
             let copied = Connection::open(to)?;
@@ -180,14 +192,15 @@ impl Sqlite {
     pub(super) fn check(&self) -> Result<(), Problem> {
         let reader = self.readers.take(&self.path)?;
         let check = "PRAGMA quick_check(1)";
-        let said: String = reader.connection()?.query_row(check, [], |row| row.get(0)).map_err(problem)?;
+        let said: String =
+            reader.connection()?.query_row(check, [], |row| row.get(0)).map_err(problem)?;
         reader.give_back();
         if said == "ok" { Ok(()) } else { Err(Problem::Corrupt) }
     }
 }
 
-/// A connection that was taken. It goes back with [`Taken::give_back`]; one whose reading failed or panicked is
-/// closed instead, and another may be opened.
+/// A connection that was taken. It goes back with [`Taken::give_back`]; one whose reading failed or
+/// panicked is closed instead, and another may be opened.
 struct Taken<'r> {
     readers: &'r Readers,
     connection: Option<Connection>,
@@ -195,7 +208,8 @@ struct Taken<'r> {
 
 impl Readers {
     fn take(&self, path: &Path) -> Result<Taken<'_>, Problem> {
-        let none_free = |(idle, open): &mut (Vec<Connection>, usize)| idle.is_empty() && *open >= READERS;
+        let none_free =
+            |(idle, open): &mut (Vec<Connection>, usize)| idle.is_empty() && *open >= READERS;
         let waiting = self.given_back.wait_timeout_while(lock(&self.idle), QUEUE, none_free);
         let (mut guard, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
@@ -242,7 +256,9 @@ fn failed_io(doing: &'static str, path: &Path, error: io::Error) -> RecordsError
 
 fn opened<T>(path: &Path, open: impl FnOnce() -> rusqlite::Result<T>) -> Result<T, RecordsError> {
     open().map_err(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => RecordsError::Damaged { path: path.to_owned() },
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            RecordsError::Damaged { path: path.to_owned() }
+        }
         _ => RecordsError::Database { doing: "open", error },
     })
 }
@@ -277,7 +293,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     functions::register(connection)
 }
 
-/// The keys of cursors, the newest first; the first is made here. None where there is no randomness.
+/// The keys of cursors, the newest first; the first is made here. None where there is no
+/// randomness.
 fn seal_keys(writer: &mut Connection, now: Instant) -> rusqlite::Result<Option<Vec<SealKey>>> {
     let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let count: i64 = transaction.query_row("SELECT count(*) FROM seals", [], |row| row.get(0))?;
@@ -294,14 +311,19 @@ fn seal_keys(writer: &mut Connection, now: Instant) -> rusqlite::Result<Option<V
     Ok(Some(keys))
 }
 
-/// What a caller is told of an error of the database. What nobody expected goes to the log under a number.
+/// What a caller is told of an error of the database. What nobody expected goes to the log under a
+/// number.
 pub(super) fn problem(error: rusqlite::Error) -> Problem {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Problem::Busy,
         Some(ErrorCode::DiskFull) => Problem::Full,
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Problem::Corrupt,
         code => {
-            if matches!(error, rusqlite::Error::UserFunctionError(_) | rusqlite::Error::FromSqlConversionFailure(..)) {
+            if matches!(
+                error,
+                rusqlite::Error::UserFunctionError(_)
+                    | rusqlite::Error::FromSqlConversionFailure(..)
+            ) {
                 return Problem::Corrupt;
             }
             let incident = crate::new_incident();

@@ -1,11 +1,14 @@
-//! Plain questions to one moment of the database. What a caller may see comes with each as the sight of a source
-//! and goes into the query.
+//! Plain questions to one moment of the database. What a caller may see comes with each as the
+//! sight of a source and goes into the query.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use rusqlite::types::Value as Sql;
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params, params_from_iter};
+use rusqlite::{
+    CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params,
+    params_from_iter,
+};
 use stile_domain::records::body::Body;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::instant::Instant;
@@ -69,8 +72,8 @@ pub(super) struct Where {
 }
 
 impl Where {
-    /// The record of a source that has this key, if the caller may see it. None where the grant does not name the
-    /// key, which takes a look at the grant and not a copy of all that it names.
+    /// The record of a source that has this key, if the caller may see it. None where the grant
+    /// does not name the key, which takes a look at the grant and not a copy of all that it names.
     fn keyed(source: &Source, key: &str) -> Option<Self> {
         if source.sight.keys().is_some_and(|keys| !keys.contains(key)) {
             return None;
@@ -84,7 +87,8 @@ impl Where {
     pub(super) fn seen(source: &Source) -> Result<Self, Problem> {
         let mut this = Self::timely(source);
         if let Some(keys) = source.sight.keys() {
-            let keys: Vec<Sql> = keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
+            let keys: Vec<Sql> =
+                keys.iter().map(|key| Sql::Blob(key.as_bytes().to_vec())).collect();
             this.and(" AND key IN rarray(?)", Rc::new(keys));
         }
         Ok(this)
@@ -146,9 +150,13 @@ impl Where {
                 self.and(&format!(" AND (ord, key) {more} (?,"), value.to_vec());
                 self.and(" ?)", key.as_bytes().to_vec());
             }
-            Some(AfterKey::Both(None, key)) => self.and(&format!(" AND key {more} ?"), key.as_bytes().to_vec()),
+            Some(AfterKey::Both(None, key)) => {
+                self.and(&format!(" AND key {more} ?"), key.as_bytes().to_vec())
+            }
             Some(AfterKey::Value(value)) => self.and(&format!(" AND ord {more} ?"), value.to_vec()),
-            Some(AfterKey::AtValue(value)) => self.and(&format!(" AND ord {or_equal} ?"), value.to_vec()),
+            Some(AfterKey::AtValue(value)) => {
+                self.and(&format!(" AND ord {or_equal} ?"), value.to_vec())
+            }
         }
     }
 }
@@ -163,7 +171,8 @@ impl<'c> Snapshot<'c> {
     }
 
     pub(in super::super) fn grant(&self, id: &str) -> Result<Option<GrantRow>, Problem> {
-        let mut query = self.prepare("SELECT id, terms, revoked, bound FROM grants WHERE id = ?1")?;
+        let mut query =
+            self.prepare("SELECT id, terms, revoked, bound FROM grants WHERE id = ?1")?;
         query.query_row([id], grant_row).optional().map_err(problem)
     }
 
@@ -183,35 +192,47 @@ impl<'c> Snapshot<'c> {
         });
         let rows: Vec<(i64, String, String, String, i64, String)> =
             rows.and_then(Iterator::collect).map_err(problem)?;
-        let rows = rows.into_iter().map(|(row, connection, stream, declaration, revision, terms)| {
-            Ok(StreamRow {
-                row,
-                connection: Name::parse(&connection).map_err(|_| Problem::Corrupt)?,
-                stream: Name::parse(&stream).map_err(|_| Problem::Corrupt)?,
-                declaration: declaration.into(),
-                revision,
-                terms: Arc::new(serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?),
-            })
-        });
+        let rows =
+            rows.into_iter().map(|(row, connection, stream, declaration, revision, terms)| {
+                Ok(StreamRow {
+                    row,
+                    connection: Name::parse(&connection).map_err(|_| Problem::Corrupt)?,
+                    stream: Name::parse(&stream).map_err(|_| Problem::Corrupt)?,
+                    declaration: declaration.into(),
+                    revision,
+                    terms: Arc::new(serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?),
+                })
+            });
         rows.collect()
     }
 
-    pub(in super::super) fn count(&self, source: &Source) -> Result<(u64, Option<Instant>), Problem> {
+    pub(in super::super) fn count(
+        &self,
+        source: &Source,
+    ) -> Result<(u64, Option<Instant>), Problem> {
         let seen = Where::seen(source)?;
-        let mut query = self.prepare(&format!("SELECT count(*), max(emitted) FROM records WHERE {}", seen.text))?;
-        let counted = query.query_row(params_from_iter(&seen.values), |row| Ok((row.get(0)?, row.get(1)?)));
+        let mut query = self
+            .prepare(&format!("SELECT count(*), max(emitted) FROM records WHERE {}", seen.text))?;
+        let counted =
+            query.query_row(params_from_iter(&seen.values), |row| Ok((row.get(0)?, row.get(1)?)));
         let (count, latest): (i64, Option<i64>) = counted.map_err(problem)?;
         Ok((u64::try_from(count).unwrap_or_default(), latest.map(Instant)))
     }
 
-    pub(in super::super) fn scan(&self, source: &Source, scan: &Scan<'_>) -> Result<Vec<Row>, Problem> {
+    pub(in super::super) fn scan(
+        &self,
+        source: &Source,
+        scan: &Scan<'_>,
+    ) -> Result<Vec<Row>, Problem> {
         let mut seen = Where::seen(source)?;
         let direction = match scan.order {
             Order::Ascending => "ASC",
             Order::Descending => "DESC",
         };
         let (columns, bounds, order) = match scan.range {
-            Range::Ordered => ("ord", " AND ord IS NOT NULL", format!("ord {direction}, key {direction}")),
+            Range::Ordered => {
+                ("ord", " AND ord IS NOT NULL", format!("ord {direction}, key {direction}"))
+            }
             Range::WithoutOrder => ("NULL", " AND ord IS NULL", format!("key {direction}")),
             Range::ByKey => ("NULL", "", format!("key {direction}")),
         };
@@ -219,18 +240,28 @@ impl<'c> Snapshot<'c> {
         seen.after(scan);
         seen.passing(scan.conditions)?;
         seen.values.push(Box::new(i64::try_from(scan.limit).unwrap_or(i64::MAX)));
-        let text =
-            format!("SELECT id, key, emitted, {columns} FROM records WHERE {} ORDER BY {order} LIMIT ?", seen.text);
+        let text = format!(
+            "SELECT id, key, emitted, {columns} FROM records WHERE {} ORDER BY {order} LIMIT ?",
+            seen.text
+        );
         let mut query = self.prepare(&text)?;
         let rows = query.query_map(params_from_iter(&seen.values), found);
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    pub(in super::super) fn find(&self, source: &Source, key: &str) -> Result<Option<Row>, Problem> {
+    pub(in super::super) fn find(
+        &self,
+        source: &Source,
+        key: &str,
+    ) -> Result<Option<Row>, Problem> {
         Where::keyed(source, key).map_or(Ok(None), |seen| self.one(&seen))
     }
 
-    pub(in super::super) fn find_by_number(&self, source: &Source, record: i64) -> Result<Option<Row>, Problem> {
+    pub(in super::super) fn find_by_number(
+        &self,
+        source: &Source,
+        record: i64,
+    ) -> Result<Option<Row>, Problem> {
         let mut seen = Where::seen(source)?;
         seen.and(" AND id = ?", record);
         self.one(&seen)
@@ -258,12 +289,13 @@ impl<'c> Snapshot<'c> {
     }
 
     pub(super) fn one(&self, seen: &Where) -> Result<Option<Row>, Problem> {
-        let mut query = self.prepare(&format!("SELECT id, key, emitted, ord FROM records WHERE {}", seen.text))?;
+        let mut query = self
+            .prepare(&format!("SELECT id, key, emitted, ord FROM records WHERE {}", seen.text))?;
         query.query_row(params_from_iter(&seen.values), found).optional().map_err(problem)
     }
 
-    /// The granted fields of a record that was found through the same source. The others are not copied out of
-    /// the database's own memory.
+    /// The granted fields of a record that was found through the same source. The others are not
+    /// copied out of the database's own memory.
     pub(in super::super) fn body(&self, source: &Source, record: i64) -> Result<Vec<u8>, Problem> {
         let mut query = self.prepare("SELECT body FROM records WHERE id = ?1")?;
         let mut rows = query.query([record]).map_err(problem)?;
@@ -276,7 +308,11 @@ impl<'c> Snapshot<'c> {
     }
 
     /// One piece of a long value.
-    pub(in super::super) fn piece(&self, number: i64, take: impl FnOnce(&str)) -> Result<(), Problem> {
+    pub(in super::super) fn piece(
+        &self,
+        number: i64,
+        take: impl FnOnce(&str),
+    ) -> Result<(), Problem> {
         let mut query = self.prepare("SELECT text FROM pieces WHERE id = ?1")?;
         let mut rows = query.query([number]).map_err(problem)?;
         let row = rows.next().map_err(problem)?.ok_or(Problem::Corrupt)?;
@@ -291,7 +327,8 @@ impl<'c> Snapshot<'c> {
         last: i64,
         take: &mut dyn FnMut(&str) -> Result<bool, Problem>,
     ) -> Result<(), Problem> {
-        let mut query = self.prepare("SELECT text FROM pieces WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+        let mut query =
+            self.prepare("SELECT text FROM pieces WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
         let mut rows = query.query([first, last]).map_err(problem)?;
         while let Some(row) = rows.next().map_err(problem)? {
             if !take(text(row)?)? {
@@ -317,7 +354,14 @@ fn grant_row(row: &SqlRow<'_>) -> rusqlite::Result<GrantRow> {
 }
 
 fn found(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
-    let key = String::from_utf8(row.get(1)?)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error)))?;
-    Ok(Row { record: row.get(0)?, source: 0, key, emitted: Instant(row.get(2)?), order: row.get(3)? })
+    let key = String::from_utf8(row.get(1)?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error))
+    })?;
+    Ok(Row {
+        record: row.get(0)?,
+        source: 0,
+        key,
+        emitted: Instant(row.get(2)?),
+        order: row.get(3)?,
+    })
 }

@@ -1,9 +1,10 @@
 //! Declaring a stream anew, with records in it.
 //!
-//! Where a record stands in lists, when it happened, and what of it is found by a search follow from the
-//! declaration, so all of that is made again, in one transaction and one record at a time: afterwards everything is
-//! as if the records had come under the new declaration. Their numbers, keys and times of ingest stay. A long text
-//! whose slot is another one now is renamed where it lies and not written again.
+//! Where a record stands in lists, when it happened, and what of it is found by a search follow
+//! from the declaration, so all of that is made again, in one transaction and one record at a time:
+//! afterwards everything is as if the records had come under the new declaration. Their numbers,
+//! keys and times of ingest stay. A long text whose slot is another one now is renamed where it
+//! lies and not written again.
 
 use rusqlite::params;
 use stile_domain::records::body::{Body, BodyWriter, Entry, Held};
@@ -33,14 +34,24 @@ impl Batch<'_> {
     /// Declares a stream anew and makes its records stand as that says.
     ///
     /// # Errors
-    /// [`Problem::InvalidRequest`] where a record has more long and searchable values than it can have; what the
-    /// database says. The batch must then be given up.
-    pub fn redeclare(&mut self, target: &Target, declaration: &str, terms: &StreamTerms) -> Result<Target, Problem> {
+    /// [`Problem::InvalidRequest`] where a record has more long and searchable values than it can
+    /// have; what the database says. The batch must then be given up.
+    pub fn redeclare(
+        &mut self,
+        target: &Target,
+        declaration: &str,
+        terms: &StreamTerms,
+    ) -> Result<Target, Problem> {
         let text = "UPDATE streams SET declaration = ?2, terms = ?3, revision = revision + 1 WHERE id = ?1";
         let written = serde_json::to_string(terms).unwrap_or_default();
         self.execute(text, params![target.row, declaration, written])?;
         let tags = self.tags(target.row, terms)?;
-        let made = Target { row: target.row, declaration: declaration.to_owned(), terms: terms.clone(), tags };
+        let made = Target {
+            row: target.row,
+            declaration: declaration.to_owned(),
+            terms: terms.clone(),
+            tags,
+        };
         if *terms == target.terms {
             return Ok(made);
         }
@@ -67,14 +78,19 @@ impl Batch<'_> {
 
     /// The next records by key, which is after `after`.
     fn page(&self, stream: i64, after: &[u8]) -> Result<Vec<(i64, Vec<u8>)>, Problem> {
-        let text = "SELECT id, key FROM records WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
+        let text =
+            "SELECT id, key FROM records WHERE stream = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
         let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
-        let rows = query.query_map(params![stream, after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)));
+        let rows =
+            query.query_map(params![stream, after, PAGE], |row| Ok((row.get(0)?, row.get(1)?)));
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
     fn place_anew(&self, old: &Target, new: &Target, record: i64) -> Result<(), Problem> {
-        let mut query = self.transaction.prepare_cached("SELECT body FROM records WHERE id = ?1").map_err(problem)?;
+        let mut query = self
+            .transaction
+            .prepare_cached("SELECT body FROM records WHERE id = ?1")
+            .map_err(problem)?;
         let bytes: Vec<u8> = query.query_row([record], |row| row.get(0)).map_err(problem)?;
         let fields = moving(&bytes, &old.terms, &new.terms)?;
         for field in &fields {
@@ -84,10 +100,17 @@ impl Batch<'_> {
                 })?;
             }
         }
-        // Fields keep their order, so what goes up is in nobody's way from the last, and what goes down from the
-        // first.
-        fields.iter().rev().filter(|field| field.slot > field.entry.slot).try_for_each(|up| self.rename(record, up))?;
-        fields.iter().filter(|field| field.slot < field.entry.slot).try_for_each(|down| self.rename(record, down))?;
+        // Fields keep their order, so what goes up is in nobody's way from the last, and what goes
+        // down from the first.
+        fields
+            .iter()
+            .rev()
+            .filter(|field| field.slot > field.entry.slot)
+            .try_for_each(|up| self.rename(record, up))?;
+        fields
+            .iter()
+            .filter(|field| field.slot < field.entry.slot)
+            .try_for_each(|down| self.rename(record, down))?;
         for field in fields.iter().filter(|field| field.indexed && !field.stays()) {
             self.index(new, record, field)?;
         }
@@ -98,7 +121,9 @@ impl Batch<'_> {
         let order = self.order(&new.terms, record, &fields)?;
         let happened = match &new.terms.time_field {
             None => None,
-            Some(field) => time_of(Body::new(&bytes), field).map_err(|_| Problem::Corrupt)?.map(|instant| instant.0),
+            Some(field) => time_of(Body::new(&bytes), field)
+                .map_err(|_| Problem::Corrupt)?
+                .map(|instant| instant.0),
         };
         let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
         self.execute(text, params![record, order, happened, writer.finish()])
@@ -118,7 +143,9 @@ impl Batch<'_> {
 
     /// Gives the pieces of a long value the numbers of its new slot.
     fn rename(&self, record: i64, field: &Moving<'_>) -> Result<(), Problem> {
-        let (Some(_), Some(from), Some(to)) = (field.entry.held.long(), field.entry.slot, field.slot) else {
+        let (Some(_), Some(from), Some(to)) =
+            (field.entry.held.long(), field.entry.slot, field.slot)
+        else {
             return Ok(());
         };
         self.each_piece(record, from, &field.entry, |number| {
@@ -129,34 +156,49 @@ impl Batch<'_> {
     }
 
     fn index(&self, target: &Target, record: i64, field: &Moving<'_>) -> Result<(), Problem> {
-        let (Some(slot), Some(&tag)) = (field.slot, target.tags.get(field.entry.name)) else { return Ok(()) };
+        let (Some(slot), Some(&tag)) = (field.slot, target.tags.get(field.entry.name)) else {
+            return Ok(());
+        };
         let mut indexer = Indexer::new(tag, record, slot);
         let mut put = |number: i64, tokens: &str| self.insert_tokens(number, tokens);
         match field.entry.held {
             Held::Text(text) => indexer.feed(text, &mut put)?,
-            Held::LongText(_) => {
-                self.each_piece(record, slot, &field.entry, |number| indexer.feed(&self.piece_text(number)?, &mut put))?
-            }
+            Held::LongText(_) => self.each_piece(record, slot, &field.entry, |number| {
+                indexer.feed(&self.piece_text(number)?, &mut put)
+            })?,
             _ => {}
         }
         indexer.finish(&mut put)
     }
 
     fn piece_text(&self, number: i64) -> Result<String, Problem> {
-        let mut query = self.transaction.prepare_cached("SELECT text FROM pieces WHERE id = ?1").map_err(problem)?;
+        let mut query = self
+            .transaction
+            .prepare_cached("SELECT text FROM pieces WHERE id = ?1")
+            .map_err(problem)?;
         let bytes: Vec<u8> = query.query_row([number], |row| row.get(0)).map_err(problem)?;
         String::from_utf8(bytes).map_err(|_| Problem::Corrupt)
     }
 
-    fn order(&self, terms: &StreamTerms, record: i64, fields: &[Moving<'_>]) -> Result<Option<Vec<u8>>, Problem> {
+    fn order(
+        &self,
+        terms: &StreamTerms,
+        record: i64,
+        fields: &[Moving<'_>],
+    ) -> Result<Option<Vec<u8>>, Problem> {
         let Some(name) = &terms.cursor_field else { return Ok(None) };
-        let Some(field) = fields.iter().find(|field| field.entry.name == name) else { return Ok(None) };
+        let Some(field) = fields.iter().find(|field| field.entry.name == name) else {
+            return Ok(None);
+        };
         let value = match field.entry.held {
             Held::Number(digits) => Value::Number(digits.into()),
             Held::Text(text) => Value::Text(text.to_owned()),
             // The place in the order has the beginning of a text, and no long text is a time.
             Held::LongText(long) if long.chars > 0 => {
-                let first = field.slot.and_then(|slot| pieces::number(record, slot, 0)).ok_or(Problem::Corrupt)?;
+                let first = field
+                    .slot
+                    .and_then(|slot| pieces::number(record, slot, 0))
+                    .ok_or(Problem::Corrupt)?;
                 Value::Text(self.piece_text(first)?)
             }
             _ => return Ok(None),
@@ -173,7 +215,11 @@ impl Moving<'_> {
 }
 
 /// The fields of a body, with the slots that they would have had under the new terms.
-fn moving<'a>(bytes: &'a [u8], old: &StreamTerms, new: &StreamTerms) -> Result<Vec<Moving<'a>>, Problem> {
+fn moving<'a>(
+    bytes: &'a [u8],
+    old: &StreamTerms,
+    new: &StreamTerms,
+) -> Result<Vec<Moving<'a>>, Problem> {
     let mut next = 0;
     let mut fields = Vec::new();
     for entry in Body::new(bytes).entries() {
@@ -204,7 +250,12 @@ mod tests {
     use super::super::{Incoming, NAME};
     use super::*;
 
-    fn terms(cursor: Option<&str>, is_time: bool, time: Option<&str>, searchable: &[&str]) -> StreamTerms {
+    fn terms(
+        cursor: Option<&str>,
+        is_time: bool,
+        time: Option<&str>,
+        searchable: &[&str],
+    ) -> StreamTerms {
         StreamTerms {
             cursor_field: cursor.map(str::to_owned),
             cursor_is_time: is_time,
@@ -224,10 +275,17 @@ mod tests {
                 ("text".to_owned(), text(&format!("some words of {at}"))),
             ];
             match at % 100 {
-                0 => fields.insert(1, ("big".to_owned(), text(&format!("long {at} ").repeat(2000)))),
+                0 => {
+                    fields.insert(1, ("big".to_owned(), text(&format!("long {at} ").repeat(2000))))
+                }
                 1 => fields.push(("text2".to_owned(), text(&"wörter 👩‍👧 ".repeat(3000)))),
-                2 => fields.insert(0, ("json".to_owned(), Value::Json(format!("[{}1]", "1,".repeat(1000))))),
-                3 => fields.iter_mut().for_each(|(_, value)| *value = text(&"the same long words ".repeat(600))),
+                2 => fields.insert(
+                    0,
+                    ("json".to_owned(), Value::Json(format!("[{}1]", "1,".repeat(1000)))),
+                ),
+                3 => fields
+                    .iter_mut()
+                    .for_each(|(_, value)| *value = text(&"the same long words ".repeat(600))),
                 4 => fields.clear(),
                 5 => fields.push(("big".to_owned(), text(&"abcdEFGH0123".repeat(200)))),
                 _ => {}
@@ -243,7 +301,10 @@ mod tests {
             let target = batch.declare(&name("mail"), &name("messages"), "{}", terms)?;
             for (key, fields) in &records() {
                 let key = RecordKey::parse(key).unwrap();
-                batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() })?;
+                batch.upsert(
+                    &target,
+                    Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() },
+                )?;
             }
             Ok(())
         });
@@ -254,7 +315,11 @@ mod tests {
     /// All that a query can tell of the records of a database.
     fn told(rig: &Rig) -> Vec<String> {
         let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
-        connection.execute_batch("CREATE VIRTUAL TABLE temp.v USING fts5vocab('main', 'tokens', 'instance')").unwrap();
+        connection
+            .execute_batch(
+                "CREATE VIRTUAL TABLE temp.v USING fts5vocab('main', 'tokens', 'instance')",
+            )
+            .unwrap();
         connection.execute("INSERT INTO tokens (tokens) VALUES ('integrity-check')", []).unwrap();
         let mut told = Vec::new();
         for query in [
@@ -266,7 +331,9 @@ mod tests {
             let mut query = connection.prepare(query).unwrap();
             let columns = query.column_count();
             let rows = query.query_map([], |row| {
-                (0..columns).map(|at| row.get::<_, rusqlite::types::Value>(at)).collect::<Result<Vec<_>, _>>()
+                (0..columns)
+                    .map(|at| row.get::<_, rusqlite::types::Value>(at))
+                    .collect::<Result<Vec<_>, _>>()
             });
             told.extend(rows.unwrap().map(|row| format!("{:?}", row.unwrap())));
         }
@@ -287,7 +354,10 @@ mod tests {
             let redeclared = rig.records.write(&permits().0, |batch| {
                 let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
                 let declared = batch.redeclare(&target, &format!("{{\"a\":{at}}}"), &all[at])?;
-                assert_eq!(batch.target(&name("mail"), &name("messages"))?.unwrap().terms, declared.terms);
+                assert_eq!(
+                    batch.target(&name("mail"), &name("messages"))?.unwrap().terms,
+                    declared.terms
+                );
                 Ok(())
             });
             redeclared.unwrap();

@@ -1,10 +1,10 @@
 //! The tables, and how an older database becomes one of this version.
 //!
 //! `records` has the fields of a record but for long values, which lie in `pieces` under numbers of
-//! [`stile_domain::records::pieces`]. `tokens` is the index of search tokens, one row for each piece of searchable
-//! text, under the same numbers: what it holds was cut in the domain, and its tokenizer only splits at spaces. Each
-//! token is preceded by the number of its stream and field in `tags`, so that a search looks at the lists of
-//! granted fields and at no others.
+//! [`stile_domain::records::pieces`]. `tokens` is the index of search tokens, one row for each
+//! piece of searchable text, under the same numbers: what it holds was cut in the domain, and its
+//! tokenizer only splits at spaces. Each token is preceded by the number of its stream and field in
+//! `tags`, so that a search looks at the lists of granted fields and at no others.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -135,8 +135,10 @@ pub(super) enum Standing {
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<Standing> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let application: i32 = transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let application: i32 =
+        transaction.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let tables: i64 =
+        transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if application != APPLICATION && (tables > 0 || version > 0) {
         return Ok(Standing::Foreign);
     }

@@ -1,7 +1,8 @@
 //! Questions to the index of tokens.
 //!
-//! An index row is a piece of a searchable text; what is asked for are records. A [`Postings`] gives the records in
-//! which one term occurs, the newest first, and can pass over those above a record without reading them.
+//! An index row is a piece of a searchable text; what is asked for are records. A [`Postings`]
+//! gives the records in which one term occurs, the newest first, and can pass over those above a
+//! record without reading them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -57,7 +58,11 @@ impl Postings {
     }
 
     /// The newest record that is not newer than `target`.
-    pub(in super::super) fn seek(&mut self, snapshot: &Snapshot<'_>, target: i64) -> Result<Option<i64>, Problem> {
+    pub(in super::super) fn seek(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        target: i64,
+    ) -> Result<Option<i64>, Problem> {
         let mut newest = None;
         for part in &mut self.parts {
             newest = newest.max(part.seek(snapshot, target)?);
@@ -70,7 +75,8 @@ impl Postings {
         self.parts.iter().map(|part| part.gap).min().unwrap_or(i64::MAX)
     }
 
-    /// Whether `target` is so far from what was read that reading on would pass over more than it gives.
+    /// Whether `target` is so far from what was read that reading on would pass over more than it
+    /// gives.
     pub(in super::super) fn is_far(&self, target: i64) -> bool {
         let far = |part: &Part| {
             let is_read = part.ended || part.ahead.back().is_some_and(|oldest| *oldest <= target);
@@ -94,7 +100,11 @@ impl Part {
             }
             let next = self.below.saturating_sub(1);
             // One who goes on where the last rows ended will want more of them.
-            self.rows = if target >= next { (self.rows * 4).min(MOST_ROWS) } else { FIRST_ROWS.max(self.rows / 4) };
+            self.rows = if target >= next {
+                (self.rows * 4).min(MOST_ROWS)
+            } else {
+                FIRST_ROWS.max(self.rows / 4)
+            };
             self.read(snapshot, next.min(target))?;
         }
     }
@@ -116,7 +126,11 @@ impl Part {
         }
         self.ended = count < self.rows;
         let span = self.ahead.front().map_or(0, |newest| newest - self.below + 1);
-        self.gap = if self.ended { i64::MAX } else { span / i64::try_from(self.ahead.len().max(1)).unwrap_or(1) };
+        self.gap = if self.ended {
+            i64::MAX
+        } else {
+            span / i64::try_from(self.ahead.len().max(1)).unwrap_or(1)
+        };
         Ok(())
     }
 }
@@ -129,7 +143,8 @@ fn expression(term: &Term, tags: &[i64]) -> String {
             Term::Word(word) => format!("\"{mark}{word}\""),
             Term::Prefix(prefix) => format!("\"{mark}{prefix}\" *"),
             Term::Phrase(phrase) => {
-                let tokens: Vec<String> = phrase.iter().map(|token| format!("{mark}{token}")).collect();
+                let tokens: Vec<String> =
+                    phrase.iter().map(|token| format!("{mark}{token}")).collect();
                 format!("\"{}\"", tokens.join(" "))
             }
         }
@@ -147,7 +162,8 @@ impl Snapshot<'_> {
 
     /// The newest record of all that is not newer than `target`, and its stream.
     pub(in super::super) fn newest(&self, target: i64) -> Result<Option<(i64, i64)>, Problem> {
-        let mut query = self.prepare("SELECT id, stream FROM records WHERE id <= ?1 ORDER BY id DESC LIMIT 1")?;
+        let mut query =
+            self.prepare("SELECT id, stream FROM records WHERE id <= ?1 ORDER BY id DESC LIMIT 1")?;
         query.query_row([target], |row| Ok((row.get(0)?, row.get(1)?))).optional().map_err(problem)
     }
 
@@ -170,11 +186,17 @@ impl Snapshot<'_> {
         self.one(&seen)
     }
 
-    /// The records of a source that the caller may see, in order; none where there are more than `most`.
-    pub(in super::super) fn visible(&self, source: &Source, most: i64) -> Result<Option<Vec<i64>>, Problem> {
+    /// The records of a source that the caller may see, in order; none where there are more than
+    /// `most`.
+    pub(in super::super) fn visible(
+        &self,
+        source: &Source,
+        most: i64,
+    ) -> Result<Option<Vec<i64>>, Problem> {
         let mut seen = Where::seen(source)?;
         seen.values.push(Box::new(most.saturating_add(1)));
-        let mut query = self.prepare(&format!("SELECT id FROM records WHERE {} LIMIT ?", seen.text))?;
+        let mut query =
+            self.prepare(&format!("SELECT id FROM records WHERE {} LIMIT ?", seen.text))?;
         let rows = query.query_map(params_from_iter(&seen.values), |row| row.get(0));
         let mut records: Vec<i64> = rows.and_then(Iterator::collect).map_err(problem)?;
         records.sort_unstable();
@@ -192,7 +214,8 @@ impl Snapshot<'_> {
     ) -> Result<Option<i64>, Problem> {
         let text = "SELECT rowid FROM tokens WHERE tokens MATCH ?1 AND rowid BETWEEN ?2 AND ?3 ORDER BY rowid LIMIT 1";
         let mut query = self.prepare(text)?;
-        let found = query.query_row(params![expression(term, &[tag]), first, last], |row| row.get(0));
+        let found =
+            query.query_row(params![expression(term, &[tag]), first, last], |row| row.get(0));
         found.optional().map_err(problem)
     }
 }

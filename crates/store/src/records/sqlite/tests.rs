@@ -46,7 +46,10 @@ pub(super) fn terms() -> StreamTerms {
 }
 
 pub(super) fn message(at: &str, text: &str) -> Fields {
-    vec![("at".to_owned(), Value::Text(at.to_owned())), ("text".to_owned(), Value::Text(text.to_owned()))]
+    vec![
+        ("at".to_owned(), Value::Text(at.to_owned())),
+        ("text".to_owned(), Value::Text(text.to_owned())),
+    ]
 }
 
 impl Rig {
@@ -63,7 +66,10 @@ impl Rig {
                 None => batch.declare(&mail, &messages, "{}", &terms())?,
             };
             let key = RecordKey::parse(key).unwrap();
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() })
+            batch.upsert(
+                &target,
+                Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() },
+            )
         });
         stored.unwrap()
     }
@@ -91,7 +97,9 @@ impl Rig {
 
     fn matches(&self, tokens: &str) -> Vec<i64> {
         let connection = Connection::open(self.folder.path().join(NAME)).unwrap();
-        let mut query = connection.prepare("SELECT rowid FROM tokens WHERE tokens MATCH ?1 ORDER BY rowid").unwrap();
+        let mut query = connection
+            .prepare("SELECT rowid FROM tokens WHERE tokens MATCH ?1 ORDER BY rowid")
+            .unwrap();
         query.query_map([tokens], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
     }
 }
@@ -115,15 +123,21 @@ fn a_record_is_added_changed_or_left_as_it_is() {
     assert_eq!(window, long.chars().skip(8190).take(10).collect::<String>());
     assert_eq!(rig.upsert("a", &message("2026-01-02", "short")), Upserted::Changed);
     let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
-    let pieces: i64 = connection.query_row("SELECT count(*) FROM pieces", [], |row| row.get(0)).unwrap();
+    let pieces: i64 =
+        connection.query_row("SELECT count(*) FROM pieces", [], |row| row.get(0)).unwrap();
     assert_eq!(pieces, 0, "nothing is left of the old text");
 }
 
 #[test]
 fn lists_go_by_time_then_key_and_end_with_those_that_have_none() {
     let rig = rig();
-    for (key, at) in [("c", "2026-01-02"), ("b", "2026-01-02T00:00:00Z"), ("a", "2026-01-01"), ("z", "soon"), ("y", "")]
-    {
+    for (key, at) in [
+        ("c", "2026-01-02"),
+        ("b", "2026-01-02T00:00:00Z"),
+        ("a", "2026-01-01"),
+        ("z", "soon"),
+        ("y", ""),
+    ] {
         rig.upsert(key, &message(at, "x"));
     }
     rig.upsert("x", &vec![]);
@@ -143,7 +157,11 @@ fn tokens_follow_the_text_of_a_record() {
     assert_eq!(rig.matches(&tagged("goodbye")), [pieces_number(1, 0)]);
     let text = format!("{} hello wide {}", "x ".repeat(4093), "y ".repeat(5000));
     rig.upsert("a", &message("2026-01-01", &text));
-    assert_eq!(rig.matches(&phrase).len(), 1, "a phrase over the end of a piece is found in the first");
+    assert_eq!(
+        rig.matches(&phrase).len(),
+        1,
+        "a phrase over the end of a piece is found in the first"
+    );
     assert_eq!(rig.matches(&tagged("goodbye")), Vec::<i64>::new());
     let deleted = rig.records.write(&permits().0, |batch| {
         let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
@@ -186,7 +204,8 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
             let mut source = Slow(bytes);
             let fields = vec![("at".to_owned(), Value::Text("2026-01-01".to_owned()))];
             let long = vec![LongField { name: "text", source: &mut source }];
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long })
+            batch
+                .upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long })
         });
         stored.unwrap()
     };
@@ -241,7 +260,8 @@ fn a_text_that_changes_while_it_is_stored_leaves_the_record_as_it_was() {
             let key = RecordKey::parse(key).unwrap();
             let mut source = Fickle(0);
             let long = vec![LongField { name: "text", source: &mut source }];
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &vec![], long })
+            batch
+                .upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &vec![], long })
         });
         stored.unwrap()
     };
@@ -279,7 +299,10 @@ fn a_backup_is_a_database_with_everything_in_it() {
     let other = tempfile::tempdir().unwrap();
     let copy = other.path().join(NAME);
     rig.records.backup(&permits().0, &copy).unwrap();
-    assert!(matches!(rig.records.backup(&permits().0, &copy), Err(RecordsError::Io { .. })), "never written over");
+    assert!(
+        matches!(rig.records.backup(&permits().0, &copy), Err(RecordsError::Io { .. })),
+        "never written over"
+    );
     rig.upsert("b", &message("2026-01-02", "later"));
     let records = Records::open(&StateDir::open(other.path()).unwrap(), Instant(0)).unwrap();
     let copied = Rig { folder: other, records };
@@ -296,7 +319,9 @@ fn where_the_disk_is_full_nothing_of_the_batch_is_there_and_the_next_one_may_fit
         let super::super::Engine::Sqlite(sqlite) = &rig.records.inner.engine;
         let writer = lock(&sqlite.writer);
         let used: i64 = writer.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-        writer.query_row(&format!("PRAGMA max_page_count = {}", used + pages), [], |_| Ok(())).unwrap();
+        writer
+            .query_row(&format!("PRAGMA max_page_count = {}", used + pages), [], |_| Ok(()))
+            .unwrap();
     };
     limit(3);
     let fields = message("2026-01-01", &"words that fill a disk ".repeat(20_000));
@@ -304,7 +329,10 @@ fn where_the_disk_is_full_nothing_of_the_batch_is_there_and_the_next_one_may_fit
         let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
         for key in ["b", "c"] {
             let key = RecordKey::parse(key).unwrap();
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() })?;
+            batch.upsert(
+                &target,
+                Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() },
+            )?;
         }
         Ok(())
     });
@@ -327,15 +355,18 @@ fn a_clock_that_jumps_ends_sessions_and_loses_nothing() {
                 None => batch.declare(&mail, &messages, "{}", &terms())?,
             };
             let (key, fields) = (RecordKey::parse("k").unwrap(), message("2026-01-01", text));
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() })
+            batch.upsert(
+                &target,
+                Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() },
+            )
         });
         done.unwrap();
     };
     let mark = |now| rig.records.read(&permits().1, Instant(now), |view| view.mark()).unwrap();
     let is_expired = |now, since| {
-        let read = rig
-            .records
-            .read(&permits().1, Instant(now), |view| view.is_expired(&Session { since, until: view.mark()? }));
+        let read = rig.records.read(&permits().1, Instant(now), |view| {
+            view.is_expired(&Session { since, until: view.mark()? })
+        });
         read.unwrap()
     };
     write(100 * DAY, "one");
@@ -343,7 +374,10 @@ fn a_clock_that_jumps_ends_sessions_and_loses_nothing() {
     write(100 * DAY + 1, "two");
     assert!(!is_expired(101 * DAY, token));
     let ahead = mark(150 * DAY);
-    assert!(is_expired(101 * DAY, ahead) && !is_expired(149 * DAY, ahead), "a token from the future");
+    assert!(
+        is_expired(101 * DAY, ahead) && !is_expired(149 * DAY, ahead),
+        "a token from the future"
+    );
     // The lines since the token go, and the clock is set back.
     write(150 * DAY, "three");
     assert!(is_expired(101 * DAY, token), "before anything is written");

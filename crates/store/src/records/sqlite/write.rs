@@ -1,9 +1,10 @@
 //! Storing records: all of a batch or nothing.
 //!
-//! A record that is as it was is left untouched, and of one that changed only the values that did are written
-//! anew. Values too long for the record go into pieces, and searchable text into the index of tokens, in the same
-//! transaction. A long value may come from a source that is read twice, so that it is never in memory as a whole:
-//! once for its digest, and, if that is new, once to be stored.
+//! A record that is as it was is left untouched, and of one that changed only the values that did
+//! are written anew. Values too long for the record go into pieces, and searchable text into the
+//! index of tokens, in the same transaction. A long value may come from a source that is read
+//! twice, so that it is never in memory as a whole: once for its digest, and, if that is new, once
+//! to be stored.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read};
@@ -15,7 +16,9 @@ use stile_domain::records::filter::time_of;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::order::order_of;
-use stile_domain::records::pieces::{self, INLINE_BYTES, MAX_PIECES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS};
+use stile_domain::records::pieces::{
+    self, INLINE_BYTES, MAX_PIECES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS,
+};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
 use stile_domain::records::value::{Fields, Value};
@@ -54,8 +57,8 @@ pub struct Incoming<'a> {
     pub emitted: Instant,
     /// Its fields.
     pub fields: &'a Fields,
-    /// More of its fields: texts that are too long to be held in memory. One that `fields` has as well stands
-    /// there, whatever that one holds; the others follow.
+    /// More of its fields: texts that are too long to be held in memory. One that `fields` has as
+    /// well stands there, whatever that one holds; the others follow.
     pub long: Vec<LongField<'a>>,
 }
 
@@ -172,7 +175,10 @@ impl<'t> Batch<'t> {
     ) -> Result<Target, Problem> {
         let insert = || -> rusqlite::Result<i64> {
             let name = connection.as_str();
-            self.transaction.execute("INSERT INTO connections (name) VALUES (?1) ON CONFLICT DO NOTHING", [name])?;
+            self.transaction.execute(
+                "INSERT INTO connections (name) VALUES (?1) ON CONFLICT DO NOTHING",
+                [name],
+            )?;
             let text = "INSERT INTO streams (connection, name, declaration, terms, revision) \
                         SELECT id, ?2, ?3, ?4, 1 FROM connections WHERE name = ?1";
             let terms = serde_json::to_string(terms).unwrap_or_default();
@@ -185,15 +191,20 @@ impl<'t> Batch<'t> {
     }
 
     /// The marks of a stream's searchable fields; makes those that there are not yet.
-    pub(super) fn tags(&self, stream: i64, terms: &StreamTerms) -> Result<HashMap<String, i64>, Problem> {
+    pub(super) fn tags(
+        &self,
+        stream: i64,
+        terms: &StreamTerms,
+    ) -> Result<HashMap<String, i64>, Problem> {
         let marks = || -> rusqlite::Result<HashMap<String, i64>> {
-            let mut insert = self
-                .transaction
-                .prepare_cached("INSERT INTO tags (stream, field) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+            let mut insert = self.transaction.prepare_cached(
+                "INSERT INTO tags (stream, field) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )?;
             for field in &terms.searchable {
                 insert.execute(params![stream, field])?;
             }
-            let mut query = self.transaction.prepare_cached("SELECT field, id FROM tags WHERE stream = ?1")?;
+            let mut query =
+                self.transaction.prepare_cached("SELECT field, id FROM tags WHERE stream = ?1")?;
             let rows = query.query_map([stream], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect()
         };
@@ -204,7 +215,11 @@ impl<'t> Batch<'t> {
     ///
     /// # Errors
     /// What the database says; the batch must then be given up.
-    pub fn upsert(&mut self, target: &Target, mut incoming: Incoming<'_>) -> Result<Upserted, Problem> {
+    pub fn upsert(
+        &mut self,
+        target: &Target,
+        mut incoming: Incoming<'_>,
+    ) -> Result<Upserted, Problem> {
         if incoming.long.is_empty() {
             return self.store(target, &mut incoming);
         }
@@ -250,7 +265,10 @@ impl<'t> Batch<'t> {
             }
         }
         for (slot, at) in slots {
-            let Some(part) = parts.get(at).filter(|_| new_slots.get(&slot) != old_slots.get(&slot)) else { continue };
+            let Some(part) = parts.get(at).filter(|_| new_slots.get(&slot) != old_slots.get(&slot))
+            else {
+                continue;
+            };
             if let Err(refused) = self.store_slot(target, record, slot, part, long)? {
                 return Ok(Upserted::Refused(refused));
             }
@@ -278,8 +296,8 @@ impl<'t> Batch<'t> {
         found.map_err(problem)
     }
 
-    /// Whether there is a record with this key that says something else than these fields, apart from some of them.
-    /// Of fields that cannot be stored it says that they are something else.
+    /// Whether there is a record with this key that says something else than these fields, apart
+    /// from some of them. Of fields that cannot be stored it says that they are something else.
     ///
     /// # Errors
     /// What the database says.
@@ -291,7 +309,9 @@ impl<'t> Batch<'t> {
         apart_from: &[&str],
     ) -> Result<bool, Problem> {
         let Some((_, stored)) = self.stored(target, key)? else { return Ok(false) };
-        let Some((body, _)) = parts(target, fields, &mut []).ok().and_then(|parts| assemble(&parts)) else {
+        let Some((body, _)) =
+            parts(target, fields, &mut []).ok().and_then(|parts| assemble(&parts))
+        else {
             return Ok(true);
         };
         let mut compared = BTreeSet::new();
@@ -332,7 +352,9 @@ impl<'t> Batch<'t> {
     fn stored(&self, target: &Target, key: &RecordKey) -> Result<Option<(i64, Vec<u8>)>, Problem> {
         let text = "SELECT id, body FROM records WHERE stream = ?1 AND key = ?2";
         let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
-        let row = query.query_row(params![target.row, key.as_str().as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)));
+        let row = query.query_row(params![target.row, key.as_str().as_bytes()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        });
         row.optional().map_err(problem)
     }
 
@@ -346,17 +368,31 @@ impl<'t> Batch<'t> {
     ) -> Result<i64, Problem> {
         let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let (order, happened) = place(&target.terms, fields, body)?;
-        self.execute(text, params![target.row, key.as_str().as_bytes(), emitted.0, order, happened, body])?;
+        self.execute(
+            text,
+            params![target.row, key.as_str().as_bytes(), emitted.0, order, happened, body],
+        )?;
         Ok(self.transaction.last_insert_rowid())
     }
 
-    fn update(&self, target: &Target, record: i64, fields: &Fields, body: &[u8]) -> Result<(), Problem> {
+    fn update(
+        &self,
+        target: &Target,
+        record: i64,
+        fields: &Fields,
+        body: &[u8],
+    ) -> Result<(), Problem> {
         let (order, happened) = place(&target.terms, fields, body)?;
         let text = "UPDATE records SET ord = ?2, happened = ?3, body = ?4 WHERE id = ?1";
         self.execute(text, params![record, order, happened, body])
     }
 
-    pub(super) fn remove_slot(&self, record: i64, slot: u16, entry: &Entry<'_>) -> Result<(), Problem> {
+    pub(super) fn remove_slot(
+        &self,
+        record: i64,
+        slot: u16,
+        entry: &Entry<'_>,
+    ) -> Result<(), Problem> {
         let chars = entry.held.long().map_or(1, |long| long.chars);
         for piece in 0..chars.div_ceil(PIECE_CHARS) {
             let number = pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?;
@@ -381,7 +417,13 @@ impl<'t> Batch<'t> {
     ) -> Result<Result<(), Refused>, Problem> {
         let tag = part.searchable.then(|| target.tags.get(part.name).copied()).flatten();
         let mut indexer = tag.map(|tag| Indexer::new(tag, record, slot));
-        let mut cutter = part.held.long().map(|_| Cutter { record, slot, piece: 0, held: String::new(), chars: 0 });
+        let mut cutter = part.held.long().map(|_| Cutter {
+            record,
+            slot,
+            piece: 0,
+            held: String::new(),
+            chars: 0,
+        });
         let mut digest = Context::new(&SHA256);
         let mut store = |text: &str| -> Result<(), Problem> {
             if let Some(indexer) = &mut indexer {
@@ -420,7 +462,10 @@ impl<'t> Batch<'t> {
     }
 
     fn insert_piece(&self, number: i64, piece: &str) -> Result<(), Problem> {
-        self.execute("INSERT INTO pieces (id, text) VALUES (?1, ?2)", params![number, piece.as_bytes()])
+        self.execute(
+            "INSERT INTO pieces (id, text) VALUES (?1, ?2)",
+            params![number, piece.as_bytes()],
+        )
     }
 
     pub(super) fn insert_tokens(&self, number: i64, tokens: &str) -> Result<(), Problem> {
@@ -428,7 +473,11 @@ impl<'t> Batch<'t> {
     }
 
     pub(super) fn execute(&self, text: &str, values: impl rusqlite::Params) -> Result<(), Problem> {
-        self.transaction.prepare_cached(text).and_then(|mut query| query.execute(values)).map(drop).map_err(problem)
+        self.transaction
+            .prepare_cached(text)
+            .and_then(|mut query| query.execute(values))
+            .map(drop)
+            .map_err(problem)
     }
 
     pub(in super::super) fn insert_grant(&self, id: &str, terms: &str) -> Result<(), Problem> {
@@ -436,23 +485,40 @@ impl<'t> Batch<'t> {
     }
 
     pub(in super::super) fn bind_grant(&self, id: &str, token: &str) -> Result<(), Problem> {
-        self.execute("UPDATE grants SET bound = ?2 WHERE id = ?1 AND bound IS NULL", params![id, token])
+        self.execute(
+            "UPDATE grants SET bound = ?2 WHERE id = ?1 AND bound IS NULL",
+            params![id, token],
+        )
     }
 
-    pub(in super::super) fn revoke_grant(&self, id: &str, now: Instant) -> Result<Option<Option<Instant>>, Problem> {
+    pub(in super::super) fn revoke_grant(
+        &self,
+        id: &str,
+        now: Instant,
+    ) -> Result<Option<Option<Instant>>, Problem> {
         let before: Option<Option<i64>> = self
             .transaction
             .query_row("SELECT revoked FROM grants WHERE id = ?1", [id], |row| row.get(0))
             .optional()
             .map_err(problem)?;
-        self.execute("UPDATE grants SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL", params![id, now.0])?;
+        self.execute(
+            "UPDATE grants SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL",
+            params![id, now.0],
+        )?;
         Ok(before.map(|revoked| revoked.map(Instant)))
     }
 }
 
 /// Where a record stands, by its own fields.
-fn place(terms: &StreamTerms, fields: &Fields, body: &[u8]) -> Result<(Option<Vec<u8>>, Option<i64>), Problem> {
-    let cursor = terms.cursor_field.as_deref().and_then(|name| fields.iter().find(|(field, _)| field == name));
+fn place(
+    terms: &StreamTerms,
+    fields: &Fields,
+    body: &[u8],
+) -> Result<(Option<Vec<u8>>, Option<i64>), Problem> {
+    let cursor = terms
+        .cursor_field
+        .as_deref()
+        .and_then(|name| fields.iter().find(|(field, _)| field == name));
     let order = cursor.and_then(|(_, value)| order_of(value, terms.ordering()));
     let happened = match &terms.time_field {
         None => None,
@@ -462,7 +528,11 @@ fn place(terms: &StreamTerms, fields: &Fields, body: &[u8]) -> Result<(Option<Ve
 }
 
 /// Sorts values into those that stay in the record and those that do not.
-fn parts<'a>(target: &Target, fields: &'a Fields, long: &mut [LongField<'a>]) -> Result<Vec<Part<'a>>, Refused> {
+fn parts<'a>(
+    target: &Target,
+    fields: &'a Fields,
+    long: &mut [LongField<'a>],
+) -> Result<Vec<Part<'a>>, Refused> {
     let mut parts = Vec::with_capacity(fields.len() + long.len());
     for (name, value) in fields {
         let (text, json) = match value {
@@ -471,7 +541,8 @@ fn parts<'a>(target: &Target, fields: &'a Fields, long: &mut [LongField<'a>]) ->
             _ => (None, false),
         };
         let binary = !json && text.is_some_and(is_base64);
-        let searchable = !json && !binary && text.is_some() && target.terms.searchable.contains(name);
+        let searchable =
+            !json && !binary && text.is_some() && target.terms.searchable.contains(name);
         let is_long = text.is_some_and(|text| text.len() > INLINE_BYTES);
         let held = match text.filter(|_| is_long) {
             Some(text) if json => Held::LongJson(measured(text)?),
@@ -484,7 +555,13 @@ fn parts<'a>(target: &Target, fields: &'a Fields, long: &mut [LongField<'a>]) ->
     for (at, field) in long.iter_mut().enumerate() {
         let held = Held::LongText(measured_source(field.source)?);
         let searchable = target.terms.searchable.contains(field.name);
-        let part = Part { name: field.name, binary: false, searchable, held, text: Some(Text::Source(at)) };
+        let part = Part {
+            name: field.name,
+            binary: false,
+            searchable,
+            held,
+            text: Some(Text::Source(at)),
+        };
         match parts.iter_mut().find(|part| part.name == field.name) {
             Some(place) => *place = part,
             None => parts.push(part),
@@ -588,7 +665,10 @@ impl Cutter {
     }
 
     fn put(&mut self, put: Put<'_>) -> Result<(), Problem> {
-        put(pieces::number(self.record, self.slot, self.piece).ok_or(Problem::Corrupt)?, &self.held)?;
+        put(
+            pieces::number(self.record, self.slot, self.piece).ok_or(Problem::Corrupt)?,
+            &self.held,
+        )?;
         self.held.clear();
         self.chars = 0;
         self.piece += 1;

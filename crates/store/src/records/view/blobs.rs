@@ -16,8 +16,8 @@ pub struct Blob {
 }
 
 impl View<'_> {
-    /// A blob that a record of these sources exposes to the caller. None where there is none, or its bytes are not
-    /// here.
+    /// A blob that a record of these sources exposes to the caller. None where there is none, or
+    /// its bytes are not here.
     ///
     /// # Errors
     /// What the database says.
@@ -39,20 +39,23 @@ impl View<'_> {
         Ok(self.snapshot.blob(id)?.map(|(number, bytes)| Blob { number, bytes, media_type }))
     }
 
-    /// Some bytes of a blob, from `start` on: at most so many, and at least one unless it ends there. Reads the
-    /// pieces that hold them and no other.
+    /// Some bytes of a blob, from `start` on: at most so many, and at least one unless it ends
+    /// there. Reads the pieces that hold them and no other.
     ///
     /// # Errors
     /// What the database says.
     pub fn blob_bytes(&self, blob: &Blob, start: u64, most: u64) -> Result<Vec<u8>, Problem> {
         let end = start.saturating_add(most).min(blob.bytes);
-        let mut bytes = Vec::with_capacity(usize::try_from(end.saturating_sub(start)).unwrap_or_default());
+        let mut bytes =
+            Vec::with_capacity(usize::try_from(end.saturating_sub(start)).unwrap_or_default());
         let mut at = start;
         while at < end {
             let base = at / PIECE_BYTES * PIECE_BYTES;
             let before = bytes.len();
             self.snapshot.blob_piece(blob.number, at / PIECE_BYTES, |piece| {
-                let place = |position: u64| usize::try_from(position - base).unwrap_or(usize::MAX).min(piece.len());
+                let place = |position: u64| {
+                    usize::try_from(position - base).unwrap_or(usize::MAX).min(piece.len())
+                };
                 bytes.extend_from_slice(piece.get(place(at)..place(end)).unwrap_or_default());
             })?;
             if bytes.len() == before {
@@ -70,7 +73,9 @@ impl View<'_> {
     pub fn blobs_of(&self, row: &Row) -> Result<Vec<BlobId>, Problem> {
         match self.authority {
             Authority::Owner => self.snapshot.blobs_of(row.record),
-            Authority::Client { .. } => Err(Problem::InsufficientScope { message: "this is for the owner alone" }),
+            Authority::Client { .. } => {
+                Err(Problem::InsufficientScope { message: "this is for the owner alone" })
+            }
         }
     }
 }

@@ -56,7 +56,8 @@ impl View<'_> {
         Ok(session.is_expired(&self.mark()?, self.snapshot.forgotten()?))
     }
 
-    /// What changed in a session, by source and key, after a place in that order. Says whether there is more.
+    /// What changed in a session, by source and key, after a place in that order. Says whether
+    /// there is more.
     ///
     /// # Errors
     /// What the database says.
@@ -68,7 +69,8 @@ impl View<'_> {
         limit: usize,
     ) -> Result<(Vec<Change>, bool), Problem> {
         let mut found = Vec::new();
-        let (first, mut key) = after.map_or((0, None), |(source, key)| (source, Some(key.to_owned())));
+        let (first, mut key) =
+            after.map_or((0, None), |(source, key)| (source, Some(key.to_owned())));
         for (at, source) in sources.iter().enumerate().skip(first) {
             loop {
                 let keys = self.snapshot.changed_keys(source, session, key.as_deref(), PAGE)?;
@@ -88,7 +90,13 @@ impl View<'_> {
         Ok((found, false))
     }
 
-    fn change(&self, at: usize, source: &Source, session: &Session, key: &str) -> Result<Option<Change>, Problem> {
+    fn change(
+        &self,
+        at: usize,
+        source: &Source,
+        session: &Session,
+        key: &str,
+    ) -> Result<Option<Change>, Problem> {
         let mut story = Story::new(*session, source.fields());
         let mut now = None;
         self.snapshot.states(source, key, &session.since, &mut |row| {
@@ -109,23 +117,30 @@ impl View<'_> {
             (Some(Some((deleted, emitted))), _) => {
                 Some(Change::Gone { source: at, key: key.to_owned(), emitted, deleted })
             }
-            (Some(None), Some((record, emitted))) => {
-                Some(Change::Is(Row { record, source: at, key: key.to_owned(), emitted, order: None }))
-            }
+            (Some(None), Some((record, emitted))) => Some(Change::Is(Row {
+                record,
+                source: at,
+                key: key.to_owned(),
+                emitted,
+                order: None,
+            })),
             (Some(None), None) => None,
         })
     }
 }
 
 impl Source {
-    /// Whether the caller may see a record with this body, if the grant names its key. What a query asks of the
-    /// records that there are, asked of one that there was.
+    /// Whether the caller may see a record with this body, if the grant names its key. What a query
+    /// asks of the records that there are, asked of one that there was.
     fn sees(&self, body: Body<'_>) -> Result<bool, Problem> {
         let Some(time) = &self.sight.time else { return Ok(true) };
-        let Some(field) = time.field.as_ref().or(self.terms.time_field.as_ref()) else { return Ok(false) };
+        let Some(field) = time.field.as_ref().or(self.terms.time_field.as_ref()) else {
+            return Ok(false);
+        };
         let happened = time_of(body, field).map_err(|_| Problem::Corrupt)?;
         Ok(happened.is_some_and(|happened| {
-            time.since.is_none_or(|since| since <= happened) && time.until.is_none_or(|until| happened < until)
+            time.since.is_none_or(|since| since <= happened)
+                && time.until.is_none_or(|until| happened < until)
         }))
     }
 }

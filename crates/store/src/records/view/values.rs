@@ -7,8 +7,8 @@ use stile_domain::records::problem::Problem;
 use super::{LongRef, Source, View};
 
 impl View<'_> {
-    /// How many records of some sources the caller may see that meet conditions, all on fields that they may see.
-    /// Without a condition no record is read.
+    /// How many records of some sources the caller may see that meet conditions, all on fields that
+    /// they may see. Without a condition no record is read.
     ///
     /// # Errors
     /// What the database says.
@@ -16,8 +16,9 @@ impl View<'_> {
         sources.iter().map(|source| self.snapshot.matching(source, conditions)).sum()
     }
 
-    /// One field of every record of a source that the caller may see and that meets conditions, in no order; of a
-    /// long value also where it is kept. Goes on until `take` says that it is enough.
+    /// One field of every record of a source that the caller may see and that meets conditions, in
+    /// no order; of a long value also where it is kept. Goes on until `take` says that it is
+    /// enough.
     ///
     /// # Errors
     /// What the database says, and what `take` does.
@@ -29,7 +30,9 @@ impl View<'_> {
         mut take: impl FnMut(Option<Held<'_>>, Option<LongRef>) -> Result<bool, Problem>,
     ) -> Result<(), Problem> {
         self.snapshot.values(source, conditions, field, &mut |record, entry| {
-            let long = entry.and_then(|entry| Some(LongRef { record, slot: entry.slot?, long: entry.held.long()? }));
+            let long = entry.and_then(|entry| {
+                Some(LongRef { record, slot: entry.slot?, long: entry.held.long()? })
+            });
             take(entry.map(|entry| entry.held), long)
         })
     }

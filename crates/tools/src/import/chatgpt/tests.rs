@@ -22,20 +22,25 @@ fn rows(conversation: &Json) -> Vec<Json> {
 }
 
 fn node(parent: Option<&str>, text: Option<&str>) -> Json {
-    let message = text.map(|text| json!({ "content": { "content_type": "text", "parts": [text] } }));
+    let message =
+        text.map(|text| json!({ "content": { "content_type": "text", "parts": [text] } }));
     json!({ "parent": parent, "message": message })
 }
 
 /// What each row is called, its parent, and whether it is on the current branch.
 fn tree(conversation: &Json) -> Vec<(String, Option<String>, bool)> {
     let text = |json: &Json| json.as_str().map(str::to_owned);
-    let told = |row: &Json| (text(&row["id"]).unwrap(), text(&row["parent_id"]), row["on_current_branch"] == true);
+    let told = |row: &Json| {
+        (text(&row["id"]).unwrap(), text(&row["parent_id"]), row["on_current_branch"] == true)
+    };
     rows(conversation).iter().map(told).collect()
 }
 
 #[test]
 fn a_parent_is_the_nearest_message_above() {
-    let row = |id: &str, parent: Option<&str>, current| (id.to_owned(), parent.map(str::to_owned), current);
+    let row = |id: &str, parent: Option<&str>, current| {
+        (id.to_owned(), parent.map(str::to_owned), current)
+    };
     let mapping = json!({
         "root": node(None, None),
         "a": node(Some("root"), Some("one")),
@@ -90,10 +95,17 @@ fn what_every_message_repeats_is_short() {
     let told = rows(&json!({ "mapping": mapping, "title": long, "conversation_id": long }));
     for row in &told {
         let name = row["conversation_title"].as_str().unwrap();
-        assert_eq!((name, &row["conversation_id"]), ("ä".repeat(1024).as_str(), &row["conversation_title"]));
+        assert_eq!(
+            (name, &row["conversation_id"]),
+            ("ä".repeat(1024).as_str(), &row["conversation_title"])
+        );
     }
     let parents: Vec<&Json> = told.iter().map(|row| &row["parent_id"]).collect();
-    assert_eq!(parents, [&json!(null), &json!(null), &json!("a")], "what is too long for a key is no parent");
+    assert_eq!(
+        parents,
+        [&json!(null), &json!(null), &json!("a")],
+        "what is too long for a key is no parent"
+    );
 }
 
 #[test]
@@ -103,15 +115,20 @@ fn a_file_counts_once_and_there_are_not_too_many() {
     let of = |pointers: &[usize], count: usize| {
         let parts: Vec<Json> = pointers.iter().map(|&id| pointer(id)).collect();
         let attachments: Vec<Json> = (0..count).map(attached).collect();
-        let message = json!({ "content": { "parts": parts }, "metadata": { "attachments": attachments } });
+        let message =
+            json!({ "content": { "parts": parts }, "metadata": { "attachments": attachments } });
         let json = json!({ "mapping": { "n": { "message": message } } }).to_string();
-        let mut conversation = Conversation::of(row::parse(json.as_bytes()).unwrap().fields).unwrap();
+        let mut conversation =
+            Conversation::of(row::parse(json.as_bytes()).unwrap().fields).unwrap();
         conversation.next_message(&Assets::default(), &place()).unwrap().unwrap()
     };
     let message = of(&[7, 2, 7, 7], 3).unwrap();
-    let attachments = message.fields.iter().find(|(name, _)| name == "attachments").map(|(_, value)| value.to_json());
-    let names =
-        json!([{ "filename": "f7" }, { "filename": "2.png" }, { "filename": "0.png" }, { "filename": "1.png" }]);
+    let attachments = message
+        .fields
+        .iter()
+        .find(|(name, _)| name == "attachments")
+        .map(|(_, value)| value.to_json());
+    let names = json!([{ "filename": "f7" }, { "filename": "2.png" }, { "filename": "0.png" }, { "filename": "1.png" }]);
     assert_eq!(serde_json::from_str::<Json>(&attachments.unwrap()).unwrap(), names);
     assert!(of(&[5; 3000], MAX_FILES).is_ok());
     assert_eq!(of(&[], MAX_FILES + 1).unwrap_err(), TooManyFiles);
@@ -122,31 +139,53 @@ fn a_file_counts_once_and_there_are_not_too_many() {
 fn each_kind_of_content_says_its_words() {
     for (content, text) in [
         (json!({ "parts": ["a", "", "b"] }), json!("a\n\nb")),
-        (json!({ "parts": ["a", { "content_type": "audio_transcription", "text": "spoken" }] }), json!("a\n\nspoken")),
+        (
+            json!({ "parts": ["a", { "content_type": "audio_transcription", "text": "spoken" }] }),
+            json!("a\n\nspoken"),
+        ),
         (json!({ "content_type": "code", "language": "python", "text": "1 + 1" }), json!("1 + 1")),
         (json!({ "content_type": "execution_output", "text": "2" }), json!("2")),
         (json!({ "content_type": "tether_browsing_display", "result": "found" }), json!("found")),
-        (json!({ "content_type": "reasoning_recap", "content": "Thought for 3 s" }), json!("Thought for 3 s")),
-        (json!({ "thoughts": [{ "summary": "first", "content": "this" }, 7] }), json!("first\n\nthis")),
+        (
+            json!({ "content_type": "reasoning_recap", "content": "Thought for 3 s" }),
+            json!("Thought for 3 s"),
+        ),
+        (
+            json!({ "thoughts": [{ "summary": "first", "content": "this" }, 7] }),
+            json!("first\n\nthis"),
+        ),
     ] {
-        let told = rows(&json!({ "mapping": { "n": { "message": { "id": "m", "content": content } } } }));
+        let told =
+            rows(&json!({ "mapping": { "n": { "message": { "id": "m", "content": content } } } }));
         assert_eq!((told.len(), &told[0]["text"], &told[0]["id"]), (1, &text, &json!("m")));
     }
-    for content in
-        [json!({ "parts": [] }), json!({ "parts": "x" }), json!([]), json!(null), json!({ "parts": [null, 7, [1]] })]
-    {
-        assert_eq!(rows(&json!({ "mapping": { "n": { "message": { "content": content } } } })), Vec::<Json>::new());
+    for content in [
+        json!({ "parts": [] }),
+        json!({ "parts": "x" }),
+        json!([]),
+        json!(null),
+        json!({ "parts": [null, 7, [1]] }),
+    ] {
+        assert_eq!(
+            rows(&json!({ "mapping": { "n": { "message": { "content": content } } } })),
+            Vec::<Json>::new()
+        );
     }
 }
 
 #[test]
 fn times_are_exact_and_missing_ones_are_absent() {
     let created = |time: &str| {
-        let text =
-            format!(r#"{{"mapping":{{"n":{{"message":{{"create_time":{time},"content":{{"parts":["x"]}}}}}}}}}}"#);
+        let text = format!(
+            r#"{{"mapping":{{"n":{{"message":{{"create_time":{time},"content":{{"parts":["x"]}}}}}}}}}}"#
+        );
         let fields = row::parse(text.as_bytes()).unwrap().fields;
         let rows = read(fields).unwrap();
-        rows[0].fields.iter().find(|(name, _)| name == "created_at").map(|(_, value)| value.to_json())
+        rows[0]
+            .fields
+            .iter()
+            .find(|(name, _)| name == "created_at")
+            .map(|(_, value)| value.to_json())
     };
     assert_eq!(created("1700000000.123456").unwrap(), "\"2023-11-14T22:13:20.123456Z\"");
     assert_eq!(created("1700000000").unwrap(), "\"2023-11-14T22:13:20Z\"");

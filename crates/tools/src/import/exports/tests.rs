@@ -15,15 +15,27 @@ fn sample(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/records").join(name)
 }
 
-fn import_as(rig: &Rig, path: PathBuf, format: Option<Format>, strict: bool) -> Result<Report, String> {
+fn import_as(
+    rig: &Rig,
+    path: PathBuf,
+    format: Option<Format>,
+    strict: bool,
+) -> Result<Report, String> {
     let (connection, stream) = (Name::parse("c").unwrap(), Name::parse("s").unwrap());
     let format = match format {
         Some(format) => format,
         None => Format::of(&path).map_err(|error| error.to_string())?.ok_or("no format")?,
     };
     let (services, caller) = (&rig.services, &owner());
-    let import =
-        Import { services, caller, connection: &connection, stream: &stream, key: &[], strict, now: Instant(7) };
+    let import = Import {
+        services,
+        caller,
+        connection: &connection,
+        stream: &stream,
+        key: &[],
+        strict,
+        now: Instant(7),
+    };
     import.run(&[Input { path, format }], &mut |_| ()).map_err(|stopped| stopped.to_string())
 }
 
@@ -61,7 +73,8 @@ fn members(name: &str, below: &str) -> Vec<Member> {
                 continue;
             }
             let inner = path.strip_prefix(sample(name)).unwrap().to_str().unwrap();
-            members.push(Member::deflated(&format!("{below}{inner}"), &std::fs::read(&path).unwrap()));
+            members
+                .push(Member::deflated(&format!("{below}{inner}"), &std::fs::read(&path).unwrap()));
         }
     }
     members
@@ -72,7 +85,8 @@ fn zip(members: &[Member]) -> Vec<u8> {
 }
 
 fn all(rig: &Rig) -> Vec<Json> {
-    let mut records: Vec<Json> = rig.keys("s").iter().map(|key| rig.record("s", key)["data"].clone()).collect();
+    let mut records: Vec<Json> =
+        rig.keys("s").iter().map(|key| rig.record("s", key)["data"].clone()).collect();
     records.sort_by_key(Json::to_string);
     records
 }
@@ -87,7 +101,10 @@ fn a_mailbox_becomes_messages_with_threads_and_attachments() {
     assert_eq!(first["subject"], "Quince tree – when to prune?");
     assert_eq!(first["from"], "Sigrún Jónsdóttir <sigrun@example.org>");
     assert_eq!(first["to"], "Ann <ann@example.org>, Okafor, Bola <bola@example.com>");
-    assert!(first["body"].as_str().unwrap().contains("before the equinox, it will be done"), "{first}");
+    assert!(
+        first["body"].as_str().unwrap().contains("before the equinox, it will be done"),
+        "{first}"
+    );
     assert!(first["body"].as_str().unwrap().contains("\nFrom the shed you can see"), "{first}");
     assert_eq!(first["date"], "2026-03-07T10:15:00+01:00");
     let second = &rig.record("s", "quince-2@example.com")["data"];
@@ -97,7 +114,10 @@ fn a_mailbox_becomes_messages_with_threads_and_attachments() {
     );
     let reference = json!({ "source_id": "c", "stream": "s", "record_id": "quince-1@example.org" });
     assert_eq!((&second["thread_ref"], &second["in_reply_to_ref"]), (&reference, &reference));
-    assert_eq!(second["body"], "Agreed. I have drawn which branches can go; the picture is attached.\n");
+    assert_eq!(
+        second["body"],
+        "Agreed. I have drawn which branches can go; the picture is attached.\n"
+    );
     let picture = &second["attachments"][0];
     assert_eq!(
         (&picture["filename"], &picture["mime_type"], &picture["size_bytes"]),
@@ -131,10 +151,19 @@ fn a_chatgpt_export_becomes_messages_from_a_file_a_folder_or_a_zip() {
             "text": "How cold may it get before quince blossom is lost?", "on_current_branch": true,
         })
     );
-    assert_eq!((&record("3")["on_current_branch"], &record("3")["model"]), (&json!(false), &json!("gpt-5-mini")));
+    assert_eq!(
+        (&record("3")["on_current_branch"], &record("3")["model"]),
+        (&json!(false), &json!("gpt-5-mini"))
+    );
     let answer = record("4");
-    assert_eq!((&answer["parent_id"], &answer["on_current_branch"]), (&json!(id("2")), &json!(true)));
-    assert_eq!(answer["parent_ref"], json!({ "source_id": "c", "stream": "s", "record_id": id("2") }));
+    assert_eq!(
+        (&answer["parent_id"], &answer["on_current_branch"]),
+        (&json!(id("2")), &json!(true))
+    );
+    assert_eq!(
+        answer["parent_ref"],
+        json!({ "source_id": "c", "stream": "s", "record_id": id("2") })
+    );
     assert!(answer["text"].as_str().unwrap().contains("about -2 °C.\n\nA fleece"), "{answer}");
     let shown = record("5");
     assert_eq!(shown["text"], "Here is the wall. Where would the fleece hang?");
@@ -143,7 +172,10 @@ fn a_chatgpt_export_becomes_messages_from_a_file_a_folder_or_a_zip() {
         (&json!("north wall.png"), &json!(194))
     );
     let code = rig.record("s", "0b77d1e0-0000-4000-8000-000000000003")["data"].clone();
-    assert_eq!((&code["text"], &code["content_type"]), (&json!("sum([3.5, 0, 12, 7.25])"), &json!("code")));
+    assert_eq!(
+        (&code["text"], &code["content_type"]),
+        (&json!("sum([3.5, 0, 12, 7.25])"), &json!("code"))
+    );
     // The same in a zip file, below a folder of it, and once more: nothing changes.
     let zipped = write(&rig, "export.zip", &zip(&members("chatgpt", "")));
     assert_eq!(counts(&import(&rig, zipped)), (0, 0, 9, 0));
@@ -152,7 +184,10 @@ fn a_chatgpt_export_becomes_messages_from_a_file_a_folder_or_a_zip() {
     // The file alone has no pictures, and says what there was.
     let other = self::rig();
     assert_eq!(counts(&import(&other, sample("chatgpt/conversations.json"))), (9, 0, 0, 0));
-    assert_eq!(other.record("s", &id("5"))["data"]["attachments"], json!([{ "filename": "north wall.png" }]));
+    assert_eq!(
+        other.record("s", &id("5"))["data"]["attachments"],
+        json!([{ "filename": "north wall.png" }])
+    );
 }
 
 #[test]
@@ -183,7 +218,10 @@ fn a_slack_export_becomes_messages_from_a_folder_or_a_zip() {
         (&shared["text"], &shared["user_name"]),
         (&json!("The plan of the beds, as promised in #allotment-plans."), &json!("wei 🌱"))
     );
-    assert_eq!(shared["files"][0]["url_private"], "https://files.slack.com/files-pri/T0GARDEN0-F0BEDS001/beds.pdf");
+    assert_eq!(
+        shared["files"][0]["url_private"],
+        "https://files.slack.com/files-pri/T0GARDEN0-F0BEDS001/beds.pdf"
+    );
     assert!(!shared.to_string().contains("invented"), "the token of a link is gone: {shared}");
     assert_eq!(record("G0PLANS01/1772964000.000300")["channel"], "allotment-plans");
     assert_eq!(record("D0QUINCE1/1773046800.000000")["channel"], "Ann, wei 🌱");
@@ -218,11 +256,13 @@ fn the_last_state_of_a_message_counts() {
             {"subtype":"message_deleted","ts":"6.6","deleted_ts":"2.2","previous_message":{"text":"secret"}}]"#,
         ),
     ];
-    let members: Vec<Member> = days.iter().map(|(name, text)| Member::stored(name, text.as_bytes())).collect();
+    let members: Vec<Member> =
+        days.iter().map(|(name, text)| Member::stored(name, text.as_bytes())).collect();
     let path = write(&rig, "export.zip", &zip(&members));
     assert_eq!(counts(&import(&rig, path.clone())), (3, 0, 0, 0));
-    let texts: Vec<Json> =
-        ["C1/1.1", "C1/2.2", "C1/3.3"].map(|key| rig.record("s", key)["data"]["text"].clone()).into();
+    let texts: Vec<Json> = ["C1/1.1", "C1/2.2", "C1/3.3"]
+        .map(|key| rig.record("s", key)["data"]["text"].clone())
+        .into();
     assert_eq!(texts, [json!("new"), json!(null), json!("kept")]);
     assert_eq!(rig.record("s", "C1/2.2")["data"]["subtype"], "message_deleted");
     assert_eq!(counts(&import(&rig, path)), (0, 0, 3, 0));
@@ -232,8 +272,13 @@ fn the_last_state_of_a_message_counts() {
 fn security_the_last_state_counts_however_a_day_is_laid_out() {
     let rig = rig();
     let day = r#"[{"ts":"1.1","text":"SECRET one"},{"ts":"2.2","text":"SECRET two"},{"ts":"3.3","text":"kept"},{"subtype":"message_deleted","ts":"4.4","deleted_ts":"1.1"},{"subtype":"message_changed","ts":"5.5","message":{"ts":"2.2","text":"SECRET three"}},{"subtype":"message_changed","ts":"6.6","message":{"ts":"2.2","text":"new"}}]"#;
-    let files = [("users.json", "[]"), ("channels.json", r#"[{"id":"C1","name":"g"}]"#), ("g/2026-01-01.json", day)];
-    let members: Vec<Member> = files.iter().map(|(name, text)| Member::stored(name, text.as_bytes())).collect();
+    let files = [
+        ("users.json", "[]"),
+        ("channels.json", r#"[{"id":"C1","name":"g"}]"#),
+        ("g/2026-01-01.json", day),
+    ];
+    let members: Vec<Member> =
+        files.iter().map(|(name, text)| Member::stored(name, text.as_bytes())).collect();
     let report = import(&rig, write(&rig, "export.zip", &zip(&members)));
     assert_eq!(counts(&report), (3, 0, 0, 0));
     assert!(!format!("{:?}", all(&rig)).contains("SECRET"), "{:?}", all(&rig));
@@ -244,10 +289,33 @@ fn security_the_last_state_counts_however_a_day_is_laid_out() {
 #[test]
 fn security_a_message_attaches_no_file_by_a_name_that_is_no_identifier() {
     // What else lies in the folder of an export, and what names the beginning of its name.
-    let beside = ["taxes.pdf", "below/taxes.pdf", "file-.pdf", "file-a b.pdf", "file.pdf", "f.pdf", "F.pdf", "Fun.pdf"];
-    let ids = ["taxes", "below/taxes", "below", "file-", "file_", "file", "file-a b", "F", "f", "Fun", "below/"];
-    let ids: Vec<String> = ids.iter().flat_map(|id| [(*id).to_owned(), format!("{id}.pdf")]).collect();
-    let parts: Vec<Json> = ids.iter().map(|id| json!({ "asset_pointer": format!("file-service://{id}") })).collect();
+    let beside = [
+        "taxes.pdf",
+        "below/taxes.pdf",
+        "file-.pdf",
+        "file-a b.pdf",
+        "file.pdf",
+        "f.pdf",
+        "F.pdf",
+        "Fun.pdf",
+    ];
+    let ids = [
+        "taxes",
+        "below/taxes",
+        "below",
+        "file-",
+        "file_",
+        "file",
+        "file-a b",
+        "F",
+        "f",
+        "Fun",
+        "below/",
+    ];
+    let ids: Vec<String> =
+        ids.iter().flat_map(|id| [(*id).to_owned(), format!("{id}.pdf")]).collect();
+    let parts: Vec<Json> =
+        ids.iter().map(|id| json!({ "asset_pointer": format!("file-service://{id}") })).collect();
     let named: Vec<Json> = ids.iter().map(|id| json!({ "id": id, "name": "x" })).collect();
     let said = json!({ "content": { "parts": parts }, "metadata": { "attachments": named } });
     let chat = json!([{ "mapping": { "n": { "message": said } } }]).to_string();
@@ -262,7 +330,11 @@ fn security_a_message_attaches_no_file_by_a_name_that_is_no_identifier() {
         assert!(!told.to_string().contains("blob"), "{told}");
     };
     put("chat", &[("conversations.json", &chat)]);
-    let lists = [("users.json", "[]"), ("channels.json", r#"[{"id":"C1","name":"g"}]"#), ("g/2026-01-01.json", &day)];
+    let lists = [
+        ("users.json", "[]"),
+        ("channels.json", r#"[{"id":"C1","name":"g"}]"#),
+        ("g/2026-01-01.json", &day),
+    ];
     put("talk", &lists);
 }
 
@@ -270,7 +342,8 @@ fn security_a_message_attaches_no_file_by_a_name_that_is_no_identifier() {
 fn copies_that_differ_stay_apart_and_come_back() {
     let rig = rig();
     let one = "From a Thu Jan  1 00:00:00 2026\nMessage-ID: <1@x>\n\none\n\n";
-    let mailbox = [one, one, &one.replace("one", "two"), one, &one.replace("one", "three")].concat();
+    let mailbox =
+        [one, one, &one.replace("one", "two"), one, &one.replace("one", "three")].concat();
     let path = write(&rig, "a.mbox", mailbox.as_bytes());
     assert_eq!(counts(&import(&rig, path.clone())), (3, 0, 2, 0));
     let keys = rig.keys("s");
@@ -287,9 +360,12 @@ fn copies_that_differ_stay_apart_and_come_back() {
 fn security_a_mail_with_the_identifier_of_another_does_not_replace_it() {
     let rig = rig();
     let mail = |id: &str, label: &str, text: &str| {
-        format!("From a Thu Jan  1 00:00:00 2026\nMessage-ID: <{id}>\nX-Gmail-Labels: {label}\n\n{text}\n\n")
+        format!(
+            "From a Thu Jan  1 00:00:00 2026\nMessage-ID: <{id}>\nX-Gmail-Labels: {label}\n\n{text}\n\n"
+        )
     };
-    let import = |mails: &[String]| counts(&import(&rig, write(&rig, "a.mbox", mails.concat().as_bytes())));
+    let import =
+        |mails: &[String]| counts(&import(&rig, write(&rig, "a.mbox", mails.concat().as_bytes())));
     let (mine, theirs) = (mail("1@x", "Inbox", "mine"), mail("1@x", "Inbox", "theirs"));
     assert_eq!(import(std::slice::from_ref(&mine)), (1, 0, 0, 0));
     // Their file holds only theirs.
@@ -305,11 +381,17 @@ fn security_a_mail_with_the_identifier_of_another_does_not_replace_it() {
     assert_eq!(import(&[theirs, posing]), (0, 0, 2, 0));
     assert_eq!(rig.record("s", &copy)["data"]["body"], "theirs\n");
     // Labels are the owner's.
-    assert_eq!(import(&[mail("1@x", "Archived", "theirs"), mail("1@x", "Archived", "mine")]), (0, 2, 0, 0));
+    assert_eq!(
+        import(&[mail("1@x", "Archived", "theirs"), mail("1@x", "Archived", "mine")]),
+        (0, 2, 0, 0)
+    );
     assert_eq!(rig.record("s", "1@x")["data"]["labels"], "Archived");
     let other = self::rig();
     let both = [mail(&copy, "Inbox", "posing"), mine, mail("1@x", "Inbox", "theirs")].concat();
-    assert_eq!(counts(&self::import(&other, write(&other, "a.mbox", both.as_bytes()))), (3, 0, 0, 0));
+    assert_eq!(
+        counts(&self::import(&other, write(&other, "a.mbox", both.as_bytes()))),
+        (3, 0, 0, 0)
+    );
 }
 
 #[test]
@@ -357,8 +439,14 @@ fn rows_that_cannot_be_used_are_told_by_file_and_line() {
         "garden/2026-04-01.json",
         br#"[{"text":"no time"}, {"ts":"x"}, {"ts":"1.000001","text":"good"}]"#,
     ));
-    slack.push(Member { crc: 1, ..Member::stored("garden/2026-04-02.json", br#"[{"ts":"2.000001"}]"#) });
-    slack.push(Member { size: 9999, ..Member::stored("garden/2026-04-03.json", br#"[{"ts":"3.000001"}]"#) });
+    slack.push(Member {
+        crc: 1,
+        ..Member::stored("garden/2026-04-02.json", br#"[{"ts":"2.000001"}]"#)
+    });
+    slack.push(Member {
+        size: 9999,
+        ..Member::stored("garden/2026-04-03.json", br#"[{"ts":"3.000001"}]"#)
+    });
     slack.push(Member::stored("unlisted/2026-04-04.json", br#"[{"ts":"4.000001"}]"#));
     slack.push(Member::stored("garden/canvas.json", b"nonsense"));
     let third = self::rig();
@@ -368,7 +456,12 @@ fn rows_that_cannot_be_used_are_told_by_file_and_line() {
     let (first, second, last) = (day("1"), day("2"), day("3"));
     assert_eq!(
         codes(&report),
-        [(first.as_str(), "no_message"), (&first, "no_message"), (&second, "unreadable"), (&last, "unreadable")]
+        [
+            (first.as_str(), "no_message"),
+            (&first, "no_message"),
+            (&second, "unreadable"),
+            (&last, "unreadable")
+        ]
     );
     assert_eq!(third.record("s", "unlisted/4.000001")["data"]["channel"], "unlisted");
 }
@@ -377,7 +470,10 @@ fn rows_that_cannot_be_used_are_told_by_file_and_line() {
 fn security_a_bomb_in_an_export_is_refused_or_cut_short() {
     let rig = rig();
     // A gigabyte of white space behind an array that seems empty; the directory says so, or lies.
-    let long = Member::deflated("conversations.json", &[b"[".as_slice(), &vec![b' '; 200_000_000]].concat());
+    let long = Member::deflated(
+        "conversations.json",
+        &[b"[".as_slice(), &vec![b' '; 200_000_000]].concat(),
+    );
     assert!(long.data.len() < 300_000);
     let path = write(
         &rig,
@@ -398,7 +494,9 @@ fn security_a_bomb_in_an_export_is_refused_or_cut_short() {
 #[test]
 fn what_a_path_is_is_seen_from_its_name_and_its_beginning() {
     let rig = rig();
-    let is = |name: &str, bytes: &[u8]| Format::of(&write(&rig, name, bytes)).map_err(|error| error.to_string());
+    let is = |name: &str, bytes: &[u8]| {
+        Format::of(&write(&rig, name, bytes)).map_err(|error| error.to_string())
+    };
     assert_eq!(is("a/x.mbox", b""), Ok(Some(Format::Mbox)));
     assert_eq!(is("a/x.txt", b"From ann"), Ok(Some(Format::Mbox)));
     assert_eq!(is("a/x", b"From"), Ok(None));
@@ -408,9 +506,14 @@ fn what_a_path_is_is_seen_from_its_name_and_its_beginning() {
     assert_eq!(is("a/x.csv", b""), Ok(Some(Format::Csv)));
     assert_eq!(is("a/x.zip", &zip(&members("slack", "x/"))), Ok(Some(Format::Slack)));
     assert_eq!(is("a/x.zip", &zip(&members("chatgpt", "x/"))), Ok(Some(Format::ChatGpt)));
-    assert_eq!(is("a/x.zip", &zip(&[Member::stored("a.json", b"[]"), Member::stored("b.json", b"[]")])), Ok(None));
+    assert_eq!(
+        is("a/x.zip", &zip(&[Member::stored("a.json", b"[]"), Member::stored("b.json", b"[]")])),
+        Ok(None)
+    );
     assert!(is("a/x.zip", b"PK\x03\x04 and no more").unwrap_err().contains("not a whole zip file"));
-    for (folder, format) in [("slack", Format::Slack), ("chatgpt", Format::ChatGpt), ("journal", Format::Markdown)] {
+    for (folder, format) in
+        [("slack", Format::Slack), ("chatgpt", Format::ChatGpt), ("journal", Format::Markdown)]
+    {
         assert_eq!(Format::of(&sample(folder)).unwrap(), Some(format));
     }
     assert_eq!(

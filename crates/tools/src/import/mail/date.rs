@@ -1,12 +1,14 @@
 //! The date of a message, as its sender's program wrote it.
 //!
-//! *Source*: RFC 5322, sections 3.3 and 4.3: two digits of a year count from 1950 to 2049, three from 1900; of zones in
-//! letters only the ten of North America and Greenwich mean something, and all others are read as UTC, as the RFC
-//! asks. A second 60 is the one that follows. Comments and the day of the week are passed over.
+//! *Source*: RFC 5322, sections 3.3 and 4.3: two digits of a year count from 1950 to 2049, three
+//! from 1900; of zones in letters only the ten of North America and Greenwich mean something, and
+//! all others are read as UTC, as the RFC asks. A second 60 is the one that follows. Comments and
+//! the day of the week are passed over.
 
 use stile_domain::records::instant::Instant;
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const ZONES: [(&str, i32); 11] = [
     ("UT", 0),
     ("GMT", 0),
@@ -21,11 +23,12 @@ const ZONES: [(&str, i32); 11] = [
     ("PDT", -7),
 ];
 
-/// The date as RFC 3339, with the offset that its sender had. None where there is no such time, or no zone, without
-/// which nobody knows the instant.
+/// The date as RFC 3339, with the offset that its sender had. None where there is no such time, or
+/// no zone, without which nobody knows the instant.
 pub(super) fn read(text: &str) -> Option<String> {
     let plain = without_comments(text);
-    let mut words = plain.split([' ', '\t', '\r', '\n', ',']).filter(|word| !word.is_empty()).peekable();
+    let mut words =
+        plain.split([' ', '\t', '\r', '\n', ',']).filter(|word| !word.is_empty()).peekable();
     if words.peek()?.starts_with(|first: char| first.is_ascii_alphabetic()) {
         words.next();
     }
@@ -62,7 +65,10 @@ fn zone(word: &str) -> Option<String> {
         return Some(format!("{sign}{hours:02}:{minutes:02}"));
     }
     let is_zone = word.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let hours = ZONES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map_or(0, |(_, hours)| *hours);
+    let hours = ZONES
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(word))
+        .map_or(0, |(_, hours)| *hours);
     is_zone.then(|| if hours == 0 { "Z".to_owned() } else { format!("-{:02}:00", -hours) })
 }
 
@@ -106,8 +112,12 @@ mod tests {
             ("1 Mar 124 00:00:00 Z", 1_709_251_200),
             ("1 Mar 2024 00:00:00 -0000", 1_709_251_200),
             ("1 Mar 2024 00:00:00 CET", 1_709_251_200),
-            ("Fri,\r\n 1 (one) March 2024\t00:00:00 +0000 (Greenwich (GMT) \\) time)", 1_709_251_200),
-            // 1999-12-31T23:59:60Z is the second before 946684800 once more, and counts as that one.
+            (
+                "Fri,\r\n 1 (one) March 2024\t00:00:00 +0000 (Greenwich (GMT) \\) time)",
+                1_709_251_200,
+            ),
+            // 1999-12-31T23:59:60Z is the second before 946684800 once more, and counts as that
+            // one.
             ("Fri, 31 Dec 99 23:59:60 +0000", 946_684_800),
             ("Thu, 1 Jan 1970 00:00:01 +0000", 1),
             ("31 Dec 69 23:59:59 GMT", -1),

@@ -1,7 +1,8 @@
-//! The header of a message or of a part of one: fields by name, each read by the library's reader for its kind.
+//! The header of a message or of a part of one: fields by name, each read by the library's reader
+//! for its kind.
 //!
-//! The header is taken apart here, since a reader that is given all of it may go past the end of a field. A value that
-//! is not UTF-8 is read as windows-1252, as mail programs do.
+//! The header is taken apart here, since a reader that is given all of it may go past the end of a
+//! field. A value that is not UTF-8 is read as windows-1252, as mail programs do.
 //!
 //! *Source*: RFC 5322, section 2.2.
 
@@ -47,9 +48,11 @@ impl<'m> Header<'m> {
         self.fields.is_empty()
     }
 
-    /// The value of the first field of this name, with the line end that the library's readers need.
+    /// The value of the first field of this name, with the line end that the library's readers
+    /// need.
     fn value(&self, name: &str) -> Option<Vec<u8>> {
-        let (_, value) = self.fields.iter().find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))?;
+        let (_, value) =
+            self.fields.iter().find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))?;
         let mut bytes = match std::str::from_utf8(value) {
             Ok(_) => value.to_vec(),
             Err(_) => decoded(value, None).into_owned().into_bytes(),
@@ -122,7 +125,9 @@ impl Content {
         Self {
             kind: content.ctype().to_ascii_lowercase(),
             subtype: content.subtype().unwrap_or_default().to_ascii_lowercase(),
-            parameters: parameters.map(|own| (own.name.to_ascii_lowercase(), own.value.to_string())).collect(),
+            parameters: parameters
+                .map(|own| (own.name.to_ascii_lowercase(), own.value.to_string()))
+                .collect(),
         }
     }
 
@@ -134,25 +139,33 @@ impl Content {
 }
 
 /// Notes a field that ends where the next one begins.
-fn close<'m>(fields: &mut Vec<(&'m [u8], &'m [u8])>, part: &'m [u8], open: Option<(usize, usize)>, end: usize) {
+fn close<'m>(
+    fields: &mut Vec<(&'m [u8], &'m [u8])>,
+    part: &'m [u8],
+    open: Option<(usize, usize)>,
+    end: usize,
+) {
     let Some((begin, colon)) = open else { return };
     let name = part.get(begin..colon).unwrap_or_default().trim_ascii();
     fields.push((name, part.get(colon + 1..end).unwrap_or_default().trim_ascii()));
 }
 
 fn address(addr: &Addr<'_>) -> Option<String> {
-    let text =
-        |text: &Option<Cow<'_, str>>| text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let text = |text: &Option<Cow<'_, str>>| {
+        text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
     match (text(&addr.name), text(&addr.address)) {
         (Some(name), Some(address)) if name != address => Some(format!("{name} <{address}>")),
         (name, address) => address.or(name),
     }
 }
 
-/// Bytes as text. Without a charset that is known they are UTF-8 or, where they are not, windows-1252.
+/// Bytes as text. Without a charset that is known they are UTF-8 or, where they are not,
+/// windows-1252.
 pub(super) fn decoded<'b>(bytes: &'b [u8], charset: Option<&str>) -> Cow<'b, str> {
-    let is_utf8 =
-        |name: &&str| !["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|own| name.eq_ignore_ascii_case(own));
+    let is_utf8 = |name: &&str| {
+        !["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|own| name.eq_ignore_ascii_case(own))
+    };
     let named = charset.filter(is_utf8).and_then(|name| charset_decoder(name.as_bytes()));
     if let Some(decode) = named {
         return Cow::Owned(decode(bytes));

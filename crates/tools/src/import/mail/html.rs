@@ -1,9 +1,10 @@
 //! What a page of HTML says, as text: for a message that has no plain form.
 //!
-//! Only as much of HTML is known here as that needs. A block begins on a new line, white space is one space, scripts,
-//! styles, comments and titles are left out, and character references are decoded. Nothing is fetched or shown, so
-//! nothing has to be safe; a page that is broken gives some of its text. There is no recursion, and the work grows with
-//! the length of the page alone: at most [`MAX_UNCLOSED`] tags are read twice.
+//! Only as much of HTML is known here as that needs. A block begins on a new line, white space is
+//! one space, scripts, styles, comments and titles are left out, and character references are
+//! decoded. Nothing is fetched or shown, so nothing has to be safe; a page that is broken gives
+//! some of its text. There is no recursion, and the work grows with the length of the page alone:
+//! at most [`MAX_UNCLOSED`] tags are read twice.
 //!
 //! *Source*: HTML Living Standard, sections 13.1 and 15.3 (which elements are blocks).
 
@@ -48,8 +49,8 @@ const BLOCKS: &[&str] = &[
 const UNSAID: &[&str] = &["noscript", "script", "style", "template", "title"];
 /// The longest name of a character reference.
 const MAX_REFERENCE: usize = 40;
-/// How many tags with a quote that never ends may send the search for their end to the end of the page. Behind so many
-/// of them quotes mean nothing any more.
+/// How many tags with a quote that never ends may send the search for their end to the end of the
+/// page. Behind so many of them quotes mean nothing any more.
 const MAX_UNCLOSED: usize = 8;
 
 /// The text of a page.
@@ -59,7 +60,8 @@ pub(super) fn text(page: &str) -> String {
     while let Some(at) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
         let (before, from) = rest.split_at(at);
         out.words(before);
-        rest = if from.starts_with('&') { reference(from, &mut out) } else { markup(from, &mut out) };
+        rest =
+            if from.starts_with('&') { reference(from, &mut out) } else { markup(from, &mut out) };
     }
     out.words(rest);
     out.text.truncate(out.text.trim_end().len());
@@ -85,7 +87,8 @@ impl Out {
     }
 
     fn character(&mut self, character: char) {
-        if std::mem::take(&mut self.is_space) && !self.text.is_empty() && !self.text.ends_with('\n') {
+        if std::mem::take(&mut self.is_space) && !self.text.is_empty() && !self.text.ends_with('\n')
+        {
             self.text.push(' ');
         }
         self.text.push(character);
@@ -110,7 +113,8 @@ impl Out {
 fn reference<'p>(from: &'p str, out: &mut Out) -> &'p str {
     let end = from.bytes().take(MAX_REFERENCE).position(|byte| byte == b';');
     let inner = end.and_then(|end| from.get(1..end)).unwrap_or_default();
-    let is_one = !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'#');
+    let is_one =
+        !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'#');
     let (taken, rest) = from.split_at(if is_one { end.unwrap_or_default() + 1 } else { 1 });
     let mut decoded = String::new();
     add_html_token(&mut decoded, taken.as_bytes(), false);
@@ -121,7 +125,8 @@ fn reference<'p>(from: &'p str, out: &mut Out) -> &'p str {
     rest
 }
 
-/// Goes past a tag or a comment, and past the content of what is not said; or past a `<` that begins neither.
+/// Goes past a tag or a comment, and past the content of what is not said; or past a `<` that
+/// begins neither.
 fn markup<'p>(from: &'p str, out: &mut Out) -> &'p str {
     if let Some(comment) = from.strip_prefix("<!--") {
         return behind(comment, "-->");
@@ -145,7 +150,9 @@ fn markup<'p>(from: &'p str, out: &mut Out) -> &'p str {
     match name {
         _ if name.eq_ignore_ascii_case("br") => out.line(),
         _ if is(BLOCKS) => out.block(),
-        _ if name.eq_ignore_ascii_case("td") || name.eq_ignore_ascii_case("th") => out.is_space = true,
+        _ if name.eq_ignore_ascii_case("td") || name.eq_ignore_ascii_case("th") => {
+            out.is_space = true
+        }
         _ => {}
     }
     rest
@@ -155,8 +162,8 @@ fn behind<'p>(text: &'p str, end: &str) -> &'p str {
     text.split_once(end).map_or("", |(_, rest)| rest)
 }
 
-/// Goes past the attributes of a tag, whose values may have a `>` between quotes. Where the page ends before such a tag
-/// does, it ends where it would without quotes, and `unclosed` counts it.
+/// Goes past the attributes of a tag, whose values may have a `>` between quotes. Where the page
+/// ends before such a tag does, it ends where it would without quotes, and `unclosed` counts it.
 fn behind_tag<'p>(attributes: &'p str, unclosed: &mut usize) -> &'p str {
     if *unclosed >= MAX_UNCLOSED {
         return behind(attributes, ">");

@@ -1,9 +1,9 @@
 //! What a message is made of: the text that a person reads, and what is attached to it.
 //!
-//! The structure is walked here and not by the mail library, whose time grows with the square of what a hostile
-//! message has of parts, and whose recursion with their depth. Here each level is scanned once, parts deeper than
-//! [`MAX_DEPTH`] are attached as they stand, and a message with more than [`MAX_PARTS`] parts is none. Messages in
-//! messages are attached, not opened.
+//! The structure is walked here and not by the mail library, whose time grows with the square of
+//! what a hostile message has of parts, and whose recursion with their depth. Here each level is
+//! scanned once, parts deeper than [`MAX_DEPTH`] are attached as they stand, and a message with
+//! more than [`MAX_PARTS`] parts is none. Messages in messages are attached, not opened.
 //!
 //! *Source*: RFC 2046, section 5; RFC 2183.
 
@@ -72,10 +72,12 @@ impl Kind {
             None => (default.0.to_owned(), default.1.to_owned()),
         };
         let disposition = header.content("content-disposition");
-        let named = |of: &Option<Content>, name| of.as_ref().and_then(|of| of.parameter(name)).map(str::to_owned);
+        let named = |of: &Option<Content>, name| {
+            of.as_ref().and_then(|of| of.parameter(name)).map(str::to_owned)
+        };
         let file_name = named(&disposition, "filename").or_else(|| named(&content, "name"));
-        let is_attached =
-            disposition.is_some_and(|disposition| disposition.kind == "attachment") || file_name.is_some();
+        let is_attached = disposition.is_some_and(|disposition| disposition.kind == "attachment")
+            || file_name.is_some();
         Self { kind, subtype, content, file_name, is_attached }
     }
 
@@ -84,13 +86,19 @@ impl Kind {
     }
 
     fn media_type(&self) -> String {
-        blob::media_type(&format!("{}/{}", self.kind, self.subtype)).unwrap_or_else(|| ANYTHING.to_owned())
+        blob::media_type(&format!("{}/{}", self.kind, self.subtype))
+            .unwrap_or_else(|| ANYTHING.to_owned())
     }
 }
 
 impl Found {
     /// Walks a part with its header, and gives the text of it that is no attachment.
-    pub(super) fn part(&mut self, part: &[u8], default: (&str, &str), depth: usize) -> Result<Text, BadMessage> {
+    pub(super) fn part(
+        &mut self,
+        part: &[u8],
+        default: (&str, &str),
+        depth: usize,
+    ) -> Result<Text, BadMessage> {
         self.parts += 1;
         if self.parts > MAX_PARTS {
             return Err(BadMessage::TooManyParts);
@@ -102,7 +110,9 @@ impl Found {
         let body = part.get(header.length..).unwrap_or_default();
         let kind = Kind::of(&header, default);
         if kind.kind == "multipart" && depth < MAX_DEPTH {
-            let parts = kind.parameter("boundary").map(|boundary| split(body, boundary.trim_end().as_bytes()));
+            let parts = kind
+                .parameter("boundary")
+                .map(|boundary| split(body, boundary.trim_end().as_bytes()));
             if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
                 return self.multipart(&kind.subtype, &parts, depth + 1);
             }
@@ -112,18 +122,34 @@ impl Found {
         let bytes = unpacked(body, &encoding);
         let charset = kind.parameter("charset");
         match (kind.kind.as_str(), kind.subtype.as_str()) {
-            ("text", "plain" | "markdown") if !kind.is_attached => Ok(Text::Plain(lines(decoded(&bytes, charset)))),
-            ("text", "html") if !kind.is_attached => Ok(Text::Html(decoded(&bytes, charset).into_owned())),
+            ("text", "plain" | "markdown") if !kind.is_attached => {
+                Ok(Text::Plain(lines(decoded(&bytes, charset))))
+            }
+            ("text", "html") if !kind.is_attached => {
+                Ok(Text::Html(decoded(&bytes, charset).into_owned()))
+            }
             _ => {
-                self.attachments.push(Attachment::of(bytes.into_owned(), kind.media_type(), kind.file_name));
+                self.attachments.push(Attachment::of(
+                    bytes.into_owned(),
+                    kind.media_type(),
+                    kind.file_name,
+                ));
                 Ok(Text::None)
             }
         }
     }
 
-    fn multipart(&mut self, subtype: &str, parts: &[&[u8]], depth: usize) -> Result<Text, BadMessage> {
+    fn multipart(
+        &mut self,
+        subtype: &str,
+        parts: &[&[u8]],
+        depth: usize,
+    ) -> Result<Text, BadMessage> {
         let default = if subtype == "digest" { ("message", "rfc822") } else { ("text", "plain") };
-        let texts = parts.iter().map(|part| self.part(part, default, depth)).collect::<Result<Vec<_>, _>>()?;
+        let texts = parts
+            .iter()
+            .map(|part| self.part(part, default, depth))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut texts = texts.into_iter().filter(|text| !text.is_none());
         if subtype == "alternative" {
             // The same in several forms: the plain one, or else the last, which is the richest.
@@ -137,12 +163,18 @@ impl Found {
             return Ok(first);
         }
         let first = first.read().into_iter();
-        Ok(Text::Plain(first.chain(more).map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join("\n\n")))
+        Ok(Text::Plain(
+            first
+                .chain(more)
+                .map(|text| text.trim_end().to_owned())
+                .collect::<Vec<_>>()
+                .join("\n\n"),
+        ))
     }
 }
 
-/// The parts between the lines that are the boundary. The last one may be cut off; what stands before the first line
-/// and behind the last belongs to nobody.
+/// The parts between the lines that are the boundary. The last one may be cut off; what stands
+/// before the first line and behind the last belongs to nobody.
 fn split<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<&'b [u8]> {
     let mut parts = Vec::new();
     if boundary.is_empty() {
@@ -178,7 +210,8 @@ fn split<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<&'b [u8]> {
     parts
 }
 
-/// The bytes of a part before they were encoded. What is not encoded as it says is taken as it stands.
+/// The bytes of a part before they were encoded. What is not encoded as it says is taken as it
+/// stands.
 fn unpacked<'b>(body: &'b [u8], encoding: &str) -> Cow<'b, [u8]> {
     if encoding.eq_ignore_ascii_case("base64") {
         // Decoders are to ignore what is no base64 (RFC 2045, section 6.8).

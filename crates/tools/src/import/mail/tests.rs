@@ -73,7 +73,11 @@ fn what_a_message_lacks_is_absent_and_a_key_is_made() {
     let long = fields(format!("Message-ID: <{}@x>\nDate: yesterday\n\nx", "y".repeat(600)));
     assert!(long["message_id"].as_str().unwrap().starts_with("sha256:"));
     assert_eq!(long.get("date"), None);
-    assert_eq!(fields("Message-ID: 1@x\n\nx")["message_id"], "1@x", "without its brackets, as some programs have it");
+    assert_eq!(
+        fields("Message-ID: 1@x\n\nx")["message_id"],
+        "1@x",
+        "without its brackets, as some programs have it"
+    );
     for raw in [&b""[..], b"\n", b"no header at all", b"\n\nx: y", b"\0\0\xff"] {
         assert_eq!(read(raw, &place()).unwrap_err(), BadMessage::NoHeader);
     }
@@ -82,7 +86,8 @@ fn what_a_message_lacks_is_absent_and_a_key_is_made() {
 #[test]
 fn a_text_is_decoded_whatever_its_charset_and_encoding() {
     let part = |charset: &str, encoding: &str, body: &[u8]| {
-        let head = format!("Content-Type: text/plain{charset}\nContent-Transfer-Encoding: {encoding}\n\n");
+        let head =
+            format!("Content-Type: text/plain{charset}\nContent-Transfer-Encoding: {encoding}\n\n");
         super::tests::body([head.as_bytes(), body].concat())
     };
     for (charset, encoding, bytes, text) in [
@@ -138,7 +143,10 @@ fn a_broken_structure_keeps_its_text() {
         ("Content-Type: multipart/mixed; boundary=\n\nempty", "empty"),
         ("Content-Type: multipart/mixed; boundary=x\n\nnowhere", "nowhere"),
         ("Content-Type: multipart/mixed; boundary=x\n\n--x\n\ncut off", "cut off"),
-        ("Content-Type: multipart/mixed; boundary=x\n\n--xy\n--x \n\n --x\nnot --x\n--x--", " --x\nnot --x"),
+        (
+            "Content-Type: multipart/mixed; boundary=x\n\n--xy\n--x \n\n --x\nnot --x\n--x--",
+            " --x\nnot --x",
+        ),
         ("Content-Type: ;;;\n\nodd", "odd"),
     ] {
         assert_eq!(body(raw), text, "{raw}");
@@ -156,13 +164,20 @@ fn security_a_message_of_many_or_deep_parts_costs_little() {
     let nested = "Content-Type: message/rfc822\n\n".repeat(100_000);
     assert_eq!(attached(&nested).len(), 1);
     // Each part announces a boundary that never comes.
-    let bomb: String = (0..900).map(|n| format!("--x\nContent-Type: multipart/mixed; boundary=n{n}\n\n")).collect();
+    let bomb: String = (0..900)
+        .map(|n| format!("--x\nContent-Type: multipart/mixed; boundary=n{n}\n\n"))
+        .collect();
     let filler = "--x is not alone on its line\n".repeat(100_000);
     let began = std::time::Instant::now();
-    read(format!("Content-Type: multipart/mixed; boundary=x\n\n{bomb}{filler}").as_bytes(), &place()).unwrap();
+    read(
+        format!("Content-Type: multipart/mixed; boundary=x\n\n{bomb}{filler}").as_bytes(),
+        &place(),
+    )
+    .unwrap();
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
     let many = "--x\n\n.\n".repeat(2000);
-    let bad = read(format!("Content-Type: multipart/mixed; boundary=x\n\n{many}").as_bytes(), &place());
+    let bad =
+        read(format!("Content-Type: multipart/mixed; boundary=x\n\n{many}").as_bytes(), &place());
     assert_eq!(bad.unwrap_err(), BadMessage::TooManyParts);
     let header = format!("Subject: {}\n\nx", "y".repeat(MAX_HEADER_BYTES));
     assert_eq!(read(header.as_bytes(), &place()).unwrap_err(), BadMessage::HeaderTooLarge);

@@ -25,11 +25,15 @@ fn told(text: &str) -> Vec<(u64, Result<String, &'static str>)> {
 #[test]
 fn messages_are_as_they_were_sent() {
     let good = |line, text: &str| (line, Ok(text.to_owned()));
-    let mailbox =
-        format!("\n{FROM}A: b\n\ntext\n>From here\n>>From there\n> quoted\n>Fromage\n\n{FROM}A: c\n\n\nend\n");
+    let mailbox = format!(
+        "\n{FROM}A: b\n\ntext\n>From here\n>>From there\n> quoted\n>Fromage\n\n{FROM}A: c\n\n\nend\n"
+    );
     assert_eq!(
         told(&mailbox),
-        [good(2, "A: b\n\ntext\nFrom here\n>From there\n> quoted\n>Fromage\n"), good(11, "A: c\n\n\nend\n")]
+        [
+            good(2, "A: b\n\ntext\nFrom here\n>From there\n> quoted\n>Fromage\n"),
+            good(11, "A: c\n\n\nend\n")
+        ]
     );
     assert_eq!(told(&mailbox.replace('\n', "\r\n")).len(), 2);
     assert_eq!(told(&mailbox.replace('\n', "\r\n"))[1], good(11, "A: c\r\n\r\n\r\nend\r\n"));
@@ -63,11 +67,24 @@ fn a_from_line_follows_an_empty_line_and_has_a_date() {
 fn what_cannot_be_used_costs_itself() {
     assert_eq!(told("Subject: no mailbox\n\nFrom a\n"), [(1, Err("not_a_mailbox"))]);
     assert_eq!(told(&format!("\n x\n{FROM}")), [(2, Err("not_a_mailbox"))]);
-    let long = format!("{FROM}A: b\n\n{}\n\n{FROM}A: c\n\n{FROM}{}\n{FROM}A: d\n", "x".repeat(100), "y\n".repeat(50));
+    let long = format!(
+        "{FROM}A: b\n\n{}\n\n{FROM}A: c\n\n{FROM}{}\n{FROM}A: d\n",
+        "x".repeat(100),
+        "y\n".repeat(50)
+    );
     for size in [1, 9, 4096] {
         let messages = all(long.as_bytes(), size, 90);
-        let told: Vec<_> = messages.iter().map(|raw| (raw.line, raw.message.as_ref().map(Vec::len))).collect();
-        assert_eq!(told, [(1, Err(&NoMessage::TooLarge)), (6, Ok(5)), (9, Err(&NoMessage::TooLarge)), (61, Ok(5))]);
+        let told: Vec<_> =
+            messages.iter().map(|raw| (raw.line, raw.message.as_ref().map(Vec::len))).collect();
+        assert_eq!(
+            told,
+            [
+                (1, Err(&NoMessage::TooLarge)),
+                (6, Ok(5)),
+                (9, Err(&NoMessage::TooLarge)),
+                (61, Ok(5))
+            ]
+        );
     }
 }
 

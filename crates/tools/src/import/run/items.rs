@@ -30,7 +30,9 @@ impl<'i> Items<'i> {
                 Some((input, rows)) => (*input, rows),
                 None => {
                     let Some(input) = self.left.next() else { return Ok(None) };
-                    let rows = input.open(&self.place).map_err(|error| Why::Read { file: input.shown(), error })?;
+                    let rows = input
+                        .open(&self.place)
+                        .map_err(|error| Why::Read { file: input.shown(), error })?;
                     (input, &mut self.current.insert((input, rows)).1)
                 }
             };

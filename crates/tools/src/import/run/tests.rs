@@ -20,8 +20,15 @@ fn import(rig: &Rig, inputs: &[Input], key: &[&str], strict: bool) -> Result<Rep
     let (connection, stream) = (Name::parse("c").unwrap(), Name::parse("s").unwrap());
     let key: Vec<String> = key.iter().map(|&name| name.to_owned()).collect();
     let (services, caller) = (&rig.services, &owner());
-    let import =
-        Import { services, caller, connection: &connection, stream: &stream, key: &key, strict, now: Instant(7) };
+    let import = Import {
+        services,
+        caller,
+        connection: &connection,
+        stream: &stream,
+        key: &key,
+        strict,
+        now: Instant(7),
+    };
     let folder = rig.folder.path().to_str().unwrap().to_owned() + "/";
     import.run(inputs, &mut |_| ()).map_err(|stopped| stopped.to_string().replace(&folder, ""))
 }
@@ -38,7 +45,11 @@ fn a_second_run_changes_nothing_and_a_corrected_file_changes_what_it_corrects() 
             "{\"id\":1,\"x\":\"a\"}\n{\"id\":2,\"x\":\"b\"}\n",
             "{\"id\":2,\"x\":\"c\"}\n{\"id\":3,\"x\":\"d\"}\n",
         ),
-        ("a.json", r#"[{"id":1,"x":"a"},{"id":2,"x":"b"}]"#, r#"[{"id":2,"x":"c"},{"id":3,"x":"d"}]"#),
+        (
+            "a.json",
+            r#"[{"id":1,"x":"a"},{"id":2,"x":"b"}]"#,
+            r#"[{"id":2,"x":"c"},{"id":3,"x":"d"}]"#,
+        ),
         ("a.csv", "id,x\n1,a\n2,b\n", "id,x\n2,c\n3,d\n"),
     ] {
         let rig = rig();
@@ -65,15 +76,22 @@ fn rows_without_a_key_keep_apart_and_come_back() {
 #[test]
 fn bad_rows_are_told_by_line_and_reason_and_cost_only_themselves() {
     let rig = rig();
-    let lines = "{\"id\":1}\nnonsense\n{\"id\":null}\n{\"id\":2}\n{\"id\":[1]}\n{\"id\":3,\"id\":4}\n";
+    let lines =
+        "{\"id\":1}\nnonsense\n{\"id\":null}\n{\"id\":2}\n{\"id\":[1]}\n{\"id\":3,\"id\":4}\n";
     let report = import(&rig, &[file(&rig, "a.jsonl", lines)], &["id"], false);
     let error = report.unwrap_err();
-    assert!(error.contains("`primary_key` names the field `id`"), "a key that holds a list is no key: {error}");
+    assert!(
+        error.contains("`primary_key` names the field `id`"),
+        "a key that holds a list is no key: {error}"
+    );
     let lines = lines.replace("{\"id\":[1]}", "{}");
     let report = import(&rig, &[file(&rig, "a.jsonl", &lines)], &["id"], false).unwrap();
     assert_eq!(counts(&report), (2, 0, 0, 4));
     let told: Vec<(u64, &str)> = report.bad.iter().map(|bad| (bad.line, bad.code)).collect();
-    assert_eq!(told, [(2, "invalid_json"), (3, "key_missing"), (5, "key_missing"), (6, "duplicate_key")]);
+    assert_eq!(
+        told,
+        [(2, "invalid_json"), (3, "key_missing"), (5, "key_missing"), (6, "duplicate_key")]
+    );
     let many = "x\n".repeat(150);
     let report = import(&rig, &[file(&rig, "b.jsonl", many)], &[], false).unwrap();
     assert_eq!((report.bad_rows, report.bad.len()), (150, BAD_SHOWN));
@@ -89,7 +107,10 @@ fn a_strict_import_stores_all_or_nothing() {
     assert!(rig.streams().is_empty());
     let late = [file(&rig, "b.jsonl", &good), bad];
     let error = import(&rig, &late, &[], true).unwrap_err();
-    assert!(error.ends_with("(invalid_json). Nothing was written, since the import is strict"), "{error}");
+    assert!(
+        error.ends_with("(invalid_json). Nothing was written, since the import is strict"),
+        "{error}"
+    );
     assert!(rig.streams().is_empty());
     assert_eq!(counts(&import(&rig, &late[..1], &[], true).unwrap()), (1500, 0, 0, 0));
 }
@@ -97,12 +118,21 @@ fn a_strict_import_stores_all_or_nothing() {
 #[test]
 fn batches_are_whole_and_progress_is_told() {
     let rig = rig();
-    let good: String = (0..25_000).map(|id| format!("{{\"id\":{id},\"text\":\"{}\"}}\n", "x".repeat(50))).collect();
+    let good: String = (0..25_000)
+        .map(|id| format!("{{\"id\":{id},\"text\":\"{}\"}}\n", "x".repeat(50)))
+        .collect();
     let input = [file(&rig, "a.jsonl", &good)];
     let (connection, stream) = (Name::parse("c").unwrap(), Name::parse("s").unwrap());
     let (services, caller) = (&rig.services, &owner());
-    let import =
-        Import { services, caller, connection: &connection, stream: &stream, key: &[], strict: false, now: Instant(7) };
+    let import = Import {
+        services,
+        caller,
+        connection: &connection,
+        stream: &stream,
+        key: &[],
+        strict: false,
+        now: Instant(7),
+    };
     let mut seen = Vec::new();
     let mut stored = Vec::new();
     import
@@ -127,7 +157,10 @@ fn a_batch_ends_by_the_bytes_of_its_rows_too() {
     let mut items = Items::new(&inputs, place);
     let (first, second) = (items.batch().unwrap().len(), items.batch().unwrap().len());
     assert!((json.len() as u64) < BATCH_BYTES && first < 4200, "{first}");
-    assert!(second > 3000 && items.batch().unwrap().len() == 9000 - first - second, "{first} {second}");
+    assert!(
+        second > 3000 && items.batch().unwrap().len() == 9000 - first - second,
+        "{first} {second}"
+    );
 }
 
 #[test]
@@ -135,7 +168,11 @@ fn another_key_is_refused_while_the_stream_is_there() {
     let rig = rig();
     let input = [file(&rig, "a.csv", "id,mail\n1,a\n")];
     import(&rig, &input, &[], false).unwrap();
-    assert!(import(&rig, &input, &["mail"], false).unwrap_err().contains("the key of this stream is `id`"));
+    assert!(
+        import(&rig, &input, &["mail"], false)
+            .unwrap_err()
+            .contains("the key of this stream is `id`")
+    );
     assert_eq!(counts(&import(&rig, &input, &["id"], false).unwrap()), (0, 0, 1, 0));
 }
 
@@ -164,9 +201,14 @@ fn notes_of_any_size_become_records() {
 fn what_cannot_be_read_says_so_and_nothing_is_declared() {
     let rig = rig();
     let missing = Input { path: rig.folder.path().join("none.csv"), format: Format::Csv };
-    assert!(import(&rig, &[missing], &[], false).unwrap_err().starts_with("cannot read none.csv: "));
+    assert!(
+        import(&rig, &[missing], &[], false).unwrap_err().starts_with("cannot read none.csv: ")
+    );
     let report = import(&rig, &[file(&rig, "a.json", "{\"id\":1}")], &[], false).unwrap();
     assert_eq!((counts(&report), report.bad[0].code), ((0, 0, 0, 1), "not_an_array"));
-    assert_eq!(import(&rig, &[file(&rig, "empty.csv", "")], &[], false).unwrap(), Report::default());
+    assert_eq!(
+        import(&rig, &[file(&rig, "empty.csv", "")], &[], false).unwrap(),
+        Report::default()
+    );
     assert!(rig.streams().is_empty());
 }

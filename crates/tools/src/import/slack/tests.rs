@@ -47,8 +47,10 @@ fn people_are_called_as_they_want_to_be() {
 #[test]
 fn a_file_counts_once_and_there_are_not_too_many() {
     let files = |count: usize, apart: usize| {
-        let files: Vec<Json> = (0..count).map(|at| json!({ "id": format!("F{}", at % apart) })).collect();
-        told(&json!({ "ts": "1.000001", "files": files })).map(|message| message["files"].as_array().unwrap().len())
+        let files: Vec<Json> =
+            (0..count).map(|at| json!({ "id": format!("F{}", at % apart) })).collect();
+        told(&json!({ "ts": "1.000001", "files": files }))
+            .map(|message| message["files"].as_array().unwrap().len())
     };
     assert_eq!(files(3000, MAX_FILES), Some(MAX_FILES));
     assert_eq!(files(MAX_FILES + 1, MAX_FILES + 1), None);
@@ -63,12 +65,19 @@ fn names_are_cut_where_they_are_learned() {
     let cut = "ä".repeat(1024);
     assert_eq!(workspace.users["U1"], cut);
     assert_eq!(workspace.channel(fields(json!({ "id": "C1", "name": long }))).unwrap().name, cut);
-    assert_eq!(workspace.channel(fields(json!({ "id": "D1", "members": ["U1", "U1", "U2"] }))).unwrap().name, cut);
+    assert_eq!(
+        workspace
+            .channel(fields(json!({ "id": "D1", "members": ["U1", "U1", "U2"] })))
+            .unwrap()
+            .name,
+        cut
+    );
 }
 
 #[test]
 fn times_and_keys_are_exact_to_the_microsecond() {
-    let message = told(&json!({ "ts": "1700000000.000200", "thread_ts": "1700000000.000200" })).unwrap();
+    let message =
+        told(&json!({ "ts": "1700000000.000200", "thread_ts": "1700000000.000200" })).unwrap();
     assert_eq!(
         message,
         json!({
@@ -76,9 +85,13 @@ fn times_and_keys_are_exact_to_the_microsecond() {
             "thread_ts": "1700000000.000200", "thread_id": "C1/1700000000.000200", "is_reply": false,
         })
     );
-    for bad in
-        [json!({}), json!({ "ts": "x" }), json!({ "ts": "" }), json!({ "ts": 1_700_000_000.5 }), json!({ "ts": "1e9" })]
-    {
+    for bad in [
+        json!({}),
+        json!({ "ts": "x" }),
+        json!({ "ts": "" }),
+        json!({ "ts": 1_700_000_000.5 }),
+        json!({ "ts": "1e9" }),
+    ] {
         assert_eq!(told(&bad), None, "{bad}");
     }
 }

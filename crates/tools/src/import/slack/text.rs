@@ -1,22 +1,25 @@
 //! The text of a message as a person reads it: who is meant, where a link leads, and no escapes.
 //!
-//! *Source*: Slack's reference "Formatting text for app surfaces": `<@U…>`, `<#C…>`, `<!…>` and `<url|label>`; of `&`,
-//! `<` and `>` alone there are escapes.
+//! *Source*: Slack's reference "Formatting text for app surfaces": `<@U…>`, `<#C…>`, `<!…>` and
+//! `<url|label>`; of `&`, `<` and `>` alone there are escapes.
 
 use super::Workspace;
 
-/// How many bytes longer than it was written a text may become by the names in it. Slack's own messages have at most
-/// 40,000 characters.
+/// How many bytes longer than it was written a text may become by the names in it. Slack's own
+/// messages have at most 40,000 characters.
 const MAX_GROWTH: usize = 256 * 1024;
 
-/// The text without its markup. Where it grows by more than [`MAX_GROWTH`], the rest is left as it was written.
+/// The text without its markup. Where it grows by more than [`MAX_GROWTH`], the rest is left as it
+/// was written.
 pub(super) fn plain(text: &str, workspace: &Workspace) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, from)) = rest.split_once('<') {
         unescaped(before, &mut plain);
         // A mark has no `<` in it, and what is not closed is none.
-        let Some(end) = from.find(['<', '>']).filter(|&end| from.as_bytes().get(end) == Some(&b'>')) else {
+        let Some(end) =
+            from.find(['<', '>']).filter(|&end| from.as_bytes().get(end) == Some(&b'>'))
+        else {
             plain.push('<');
             rest = from;
             continue;
@@ -35,12 +38,19 @@ pub(super) fn plain(text: &str, workspace: &Workspace) -> String {
 }
 
 fn mark(inner: &str, workspace: &Workspace, plain: &mut String) {
-    let (target, label) = inner.split_once('|').map_or((inner, None), |(target, label)| (target, Some(label)));
+    let (target, label) =
+        inner.split_once('|').map_or((inner, None), |(target, label)| (target, Some(label)));
     let label = label.filter(|label| !label.is_empty());
     if let Some(user) = target.strip_prefix('@') {
         named('@', workspace.users.get(user).map(String::as_str).or(label).unwrap_or(user), plain);
     } else if let Some(channel) = target.strip_prefix('#') {
-        named('#', label.or_else(|| workspace.channels.get(channel).map(String::as_str)).unwrap_or(channel), plain);
+        named(
+            '#',
+            label
+                .or_else(|| workspace.channels.get(channel).map(String::as_str))
+                .unwrap_or(channel),
+            plain,
+        );
     } else if let Some(command) = target.strip_prefix('!') {
         let what = command.split('^').next().unwrap_or_default();
         match (what, label) {
@@ -87,17 +97,27 @@ mod tests {
 
     #[test]
     fn names_make_a_text_longer_up_to_a_limit() {
-        let workspace = Workspace { users: [("U".to_owned(), "n".repeat(1000))].into(), ..Workspace::default() };
+        let workspace = Workspace {
+            users: [("U".to_owned(), "n".repeat(1000))].into(),
+            ..Workspace::default()
+        };
         let text = "<@U> &amp; ".repeat(100_000);
         let read = plain(&text, &workspace);
-        assert!(read.len() > MAX_GROWTH && read.len() < text.len() + MAX_GROWTH + 2000, "{}", read.len());
+        assert!(
+            read.len() > MAX_GROWTH && read.len() < text.len() + MAX_GROWTH + 2000,
+            "{}",
+            read.len()
+        );
         assert!(read.starts_with("@nnn") && read.ends_with("<@U> &amp; "));
     }
 
     #[test]
     fn marks_are_what_a_person_reads() {
         let pair = |id: &str, name: &str| (id.to_owned(), name.to_owned());
-        let workspace = Workspace { users: [pair("U1", "Ann")].into(), channels: [pair("C1", "garden")].into() };
+        let workspace = Workspace {
+            users: [pair("U1", "Ann")].into(),
+            channels: [pair("C1", "garden")].into(),
+        };
         for (text, read) in [
             ("hello <@U1>, and <@U2> or <@U3|bob>", "hello @Ann, and @U2 or @bob"),
             ("in <#C1>, <#C2|beds>, <#C3|>", "in #garden, #beds, #C3"),
@@ -105,8 +125,14 @@ mod tests {
                 "<!here> <!channel> <!subteam^S1|@cooks> <!date^1700000000^{date}|14 Nov>",
                 "@here @channel @cooks 14 Nov",
             ),
-            ("<https://example.org/?a=1&amp;b=2|the page>", "the page (https://example.org/?a=1&b=2)"),
-            ("<https://example.org> <mailto:a@b.example|a@b.example>", "https://example.org a@b.example"),
+            (
+                "<https://example.org/?a=1&amp;b=2|the page>",
+                "the page (https://example.org/?a=1&b=2)",
+            ),
+            (
+                "<https://example.org> <mailto:a@b.example|a@b.example>",
+                "https://example.org a@b.example",
+            ),
             ("1 &lt; 2 &amp;&amp; 3 &gt; 2 &amp;lt; &nbsp; &", "1 < 2 && 3 > 2 &lt; &nbsp; &"),
             ("a < b <@U1", "a < b <@U1"),
             ("<<@U1>>", "<@Ann>"),

@@ -36,7 +36,8 @@ pub(super) struct ToldWindow {
     pub(super) previous_offset_chars: Option<u64>,
     pub(super) match_start_chars: Option<u64>,
     pub(super) match_end_chars: Option<u64>,
-    /// The cursors beside it. The outer `None` is of a server that does not even say that there is none.
+    /// The cursors beside it. The outer `None` is of a server that does not even say that there is
+    /// none.
     #[serde(default, deserialize_with = "said")]
     pub(super) next_cursor: Option<Option<String>>,
     #[serde(default, deserialize_with = "said")]
@@ -77,7 +78,8 @@ pub(super) struct Expected {
 }
 
 impl ToldWindow {
-    /// Takes no more of a window than was asked for, whatever the server sent. What is left is read on from there.
+    /// Takes no more of a window than was asked for, whatever the server sent. What is left is read
+    /// on from there.
     pub(super) fn cut_to(&mut self, most: u64) {
         let most = usize::try_from(most.min(MAX_CHARS)).unwrap_or(usize::MAX);
         let (shown, count) = beginning(&self.text, most, usize::MAX);
@@ -93,7 +95,8 @@ impl ToldWindow {
     /// The end of what was found, where its length is told in units of UTF-16.
     fn count_match_anew(&mut self) {
         let (Some(from), Some(to)) = (self.match_start_chars, self.match_end_chars) else { return };
-        let before = from.checked_sub(self.start_chars).and_then(|before| usize::try_from(before).ok());
+        let before =
+            from.checked_sub(self.start_chars).and_then(|before| usize::try_from(before).ok());
         let (Some(before), Some(mut left)) = (before, to.checked_sub(from)) else { return };
         let is_within = |c: &char| {
             let is_within = left > 0;
@@ -104,7 +107,8 @@ impl ToldWindow {
         self.match_end_chars = from.checked_add(count as u64);
     }
 
-    /// Whether its numbers fit together and its text: none leads back where one came from, or beyond what can be counted.
+    /// Whether its numbers fit together and its text: none leads back where one came from, or
+    /// beyond what can be counted.
     fn is_one(&self, size: Option<u64>) -> bool {
         let Self { start_chars: start, end_chars: end, .. } = *self;
         let found = (self.match_start_chars, self.match_end_chars);
@@ -117,8 +121,8 @@ impl ToldWindow {
             && found.0.zip(found.1).is_none_or(|(from, to)| from <= to)
     }
 
-    /// Whether it is where a cursor led to. A server that passes over cursors begins at the beginning, and its windows have
-    /// none.
+    /// Whether it is where a cursor led to. A server that passes over cursors begins at the
+    /// beginning, and its windows have none.
     fn is_led_to(&self) -> bool {
         let Self { next_cursor, previous_cursor, .. } = self;
         match (self.start_chars, self.next_offset_chars) {
@@ -135,14 +139,16 @@ impl Told {
         self.field.size_chars.or(self.window.total_chars)
     }
 
-    /// Counts a window in scalar values whose server cuts by those and tells the length of what it cut in units of UTF-16, as
-    /// one does that cuts in its database and counts in JavaScript. That it cuts so is certain where the text has as many
-    /// scalar values as it may have, or as many as there are up to the end: by units it would have fewer. So is the length
-    /// of a field that is told whole. Every other window is left as it is, and is none.
+    /// Counts a window in scalar values whose server cuts by those and tells the length of what it
+    /// cut in units of UTF-16, as one does that cuts in its database and counts in JavaScript. That
+    /// it cuts so is certain where the text has as many scalar values as it may have, or as many as
+    /// there are up to the end: by units it would have fewer. So is the length of a field that is
+    /// told whole. Every other window is left as it is, and is none.
     pub(super) fn count_anew(&mut self) {
         let size = self.size();
         let Self { field, window, .. } = self;
-        let (count, told) = (window.text.chars().count() as u64, window.end_chars.checked_sub(window.start_chars));
+        let (count, told) =
+            (window.text.chars().count() as u64, window.end_chars.checked_sub(window.start_chars));
         if told == Some(count) {
             return;
         }
@@ -151,7 +157,8 @@ impl Told {
             return;
         }
         let Some(end) = window.start_chars.checked_add(count) else { return };
-        // A total in scalar values can be as many as these units by chance: what was cut where it may be cut is no whole.
+        // A total in scalar values can be as many as these units by chance: what was cut where it
+        // may be cut is no whole.
         let is_all = |size: u64| size == units && count != window.limit_chars;
         let is_whole = window.start_chars == 0 && window.complete && size.is_none_or(is_all);
         if is_whole {
@@ -166,8 +173,9 @@ impl Told {
         window.complete = is_whole || (window.start_chars == 0 && size == Some(end));
     }
 
-    /// Finds where a window goes on whose server says so in another way than by an offset: by a cursor alone, by a size
-    /// that is not reached, or where that is not told by calling it incomplete. The last of the latter is an empty one.
+    /// Finds where a window goes on whose server says so in another way than by an offset: by a
+    /// cursor alone, by a size that is not reached, or where that is not told by calling it
+    /// incomplete. The last of the latter is an empty one.
     pub(super) fn lead_on(&mut self) {
         let size = self.size();
         let window = &mut self.window;
@@ -187,8 +195,8 @@ impl Told {
     /// Whether this is a window, and the one that was asked for.
     ///
     /// # Errors
-    /// That the answer is none of this interface's; [`BadCursor::Stale`] where the field has another content now;
-    /// [`BadCursor::Malformed`] where the server passed over a cursor.
+    /// That the answer is none of this interface's; [`BadCursor::Stale`] where the field has
+    /// another content now; [`BadCursor::Malformed`] where the server passed over a cursor.
     pub(super) fn check(&self, expected: &Expected) -> Result<(), Trouble> {
         if !self.window.is_one(self.size()) {
             return Err(Trouble::not_understood());
@@ -231,13 +239,23 @@ mod tests {
             told.count_anew();
             told.lead_on();
             let ok = told.check(&Expected::default()).is_ok();
-            let ToldWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } = told.window;
-            ok.then_some((end_chars, next_offset_chars, match_end_chars, complete, told.field.size_chars))
+            let ToldWindow { end_chars, next_offset_chars, match_end_chars, complete, .. } =
+                told.window;
+            ok.then_some((
+                end_chars,
+                next_offset_chars,
+                match_end_chars,
+                complete,
+                told.field.size_chars,
+            ))
         };
         // As many as it may have; the end; the end of another.
         assert_eq!(counted(json!({})), Some((7, Some(7), None, false, None)));
         assert_eq!(counted(json!({ "next_cursor": "c" })), Some((7, Some(7), None, false, None)));
-        assert_eq!(counted(json!({ "limit_chars": 99, "total_chars": 7 })), Some((7, None, None, false, None)));
+        assert_eq!(
+            counted(json!({ "limit_chars": 99, "total_chars": 7 })),
+            Some((7, None, None, false, None))
+        );
         let all = json!({ "start_chars": 0, "end_chars": 6, "limit_chars": 99, "next_offset_chars": null, "previous_offset_chars": null });
         let all = |more: Json| {
             let mut all = all.clone();
@@ -246,9 +264,14 @@ mod tests {
         };
         assert_eq!(all(json!({ "total_chars": 4 })), Some((4, None, None, true, None)));
         for size in [json!(6), json!(null)] {
-            assert_eq!(all(json!({ "total_chars": size, "complete": true })), Some((4, None, None, true, Some(4))));
+            assert_eq!(
+                all(json!({ "total_chars": size, "complete": true })),
+                Some((4, None, None, true, Some(4)))
+            );
         }
-        for (from, to, end) in [(4, 6, 5), (4, 7, 6), (6, 8, 7), (5, 6, 6), (4, 99, 7), (99, 101, 99)] {
+        for (from, to, end) in
+            [(4, 6, 5), (4, 7, 6), (6, 8, 7), (5, 6, 6), (4, 99, 7), (99, 101, 99)]
+        {
             let found = json!({ "match_start_chars": from, "match_end_chars": to });
             assert_eq!(counted(found), Some((7, Some(7), Some(end), false, None)), "{from} {to}");
         }
@@ -358,8 +381,7 @@ mod tests {
         let by_cursor = || Expected { by_cursor: true, ..Expected::default() };
         let malformed = Err(Trouble::Lost(BadCursor::Malformed));
         let first = |more: Json| {
-            let mut all =
-                json!({ "start_chars": 0, "end_chars": 3, "next_offset_chars": 3, "previous_offset_chars": null });
+            let mut all = json!({ "start_chars": 0, "end_chars": 3, "next_offset_chars": 3, "previous_offset_chars": null });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
             told(all)
         };
@@ -371,12 +393,19 @@ mod tests {
         let mut said = whole;
         said["next_cursor"] = Json::Null;
         assert_eq!(first(said).check(&by_cursor()), Ok(()));
-        assert_eq!(told(json!({})).check(&by_cursor()), Ok(()), "it begins where only the cursor says");
+        assert_eq!(
+            told(json!({})).check(&by_cursor()),
+            Ok(()),
+            "it begins where only the cursor says"
+        );
     }
 
     #[test]
     fn another_content_is_told_from_the_one_that_is_continued() {
-        let of = |size| Expected { version: Version { digest: None, size: Some(size) }, ..Expected::default() };
+        let of = |size| Expected {
+            version: Version { digest: None, size: Some(size) },
+            ..Expected::default()
+        };
         assert_eq!(told(json!({})).check(&of(9)), Ok(()));
         assert_eq!(told(json!({})).check(&of(8)), Err(Trouble::Lost(BadCursor::Stale)));
     }

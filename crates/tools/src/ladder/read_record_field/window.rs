@@ -1,4 +1,5 @@
-//! A window as it is handed on: how long it is as JSON, where it is, and the ways to those beside it.
+//! A window as it is handed on: how long it is as JSON, where it is, and the ways to those beside
+//! it.
 
 use serde_json::Value as Json;
 use stile_domain::records::handle::{Extent, Handle, Part, Version};
@@ -49,7 +50,8 @@ impl Window {
         (shown.len() < self.text.len()).then_some((count as u64).max(1))
     }
 
-    /// The bytes that its structure has besides the text, at most: names, cursors, three addresses, what was looked for.
+    /// The bytes that its structure has besides the text, at most: names, cursors, three addresses,
+    /// what was looked for.
     pub(super) fn around_len(&self, which: &Which<'_>) -> usize {
         /// Names of members, numbers, digest and media type.
         const FIXED: usize = 1024;
@@ -57,8 +59,15 @@ impl Window {
         const SEALED: usize = 256;
         let q = if let Which::Around { q, .. } = which { escaped_len(q) } else { 0 };
         let RecordId { connection, stream, key } = &self.id;
-        let names = connection.as_ref().map_or(0, String::len) + stream.len() + key.len() + self.field.len();
-        let cursors: usize = [&self.next, &self.previous].into_iter().flatten().map(|beside| beside.cursor.len()).sum();
+        let names = connection.as_ref().map_or(0, String::len)
+            + stream.len()
+            + key.len()
+            + self.field.len();
+        let cursors: usize = [&self.next, &self.previous]
+            .into_iter()
+            .flatten()
+            .map(|beside| beside.cursor.len())
+            .sum();
         let named = self.id.to_string().len() + names + escaped_len(key) + escaped_len(&self.field);
         FIXED + q + cursors + named + 3 * ((names + SEALED) * 4 / 3)
     }
@@ -66,7 +75,8 @@ impl Window {
     /// The address of a part of the field as it is now.
     fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
         let digest = self.version.digest;
-        climb.uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
+        climb
+            .uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
     }
 
     /// The address of this very window.
@@ -80,7 +90,10 @@ impl Window {
     }
 
     /// The address of the window before this one.
-    pub(in crate::ladder) fn previous_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
+    pub(in crate::ladder) fn previous_uri(
+        &self,
+        climb: &Climb<'_>,
+    ) -> Result<Option<String>, Trouble> {
         self.previous.as_ref().map(|before| self.uri(climb, before.start, before.limit)).transpose()
     }
 
@@ -88,13 +101,22 @@ impl Window {
     ///
     /// # Errors
     /// [`BadCursor`].
-    pub(in crate::ladder) fn check(&self, climb: &Climb<'_>, handle: &Handle) -> Result<(), Trouble> {
-        handle.check(climb.handle_binding(), self.version.digest).map_err(|why: BadCursor| Trouble::Lost(why))
+    pub(in crate::ladder) fn check(
+        &self,
+        climb: &Climb<'_>,
+        handle: &Handle,
+    ) -> Result<(), Trouble> {
+        handle
+            .check(climb.handle_binding(), self.version.digest)
+            .map_err(|why: BadCursor| Trouble::Lost(why))
     }
 
-    /// What is said of the window in one line of JSON; also in which line its text begins, which no line of the text can say.
+    /// What is said of the window in one line of JSON; also in which line its text begins, which no
+    /// line of the text can say.
     pub(super) fn header(&self, id: &str) -> String {
-        let cursor = |beside: &Option<Beside>| Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()));
+        let cursor = |beside: &Option<Beside>| {
+            Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()))
+        };
         let header = object([
             ("id", id.into()),
             ("field_path", self.field.as_str().into()),

@@ -1,9 +1,10 @@
 //! The whole declaration of a stream, as `detail: full` asks for it.
 //!
-//! It is shown as it came where there is room for it. Where there is none, each field that is listed has its schema beside
-//! it, which is what the words of the compact form do not say, and the rest of the declaration stands by itself. Where
-//! that would leave anything out, the JSON comes in parts after the fields, as it was sent. Text and structure each show
-//! it in the form that they have room for.
+//! It is shown as it came where there is room for it. Where there is none, each field that is
+//! listed has its schema beside it, which is what the words of the compact form do not say, and the
+//! rest of the declaration stands by itself. Where that would leave anything out, the JSON comes in
+//! parts after the fields, as it was sent. Text and structure each show it in the form that they
+//! have room for.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,16 +20,16 @@ use super::{Connections, Granted, KEY_BYTES, Listed};
 /// The bytes of a field's name and schema in a text, and in a structure, at most.
 const LINE_SCHEMA_BYTES: usize = 2 * 1024;
 const SCHEMA_BYTES: usize = 16 * 1024;
-/// The bytes of one part inside of a JSON string, at most. It depends on nothing, so that parts are the same ones on every
-/// page.
+/// The bytes of one part inside of a JSON string, at most. It depends on nothing, so that parts are
+/// the same ones on every page.
 const PART_BYTES: usize = 2 * 1024;
 
 /// A declaration.
 pub(super) struct Full<'t> {
     /// The answer that has it, where it is short enough to be shown whole.
     whole: Option<Json>,
-    /// The stream whose fields are listed. None where it is not found, or this program would round its numbers or has no
-    /// room for its depth.
+    /// The stream whose fields are listed. None where it is not found, or this program would round
+    /// its numbers or has no room for its depth.
     stream: Option<Map<String, Json>>,
     /// The JSON of that stream as it was sent; of all of it where the stream is not found.
     raw: &'t str,
@@ -75,16 +76,24 @@ impl<'t> Full<'t> {
     ///
     /// # Errors
     /// Where it is no object.
-    pub(super) fn of(told: &'t str, one: Option<&Listed<'_>>, room: usize, text_room: usize) -> Result<Self, Trouble> {
+    pub(super) fn of(
+        told: &'t str,
+        one: Option<&Listed<'_>>,
+        room: usize,
+        text_room: usize,
+    ) -> Result<Self, Trouble> {
         let all: &RawValue = serde_json::from_str(told).map_err(|_| Trouble::not_understood())?;
         if !all.get().starts_with('{') {
             return Err(Trouble::not_understood());
         }
         // Spaces and escapes may make it several times as long as it is shown.
         let may_be_shown = all.get().len() <= room * 4 && is_exact(all.get());
-        let whole: Option<Json> = if may_be_shown { serde_json::from_str(all.get()).ok() } else { None };
-        let found = one.and_then(|(connections, listed)| find(all.get(), super::name(listed), connections));
-        let stream = found.filter(|raw| is_exact(raw)).and_then(|raw| serde_json::from_str(raw).ok());
+        let whole: Option<Json> =
+            if may_be_shown { serde_json::from_str(all.get()).ok() } else { None };
+        let found =
+            one.and_then(|(connections, listed)| find(all.get(), super::name(listed), connections));
+        let stream =
+            found.filter(|raw| is_exact(raw)).and_then(|raw| serde_json::from_str(raw).ok());
         let (text, rows) = Default::default();
         let mut full = Self { whole, stream, raw: found.unwrap_or(all.get()), text, rows };
         let bytes = full.whole.as_ref().map(json_len);
@@ -94,15 +103,24 @@ impl<'t> Full<'t> {
         Ok(full)
     }
 
-    fn form(&self, listed: Option<&Map<String, Json>>, bytes: Option<usize>, room: usize, schema_bytes: usize) -> Form {
+    fn form(
+        &self,
+        listed: Option<&Map<String, Json>>,
+        bytes: Option<usize>,
+        room: usize,
+        schema_bytes: usize,
+    ) -> Form {
         let schema_bytes = schema_bytes.min(room / 4);
         if bytes.is_some_and(|bytes| bytes * 2 <= room) {
             return Form { is_whole: true, has_parts: false, rest: None, schema_bytes };
         }
-        let words = listed.and_then(|listed| listed.get("field_capabilities")?.as_object()).and_then(Words::of);
+        let words = listed
+            .and_then(|listed| listed.get("field_capabilities")?.as_object())
+            .and_then(Words::of);
         let key = listed.and_then(|listed| listed.get("primary_key"));
         let rest = self.rest(words.as_ref(), key, room / 4);
-        let is_told = rest.is_some() && words.is_some_and(|words| self.is_told_beside(&words, schema_bytes));
+        let is_told =
+            rest.is_some() && words.is_some_and(|words| self.is_told_beside(&words, schema_bytes));
         Form { is_whole: false, has_parts: listed.is_some() && !is_told, rest, schema_bytes }
     }
 
@@ -110,20 +128,23 @@ impl<'t> Full<'t> {
     fn is_told_beside(&self, words: &Words<'_>, schema_bytes: usize) -> bool {
         let Some(stream) = &self.stream else { return false };
         let properties = stream.get("schema").and_then(|schema| schema.get("properties"));
-        let (Ok(capabilities), Ok(properties)) = (members(stream.get("field_capabilities")), members(properties))
+        let (Ok(capabilities), Ok(properties)) =
+            (members(stream.get("field_capabilities")), members(properties))
         else {
             return false;
         };
         let is_said = |(name, capability): (&String, &Json)| {
             let (own, other) = (capability.get("schema"), properties.and_then(|all| all.get(name)));
-            own.zip(other).is_none_or(|(own, other)| own == other) && words.say_capability(name, capability)
+            own.zip(other).is_none_or(|(own, other)| own == other)
+                && words.say_capability(name, capability)
         };
         let is_short = |name: &String| {
             let schema = self.schema(name).map_or(0, json_len);
             schema == 0 || escaped_len(name) + schema <= schema_bytes
         };
         let mut names = capabilities.into_iter().chain(properties).flat_map(Map::keys);
-        capabilities.into_iter().flatten().all(is_said) && names.all(|name| words.has(name) && is_short(name))
+        capabilities.into_iter().flatten().all(is_said)
+            && names.all(|name| words.has(name) && is_short(name))
     }
 
     /// The parts of its JSON.
@@ -174,9 +195,14 @@ impl<'t> Full<'t> {
         }
         let line = match (&self.text.rest, self.text.has_parts) {
             (Some(rest), _) => lines::plain(format!("full, but for its fields: {rest}")),
-            (None, true) => format!("full: {} bytes, in the parts after the fields", self.raw.len()),
+            (None, true) => {
+                format!("full: {} bytes, in the parts after the fields", self.raw.len())
+            }
             (None, false) => {
-                format!("full: {} bytes are left out; ask for one `stream` of one connection", self.raw.len())
+                format!(
+                    "full: {} bytes are left out; ask for one `stream` of one connection",
+                    self.raw.len()
+                )
             }
         };
         is_first.then_some(line)
@@ -196,7 +222,8 @@ impl<'t> Full<'t> {
         self.schema_in(&self.rows, field)?.ok().cloned()
     }
 
-    /// A field's schema in a form that has not all of it, or its bytes, where it is too long for that.
+    /// A field's schema in a form that has not all of it, or its bytes, where it is too long for
+    /// that.
     fn schema_in(&self, form: &Form, field: &str) -> Option<Result<&Json, usize>> {
         let schema = self.schema(field).filter(|_| !form.is_whole)?;
         let bytes = json_len(schema);
@@ -205,13 +232,14 @@ impl<'t> Full<'t> {
 
     fn schema(&self, field: &str) -> Option<&Json> {
         let declared = self.stream.as_ref()?;
-        let own = declared.get("field_capabilities").and_then(|fields| fields.get(field)?.get("schema"));
+        let own =
+            declared.get("field_capabilities").and_then(|fields| fields.get(field)?.get("schema"));
         let own = own.or_else(|| declared.get("schema")?.get("properties")?.get(field));
         own.filter(|schema| !schema.is_null())
     }
 
-    /// What is declared but for single fields, in so many bytes; without what can be asked for and the key, where these
-    /// words and this key say the same and there is no room for both.
+    /// What is declared but for single fields, in so many bytes; without what can be asked for and
+    /// the key, where these words and this key say the same and there is no room for both.
     fn rest(&self, words: Option<&Words<'_>>, key: Option<&Json>, most: usize) -> Option<Json> {
         let declared = self.stream.as_ref()?;
         let mut rest: Map<String, Json> = without(declared, &["field_capabilities", "schema"]);
@@ -251,14 +279,17 @@ fn without(object: &Map<String, Json>, names: &[&str]) -> Map<String, Json> {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The JSON of the stream of that name and one of these connections; of whichever connection where it is the only one.
+/// The JSON of the stream of that name and one of these connections; of whichever connection where
+/// it is the only one.
 fn find<'t>(told: &'t str, name: &str, connections: &Connections) -> Option<&'t str> {
     let raw: Raw<'t> = serde_json::from_str(told).ok()?;
-    let is_named =
-        |stream: &&&RawValue| serde_json::from_str::<RawName>(stream.get()).is_ok_and(|own| own.name == name);
+    let is_named = |stream: &&&RawValue| {
+        serde_json::from_str::<RawName>(stream.get()).is_ok_and(|own| own.name == name)
+    };
     let (mut own, mut others) = (None, Vec::new());
     for RawConnector { granted_connections, connector_id, streams } in &raw.connectors {
-        let ids = granted_connections.iter().map(|granted| &granted.connection_id).chain(connector_id);
+        let ids =
+            granted_connections.iter().map(|granted| &granted.connection_id).chain(connector_id);
         let is_own = ids.into_iter().any(|id| connections.named.contains(id));
         for stream in streams.iter().filter(is_named) {
             match is_own {

@@ -1,4 +1,5 @@
-//! Whether the words that the compact form has for a field say all that the full form says of it, but for its schema.
+//! Whether the words that the compact form has for a field say all that the full form says of it,
+//! but for its schema.
 
 use serde_json::{Map, Value as Json};
 use stile_domain::records::declaration::Aggregation;
@@ -38,10 +39,15 @@ impl<'a> Words<'a> {
             members.iter().all(|(member, value)| match member.as_str() {
                 "schema" => true,
                 "granted" => *value == Json::Bool(true),
-                "exact_filter" => usable(value, false).is_some_and(|(is_usable, _)| !is_usable || says("eq")),
-                "lexical_search" => usable(value, false).is_some_and(|(is_usable, _)| !is_usable || says("lex")),
+                "exact_filter" => {
+                    usable(value, false).is_some_and(|(is_usable, _)| !is_usable || says("eq"))
+                }
+                "lexical_search" => {
+                    usable(value, false).is_some_and(|(is_usable, _)| !is_usable || says("lex"))
+                }
                 "range_filter" => usable(value, true).is_some_and(|(is_usable, operators)| {
-                    is_usable != operators.is_empty() && (!is_usable || says(&format!("r={operators}")))
+                    is_usable != operators.is_empty()
+                        && (!is_usable || says(&format!("r={operators}")))
                 }),
                 "aggregation" => value.as_object().is_some_and(|kinds| {
                     let is_said = |(kind, value): (&String, &Json)| {
@@ -59,16 +65,19 @@ impl<'a> Words<'a> {
     /// Whether they say all of the member `query`.
     pub(super) fn say_query(&self, query: &Json) -> bool {
         let all = |names: &Json, is_said: &dyn Fn(&str) -> bool| {
-            names.as_array().is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(is_said)))
+            names
+                .as_array()
+                .is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(is_said)))
         };
         members(query, |member, value| match member {
             "exact_filters" => all(value, &|name| self.say(name, "eq")),
             "range_filters" => members(value, |field, operators| {
-                joined(operators).is_some_and(|operators| self.say(field, &format!("r={operators}")))
+                joined(operators)
+                    .is_some_and(|operators| self.say(field, &format!("r={operators}")))
             }),
-            "search" => {
-                members(value, |member, names| member == "lexical_fields" && all(names, &|name| self.say(name, "lex")))
-            }
+            "search" => members(value, |member, names| {
+                member == "lexical_fields" && all(names, &|name| self.say(name, "lex"))
+            }),
             "aggregations" => members(value, |kind, names| {
                 let is_known = Aggregation::ALL.into_iter().any(|known| known.name() == kind);
                 is_known && all(names, &|name| self.say_aggregation(name, kind))
@@ -80,17 +89,21 @@ impl<'a> Words<'a> {
 
 /// Whether a value is nothing, or an object with such members alone.
 fn members(value: &Json, is_one: impl Fn(&str, &Json) -> bool) -> bool {
-    value.is_null() || value.as_object().is_some_and(|all| all.iter().all(|(name, value)| is_one(name, value)))
+    value.is_null()
+        || value.as_object().is_some_and(|all| all.iter().all(|(name, value)| is_one(name, value)))
 }
 
-/// Whether something is declared and usable, with its operators, where it may have any; none where more is said than
-/// that, or it is the one and not the other.
+/// Whether something is declared and usable, with its operators, where it may have any; none where
+/// more is said than that, or it is the one and not the other.
 fn usable(value: &Json, has_operators: bool) -> Option<(bool, String)> {
     let members = value.as_object()?;
-    let is_known = |name: &str| matches!(name, "declared" | "usable") || (has_operators && name == "operators");
+    let is_known = |name: &str| {
+        matches!(name, "declared" | "usable") || (has_operators && name == "operators")
+    };
     let is_usable = members.get("usable")?.as_bool()?;
     let operators = members.get("operators").map_or(Some(String::new()), joined)?;
-    let is_whole = members.keys().all(|name| is_known(name)) && members.get("declared")?.as_bool()? == is_usable;
+    let is_whole = members.keys().all(|name| is_known(name))
+        && members.get("declared")?.as_bool()? == is_usable;
     is_whole.then_some((is_usable, operators))
 }
 
@@ -116,17 +129,34 @@ mod tests {
         let words = Words::of(&fields).unwrap();
         let on = json!({ "declared": true, "usable": true });
         let off = json!({ "declared": false, "usable": false });
-        let range = |operators: Json| json!({ "declared": true, "usable": true, "operators": operators });
+        let range =
+            |operators: Json| json!({ "declared": true, "usable": true, "operators": operators });
         for (field, capability, is_said) in [
-            ("size", json!({ "granted": true, "schema": { "type": "integer" }, "exact_filter": on }), true),
-            ("size", json!({ "range_filter": range(json!(["gte", "lt"])), "aggregation": { "max": on } }), true),
+            (
+                "size",
+                json!({ "granted": true, "schema": { "type": "integer" }, "exact_filter": on }),
+                true,
+            ),
+            (
+                "size",
+                json!({ "range_filter": range(json!(["gte", "lt"])), "aggregation": { "max": on } }),
+                true,
+            ),
             ("size", json!({ "lexical_search": off, "aggregation": {} }), true),
-            ("id", json!({ "range_filter": { "declared": false, "usable": false, "operators": [] } }), true),
+            (
+                "id",
+                json!({ "range_filter": { "declared": false, "usable": false, "operators": [] } }),
+                true,
+            ),
             ("size", json!({ "granted": false }), false),
             ("size", json!({ "lexical_search": on }), false),
             ("body", json!({ "exact_filter": on }), false),
             ("size", json!({ "exact_filter": { "declared": true, "usable": false } }), false),
-            ("size", json!({ "exact_filter": { "declared": true, "usable": true, "reason": "x" } }), false),
+            (
+                "size",
+                json!({ "exact_filter": { "declared": true, "usable": true, "reason": "x" } }),
+                false,
+            ),
             ("size", json!({ "range_filter": range(json!(["gte"])) }), false),
             ("size", json!({ "range_filter": range(json!([])) }), false),
             ("size", json!({ "range_filter": on }), false),
@@ -145,8 +175,14 @@ mod tests {
         let words = Words::of(&fields).unwrap();
         for (query, is_said) in [
             (json!(null), true),
-            (json!({ "exact_filters": ["size"], "range_filters": { "size": ["gte", "lt"] } }), true),
-            (json!({ "search": { "lexical_fields": ["body"] }, "aggregations": { "sum": ["size"], "max": [] } }), true),
+            (
+                json!({ "exact_filters": ["size"], "range_filters": { "size": ["gte", "lt"] } }),
+                true,
+            ),
+            (
+                json!({ "search": { "lexical_fields": ["body"] }, "aggregations": { "sum": ["size"], "max": [] } }),
+                true,
+            ),
             (json!({ "exact_filters": ["body"] }), false),
             (json!({ "range_filters": { "size": ["gte"] } }), false),
             (json!({ "range_filters": { "size": { "operators": ["gte", "lt"] } } }), false),

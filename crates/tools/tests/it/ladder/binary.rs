@@ -1,4 +1,5 @@
-//! Bytes never stand in texts; they are a type, a size, a digest where there is one, and a resource.
+//! Bytes never stand in texts; they are a type, a size, a digest where there is one, and a
+//! resource.
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::Value;
@@ -17,7 +18,8 @@ const ID: &str = "a-mail/notes:k";
 /// An object that has bytes in lines.
 fn wrapped(bytes: usize, width: usize, end: &str) -> Value {
     let base64 = worlds::base64_of(bytes);
-    let lines: Vec<&str> = base64.as_bytes().chunks(width).map(|line| str::from_utf8(line).unwrap()).collect();
+    let lines: Vec<&str> =
+        base64.as_bytes().chunks(width).map(|line| str::from_utf8(line).unwrap()).collect();
     Value::Json(format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end)))
 }
 
@@ -41,7 +43,8 @@ fn world() -> (World, Stored) {
         ("wrapped short".to_owned(), wrapped(210, 40, "\\r\\n")),
         ("wrapped long".to_owned(), wrapped(9000, 64, "\\n")),
     ];
-    let world = World { sources: vec![worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)])] };
+    let world =
+        World { sources: vec![worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)])] };
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     (world, stored)
 }
@@ -57,7 +60,9 @@ fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
         walker.list("search", &json!({ "q": "see" }));
     }
     let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
-    for (tool, args) in [("fetch", json!({ "id": ID })), ("query_records", json!({ "stream": "notes" }))] {
+    for (tool, args) in
+        [("fetch", json!({ "id": ID })), ("query_records", json!({ "stream": "notes" }))]
+    {
         let told = client.good(tool, &args).structured;
         let entries = told["content_ladder"]["entries"].as_array().unwrap().clone();
         for name in ["photo", "small", "url safe", "blob", "empty", "lost"] {
@@ -70,17 +75,26 @@ fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
                 Some(bytes) => {
                     assert_eq!(walker.bytes(uri), *bytes, "{name}");
                     let is_blob = ["blob", "empty"].contains(&name);
-                    assert_eq!(entry["mime_type"], if is_blob { "image/png" } else { "application/octet-stream" });
+                    assert_eq!(
+                        entry["mime_type"],
+                        if is_blob { "image/png" } else { "application/octet-stream" }
+                    );
                     // Of base64 the size is known to a grade of three bytes.
                     let size = entry["size_bytes"].as_u64().unwrap();
-                    assert!((bytes.len() as u64..bytes.len() as u64 + 3).contains(&size), "{name}: {size}");
+                    assert!(
+                        (bytes.len() as u64..bytes.len() as u64 + 3).contains(&size),
+                        "{name}: {size}"
+                    );
                 }
                 None => assert_eq!(client.unread(uri)["code"], "blob_not_found"),
             }
         }
         // Cut fields stand before bytes.
-        let first_bytes = entries.iter().position(|entry| entry["preview_status"] == "binary-only").unwrap();
-        assert!(entries[first_bytes..].iter().all(|entry| entry["preview_status"] == "binary-only"));
+        let first_bytes =
+            entries.iter().position(|entry| entry["preview_status"] == "binary-only").unwrap();
+        assert!(
+            entries[first_bytes..].iter().all(|entry| entry["preview_status"] == "binary-only")
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Budgets hold where everything is as long as it can be. They are asserted for every answer, in [`super::checks`].
+//! Budgets hold where everything is as long as it can be. They are asserted for every answer, in
+//! [`super::checks`].
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::instant::Instant;
@@ -63,8 +64,10 @@ fn one_field_of_eight_megabytes() {
         let client = Client::new(&stored.services, owner());
         ask(&client, ["a-mail/notes:k".to_owned()].into_iter(), "word");
         for start in [0, chars / 2, chars - 1, chars] {
-            let args =
-                with(&of_field("a-mail/notes:k", "text"), json!({ "offset_chars": start, "limit_chars": 16_384 }));
+            let args = with(
+                &of_field("a-mail/notes:k", "text"),
+                json!({ "offset_chars": start, "limit_chars": 16_384 }),
+            );
             client.good("read_record_field", &args);
         }
     }
@@ -74,7 +77,8 @@ fn one_field_of_eight_megabytes() {
 fn the_longest_names_and_keys_of_what_is_escaped() {
     let keys = ["\u{1}".repeat(512), "\"".repeat(512), "中".repeat(170)];
     let records = keys.iter().map(|key| {
-        let fields = (0..40).map(|at| (long_name(at), text("\u{1}".repeat(300 + 100 * at)))).collect();
+        let fields =
+            (0..40).map(|at| (long_name(at), text("\u{1}".repeat(300 + 100 * at)))).collect();
         (key.clone(), fields)
     });
     let (world, stored) = world(records.collect());
@@ -86,7 +90,10 @@ fn the_longest_names_and_keys_of_what_is_escaped() {
         walker.record(&longest);
         assert_eq!(walker.list("query_records", &json!({ "stream": "notes" })).len(), keys.len());
     }
-    let args = with(&of_field(&longest, &long_name(39)), json!({ "q": "\u{1}".repeat(1024), "limit_chars": 16_384 }));
+    let args = with(
+        &of_field(&longest, &long_name(39)),
+        json!({ "q": "\u{1}".repeat(1024), "limit_chars": 16_384 }),
+    );
     client.good("read_record_field", &args);
 }
 
@@ -110,8 +117,9 @@ fn many_small_fields_each_of_which_is_read_elsewhere() {
 
 #[test]
 fn arrays_as_deep_as_they_are_taken() {
-    let fields = [1, 31, 32, 33, 64, 100, 126]
-        .map(|deep| (format!("{deep}"), Value::Json(format!("{}{}", "[".repeat(deep), "]".repeat(deep)))));
+    let fields = [1, 31, 32, 33, 64, 100, 126].map(|deep| {
+        (format!("{deep}"), Value::Json(format!("{}{}", "[".repeat(deep), "]".repeat(deep))))
+    });
     let (world, stored) = world(vec![("k".to_owned(), fields.to_vec())]);
     let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
     ask(&client, ["a-mail/notes:k".to_owned()].into_iter(), "x");
@@ -138,12 +146,14 @@ fn a_hundred_hits_with_three_excerpts_each_of_control_characters() {
 fn a_hundred_groups_of_long_texts() {
     for unit in ["\u{1}", "中", "QUJD+/09", "\u{2028}"] {
         let records = (0..100).map(|at| {
-            let long: String = format!("{at:03}").chars().chain(unit.chars().cycle()).take(900).collect();
+            let long: String =
+                format!("{at:03}").chars().chain(unit.chars().cycle()).take(900).collect();
             (format!("{at}"), vec![("long".to_owned(), text(long))])
         });
         let (_, stored) = world(records.collect());
         let client = Client::new(&stored.services, owner());
-        let args = json!({ "stream": "notes", "metric": "count", "group_by": "long", "limit": 100 });
+        let args =
+            json!({ "stream": "notes", "metric": "count", "group_by": "long", "limit": 100 });
         let told = client.good("aggregate", &args);
         assert_eq!(told.structured["groups"].as_array().unwrap().len(), 100);
         assert!(told.text.len() <= 1800, "{}", told.text.len());
@@ -153,8 +163,9 @@ fn a_hundred_groups_of_long_texts() {
 
 #[test]
 fn streams_and_keys_without_end() {
-    let mut sources: Vec<_> =
-        (0..500).map(|at| worlds::stream("a-mail", &format!("{at:03}{}", "s".repeat(61)), Vec::new())).collect();
+    let mut sources: Vec<_> = (0..500)
+        .map(|at| worlds::stream("a-mail", &format!("{at:03}{}", "s".repeat(61)), Vec::new()))
+        .collect();
     let names: Vec<String> = (0..30).map(long_name).collect();
     sources[0].decl.fields = names.iter().map(|name| worlds::text_field(name)).collect();
     sources[0].decl.key = names.clone();
@@ -169,7 +180,8 @@ fn streams_and_keys_without_end() {
         let mut next = Some(args);
         while let Some(args) = next {
             let told = client.good("schema", &args).structured;
-            next = told["next_cursor"].as_str().map(|cursor| with(&args, json!({ "cursor": cursor })));
+            next =
+                told["next_cursor"].as_str().map(|cursor| with(&args, json!({ "cursor": cursor })));
         }
     }
 }
@@ -199,9 +211,11 @@ fn all_tools_are_listed_in_less_than_sixteen_kibibytes() {
 /// Whatever little an operator allows, what a caller is told is about what they sent.
 #[test]
 fn a_window_has_a_character_however_small_the_structure_is() {
-    let (_, stored) = world(vec![("k".to_owned(), vec![("text".to_owned(), text("x".repeat(1551)))])]);
+    let (_, stored) =
+        world(vec![("k".to_owned(), vec![("text".to_owned(), text("x".repeat(1551)))])]);
     let budgets = Budgets { structured: 1024, ..Budgets::default() };
-    let client = Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+    let client =
+        Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
     let mut args = of_field("a-mail/notes:k", "text");
     for at in 0..3 {
         let window = client.raw("read_record_field", &args).unwrap().structured["window"].clone();
@@ -230,34 +244,48 @@ fn the_most_and_the_least_that_can_be_set_make_no_answer_too_large() {
     let units = ["\u{1}", "\"", "中", "a b "];
     let records = (0..110).map(|at| {
         let unit = units[at % units.len()];
-        let key: String = format!("{at:03}").chars().chain(unit.chars().cycle()).take(500 / unit.len()).collect();
-        let fields = (0..40).map(|at| (long_name(at), text(format!("needle {}", unit.repeat(100 + 100 * at)))));
+        let key: String =
+            format!("{at:03}").chars().chain(unit.chars().cycle()).take(500 / unit.len()).collect();
+        let fields = (0..40)
+            .map(|at| (long_name(at), text(format!("needle {}", unit.repeat(100 + 100 * at)))));
         let fields = fields.chain([("text".to_owned(), text(unit.repeat(20_000)))]).collect();
         (key, fields)
     });
     let (world, stored) = world(records.collect());
     let shelf = Shelf::of(&world, None);
     for budgets in [most, least] {
-        let client = Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+        let client =
+            Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
         let mut calls = vec![
             ("query_records", json!({ "stream": "notes", "limit": 100 })),
-            ("query_records", json!({ "stream": "notes", "limit": 100, "changes_since": "beginning" })),
+            (
+                "query_records",
+                json!({ "stream": "notes", "limit": 100, "changes_since": "beginning" }),
+            ),
             ("search", json!({ "q": "needle", "limit": 100 })),
             ("schema", json!({ "stream": "notes", "detail": "full" })),
         ];
         for id in shelf.ids().take(4) {
             calls.push(("fetch", json!({ "id": id })));
-            calls.push(("read_record_field", with(&of_field(id, "text"), json!({ "limit_chars": 16_384 }))));
+            calls.push((
+                "read_record_field",
+                with(&of_field(id, "text"), json!({ "limit_chars": 16_384 })),
+            ));
         }
         for (tool, args) in calls {
-            let answer = client.raw(tool, &args).unwrap_or_else(|error| panic!("{tool} {args}: {error}"));
+            let answer =
+                client.raw(tool, &args).unwrap_or_else(|error| panic!("{tool} {args}: {error}"));
             let size = answer.structured.to_string().len();
             assert!(size <= budgets.structured, "{tool} {args}: {size} of {}", budgets.structured);
         }
     }
     // The least structure has room for a usual field of a list.
     let usual = Budgets { preview_chars: 512, ..least };
-    let client = Client::within(usual, Port::new(stored.services.clone(), || Instant(NOW)), owner());
-    let listed = client.raw("query_records", &json!({ "stream": "notes", "fields": ["text"] })).unwrap().structured;
+    let client =
+        Client::within(usual, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+    let listed = client
+        .raw("query_records", &json!({ "stream": "notes", "fields": ["text"] }))
+        .unwrap()
+        .structured;
     assert!(listed["data"]["data"][0]["data"]["text"].is_string(), "{listed}");
 }

@@ -17,8 +17,9 @@ const PREVIEW_CHARS: usize = 512;
 const OVERLONG_ID: usize = 1000;
 
 /// The advertised schemas of answers, by tool.
-static SCHEMAS: LazyLock<BTreeMap<&'static str, Json>> =
-    LazyLock::new(|| Ladder::cards(false).into_iter().map(|card| (card.name, card.output.into())).collect());
+static SCHEMAS: LazyLock<BTreeMap<&'static str, Json>> = LazyLock::new(|| {
+    Ladder::cards(false).into_iter().map(|card| (card.name, card.output.into())).collect()
+});
 
 /// Checks the answer of a tool.
 pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
@@ -34,7 +35,9 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
         return;
     }
     match text_budget(tool, arguments, text) {
-        Some(most) => assert!(text.len() <= most, "{tool} {arguments}: {} bytes of text: {text}", text.len()),
+        Some(most) => {
+            assert!(text.len() <= most, "{tool} {arguments}: {} bytes of text: {text}", text.len())
+        }
         None => assert_eq!(tool, "read_record_field"),
     }
     names_of(tool, structured);
@@ -48,7 +51,8 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
         }
         "fetch" => document(text),
         _ => {
-            let plain = lines::of(text).filter(|line| !line.starts_with("next:")).map(without_names);
+            let plain =
+                lines::of(text).filter(|line| !line.starts_with("next:")).map(without_names);
             plain.for_each(|line| no_bytes(&line));
         }
     }
@@ -66,7 +70,9 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
 /// Checks what was read as a resource.
 pub(super) fn content(content: &Content) {
     match &content.body {
-        Body::Text(text) if content.mime_type == "application/json" && text.starts_with("{\"id\":") => {
+        Body::Text(text)
+            if content.mime_type == "application/json" && text.starts_with("{\"id\":") =>
+        {
             assert!(text.len() <= 16_384, "{}", text.len());
             if serde_json::from_str::<Json>(text).is_ok_and(|json| json["metadata"].is_object()) {
                 document(text);
@@ -95,7 +101,9 @@ fn document(text: &str) {
 fn text_budget(tool: &str, arguments: &Json, text: &str) -> Option<usize> {
     match tool {
         "search" | "query_records" => {
-            let shown = text.lines().find_map(|line| line.split(' ').find_map(|word| word.split_once("id=")));
+            let shown = text
+                .lines()
+                .find_map(|line| line.split(' ').find_map(|word| word.split_once("id=")));
             let least = if arguments["changes_since"].is_string() { 500 } else { OVERLONG_ID };
             let overlong = shown.is_some_and(|(_, id)| id.len() > least);
             Some(1800 + if overlong { OVERLONG } else { 0 })
@@ -116,7 +124,9 @@ fn names_of(tool: &str, structured: &Json) {
     let each = |list: &Json| list.as_array().cloned().unwrap_or_default();
     match tool {
         "search" => each(&structured["results"]).iter().for_each(|hit| name(&hit["id"])),
-        "query_records" => each(&structured["data"]["data"]).iter().for_each(|row| name(&row["id"])),
+        "query_records" => {
+            each(&structured["data"]["data"]).iter().for_each(|row| name(&row["id"]))
+        }
         "fetch" => name(&structured["id"]),
         "read_record_field" => name(&structured["record"]["id"]),
         _ => {}
@@ -134,17 +144,25 @@ fn names_of(tool: &str, structured: &Json) {
 /// No preview is longer than it may be.
 fn previews(tool: &str, structured: &Json) {
     let short = |value: &Json| {
-        let chars = value.as_str().map_or_else(|| value.to_string().chars().count(), |text| text.chars().count());
+        let chars = value
+            .as_str()
+            .map_or_else(|| value.to_string().chars().count(), |text| text.chars().count());
         assert!(chars <= PREVIEW_CHARS, "{tool}: a preview of {chars} characters");
     };
-    let fields = |fields: &Json| fields.as_object().into_iter().flatten().for_each(|(_, value)| short(value));
+    let fields = |fields: &Json| {
+        fields.as_object().into_iter().flatten().for_each(|(_, value)| short(value))
+    };
     let each = |list: &Json| list.as_array().cloned().unwrap_or_default();
     match tool {
-        "query_records" => each(&structured["data"]["data"]).iter().for_each(|row| fields(&row["data"])),
+        "query_records" => {
+            each(&structured["data"]["data"]).iter().for_each(|row| fields(&row["data"]))
+        }
         "search" => {
             for hit in each(&structured["results"]) {
                 short(&hit["snippet"]);
-                each(&hit["match_windows"]).iter().for_each(|window| short(&window["preview_text"]));
+                each(&hit["match_windows"])
+                    .iter()
+                    .for_each(|window| short(&window["preview_text"]));
             }
         }
         "fetch" => match structured["metadata"].get("fields") {
@@ -157,7 +175,9 @@ fn previews(tool: &str, structured: &Json) {
 
 /// A line without its identifiers and cursors, which nothing cuts.
 fn without_names(line: &str) -> String {
-    let kept = line.split(' ').filter(|word| !word.contains("id=") && !word.starts_with("next_changes_since="));
+    let kept = line
+        .split(' ')
+        .filter(|word| !word.contains("id=") && !word.starts_with("next_changes_since="));
     kept.collect::<Vec<_>>().join(" ")
 }
 

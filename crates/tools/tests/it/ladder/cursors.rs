@@ -1,4 +1,5 @@
-//! Handles and cursors go on where they were made, for whom they were made, in what they were made of, and nowhere else.
+//! Handles and cursors go on where they were made, for whom they were made, in what they were made
+//! of, and nowhere else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,19 +25,27 @@ fn fields(of: &str) -> Fields {
         ("text".to_owned(), text(format!("needle {of} ").repeat(2000))),
         ("other".to_owned(), text(format!("needle {of} ").repeat(100))),
         ("short".to_owned(), text(format!("{of} ").repeat(if of == "changed" { 40 } else { 100 }))),
-        ("photo".to_owned(), text(worlds::base64_of(if of == "changed" { 100_002 } else { 100_000 }))),
+        (
+            "photo".to_owned(),
+            text(worlds::base64_of(if of == "changed" { 100_002 } else { 100_000 })),
+        ),
     ];
-    fields.extend((0..200).map(|at| (format!("small {at}"), text(format!("value {at}").repeat(10)))));
+    fields
+        .extend((0..200).map(|at| (format!("small {at}"), text(format!("value {at}").repeat(10)))));
     fields
 }
 
 fn world() -> World {
-    let records = |keys: &[&str]| keys.iter().map(|key| ((*key).to_owned(), fields(key))).collect::<Vec<_>>();
+    let records =
+        |keys: &[&str]| keys.iter().map(|key| ((*key).to_owned(), fields(key))).collect::<Vec<_>>();
     let mut sources = vec![
         worlds::stream("a-mail", "notes", records(&["k1", "k2", "k3"])),
         worlds::stream("a-mail", "mail", records(&["k1", "k2"])),
     ];
-    sources.extend((0..120).map(|at| worlds::stream("a-mail", &format!("{at:03}{}", "s".repeat(60)), Vec::new())));
+    sources.extend(
+        (0..120)
+            .map(|at| worlds::stream("a-mail", &format!("{at:03}{}", "s".repeat(60)), Vec::new())),
+    );
     World { sources }
 }
 
@@ -63,7 +72,8 @@ impl Sealed {
         match &self.used {
             Use::Address(scheme) => client.raw_read(&format!("{scheme}{text}")).map(drop),
             Use::Argument(tool, args, name) => {
-                let text = if *name == "id" { format!("pdpp://record/{text}") } else { text.to_owned() };
+                let text =
+                    if *name == "id" { format!("pdpp://record/{text}") } else { text.to_owned() };
                 let args = with(args, json!({ *name: text }));
                 client.raw(tool, &args).map(drop)
             }
@@ -73,16 +83,29 @@ impl Sealed {
     /// The explicit read of the same under a grant.
     fn explicit(&self, stored: &Stored, client: &Client, caller: &Principal) -> Result<(), Json> {
         match self.what {
-            "record" | "fields" | "fields cursor" | "id" => client.raw("fetch", &json!({ "id": ID })).map(drop),
+            "record" | "fields" | "fields cursor" | "id" => {
+                client.raw("fetch", &json!({ "id": ID })).map(drop)
+            }
             "window" | "window cursor" | "id of a field" => {
                 client.raw("read_record_field", &of_field(ID, "text")).map(drop)
             }
             "bytes" | "more bytes" => {
-                let pairs =
-                    [("field", "photo"), ("connection_id", "a-mail"), ("offset_bytes", "0"), ("limit_bytes", "10")];
+                let pairs = [
+                    ("field", "photo"),
+                    ("connection_id", "a-mail"),
+                    ("offset_bytes", "0"),
+                    ("limit_bytes", "10"),
+                ];
                 let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-                let ask = Ask { endpoint: &FIELD_WINDOW, stream: "notes".into(), key: "k1".into(), pairs };
-                ask.send(&stored.services, caller).map(drop).map_err(|problem| Json::Object(problem.to_json()))
+                let ask = Ask {
+                    endpoint: &FIELD_WINDOW,
+                    stream: "notes".into(),
+                    key: "k1".into(),
+                    pairs,
+                };
+                ask.send(&stored.services, caller)
+                    .map(drop)
+                    .map_err(|problem| Json::Object(problem.to_json()))
             }
             _ => {
                 let Use::Argument(tool, args, _) = &self.used else { panic!("{self:?}") };
@@ -118,12 +141,26 @@ fn all(client: &Client) -> Vec<Sealed> {
             bare(&fetched["url"]),
             Use::Argument("read_record_field", json!({ "field_path": "text" }), "id"),
         ),
-        ("fields cursor", text(&more["read"]["args"]["cursor"]), Use::Argument("fetch", json!({ "id": ID }), "cursor")),
+        (
+            "fields cursor",
+            text(&more["read"]["args"]["cursor"]),
+            Use::Argument("fetch", json!({ "id": ID }), "cursor"),
+        ),
     ];
     for (what, tool, args, place) in [
         ("window cursor", "read_record_field", field, "/window/next_cursor"),
-        ("list cursor", "query_records", json!({ "stream": "notes", "limit": 1 }), "/data/next_cursor"),
-        ("search cursor", "search", json!({ "q": "needle", "limit": 1, "streams": ["notes"] }), "/data/next_cursor"),
+        (
+            "list cursor",
+            "query_records",
+            json!({ "stream": "notes", "limit": 1 }),
+            "/data/next_cursor",
+        ),
+        (
+            "search cursor",
+            "search",
+            json!({ "q": "needle", "limit": 1, "streams": ["notes"] }),
+            "/data/next_cursor",
+        ),
         ("schema cursor", "schema", json!({}), ""),
     ] {
         let answer = client.good(tool, &args);
@@ -173,12 +210,14 @@ fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
     let stored = stored(&[]);
     let client = Client::new(&stored.services, owner());
     let all = all(&client);
-    let is_record = |sealed: &Sealed| matches!(sealed.what, "record" | "fields" | "id" | "id of a field");
+    let is_record =
+        |sealed: &Sealed| matches!(sealed.what, "record" | "fields" | "id" | "id of a field");
     let is_window = |sealed: &Sealed| matches!(sealed.what, "window" | "bytes" | "more bytes");
     for one in &all {
         for other in &all {
-            let same =
-                one.what == other.what || is_record(one) && is_record(other) || is_window(one) && is_window(other);
+            let same = one.what == other.what
+                || is_record(one) && is_record(other)
+                || is_window(one) && is_window(other);
             let told = other.send(&client, &one.text);
             match same {
                 true => assert_eq!(told, Ok(()), "a {} as a {}", one.what, other.what),
@@ -211,11 +250,17 @@ fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
 
 /// Writes a record anew.
 fn write(stored: &Stored, key: &str, fields: &Fields) {
-    let written = stored.services.records.write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
-        let target = batch.target(&Name::parse("a-mail").unwrap(), &Name::parse("notes").unwrap())?.unwrap();
-        let key = RecordKey::parse(key).unwrap();
-        batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() })
-    });
+    let written =
+        stored.services.records.write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
+            let target = batch
+                .target(&Name::parse("a-mail").unwrap(), &Name::parse("notes").unwrap())?
+                .unwrap();
+            let key = RecordKey::parse(key).unwrap();
+            batch.upsert(
+                &target,
+                Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+            )
+        });
     written.unwrap();
 }
 
@@ -224,21 +269,30 @@ fn what_a_changed_field_was_is_not_gone_on_with() {
     let stored = stored(&[]);
     let client = Client::new(&stored.services, owner());
     let mut addresses = Vec::new();
-    let mut keep = |from: &'static str, uri: &Json| addresses.push((from, uri.as_str().unwrap().to_owned()));
-    let window =
-        client.good("read_record_field", &with(&of_field(ID, "text"), json!({ "offset_chars": 5000 }))).structured;
+    let mut keep =
+        |from: &'static str, uri: &Json| addresses.push((from, uri.as_str().unwrap().to_owned()));
+    let window = client
+        .good("read_record_field", &with(&of_field(ID, "text"), json!({ "offset_chars": 5000 })))
+        .structured;
     for name in ["uri", "next_uri", "previous_uri"] {
         keep("a window", &window["resource"][name]);
     }
     for (from, tool, args) in [
         ("a list", "query_records", json!({ "stream": "notes" })),
-        ("a list", "query_records", json!({ "stream": "notes", "order": "asc", "fields": ["short"] })),
+        (
+            "a list",
+            "query_records",
+            json!({ "stream": "notes", "order": "asc", "fields": ["short"] }),
+        ),
         ("a document", "fetch", json!({ "id": ID })),
         ("a search", "search", json!({ "q": "needle k1" })),
     ] {
         let answer = client.good(tool, &args);
         for entry in answer.structured["content_ladder"]["entries"].as_array().unwrap() {
-            if entry["record_id"] == "k1" && entry["stream"] == "notes" && entry["preview_status"] != "binary-only" {
+            if entry["record_id"] == "k1"
+                && entry["stream"] == "notes"
+                && entry["preview_status"] != "binary-only"
+            {
                 keep(from, &entry["resource"]["uri"]);
             }
         }
@@ -254,7 +308,8 @@ fn what_a_changed_field_was_is_not_gone_on_with() {
     }
     // Among them one of a field that was read whole and is cut in the text alone.
     assert!(addresses.iter().any(|(from, _)| *from == "a link of short"));
-    let cursors = ["next_cursor", "previous_cursor"].map(|name| window["window"][name].as_str().unwrap().to_owned());
+    let cursors = ["next_cursor", "previous_cursor"]
+        .map(|name| window["window"][name].as_str().unwrap().to_owned());
     let all = all(&client);
     let good = |told: Result<(), Json>| assert_eq!(told, Ok(()));
     addresses.iter().for_each(|(_, uri)| good(client.raw_read(uri).map(drop)));
@@ -286,7 +341,8 @@ fn grants() -> Vec<Grant> {
     let world = world();
     let names: Vec<String> = fields("x").into_iter().map(|(name, _)| name).collect();
     let every: Vec<&str> = names.iter().map(String::as_str).collect();
-    let fewer: Vec<&str> = every.iter().copied().filter(|name| !["text", "photo"].contains(name)).collect();
+    let fewer: Vec<&str> =
+        every.iter().copied().filter(|name| !["text", "photo"].contains(name)).collect();
     let (notes, mail): (&Source, &Source) = (&world.sources[0], &world.sources[1]);
     let others: Vec<&Source> = world.sources.iter().collect();
     let mut hidden = worlds::grant("grt_hidden", &[notes], &every);
@@ -325,7 +381,9 @@ fn security_another_grants_handle_is_no_more_than_asking_for_the_same() {
                 let told = one.send(&client, &one.text);
                 match one.explicit(&stored, &client, &taker) {
                     Err(error) => assert_eq!(told, Err(error), "{place}"),
-                    Ok(()) if giver.records() == taker.records() => assert_eq!(told, Ok(()), "{place}"),
+                    Ok(()) if giver.records() == taker.records() => {
+                        assert_eq!(told, Ok(()), "{place}")
+                    }
                     Ok(()) => {
                         mismatches += 1;
                         lost("mismatch", &told, &place);
@@ -343,7 +401,10 @@ fn a_handle_outlives_the_program_and_no_grant() {
     grants[0].expires = Some("2026-01-31T00:00:00.000001Z");
     let stored = stored(&grants);
     let (all_of, copy_of) = (client("grt_all", "t1"), client("grt_copy", "t1"));
-    let (one, other) = (Client::new(&stored.services, all_of.clone()), Client::new(&stored.services, copy_of.clone()));
+    let (one, other) = (
+        Client::new(&stored.services, all_of.clone()),
+        Client::new(&stored.services, copy_of.clone()),
+    );
     let (sealed, copies) = (all(&one), all(&other));
     let services = stored.reopened();
     let (one, other) = (Client::new(&services, all_of.clone()), Client::new(&services, copy_of));

@@ -1,4 +1,5 @@
-//! No dead ends: each kind of client reads everything that there is, with nothing but what its kind is shown.
+//! No dead ends: each kind of client reads everything that there is, with nothing but what its kind
+//! is shown.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +22,15 @@ use super::worlds::{self, Shelf, hostile, text};
 /// The records that a search finds, as the oracle has them.
 fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
     let who = grant.map_or(Who::Owner, Who::Client);
-    let ask = Ask { endpoint: &SEARCH, stream: String::new(), key: String::new(), pairs: vec![("q".into(), q.into())] };
-    let Ok(Answer::List(list)) = (Oracle { world, who }).answer(&ask) else { return BTreeSet::new() };
+    let ask = Ask {
+        endpoint: &SEARCH,
+        stream: String::new(),
+        key: String::new(),
+        pairs: vec![("q".into(), q.into())],
+    };
+    let Ok(Answer::List(list)) = (Oracle { world, who }).answer(&ask) else {
+        return BTreeSet::new();
+    };
     let name = |hit: &J, name: &str| hit.get(name).text().unwrap().to_owned();
     let ids = list.rows.iter().map(|hit| {
         let id = stile_domain::records::record_id::RecordId {
@@ -36,10 +44,17 @@ fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
 }
 
 /// Walks a world as one caller, in each of the three ways.
-fn walk(chance: &mut Chance, services: &RecordServices, world: &World, grant: Option<&Grant>, q: &str) {
+fn walk(
+    chance: &mut Chance,
+    services: &RecordServices,
+    world: &World,
+    grant: Option<&Grant>,
+    q: &str,
+) {
     let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
     let (client, shelf) = (Client::new(services, caller), Shelf::of(world, grant));
-    let streams: BTreeSet<&str> = super::seen(world, grant).map(|source| source.stream.as_str()).collect();
+    let streams: BTreeSet<&str> =
+        super::seen(world, grant).map(|source| source.stream.as_str()).collect();
     for class in CLASSES {
         let walker = Walker { client: &client, shelf: &shelf, class };
         for stream in &streams {
@@ -104,7 +119,8 @@ proptest! {
 
 /// A world of one record.
 fn one(key: &str, fields: Fields) -> (World, Stored) {
-    let world = World { sources: vec![worlds::stream("a-mail", "notes", vec![(key.to_owned(), fields)])] };
+    let world =
+        World { sources: vec![worlds::stream("a-mail", "notes", vec![(key.to_owned(), fields)])] };
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     (world, stored)
 }
@@ -123,7 +139,9 @@ fn a_record_of_three_thousand_fields_is_read_to_the_last() {
 
 #[test]
 fn the_fields_that_were_asked_for_are_read_to_the_last_and_no_others() {
-    let fields = (0..400).map(|at| (format!("field {at}"), text(format!("value {at}").repeat(100)))).collect();
+    let fields = (0..400)
+        .map(|at| (format!("field {at}"), text(format!("value {at}").repeat(100))))
+        .collect();
     let (world, stored) = one("many", fields);
     let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
     let id = "a-mail/notes:many";
@@ -132,15 +150,21 @@ fn the_fields_that_were_asked_for_are_read_to_the_last_and_no_others() {
         let set: BTreeSet<String> = only.iter().cloned().collect();
         let args = json!({ "id": id, "fields": only });
         let walker = |class| Walker { client: &client, shelf: &shelf, class };
-        for (class, way) in [(Class::Text, Way::Said(args.clone())), (Class::Structured, Way::Told(args))] {
+        for (class, way) in
+            [(Class::Text, Way::Said(args.clone())), (Class::Structured, Way::Told(args))]
+        {
             // What is too many names to say again is found in the whole record.
             walker(class).record_has(id, way, &set, count == 50);
         }
         let args = json!({ "stream": "notes", "fields": only });
         let listed = client.good("query_records", &args);
         let more = &listed.structured["content_ladder"]["more_fields"][0]["read"]["args"];
-        let shown: BTreeSet<String> =
-            listed.structured["data"]["data"][0]["data"].as_object().unwrap().keys().cloned().collect();
+        let shown: BTreeSet<String> = listed.structured["data"]["data"][0]["data"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect();
         let left = set.difference(&shown).cloned().collect();
         walker(Class::Structured).record_has(id, Way::Told(more.clone()), &left, count == 50);
     }
@@ -150,15 +174,18 @@ fn the_fields_that_were_asked_for_are_read_to_the_last_and_no_others() {
 fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
     for unit in ["word 中 ", "\u{1}", "👩‍👧", "\"", "\n"] {
         let long: String = unit.chars().cycle().take(200_000).collect();
-        let (world, stored) = one("long", vec![("text".to_owned(), text(long)), ("t".to_owned(), Value::Null)]);
+        let (world, stored) =
+            one("long", vec![("text".to_owned(), text(long)), ("t".to_owned(), Value::Null)]);
         let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
         for class in CLASSES {
             let walker = Walker { client: &client, shelf: &shelf, class };
             walker.record("a-mail/notes:long");
         }
         // And with the longest windows.
-        let (mut read, mut args) =
-            (String::new(), json!({ "id": "a-mail/notes:long", "field_path": "text", "limit_chars": 16_384 }));
+        let (mut read, mut args) = (
+            String::new(),
+            json!({ "id": "a-mail/notes:long", "field_path": "text", "limit_chars": 16_384 }),
+        );
         loop {
             let window = client.good("read_record_field", &args).structured["window"].clone();
             read += window["text"].as_str().unwrap();
@@ -173,7 +200,10 @@ fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
 fn a_search_reads_on_from_what_it_found() {
     for before in [0, 30, 80, 81, 5000] {
         let value = format!("{}needle {}", "中 ".repeat(before / 2), "after ".repeat(1000));
-        let fields = vec![("text".to_owned(), text(value.clone())), ("title".to_owned(), text(value.clone()))];
+        let fields = vec![
+            ("text".to_owned(), text(value.clone())),
+            ("title".to_owned(), text(value.clone())),
+        ];
         let (world, stored) = one("k", fields);
         let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
         let args = json!({ "q": "NEEDLE" });
@@ -186,19 +216,33 @@ fn a_search_reads_on_from_what_it_found() {
             assert!(value.chars().skip(start).collect::<String>().starts_with(preview));
             assert_eq!(window["end_chars"], start + preview.chars().count());
             let read = client.good("read_record_field", &window["read"]["args"]).structured;
-            assert!(read["window"]["text"].as_str().unwrap().starts_with("needle after"), "{before}: {window}");
+            assert!(
+                read["window"]["text"].as_str().unwrap().starts_with("needle after"),
+                "{before}: {window}"
+            );
         }
         for class in CLASSES {
             Walker { client: &client, shelf: &shelf, class }.windows_of("search", &args);
         }
-        answer.links.iter().for_each(|link| Walker { client: &client, shelf: &shelf, class: CLASSES[2] }.follow(link));
+        answer.links.iter().for_each(|link| {
+            Walker { client: &client, shelf: &shelf, class: CLASSES[2] }.follow(link)
+        });
     }
 }
 
 #[test]
 fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
-    for (before, after) in [(0, 10), (41, 60), (59, 38), (80, 5), (80, 100), (80, 230), (30, 190), (60, 200), (300, 10)]
-    {
+    for (before, after) in [
+        (0, 10),
+        (41, 60),
+        (59, 38),
+        (80, 5),
+        (80, 100),
+        (80, 230),
+        (30, 190),
+        (60, 200),
+        (300, 10),
+    ] {
         let value = format!("{} needle {}", "é".repeat(before), "z".repeat(after));
         let size = value.chars().count();
         let fields = [
@@ -219,14 +263,18 @@ fn a_hit_in_a_short_text_is_told_truly_and_leads_to_what_is_missing() {
                 continue;
             }
             if size <= 200 {
-                assert!(said.contains(&format!("{} complete", Json::from(value.as_str()))), "{said}");
+                assert!(
+                    said.contains(&format!("{} complete", Json::from(value.as_str()))),
+                    "{said}"
+                );
             } else {
                 let range = said.split_once("chars=").unwrap().1.split_once(' ').unwrap().0;
                 let (start, end) = range.split_once("..").unwrap();
                 let (start, end): (usize, usize) = (start.parse().unwrap(), end.parse().unwrap());
                 let shown: String = value.chars().skip(start).take(end - start).collect();
                 assert!(said.contains(&Json::from(shown).to_string()), "{said}");
-                // The next step of what is all in the structure and not in the text begins where nothing is left out.
+                // The next step of what is all in the structure and not in the text begins where
+                // nothing is left out.
                 assert_eq!(said.contains("\"offset_chars\":0} ("), size <= 320, "{said}");
             }
         }
@@ -248,8 +296,10 @@ fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
                 }
                 _ if args.get("stream").is_some() => {}
                 _ => {
-                    let (name, rest) = lines::json_at_start(line.strip_prefix("stream=").unwrap()).unwrap();
-                    let connection = rest.strip_prefix(" connection_id=").unwrap().split(' ').next().unwrap();
+                    let (name, rest) =
+                        lines::json_at_start(line.strip_prefix("stream=").unwrap()).unwrap();
+                    let connection =
+                        rest.strip_prefix(" connection_id=").unwrap().split(' ').next().unwrap();
                     said.push(format!("{connection}/{}", name.as_str().unwrap()));
                 }
             }
@@ -267,24 +317,32 @@ fn schema(client: &Client, args: &Json) -> [Vec<String>; 2] {
                 }
             }
         }
-        asked = structured["next_cursor"].as_str().map(|cursor| super::with(&args, json!({ "cursor": cursor })));
+        asked = structured["next_cursor"]
+            .as_str()
+            .map(|cursor| super::with(&args, json!({ "cursor": cursor })));
     }
     [said, told]
 }
 
 #[test]
 fn a_schema_is_listed_to_the_end() {
-    let fields: Vec<String> =
-        (0..5000).map(|at| format!("field {at:04}")).chain(["\u{1}".repeat(512), "中".repeat(170)]).collect();
+    let fields: Vec<String> = (0..5000)
+        .map(|at| format!("field {at:04}"))
+        .chain(["\u{1}".repeat(512), "中".repeat(170)])
+        .collect();
     let mut wide = worlds::stream("a-mail", "wide", Vec::new());
     wide.decl.fields = fields.iter().map(|name| worlds::text_field(name)).collect();
     let mut sources = vec![wide];
-    sources.extend((0..500).map(|at| worlds::stream("Zeta", &format!("stream-{at:03}"), Vec::new())));
+    sources
+        .extend((0..500).map(|at| worlds::stream("Zeta", &format!("stream-{at:03}"), Vec::new())));
     let world = World { sources };
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     let client = Client::new(&stored.services, owner());
-    let streams: BTreeSet<String> =
-        world.sources.iter().map(|source| format!("{}/{}", source.connection, source.stream)).collect();
+    let streams: BTreeSet<String> = world
+        .sources
+        .iter()
+        .map(|source| format!("{}/{}", source.connection, source.stream))
+        .collect();
     for list in schema(&client, &json!({})) {
         assert_eq!(list.len(), streams.len());
         assert_eq!(list.into_iter().collect::<BTreeSet<_>>(), streams);

@@ -17,7 +17,9 @@ fn pages(client: &Client, in_text: bool) -> Vec<LadderAnswer> {
     let page = || {
         let args = asked.take()?;
         let answer = client.good("schema", &args);
-        let cursor = answer.structured["next_cursor"].as_str().map(|cursor| with(&args, json!({ "cursor": cursor })));
+        let cursor = answer.structured["next_cursor"]
+            .as_str()
+            .map(|cursor| with(&args, json!({ "cursor": cursor })));
         asked = if in_text { lines::onward(&answer.text, &args) } else { cursor };
         Some(answer)
     };
@@ -43,18 +45,22 @@ fn schemas(client: &Client, in_text: bool) -> Map<String, Json> {
 
 #[test]
 fn a_whole_declaration_is_shown_field_by_field_where_it_is_long() {
-    let schema =
-        |at: usize| json!({ "type": "string", "description": format!("What field {at} means. {}", "x ".repeat(300)) });
+    let schema = |at: usize| json!({ "type": "string", "description": format!("What field {at} means. {}", "x ".repeat(300)) });
     let name = |at: usize| format!("field_{at}");
     let all: Map<String, Json> = (0..80).map(|at| (name(at), schema(at))).collect();
-    let compact: Map<String, Json> = all.keys().map(|name| (name.clone(), "t=string".into())).collect();
-    let of = |stream: Json| json!({ "connectors": [{ "connector_id": "chat", "streams": [stream] }] }).to_string();
+    let compact: Map<String, Json> =
+        all.keys().map(|name| (name.clone(), "t=string".into())).collect();
+    let of = |stream: Json| {
+        json!({ "connectors": [{ "connector_id": "chat", "streams": [stream] }] }).to_string()
+    };
     let capabilities: Map<String, Json> =
         all.iter().map(|(name, schema)| (name.clone(), json!({ "schema": schema }))).collect();
     let by_capability = json!({ "name": "notes", "views": [{ "id": "short" }], "field_capabilities": capabilities });
-    let by_schema = json!({ "name": "notes", "views": [{ "id": "short" }], "schema": { "properties": all } });
+    let by_schema =
+        json!({ "name": "notes", "views": [{ "id": "short" }], "schema": { "properties": all } });
     for full in [by_capability, by_schema] {
-        let (full, compact) = (of(full), of(json!({ "name": "notes", "field_capabilities": compact })));
+        let (full, compact) =
+            (of(full), of(json!({ "name": "notes", "field_capabilities": compact })));
         let client = client(move |ask| match ask.pairs.iter().any(|(name, _)| name == "detail") {
             true => full.clone(),
             false => compact.clone(),
@@ -64,16 +70,22 @@ fn a_whole_declaration_is_shown_field_by_field_where_it_is_long() {
         }
         let first = client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
         assert!(
-            first.text.contains("full, but for its fields: {\"name\":\"notes\",\"views\":[{\"id\":\"short\"}]}"),
+            first.text.contains(
+                "full, but for its fields: {\"name\":\"notes\",\"views\":[{\"id\":\"short\"}]}"
+            ),
             "{}",
             first.text
         );
         let rest = json!({ "name": "notes", "views": [{ "id": "short" }] });
-        assert_eq!(first.structured["full_but_fields"].as_object().unwrap().get("views"), rest.get("views"));
+        assert_eq!(
+            first.structured["full_but_fields"].as_object().unwrap().get("views"),
+            rest.get("views")
+        );
     }
 }
 
-/// The parts of a whole declaration's JSON, as one kind of answer tells them; none where it has all of it in another way.
+/// The parts of a whole declaration's JSON, as one kind of answer tells them; none where it has all
+/// of it in another way.
 fn parts(client: &Client, in_text: bool) -> String {
     let (mut all, mut count) = (String::new(), 0);
     for answer in pages(client, in_text) {
@@ -103,7 +115,9 @@ fn of_stream(stream: &str) -> String {
 /// A client of a server that tells these two of a stream.
 fn declaring(compact: &Json, full: &str) -> Client {
     let (compact, full) = (of_stream(&compact.to_string()), of_stream(full));
-    client(move |ask| (if ask.pairs.iter().any(|(name, _)| name == "detail") { &full } else { &compact }).clone())
+    client(move |ask| {
+        (if ask.pairs.iter().any(|(name, _)| name == "detail") { &full } else { &compact }).clone()
+    })
 }
 
 /// A schema of about so many bytes.
@@ -122,17 +136,25 @@ enum Shown {
 #[test]
 fn a_declaration_is_read_to_the_end_however_long_it_is() {
     use Shown::{Lines, Parts, Whole};
-    let views = |count: usize| (0..count).map(|at| json!({ "id": format!("view {at}") })).collect::<Vec<_>>();
+    let views = |count: usize| {
+        (0..count).map(|at| json!({ "id": format!("view {at}") })).collect::<Vec<_>>()
+    };
     let fields = |schema: Json| json!({ "body": { "schema": schema } });
-    let many: Map<String, Json> = (0..90).map(|at| (format!("f{at}"), json!({ "schema": long("x", 500) }))).collect();
-    let words = |names: &Map<String, Json>| names.keys().map(|name| (name.clone(), json!("eq"))).collect::<Map<_, _>>();
-    let declared =
-        |views: Vec<Json>, fields: Json| json!({ "name": "notes", "views": views, "field_capabilities": fields });
+    let many: Map<String, Json> =
+        (0..90).map(|at| (format!("f{at}"), json!({ "schema": long("x", 500) }))).collect();
+    let words = |names: &Map<String, Json>| {
+        names.keys().map(|name| (name.clone(), json!("eq"))).collect::<Map<_, _>>()
+    };
+    let declared = |views: Vec<Json>, fields: Json| json!({ "name": "notes", "views": views, "field_capabilities": fields });
     let one = json!({ "body": "t=string" });
     // Too long for a text at once, and short enough for its lines.
-    let few: Map<String, Json> = (0..20).map(|at| (format!("g{at}"), json!({ "schema": long("x", 200) }))).collect();
-    let beside = |name: &str, own: Json| few.clone().into_iter().chain([(name.to_owned(), own)]).collect::<Json>();
-    let listed = |flags: Json| words(&few).into_iter().chain([("body".to_owned(), flags)]).collect::<Json>();
+    let few: Map<String, Json> =
+        (0..20).map(|at| (format!("g{at}"), json!({ "schema": long("x", 200) }))).collect();
+    let beside = |name: &str, own: Json| {
+        few.clone().into_iter().chain([(name.to_owned(), own)]).collect::<Json>()
+    };
+    let listed =
+        |flags: Json| words(&few).into_iter().chain([("body".to_owned(), flags)]).collect::<Json>();
     let plain = listed(json!("eq"));
     let asking = |query: Json| {
         let mut stream = declared(views(3), beside("body", json!({ "schema": {} })));
@@ -147,13 +169,31 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
     for (what, compact, full, in_text, in_structure) in [
         ("short", &one, declared(views(3), fields(long("x", 5))), Whole, Whole),
         ("one long field", &one, declared(views(3), fields(long("x", 5_000))), Parts, Whole),
-        ("a longer one", &one, declared(views(3), fields(long("\u{1}\"\\\u{2028}👩‍👧", 40_000))), Parts, Parts),
+        (
+            "a longer one",
+            &one,
+            declared(views(3), fields(long("\u{1}\"\\\u{2028}👩‍👧", 40_000))),
+            Parts,
+            Parts,
+        ),
         ("many views", &one, declared(views(300), fields(long("x", 5))), Parts, Whole),
         ("more views", &one, declared(views(3_000), fields(long("x", 5))), Parts, Parts),
         ("many fields", &json!(words(&many)), declared(views(3), json!(many)), Lines, Lines),
-        ("some fields", &plain, declared(views(3), beside("body", json!({ "schema": {} }))), Lines, Whole),
+        (
+            "some fields",
+            &plain,
+            declared(views(3), beside("body", json!({ "schema": {} }))),
+            Lines,
+            Whole,
+        ),
         ("no field", &plain, declared(views(3), beside("body", json!("x"))), Parts, Whole),
-        ("more of a field", &plain, declared(views(3), beside("body", json!({ "semantics": "x" }))), Parts, Whole),
+        (
+            "more of a field",
+            &plain,
+            declared(views(3), beside("body", json!({ "semantics": "x" }))),
+            Parts,
+            Whole,
+        ),
         (
             "what is not usable",
             &plain,
@@ -168,9 +208,27 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
             Parts,
             Whole,
         ),
-        ("a query that lines say", &plain, asking(json!({ "exact_filters": vec!["body"; 500] })), Lines, Whole),
-        ("a query that says more", &plain, asking(json!({ "exact_filters": vec!["body"; 500], "x": 1 })), Parts, Whole),
-        ("not listed", &json!(words(&few)), declared(views(3), beside("body", json!({}))), Parts, Whole),
+        (
+            "a query that lines say",
+            &plain,
+            asking(json!({ "exact_filters": vec!["body"; 500] })),
+            Lines,
+            Whole,
+        ),
+        (
+            "a query that says more",
+            &plain,
+            asking(json!({ "exact_filters": vec!["body"; 500], "x": 1 })),
+            Parts,
+            Whole,
+        ),
+        (
+            "not listed",
+            &json!(words(&few)),
+            declared(views(3), beside("body", json!({}))),
+            Parts,
+            Whole,
+        ),
         (
             "flags that are no words",
             &listed(json!({ "x": 1 })),
@@ -207,23 +265,32 @@ fn a_declaration_is_read_to_the_end_however_long_it_is() {
             assert_eq!(told, if how == Parts { full.as_str() } else { "" }, "{what}");
             if how == Lines {
                 let own = declared["field_capabilities"].as_object().unwrap().iter();
-                let own: Map<String, Json> = own.map(|(name, own)| (name.clone(), own["schema"].clone())).collect();
+                let own: Map<String, Json> =
+                    own.map(|(name, own)| (name.clone(), own["schema"].clone())).collect();
                 assert_eq!(schemas(&client, is_text), own, "{what}");
-                let rest = if is_text { first.text.clone() } else { first.structured["full_but_fields"].to_string() };
+                let rest = if is_text {
+                    first.text.clone()
+                } else {
+                    first.structured["full_but_fields"].to_string()
+                };
                 assert!(rest.contains("\"views\":[{\"id\":\"view 0\"}"), "{what}: {rest}");
             }
         }
-        assert!(!first.text.contains("left out") && first.structured["full_left_out_bytes"].is_null(), "{what}");
+        assert!(
+            !first.text.contains("left out") && first.structured["full_left_out_bytes"].is_null(),
+            "{what}"
+        );
     }
 }
 
 #[test]
 fn what_is_no_field_stands_by_itself_where_the_lines_say_the_rest() {
     let fields: Map<String, Json> = (0..12).map(|at| (format!("f{at}"), long("x", 400))).collect();
-    let compact: Map<String, Json> = fields.keys().map(|name| (name.clone(), json!("eq"))).collect();
-    let full =
-        json!({ "name": "notes", "primary_key": ["f1"], "schema": { "properties": fields, "required": ["f1"] } });
-    let client = declaring(&json!({ "name": "notes", "field_capabilities": compact }), &full.to_string());
+    let compact: Map<String, Json> =
+        fields.keys().map(|name| (name.clone(), json!("eq"))).collect();
+    let full = json!({ "name": "notes", "primary_key": ["f1"], "schema": { "properties": fields, "required": ["f1"] } });
+    let client =
+        declaring(&json!({ "name": "notes", "field_capabilities": compact }), &full.to_string());
     let told = client.good("schema", &json!({ "stream": "notes", "detail": "full" })).text;
     let rest = json!({ "name": "notes", "primary_key": ["f1"], "schema": { "required": ["f1"] } });
     assert!(told.contains(&format!("full, but for its fields: {rest}")), "{told}");
@@ -245,12 +312,16 @@ fn a_declaration_that_no_program_holds_is_told_as_it_was_sent() {
         }
     }
     let client = declaring(&compact, "{");
-    assert_eq!(client.refused("schema", &json!({ "stream": "notes", "detail": "full" }))["code"], "provider_error");
+    assert_eq!(
+        client.refused("schema", &json!({ "stream": "notes", "detail": "full" }))["code"],
+        "provider_error"
+    );
 }
 
 #[test]
 fn fields_are_gone_on_with_whatever_else_of_a_declaration_changes_and_parts_are_not() {
-    let all: Map<String, Json> = (0..40).map(|at| (format!("f{at}"), json!({ "schema": long("x", 300) }))).collect();
+    let all: Map<String, Json> =
+        (0..40).map(|at| (format!("f{at}"), json!({ "schema": long("x", 300) }))).collect();
     let compact: Map<String, Json> = all.keys().map(|name| (name.clone(), json!("eq"))).collect();
     let compact = of_stream(&json!({ "name": "notes", "field_capabilities": compact }).to_string());
     let asked = AtomicUsize::new(0);
@@ -259,8 +330,7 @@ fn fields_are_gone_on_with_whatever_else_of_a_declaration_changes_and_parts_are_
             return compact.clone();
         }
         let at = asked.fetch_add(1, Ordering::Relaxed);
-        let full =
-            json!({ "name": "notes", "captured_at": at, "semantics": "x".repeat(40_000), "field_capabilities": all });
+        let full = json!({ "name": "notes", "captured_at": at, "semantics": "x".repeat(40_000), "field_capabilities": all });
         of_stream(&full.to_string())
     });
     let args = json!({ "stream": "notes", "detail": "full" });
@@ -280,18 +350,24 @@ fn fields_are_gone_on_with_whatever_else_of_a_declaration_changes_and_parts_are_
 #[test]
 fn a_declaration_keeps_to_the_least_structure_and_a_long_key_to_the_text() {
     let name = "k".repeat(500);
-    let mut all: Map<String, Json> = (0..900).map(|at| (format!("field {at}"), json!("eq"))).collect();
+    let mut all: Map<String, Json> =
+        (0..900).map(|at| (format!("field {at}"), json!("eq"))).collect();
     all.insert(name.clone(), json!("eq"));
     let compact = json!({ "name": "notes", "primary_key": [name], "cursor_field": name, "field_capabilities": all });
     let full = json!({ "name": "notes", "field_capabilities": { "field 0": { "schema": long("x", 16_200) } } });
     let (compact, full) = (of_stream(&compact.to_string()), of_stream(&full.to_string()));
-    let answer =
-        move |ask: &Ask| (if ask.pairs.iter().any(|(name, _)| name == "detail") { &full } else { &compact }).clone();
+    let answer = move |ask: &Ask| {
+        (if ask.pairs.iter().any(|(name, _)| name == "detail") { &full } else { &compact }).clone()
+    };
     let budgets = Budgets { structured: Budgets::LEAST_STRUCTURED, ..Budgets::default() };
     let client = Client::within(budgets, Foreign(answer), owner());
     for args in [json!({ "stream": "notes" }), json!({ "stream": "notes", "detail": "full" })] {
         let answer = client.good("schema", &args);
-        assert!(answer.structured.to_string().len() <= Budgets::LEAST_STRUCTURED, "{}", answer.structured);
+        assert!(
+            answer.structured.to_string().len() <= Budgets::LEAST_STRUCTURED,
+            "{}",
+            answer.structured
+        );
         assert!(answer.text.len() <= 8192);
     }
     assert!(parts(&client, false).contains(&"x".repeat(16_000)));
@@ -316,14 +392,19 @@ fn the_declaration_is_that_of_the_connection_which_was_asked_for() {
 #[test]
 fn what_a_server_says_beside_a_declaration_does_not_stop_its_parts() {
     let asked = AtomicUsize::new(0);
-    let full = json!({ "name": "notes", "semantics": "x".repeat(20_000), "field_capabilities": {} }).to_string();
+    let full =
+        json!({ "name": "notes", "semantics": "x".repeat(20_000), "field_capabilities": {} })
+            .to_string();
     let sent = full.clone();
     let client = client(move |ask| {
         if !ask.pairs.iter().any(|(name, _)| name == "detail") {
             return of_stream(&json!({ "name": "notes", "field_capabilities": {} }).to_string());
         }
         let at = asked.fetch_add(1, Ordering::Relaxed);
-        format!("{{\"took\":{at}.12345678901234567890,{}", of_stream(&sent).strip_prefix('{').unwrap())
+        format!(
+            "{{\"took\":{at}.12345678901234567890,{}",
+            of_stream(&sent).strip_prefix('{').unwrap()
+        )
     });
     for in_text in [true, false] {
         assert_eq!(parts(&client, in_text), full);

@@ -36,9 +36,13 @@ fn a_record_is_gone_where_a_server_says_so_and_not_where_it_says_that_it_is_not(
         ] })
         .to_string()
     });
-    let list = client.good("query_records", &json!({ "stream": "notes", "changes_since": "beginning" }));
+    let list =
+        client.good("query_records", &json!({ "stream": "notes", "changes_since": "beginning" }));
     let rows = list.structured["data"]["data"].clone();
-    assert_eq!((&rows[0]["data"], &rows[3]["data"]), (&json!({ "body": "here" }), &json!({ "body": "back" })));
+    assert_eq!(
+        (&rows[0]["data"], &rows[3]["data"]),
+        (&json!({ "body": "here" }), &json!({ "body": "back" }))
+    );
     assert!(rows[1].get("data").is_none() && rows[2].get("data").is_none());
     let lines: Vec<&str> = list.text.lines().skip(1).collect();
     assert_eq!(
@@ -54,17 +58,21 @@ fn a_record_is_gone_where_a_server_says_so_and_not_where_it_says_that_it_is_not(
 
 #[test]
 fn a_record_that_is_too_long_for_a_structure_keeps_what_is_said_of_it() {
-    let fields: serde_json::Map<String, Json> = (0..400).map(|at| (format!("f{at}"), json!("x".repeat(400)))).collect();
+    let fields: serde_json::Map<String, Json> =
+        (0..400).map(|at| (format!("f{at}"), json!("x".repeat(400)))).collect();
     for is_deleted in [false, true] {
         let fields = fields.clone();
         let client = client(move |_| {
-            let record =
-                json!({ "id": "1", "emitted_at": "2026-01-01T00:00:00Z", "deleted": is_deleted, "data": fields });
+            let record = json!({ "id": "1", "emitted_at": "2026-01-01T00:00:00Z", "deleted": is_deleted, "data": fields });
             json!({ "data": [record] }).to_string()
         });
-        let list = client.good("query_records", &json!({ "stream": "notes", "changes_since": "beginning" }));
+        let list = client
+            .good("query_records", &json!({ "stream": "notes", "changes_since": "beginning" }));
         let row = list.structured["data"]["data"][0].clone();
-        assert_eq!((&row["emitted_at"], &row["deleted"]), (&json!("2026-01-01T00:00:00Z"), &json!(is_deleted)));
+        assert_eq!(
+            (&row["emitted_at"], &row["deleted"]),
+            (&json!("2026-01-01T00:00:00Z"), &json!(is_deleted))
+        );
         assert_eq!(row.get("data").is_none(), is_deleted, "{row}");
         assert_eq!(list.structured["content_ladder"]["entries"], json!([]));
     }
@@ -90,15 +98,17 @@ fn a_document_is_the_first_text_that_says_something() {
 #[test]
 fn as_many_groups_are_told_as_there_is_room_for() {
     let of = |count: usize, key: usize| {
-        let groups: Vec<Json> =
-            (0..count).map(|at| json!({ "key": format!("{at:03}{}", "k".repeat(key)), "count": 2 })).collect();
+        let groups: Vec<Json> = (0..count)
+            .map(|at| json!({ "key": format!("{at:03}{}", "k".repeat(key)), "count": 2 }))
+            .collect();
         let answer = json!({
             "object": "aggregation", "stream": "notes", "metric": "count", "filtered_record_count": 2 * count + 5,
             "groups": groups, "other_count": 5,
         })
         .to_string();
         let client = client(move |_| answer.clone());
-        let args = json!({ "stream": "notes", "metric": "count", "group_by": "author", "limit": 100 });
+        let args =
+            json!({ "stream": "notes", "metric": "count", "group_by": "author", "limit": 100 });
         client.good("aggregate", &args).text
     };
     assert!(of(60, 5).ends_with("other_count=5."), "{}", of(60, 5));
@@ -107,7 +117,8 @@ fn as_many_groups_are_told_as_there_is_room_for() {
     let shown = many.matches("=2").count();
     assert!(many.len() <= 1800 && shown > 10, "{many}");
     assert!(
-        many.contains(&format!("shown={shown}: ")) && many.contains(&format!("other_count={}.", 5 + 2 * (100 - shown)))
+        many.contains(&format!("shown={shown}: "))
+            && many.contains(&format!("other_count={}.", 5 + 2 * (100 - shown)))
     );
     assert!(many.ends_with(&format!(
         "\nnote: {} more group(s) are in the structured answer; a narrower `filter` shows them here",

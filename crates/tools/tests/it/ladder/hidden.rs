@@ -1,4 +1,5 @@
-//! Two databases that differ only in what a grant hides give one client of the ladder the same answers.
+//! Two databases that differ only in what a grant hides give one client of the ladder the same
+//! answers.
 //!
 //! Whatever is sealed is replaced by its length, and gone on with in both.
 
@@ -44,7 +45,9 @@ fn call(ask: &Ask) -> Option<(&'static str, Json)> {
     };
     let connection = args.get("connection_id").and_then(Json::as_str).map(str::to_owned);
     match tool {
-        "query_records" | "aggregate" => drop(args.insert("stream".to_owned(), ask.stream.clone().into())),
+        "query_records" | "aggregate" => {
+            drop(args.insert("stream".to_owned(), ask.stream.clone().into()))
+        }
         "fetch" | "read_record_field" => {
             let id = RecordId { connection, stream: ask.stream.clone(), key: ask.key.clone() };
             args.insert("id".to_owned(), id.to_string().into());
@@ -53,14 +56,18 @@ fn call(ask: &Ask) -> Option<(&'static str, Json)> {
         _ => {}
     }
     if let Some(field) = args.remove("field") {
-        args.insert(if tool == "read_record_field" { "field_path" } else { "field" }.to_owned(), field);
+        args.insert(
+            if tool == "read_record_field" { "field_path" } else { "field" }.to_owned(),
+            field,
+        );
     }
     let card = Ladder::cards(false).into_iter().find(|card| card.name == tool).unwrap();
     args.retain(|name, _| card.input["properties"].get(name).is_some());
     Some((tool, Json::Object(args)))
 }
 
-/// What a client sees, with what is sealed replaced by its length; and what is sealed, with what stands before it.
+/// What a client sees, with what is sealed replaced by its length; and what is sealed, with what
+/// stands before it.
 fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)>) {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let (mut plain, mut sealed, mut rest) = (String::new(), Vec::new(), seen);
@@ -70,8 +77,9 @@ fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)
         let (word, after) = word.split_at(end);
         plain += before;
         if word.len() > 40 && pair.stored[at].services.records.unseal(word).is_some() {
-            let address =
-                ["pdpp://record/", "pdpp://field-window/"].into_iter().find(|scheme| before.ends_with(scheme));
+            let address = ["pdpp://record/", "pdpp://field-window/"]
+                .into_iter()
+                .find(|scheme| before.ends_with(scheme));
             sealed.push((address.is_some(), format!("{}{word}", address.unwrap_or_default())));
             plain += &format!("<{} characters>", word.len());
         } else {
@@ -100,11 +108,15 @@ fn security_what_a_grant_hides_cannot_be_observed_on_the_ladder() {
         let world = World::random(&mut chance);
         let grant = Grant::random(&mut chance, "grt_same");
         let pair = Pair::new(&mut chance, &world, &grant);
-        let clients = [0, 1].map(|at| Client::new(&pair.stored[at].services, client("grt_same", "t1")));
+        let clients =
+            [0, 1].map(|at| Client::new(&pair.stored[at].services, client("grt_same", "t1")));
         for endpoint in reading() {
             for _ in 0..10 {
                 let about = if chance.happens(70) { &pair.world } else { &pair.twin };
-                let Some((tool, args)) = call(&draw(&mut chance, about, Some(&grant), endpoint)) else { break };
+                let Some((tool, args)) = call(&draw(&mut chance, about, Some(&grant), endpoint))
+                else {
+                    break;
+                };
                 let told = [0, 1].map(|at| {
                     let answer = clients[at].call(tool, &args);
                     answered += usize::from(answer.refusal.is_none());
@@ -123,7 +135,9 @@ fn security_what_a_grant_hides_cannot_be_observed_on_the_ladder() {
                                 let dropped = ["offset_chars", "q", "before_chars", "after_chars"];
                                 let mut args = with(&args, json!({ "cursor": text }));
                                 if tool == "read_record_field" {
-                                    args.as_object_mut().unwrap().retain(|name, _| !dropped.contains(&name.as_str()));
+                                    args.as_object_mut()
+                                        .unwrap()
+                                        .retain(|name, _| !dropped.contains(&name.as_str()));
                                 }
                                 format!("{:?}", clients[at].call(tool, &args))
                             }

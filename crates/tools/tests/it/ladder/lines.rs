@@ -4,8 +4,10 @@ use serde_json::Value as Json;
 
 use super::with;
 
-/// What splits a text into lines for one client or another (Unicode Standard Annex 14, class BK and its like).
-const BREAKS: [char; 9] = ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}'];
+/// What splits a text into lines for one client or another (Unicode Standard Annex 14, class BK and
+/// its like).
+const BREAKS: [char; 9] =
+    ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}'];
 
 /// The lines of a text, for the client that sees the most of them.
 pub(super) fn of(text: &str) -> impl Iterator<Item = &str> {
@@ -112,8 +114,14 @@ fn lines_are_taken_apart() {
         call("next: search with the same arguments and {\"id\":\"a (b)\"}"),
         Some(Next::Again { tool: "search".to_owned(), args })
     );
-    for bad in ["next: fetch", "next: fetch {", "next: fetch {} x", "next: delete {}", "next:fetch {}", "next: fetch 7"]
-    {
+    for bad in [
+        "next: fetch",
+        "next: fetch {",
+        "next: fetch {} x",
+        "next: delete {}",
+        "next:fetch {}",
+        "next: fetch 7",
+    ] {
         assert_eq!(call(bad), None, "{bad}");
     }
 }

@@ -1,8 +1,9 @@
 //! The laws of the content ladder, held in one process against real databases.
 //!
-//! Every answer of every test goes through [`checks`]: its advertised schema, its budgets in bytes, no bytes in base64,
-//! identifiers that name a record, lines that are literal calls. `dead_ends` walks random and hostile worlds as three
-//! kinds of clients ([`walker`]), each with nothing but what its kind is shown; the others hold one law each.
+//! Every answer of every test goes through [`checks`]: its advertised schema, its budgets in bytes,
+//! no bytes in base64, identifiers that name a record, lines that are literal calls. `dead_ends`
+//! walks random and hostile worlds as three kinds of clients ([`walker`]), each with nothing but
+//! what its kind is shown; the others hold one law each.
 
 mod binary;
 mod budgets;
@@ -61,7 +62,8 @@ impl Client {
 
     /// Calls a tool.
     pub(crate) fn call(&self, tool: &str, arguments: &Json) -> LadderAnswer {
-        let answer = self.runtime.block_on(self.ladder.call(tool, arguments, &self.caller)).unwrap();
+        let answer =
+            self.runtime.block_on(self.ladder.call(tool, arguments, &self.caller)).unwrap();
         checks::answer(tool, arguments, &answer);
         answer
     }
@@ -84,7 +86,8 @@ impl Client {
 
     /// Calls a tool without checks, where that is done often.
     pub(crate) fn raw(&self, tool: &str, arguments: &Json) -> Result<LadderAnswer, Json> {
-        let answer = self.runtime.block_on(self.ladder.call(tool, arguments, &self.caller)).unwrap();
+        let answer =
+            self.runtime.block_on(self.ladder.call(tool, arguments, &self.caller)).unwrap();
         match &answer.refusal {
             None => Ok(answer),
             Some(trouble) => Err(Json::Object(trouble.to_json())),
@@ -116,8 +119,14 @@ impl Client {
 }
 
 /// The sources of a world that a grant, or the owner, sees something of.
-pub(crate) fn seen<'a>(world: &'a World, grant: Option<&'a Grant>) -> impl Iterator<Item = &'a Source> {
-    world.sources.iter().filter(move |source| grant.is_none_or(|grant| grant.share(source).is_some()))
+pub(crate) fn seen<'a>(
+    world: &'a World,
+    grant: Option<&'a Grant>,
+) -> impl Iterator<Item = &'a Source> {
+    world
+        .sources
+        .iter()
+        .filter(move |source| grant.is_none_or(|grant| grant.share(source).is_some()))
 }
 
 /// Arguments with some of them set to others.

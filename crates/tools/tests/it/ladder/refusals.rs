@@ -22,7 +22,11 @@ struct Counting {
 }
 
 impl RecordServer for Counting {
-    fn ask<'a>(&'a self, caller: &'a Principal, ask: Ask) -> BoxFuture<'a, Result<String, Declined>> {
+    fn ask<'a>(
+        &'a self,
+        caller: &'a Principal,
+        ask: Ask,
+    ) -> BoxFuture<'a, Result<String, Declined>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.port.ask(caller, ask)
     }
@@ -35,7 +39,12 @@ impl RecordServer for Counting {
         self.port.unseal(text)
     }
 
-    fn tell(&self, caller: &Principal, tool: &'static str, outcome: Result<(), &Map<String, Json>>) {
+    fn tell(
+        &self,
+        caller: &Principal,
+        tool: &'static str,
+        outcome: Result<(), &Map<String, Json>>,
+    ) {
         self.port.tell(caller, tool, outcome);
     }
 }
@@ -53,11 +62,15 @@ fn counted() -> (Stored, Client, Arc<AtomicUsize>) {
 
 /// Calls that are wrong, each with what its message must say.
 fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
-    let window = |others: Json| with(&json!({ "id": "a-mail/notes:k", "field_path": "text" }), others);
+    let window =
+        |others: Json| with(&json!({ "id": "a-mail/notes:k", "field_path": "text" }), others);
     let mut wrong: Vec<(&'static str, Json, &'static [&'static str])> = Vec::new();
     let field = "read_record_field";
     for (others, says) in [
-        (json!({ "cursor": "x", "offset_chars": 0 }), &["`cursor`", "`offset_chars`", "exclusive"][..]),
+        (
+            json!({ "cursor": "x", "offset_chars": 0 }),
+            &["`cursor`", "`offset_chars`", "exclusive"][..],
+        ),
         (json!({ "cursor": "x", "q": "a" }), &["`cursor`", "`q`", "exclusive"]),
         (json!({ "cursor": "x", "before_chars": 0 }), &["`cursor`", "`before_chars`", "exclusive"]),
         (json!({ "cursor": "x", "after_chars": 1 }), &["`cursor`", "`after_chars`", "exclusive"]),
@@ -101,7 +114,8 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
     }
     let incomplete = json!({ "field_path": "text", "stream": "notes", "record_id": "k" });
     wrong.push((field, incomplete, &["`connection_id`", "`stream`", "`record_id`"]));
-    let empty = json!({ "field_path": "text", "stream": "", "record_id": "k", "connection_id": "a-mail" });
+    let empty =
+        json!({ "field_path": "text", "stream": "", "record_id": "k", "connection_id": "a-mail" });
     wrong.push((field, empty, &["empty"]));
     wrong.push((field, json!({ "id": "a-mail/notes:k" }), &["`field_path`", "missing"]));
     for id in [
@@ -115,16 +129,24 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         "a-mail/notes:é",
         "a/b/c:d",
     ] {
-        for (tool, args) in [(field, json!({ "id": id, "field_path": "text" })), ("fetch", json!({ "id": id }))] {
+        for (tool, args) in
+            [(field, json!({ "id": id, "field_path": "text" })), ("fetch", json!({ "id": id }))]
+        {
             wrong.push((tool, args, &["`id`", "{connection_id}/{stream}:{record_id}"]));
         }
     }
     for id in ["a-mail/notes:..", "a-mail/notes:.", "../notes:k", "a-mail/..:k", "./.:."] {
-        for (tool, args) in [(field, json!({ "id": id, "field_path": "text" })), ("fetch", json!({ "id": id }))] {
+        for (tool, args) in
+            [(field, json!({ "id": id, "field_path": "text" })), ("fetch", json!({ "id": id }))]
+        {
             wrong.push((tool, args, &["`id`", "%2E"]));
         }
     }
-    wrong.push(("fetch", json!({ "id": "a-mail/notes:k", "connection_id": "Zeta" }), &["`id`", "`connection_id`"]));
+    wrong.push((
+        "fetch",
+        json!({ "id": "a-mail/notes:k", "connection_id": "Zeta" }),
+        &["`id`", "`connection_id`"],
+    ));
     for (tool, args, says) in [
         ("fetch", json!({}), &["`id`", "missing"][..]),
         ("fetch", json!({ "id": 7 }), &["`id`", "a string"]),
@@ -137,10 +159,18 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         ("search", json!({ "q": "a", "limit": 101 }), &["`limit`", "100"]),
         ("search", json!({ "q": "a", "streams": "notes" }), &["`streams`", "array"]),
         ("search", json!({ "q": "a", "filter": { "text": "a" } }), &["`filter`", "`streams`"]),
-        ("search", json!({ "q": "a", "filter": { "text": "a" }, "streams": ["a", "b"] }), &["`filter`", "`streams`"]),
+        (
+            "search",
+            json!({ "q": "a", "filter": { "text": "a" }, "streams": ["a", "b"] }),
+            &["`filter`", "`streams`"],
+        ),
         ("search", json!({ "q": "a", "Q": 1 }), &["unknown", "`q`"]),
         ("query_records", json!({}), &["`stream`", "missing"]),
-        ("query_records", json!({ "stream": "notes", "order": "up" }), &["`order`", "`asc`", "`desc`"]),
+        (
+            "query_records",
+            json!({ "stream": "notes", "order": "up" }),
+            &["`order`", "`asc`", "`desc`"],
+        ),
         ("query_records", json!({ "stream": "notes", "limit": 101 }), &["`limit`", "100"]),
         ("aggregate", json!({ "stream": "notes" }), &["`metric`", "missing"]),
         ("aggregate", json!({ "stream": "notes", "metric": "mean" }), &["`metric`", "`count`"]),
@@ -171,7 +201,11 @@ fn wrong() -> Vec<(&'static str, Json, &'static [&'static str])> {
         let args = json!({ "stream": "notes", "filter": filter });
         wrong.push(("query_records", args.clone(), &["`filter`", "{\"author\":\"ann\"}", "gte"]));
         wrong.push(("aggregate", with(&args, json!({ "metric": "count" })), &["`filter`", "gte"]));
-        wrong.push(("search", json!({ "q": "a", "streams": ["notes"], "filter": filter }), &["`filter`", "gte"]));
+        wrong.push((
+            "search",
+            json!({ "q": "a", "streams": ["notes"], "filter": filter }),
+            &["`filter`", "gte"],
+        ));
     }
     wrong
 }
@@ -183,7 +217,9 @@ fn what_is_wrong_with_a_call_is_refused_before_anything_is_read() {
         let error = client.refused(tool, &args);
         assert_eq!(asked.load(Ordering::Relaxed), 0, "{tool} {args} was asked for");
         let message = error["message"].as_str().unwrap();
-        says.iter().for_each(|word| assert!(message.contains(word), "{tool} {args}: {message} does not say {word}"));
+        says.iter().for_each(|word| {
+            assert!(message.contains(word), "{tool} {args}: {message} does not say {word}")
+        });
     }
     for uri in [
         "pdpp://record/",
@@ -218,14 +254,17 @@ fn refusals_of_the_ladder_say_what_to_send_instead() {
         ))
         .or_insert_with(|| format!("{tool} {args}"));
     }
-    let told: Vec<String> = told.into_iter().map(|(error, call)| format!("{error}\n    {call}")).collect();
+    let told: Vec<String> =
+        told.into_iter().map(|(error, call)| format!("{error}\n    {call}")).collect();
     insta::assert_snapshot!(told.join("\n"));
 }
 
 #[test]
 fn a_stream_that_there_is_not_leads_to_those_that_there_are() {
     let (_stored, client, _) = counted();
-    let next = |tool: &str, args: Json| client.call(tool, &args).structured["error"]["next"]["tool"].clone();
+    let next = |tool: &str, args: Json| {
+        client.call(tool, &args).structured["error"]["next"]["tool"].clone()
+    };
     for (tool, args) in [
         ("query_records", json!({ "stream": "nope" })),
         ("schema", json!({ "stream": "nope", "detail": "full" })),
@@ -244,5 +283,8 @@ fn a_bad_cursor_of_a_record_is_told_by_the_argument_that_it_is() {
     let error = client.refused("fetch", &json!({ "id": "a-mail/notes:k", "cursor": "x" }));
     assert_eq!((&error["code"], &error["reason"]), (&json!("invalid_cursor"), &json!("malformed")));
     let told = error.to_string();
-    assert!(told.contains("cursor") && !told.contains("fields_cursor") && !told.contains("more_fields"), "{told}");
+    assert!(
+        told.contains("cursor") && !told.contains("fields_cursor") && !told.contains("more_fields"),
+        "{told}"
+    );
 }

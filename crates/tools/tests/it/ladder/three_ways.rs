@@ -1,4 +1,5 @@
-//! What `/v1` answers, what the tool answers and what the resource answers for the same window are one.
+//! What `/v1` answers, what the tool answers and what the resource answers for the same window are
+//! one.
 
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
@@ -21,7 +22,10 @@ fn world() -> World {
             ("long".to_owned(), text("word 中 needle ".repeat(1500) + "END")),
             ("small".to_owned(), text("a word")),
             ("empty".to_owned(), text("")),
-            ("json".to_owned(), Value::Json(format!("[{}1]", "{\"b\":1.50,\"a\":null},".repeat(400)))),
+            (
+                "json".to_owned(),
+                Value::Json(format!("[{}1]", "{\"b\":1.50,\"a\":null},".repeat(400))),
+            ),
             ("number".to_owned(), Value::Number("1E400".into())),
             ("photo".to_owned(), text(worlds::base64_of(3000))),
             ("secret".to_owned(), text("word ".repeat(2000))),
@@ -29,16 +33,25 @@ fn world() -> World {
     };
     let keys = ["k", "hidden", "gone"].map(|key| (key.to_owned(), fields()));
     let other = vec![("k".to_owned(), fields())];
-    World { sources: vec![worlds::stream("a-mail", "notes", keys.to_vec()), worlds::stream("a-mail", "other", other)] }
+    World {
+        sources: vec![
+            worlds::stream("a-mail", "notes", keys.to_vec()),
+            worlds::stream("a-mail", "other", other),
+        ],
+    }
 }
 
-/// Who asks when for which field of which record with what more; an address of the same; the code that is told.
+/// Who asks when for which field of which record with what more; an address of the same; the code
+/// that is told.
 type Case = (Principal, i64, &'static str, &'static str, Json, Option<String>, &'static str);
 
 /// The arguments of a tool as parameters.
 fn ask(id: &str, field: &str, args: &Json) -> Ask {
     let id = stile_domain::records::record_id::RecordId::parse(id).unwrap();
-    let mut pairs = vec![("field".to_owned(), field.to_owned()), ("connection_id".to_owned(), id.connection.unwrap())];
+    let mut pairs = vec![
+        ("field".to_owned(), field.to_owned()),
+        ("connection_id".to_owned(), id.connection.unwrap()),
+    ];
     for (name, value) in args.as_object().unwrap() {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         pairs.push((name.clone(), value));
@@ -80,15 +93,18 @@ fn a_window_is_the_same_three_ways() {
         ("number", json!({ "offset_chars": 2 })),
     ] {
         let told: Json =
-            serde_json::from_str(&ask(ID, field, &args).send(&stored.services, &owner()).unwrap()).unwrap();
-        let tool = client.good("read_record_field", &with(&of_field(ID, field), args.clone())).structured;
+            serde_json::from_str(&ask(ID, field, &args).send(&stored.services, &owner()).unwrap())
+                .unwrap();
+        let tool =
+            client.good("read_record_field", &with(&of_field(ID, field), args.clone())).structured;
         for name in ["text", "start_chars", "end_chars", "limit_chars", "complete"] {
             assert_eq!(told["window"][name], tool["window"][name], "{field} {args}: {name}");
         }
         for name in ["path", "text_like", "mime_type", "size_chars", "digest"] {
             assert_eq!(told["field"][name], tool["field"][name], "{field} {args}: {name}");
         }
-        for (name, own) in [("match_start_chars", "start_chars"), ("match_end_chars", "end_chars")] {
+        for (name, own) in [("match_start_chars", "start_chars"), ("match_end_chars", "end_chars")]
+        {
             assert_eq!(told["window"][name], tool["window"]["match"][own], "{field} {args}");
         }
         let Some(uri) = tool["resource"]["uri"].as_str() else {
@@ -97,7 +113,11 @@ fn a_window_is_the_same_three_ways() {
         };
         by_address += 1;
         let content = client.read(uri).unwrap();
-        assert_eq!(Body::Text(told["window"]["text"].as_str().unwrap().to_owned()), content.body, "{field} {args}");
+        assert_eq!(
+            Body::Text(told["window"]["text"].as_str().unwrap().to_owned()),
+            content.body,
+            "{field} {args}"
+        );
         for name in ["start_chars", "end_chars"] {
             assert_eq!(content.meta[RANGE][name], told["window"][name], "{field} {args}");
         }
@@ -105,14 +125,26 @@ fn a_window_is_the_same_three_ways() {
         assert_eq!(content.mime_type, told["field"]["mime_type"]);
         // And those beside it.
         for (cursor, beside) in [("next_cursor", "next_uri"), ("previous_cursor", "previous_uri")] {
-            assert_eq!(told["window"][cursor].is_null(), tool["resource"][beside].is_null(), "{field} {args}");
-            let (Some(cursor), Some(uri)) = (told["window"][cursor].as_str(), tool["resource"][beside].as_str()) else {
+            assert_eq!(
+                told["window"][cursor].is_null(),
+                tool["resource"][beside].is_null(),
+                "{field} {args}"
+            );
+            let (Some(cursor), Some(uri)) =
+                (told["window"][cursor].as_str(), tool["resource"][beside].as_str())
+            else {
                 continue;
             };
-            let told = ask(ID, field, &json!({ "cursor": cursor })).send(&stored.services, &owner()).unwrap();
+            let told = ask(ID, field, &json!({ "cursor": cursor }))
+                .send(&stored.services, &owner())
+                .unwrap();
             let told: Json = serde_json::from_str(&told).unwrap();
             let content = client.read(uri).unwrap();
-            assert_eq!(content.body, Body::Text(told["window"]["text"].as_str().unwrap().to_owned()), "{field} {args}");
+            assert_eq!(
+                content.body,
+                Body::Text(told["window"]["text"].as_str().unwrap().to_owned()),
+                "{field} {args}"
+            );
             assert_eq!(content.meta[RANGE]["start_chars"], told["window"]["start_chars"]);
         }
     }
@@ -131,8 +163,9 @@ fn a_refusal_is_the_same_three_ways() {
     let owners = Client::new(&stored.services, owner());
     // Addresses of windows that the owner was given.
     let address = |id: &str, field: &str| {
-        let told =
-            owners.call("read_record_field", &with(&of_field(id, field), json!({ "limit_chars": 2 }))).structured;
+        let told = owners
+            .call("read_record_field", &with(&of_field(id, field), json!({ "limit_chars": 2 })))
+            .structured;
         let uri = told.pointer("/resource/uri").or(told.pointer("/error/resource/uri"));
         uri.map(|uri| uri.as_str().unwrap().to_owned())
     };
@@ -142,7 +175,9 @@ fn a_refusal_is_the_same_three_ways() {
         .records
         .write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
             use stile_domain::records::names::Name;
-            let target = batch.target(&Name::parse("a-mail").unwrap(), &Name::parse("notes").unwrap())?.unwrap();
+            let target = batch
+                .target(&Name::parse("a-mail").unwrap(), &Name::parse("notes").unwrap())?
+                .unwrap();
             batch.delete(&target, "gone")
         })
         .unwrap();
@@ -176,7 +211,15 @@ fn a_refusal_is_the_same_three_ways() {
         (narrow.clone(), NOW, "Zeta/notes:k", "long", json!({}), None, ""),
         (owner(), NOW, "Zeta/notes:k", "long", json!({}), None, ""),
         (owner(), NOW, ID, "long", json!({ "q": "zebra" }), None, "query_not_found"),
-        (owner(), NOW, ID, "long", json!({ "q": "needle", "limit_chars": 2 }), None, "invalid_window"),
+        (
+            owner(),
+            NOW,
+            ID,
+            "long",
+            json!({ "q": "needle", "limit_chars": 2 }),
+            None,
+            "invalid_window",
+        ),
         (owner(), NOW, ID, "photo", json!({}), None, "field_not_text"),
         (narrow, NOW, ID, "photo", json!({}), None, "field_not_text"),
         (brief.clone(), later, ID, "long", json!({}), address(ID, "long"), "grant_expired"),
@@ -185,7 +228,8 @@ fn a_refusal_is_the_same_three_ways() {
     ];
     for (caller, now, id, field, args, uri, code) in cases {
         let place = format!("{caller:?} {id} {field} {args}");
-        let problem = ask(id, field, &args).send_at(&stored.services, &caller, Instant(now)).unwrap_err();
+        let problem =
+            ask(id, field, &args).send_at(&stored.services, &caller, Instant(now)).unwrap_err();
         let told = Json::Object(problem.to_json());
         assert!(code.is_empty() || told["code"] == code, "{place}: {told}");
         let clock = if now == NOW { || Instant(NOW) } else { || Instant(NOW + 1) };
@@ -219,5 +263,8 @@ fn a_record_and_its_resource_are_one() {
         document
     };
     assert_eq!(shown(&text), shown(&fetched.text));
-    assert_eq!(client.good("fetch", &json!({ "id": fetched.structured["url"] })).structured["id"], ID);
+    assert_eq!(
+        client.good("fetch", &json!({ "id": fetched.structured["url"] })).structured["id"],
+        ID
+    );
 }

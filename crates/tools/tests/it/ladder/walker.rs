@@ -1,7 +1,8 @@
 //! Three kinds of clients: one is shown text alone, one structure alone, one follows resources.
 //!
-//! Each reads a field, a record or a list to its end with nothing but what its kind is shown, and holds what it read to
-//! what is stored. Where a client finds no way on, it panics: there are no dead ends.
+//! Each reads a field, a record or a list to its end with nothing but what its kind is shown, and
+//! holds what it read to what is stored. Where a client finds no way on, it panics: there are no
+//! dead ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,7 +101,9 @@ impl Walker<'_> {
                 let beside = |name: &str| {
                     let cursor = window[name].as_str()?;
                     let id = &told["record"]["id"];
-                    Some(Way::Told(json!({ "id": id, "field_path": told["field"]["path"], "cursor": cursor })))
+                    Some(Way::Told(
+                        json!({ "id": id, "field_path": told["field"]["path"], "cursor": cursor }),
+                    ))
                 };
                 Piece {
                     text: window["text"].as_str().unwrap().to_owned(),
@@ -112,9 +115,12 @@ impl Walker<'_> {
                 }
             }
             Way::At(uri) => {
-                let content = self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
+                let content =
+                    self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
                 let Body::Text(text) = content.body else { panic!("{uri} has bytes") };
-                let beside = |name: &str| content.meta.get(name).map(|uri| Way::At(uri.as_str().unwrap().to_owned()));
+                let beside = |name: &str| {
+                    content.meta.get(name).map(|uri| Way::At(uri.as_str().unwrap().to_owned()))
+                };
                 let range = &content.meta[RANGE];
                 Piece {
                     text,
@@ -158,7 +164,8 @@ impl Walker<'_> {
     pub(super) fn bytes(&self, uri: &str) -> Vec<u8> {
         let (mut bytes, mut next) = (Vec::new(), Some(uri.to_owned()));
         while let Some(uri) = next {
-            let content = self.client.read(&uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
+            let content =
+                self.client.read(&uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
             let Body::Blob(base64) = content.body else { panic!("{uri} has text") };
             let piece = STANDARD.decode(base64).unwrap();
             let range = &content.meta[RANGE];
@@ -170,19 +177,33 @@ impl Walker<'_> {
         bytes
     }
 
-    /// Reads a cut field, and holds the preview with what comes after it, and the whole, to what is stored.
+    /// Reads a cut field, and holds the preview with what comes after it, and the whole, to what is
+    /// stored.
     fn check_cut(&self, id: &str, field: &str, preview: &str, cut: &Cut) {
         let stored = self.shelf.field(id, field);
-        let Some(text) = stored.text() else { panic!("{id} {field} is {stored:?} and is read as text") };
+        let Some(text) = stored.text() else {
+            panic!("{id} {field} is {stored:?} and is read as text")
+        };
         let (rest, whole) = self.both_ends(&cut.way);
-        assert!(whole == text, "{id} {field:?}: all windows are {} bytes, not {}", whole.len(), text.len());
+        assert!(
+            whole == text,
+            "{id} {field:?}: all windows are {} bytes, not {}",
+            whole.len(),
+            text.len()
+        );
         if let (Held::Json(_), 0) = (stored, cut.shown) {
             // It was cut where it may be spelled in another way, and is read from its beginning.
-            assert!(rest == text && text.starts_with(preview), "{id} {field:?}: all of it, and its beginning");
+            assert!(
+                rest == text && text.starts_with(preview),
+                "{id} {field:?}: all of it, and its beginning"
+            );
             return;
         }
         assert_eq!(preview.chars().count() as u64, cut.shown, "{id} {field:?}");
-        assert!(format!("{preview}{rest}") == text, "{id} {field:?}: the preview and what is read after it");
+        assert!(
+            format!("{preview}{rest}") == text,
+            "{id} {field:?}: the preview and what is read after it"
+        );
     }
 
     /// Holds a page of a record to what is stored, and reads what it shortens.
@@ -192,7 +213,9 @@ impl Walker<'_> {
             if let Some(cut) = leaf.cuts.get(name) {
                 self.check_cut(id, name, value.as_str().unwrap(), cut);
             } else if leaf.bytes.contains(name) || leaf.byte_ways.contains_key(name) {
-                let Held::Bytes(bytes) = self.shelf.field(id, name) else { panic!("{id} {name:?} is not binary") };
+                let Held::Bytes(bytes) = self.shelf.field(id, name) else {
+                    panic!("{id} {name:?} is not binary")
+                };
                 if let (Some(uri), Some(bytes)) = (leaf.byte_ways.get(name), bytes) {
                     assert!(self.bytes(uri) == *bytes, "{id} {name:?}");
                 }
@@ -205,7 +228,9 @@ impl Walker<'_> {
             Some((name, cut)) => self.check_cut(id, name, main, cut),
             None => {
                 let mut texts = ["text", "content", "body", "summary"].into_iter();
-                let is_one = |name: &str| self.shelf.find(id, name).is_some_and(|held| held.text() == Some(main));
+                let is_one = |name: &str| {
+                    self.shelf.find(id, name).is_some_and(|held| held.text() == Some(main))
+                };
                 assert!(texts.any(is_one), "{id}: {main:?}");
             }
         }
@@ -214,20 +239,28 @@ impl Walker<'_> {
     /// A record as `fetch`, or its resource, shows it.
     fn leaf(&self, way: &Way) -> Leaf {
         match way {
-            Way::Said(args) => said(&serde_json::from_str(&self.client.good("fetch", args).text).unwrap()),
+            Way::Said(args) => {
+                said(&serde_json::from_str(&self.client.good("fetch", args).text).unwrap())
+            }
             Way::Told(args) => told(&self.client.good("fetch", args).structured),
             Way::At(uri) => {
-                let content = self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
+                let content =
+                    self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
                 let Body::Text(text) = content.body else { panic!("{uri} has bytes") };
                 let mut leaf = shown(&serde_json::from_str(&text).unwrap());
                 for link in content.meta.get(LINKS).and_then(Json::as_array).into_iter().flatten() {
                     let text = |name: &str| link[name].as_str().unwrap().to_owned();
                     let uri = text("uri");
-                    let link =
-                        Link { uri, name: text("name"), description: text("description"), mime_type: text("mimeType") };
+                    let link = Link {
+                        uri,
+                        name: text("name"),
+                        description: text("description"),
+                        mime_type: text("mimeType"),
+                    };
                     leaf.follow(&link);
                 }
-                leaf.next = content.meta.get(NEXT_URI).map(|uri| Way::At(uri.as_str().unwrap().to_owned()));
+                leaf.next =
+                    content.meta.get(NEXT_URI).map(|uri| Way::At(uri.as_str().unwrap().to_owned()));
                 leaf
             }
         }
@@ -239,9 +272,9 @@ impl Walker<'_> {
         match self.class {
             Class::Text => Way::Said(args),
             Class::Structured => Way::Told(args),
-            Class::Resources => {
-                Way::At(self.client.good("fetch", &args).structured["url"].as_str().unwrap().to_owned())
-            }
+            Class::Resources => Way::At(
+                self.client.good("fetch", &args).structured["url"].as_str().unwrap().to_owned(),
+            ),
         }
     }
 
@@ -251,7 +284,8 @@ impl Walker<'_> {
         self.record_has(id, self.to_record(id), &all, true);
     }
 
-    /// Reads a record from a call or an address on, which is to show these fields, each once where it is to be exact.
+    /// Reads a record from a call or an address on, which is to show these fields, each once where
+    /// it is to be exact.
     pub(super) fn record_has(&self, id: &str, way: Way, all: &BTreeSet<String>, is_exact: bool) {
         let (mut left, mut next) = (all.clone(), Some(way));
         while let Some(way) = next {
@@ -259,7 +293,10 @@ impl Walker<'_> {
             assert_eq!(leaf.id, id);
             self.check(&leaf);
             for name in leaf.fields.keys() {
-                assert!(left.remove(name) || !is_exact, "{id}: {name:?} is told twice, or is not to be seen");
+                assert!(
+                    left.remove(name) || !is_exact,
+                    "{id}: {name:?} is told twice, or is not to be seen"
+                );
             }
             if leaf.main.is_some() {
                 let named = leaf.cuts.keys().find(|name| !leaf.fields.contains_key(*name)).cloned();
@@ -272,14 +309,16 @@ impl Walker<'_> {
         assert!(left.is_empty(), "{id}: {left:?} are not reached");
     }
 
-    /// Reads a list to its end, and of each of its records what is cut. Gives the identifiers, in order.
+    /// Reads a list to its end, and of each of its records what is cut. Gives the identifiers, in
+    /// order.
     pub(super) fn list(&self, tool: &str, args: &Json) -> Vec<String> {
         let (mut ids, mut next) = (Vec::new(), Some(args.clone()));
         while let Some(asked) = next {
             let answer = self.client.good(tool, &asked);
             let (leaves, goes_on) = match self.class {
                 Class::Text => list_said(tool, &asked, &answer.text),
-                // A list has no address; who follows resources sees the structure of a page, and links.
+                // A list has no address; who follows resources sees the structure of a page, and
+                // links.
                 _ => list_told(tool, args, &answer.structured),
             };
             assert!(goes_on.is_none() || !leaves.is_empty(), "{tool} {asked} gets nowhere");
@@ -316,7 +355,9 @@ impl Walker<'_> {
             "field-bytes" => {
                 leaf.follow(link);
                 let (name, uri) = leaf.byte_ways.pop_first().unwrap();
-                let Held::Bytes(bytes) = self.shelf.field(&leaf.id, &name) else { panic!("{} {name:?}", leaf.id) };
+                let Held::Bytes(bytes) = self.shelf.field(&leaf.id, &name) else {
+                    panic!("{} {name:?}", leaf.id)
+                };
                 if let Some(bytes) = bytes {
                     assert!(self.bytes(&uri) == *bytes, "{} {name:?}", leaf.id);
                 }
@@ -388,8 +429,10 @@ impl Leaf {
     /// Takes what a ladder block says of this record.
     fn take(&mut self, ladder: &Json) {
         let own = |entry: &&Json| entry["id"] == self.id.as_str();
-        let entries: Vec<&Json> = ladder["entries"].as_array().unwrap().iter().filter(own).collect();
-        let more: Vec<&Json> = ladder["more_fields"].as_array().into_iter().flatten().filter(own).collect();
+        let entries: Vec<&Json> =
+            ladder["entries"].as_array().unwrap().iter().filter(own).collect();
+        let more: Vec<&Json> =
+            ladder["more_fields"].as_array().into_iter().flatten().filter(own).collect();
         assert!(more.len() <= 1);
         self.next = more.first().map(|more| Way::Told(more["read"]["args"].clone()));
         for entry in entries {
@@ -437,7 +480,8 @@ impl Leaf {
                 continue;
             }
             assert_eq!(window["read"]["tool"], "read_record_field", "{window}");
-            // The read begins at the match, so what is shown before it is the preview's beginning at most.
+            // The read begins at the match, so what is shown before it is the preview's beginning
+            // at most.
             let start = window["read"]["args"]["offset_chars"].as_u64().unwrap();
             self.windows(field, start, Way::Told(window["read"]["args"].clone()));
         }
@@ -467,7 +511,10 @@ fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
                 leaf.bytes.insert(told["field_path"].as_str().unwrap().to_owned());
                 continue;
             }
-            assert!(line.starts_with("note: ") || line.starts_with("next_changes_since="), "{line}");
+            assert!(
+                line.starts_with("note: ") || line.starts_with("next_changes_since="),
+                "{line}"
+            );
             continue;
         }
         match Next::parse(line).unwrap() {
@@ -476,7 +523,9 @@ fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
                 next = Some(with(args, others));
             }
             Next::Call { tool: named, args, .. } if named == tool => next = Some(args),
-            Next::Call { tool: named, args, note } => leaves.last_mut().unwrap().step(tool, &named, args, note),
+            Next::Call { tool: named, args, note } => {
+                leaves.last_mut().unwrap().step(tool, &named, args, note)
+            }
             Next::ThisId => {
                 let leaf = leaves.last_mut().unwrap();
                 leaf.next = Some(Way::Said(json!({ "id": leaf.id })));
@@ -527,8 +576,12 @@ impl Leaf {
                     self.windows(field, start, Way::Said(args));
                 } else {
                     let note = note.unwrap();
-                    let is_from_beginning = start == 0 && note == "incomplete, read from its beginning";
-                    assert!(is_from_beginning || note.starts_with(&format!("{start} of ")), "{args}");
+                    let is_from_beginning =
+                        start == 0 && note == "incomplete, read from its beginning";
+                    assert!(
+                        is_from_beginning || note.starts_with(&format!("{start} of ")),
+                        "{args}"
+                    );
                     self.cuts.insert(field, Cut { shown: start, way: Way::Said(args) });
                 }
             }
@@ -548,7 +601,11 @@ impl Walker<'_> {
                 for (said, told) in said.iter().zip(&told).filter(|(said, _)| said.next.is_none()) {
                     let missing: Vec<&String> =
                         told.cuts.keys().filter(|name| !said.cuts.contains_key(*name)).collect();
-                    assert!(missing.is_empty(), "{} has more of {missing:?} than its text leads to", said.id);
+                    assert!(
+                        missing.is_empty(),
+                        "{} has more of {missing:?} than its text leads to",
+                        said.id
+                    );
                 }
                 said
             }

@@ -88,8 +88,11 @@ pub(super) struct Shelf {
 
 /// How a record is named to agents.
 pub(super) fn id_of(source: &Source, key: &str) -> String {
-    let id =
-        RecordId { connection: Some(source.connection.clone()), stream: source.stream.clone(), key: key.to_owned() };
+    let id = RecordId {
+        connection: Some(source.connection.clone()),
+        stream: source.stream.clone(),
+        key: key.to_owned(),
+    };
     id.to_string()
 }
 
@@ -173,15 +176,21 @@ pub(super) fn decl(fields: Vec<FieldDecl>) -> Decl {
 
 /// One stream with these records, the fields of all of which are declared as texts.
 pub(super) fn stream(connection: &str, stream: &str, records: Vec<(String, Fields)>) -> Source {
-    let names: BTreeSet<&str> =
-        records.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).take(1000).collect();
+    let names: BTreeSet<&str> = records
+        .iter()
+        .flat_map(|(_, fields)| fields)
+        .map(|(name, _)| name.as_str())
+        .take(1000)
+        .collect();
     let fields = names.into_iter().map(text_field).collect();
     let records = records.into_iter().enumerate();
     Source {
         connection: connection.to_owned(),
         stream: stream.to_owned(),
         decl: decl(fields),
-        records: records.map(|(at, (key, fields))| (key, Rec { emitted: 0, fields, born: at as u64 })).collect(),
+        records: records
+            .map(|(at, (key, fields))| (key, Rec { emitted: 0, fields, born: at as u64 }))
+            .collect(),
     }
 }
 
@@ -239,7 +248,13 @@ fn keys() -> Vec<String> {
     .into_iter()
     .map(str::to_owned)
     .collect();
-    keys.extend(["k".repeat(512), "\u{1}".repeat(512), "中".repeat(170), "\"".repeat(512), "\u{7f}".repeat(300)]);
+    keys.extend([
+        "k".repeat(512),
+        "\u{1}".repeat(512),
+        "中".repeat(170),
+        "\"".repeat(512),
+        "\u{7f}".repeat(300),
+    ]);
     keys
 }
 
@@ -290,7 +305,11 @@ fn value(chance: &mut Chance, most: usize) -> Value {
         0 => Value::Null,
         1 => Value::Bool(chance.happens(50)),
         2 => Value::Number(
-            some(chance, &["0", "1e1", "-12345678901234567890123.5e7", "9007199254740993", "1E400"]).into(),
+            some(
+                chance,
+                &["0", "1e1", "-12345678901234567890123.5e7", "9007199254740993", "1E400"],
+            )
+            .into(),
         ),
         3 => Value::Number("123456789012345678901234567890".into()),
         4 => text(base64_of(some(chance, &[192, 300, 3000, 150_000]))),
@@ -301,12 +320,16 @@ fn value(chance: &mut Chance, most: usize) -> Value {
             Value::Json(format!("{}\"x\"{}", "[".repeat(deep), "]".repeat(deep)))
         }
         8 => Value::Json(
-            json!({ "photo": base64_of(600), "list": (0..chance.below(400)).collect::<Vec<_>>() }).to_string(),
+            json!({ "photo": base64_of(600), "list": (0..chance.below(400)).collect::<Vec<_>>() })
+                .to_string(),
         ),
         _ => {
             let unit = pick(chance, &units);
-            let chars = some(chance, &[0, 1, 40, 159, 160, 161, 511, 512, 513, 1024, 4096, 4097, 16_384, 20_000, most])
-                .min(most);
+            let chars = some(
+                chance,
+                &[0, 1, 40, 159, 160, 161, 511, 512, 513, 1024, 4096, 4097, 16_384, 20_000, most],
+            )
+            .min(most);
             text(unit.chars().cycle().take(chars).collect::<String>())
         }
     }
@@ -315,19 +338,21 @@ fn value(chance: &mut Chance, most: usize) -> Value {
 /// A world of everything that is hard to show.
 pub(super) fn hostile(chance: &mut Chance, most: usize) -> World {
     let (keys, names) = (keys(), names());
-    let sources = [("Zeta", "messages"), ("a-mail", "messages"), ("a-mail", "notes")].map(|(connection, name)| {
-        let records = (0..2 + chance.below(7)).map(|_| {
-            let mut fields: Fields = Vec::new();
-            for name in &names {
-                if chance.happens(35) {
-                    fields.push((name.clone(), value(chance, most)));
+    let sources = [("Zeta", "messages"), ("a-mail", "messages"), ("a-mail", "notes")].map(
+        |(connection, name)| {
+            let records = (0..2 + chance.below(7)).map(|_| {
+                let mut fields: Fields = Vec::new();
+                for name in &names {
+                    if chance.happens(35) {
+                        fields.push((name.clone(), value(chance, most)));
+                    }
                 }
-            }
-            (some(chance, &keys), fields)
-        });
-        let mut own = stream(connection, name, records.collect());
-        own.decl.fields.iter_mut().for_each(|field| *field = declared(&field.name));
-        own
-    });
+                (some(chance, &keys), fields)
+            });
+            let mut own = stream(connection, name, records.collect());
+            own.decl.fields.iter_mut().for_each(|field| *field = declared(&field.name));
+            own
+        },
+    );
     World { sources: sources.to_vec() }
 }

@@ -1,4 +1,5 @@
-//! Blobs, for the worlds of the model and the oracle: which there are, what is asked of them, what is answered.
+//! Blobs, for the worlds of the model and the oracle: which there are, what is asked of them, what
+//! is answered.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -20,11 +21,18 @@ use super::oracle::Refusal;
 /// Bytes that are stored in every world, with their names.
 pub(crate) static BLOBS: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
     let long = (0..150_000u32).map(|at| (at.wrapping_mul(31) >> 4) as u8).collect();
-    [Vec::new(), b"one".to_vec(), b"two".to_vec(), long].into_iter().map(|bytes| (name_of(&bytes), bytes)).collect()
+    [Vec::new(), b"one".to_vec(), b"two".to_vec(), long]
+        .into_iter()
+        .map(|bytes| (name_of(&bytes), bytes))
+        .collect()
 });
 
 fn hex(bytes: &[u8]) -> String {
-    digest::digest(&digest::SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest::digest(&digest::SHA256, bytes)
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 pub(crate) fn name_of(bytes: &[u8]) -> String {
@@ -45,7 +53,10 @@ fn name(chance: &mut Chance) -> String {
 pub(crate) fn value(chance: &mut Chance) -> String {
     let one = |chance: &mut Chance| {
         let mut one = json!({ "blob_id": name(chance) });
-        let kind = pick(chance, &["image/png", "Image/PNG;x=1", "text/html", "text/html", "no type", "a/b\r\nc"]);
+        let kind = pick(
+            chance,
+            &["image/png", "Image/PNG;x=1", "text/html", "text/html", "no type", "a/b\r\nc"],
+        );
         match chance.below(4) {
             0 => {}
             1 => one["mime_type"] = json!(7),
@@ -85,7 +96,8 @@ pub(crate) fn send(
 }
 
 fn told(bytes: &[u8], media_type: &str, shown: bool) -> String {
-    json!({ "bytes": bytes.len(), "sha256": hex(bytes), "type": media_type, "shown": shown }).to_string()
+    json!({ "bytes": bytes.len(), "sha256": hex(bytes), "type": media_type, "shown": shown })
+        .to_string()
 }
 
 /// What is answered where these records are seen, each with what says which of its fields are.
@@ -100,13 +112,16 @@ pub(crate) fn answer<'a>(
             let json: serde_json::Value = serde_json::from_str(text).unwrap();
             for one in json.as_array().unwrap_or(&vec![json.clone()]) {
                 if one["blob_id"] == wanted {
-                    kinds.insert(one["mime_type"].as_str().unwrap_or_default().to_ascii_lowercase());
+                    kinds
+                        .insert(one["mime_type"].as_str().unwrap_or_default().to_ascii_lowercase());
                 }
             }
         }
     }
     let bytes = BLOBS.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes);
-    let Some(bytes) = bytes.filter(|_| !kinds.is_empty()) else { return Err(("blob_not_found", 404)) };
+    let Some(bytes) = bytes.filter(|_| !kinds.is_empty()) else {
+        return Err(("blob_not_found", 404));
+    };
     let kinds: BTreeSet<&str> = kinds
         .iter()
         .map(|kind| match kind.as_str() {

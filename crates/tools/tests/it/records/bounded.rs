@@ -1,4 +1,5 @@
-//! The fields of a record a page at a time: the pages together are the record, and their cursors go on nowhere else.
+//! The fields of a record a page at a time: the pages together are the record, and their cursors go
+//! on nowhere else.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,12 @@ pub(super) fn fields_cursors(told: &mut J) -> Vec<String> {
     match told {
         J::Obj(members) => {
             if let Some(more) = members.get_mut("more_fields") {
-                cursors.push(more.take("next_cursor").text().expect("a record that was cut has a cursor").to_owned());
+                cursors.push(
+                    more.take("next_cursor")
+                        .text()
+                        .expect("a record that was cut has a cursor")
+                        .to_owned(),
+                );
             }
             members.values_mut().for_each(|member| cursors.extend(fields_cursors(member)));
         }
@@ -36,7 +42,13 @@ const MALFORMED: Problem = Problem::InvalidFieldsCursor(BadCursor::Malformed);
 
 impl Bench<'_> {
     /// Goes through the fields of a record from its first page on, with pages of changing size.
-    pub(super) fn leaf_through(&self, chance: &mut Chance, ask: &Ask, first: &J, cursor: Option<&String>) {
+    pub(super) fn leaf_through(
+        &self,
+        chance: &mut Chance,
+        ask: &Ask,
+        first: &J,
+        cursor: Option<&String>,
+    ) {
         let Some(mut cursor) = cursor.cloned() else { return };
         let mut pages = vec![first.clone()];
         while let J::Num(before) = pages.last().unwrap().get("more_fields").get("shown") {
@@ -56,11 +68,13 @@ impl Bench<'_> {
             let mut members = BTreeMap::new();
             for page in &pages {
                 let J::Obj(own) = page.get(name) else { continue };
-                let twice =
-                    own.iter().find(|(name, value)| members.insert((*name).clone(), (*value).clone()).is_some());
+                let twice = own.iter().find(|(name, value)| {
+                    members.insert((*name).clone(), (*value).clone()).is_some()
+                });
                 assert_eq!(twice, None, "{ask:?}");
             }
-            let expected = if members.is_empty() && name == "previews" { J::Null } else { J::Obj(members) };
+            let expected =
+                if members.is_empty() && name == "previews" { J::Null } else { J::Obj(members) };
             whole.take(name).assert_is(&expected, ask);
         }
     }
@@ -77,8 +91,12 @@ struct Cut {
 
 /// What a cursor is bound to beside its record: the fields that were asked for.
 fn asked(ask: &Ask) -> (Option<Vec<String>>, Option<String>) {
-    let named = ask.pairs.iter().filter(|(name, _)| name.starts_with("fields") && !name.ends_with("cursor"));
-    let mut names: Vec<String> = named.flat_map(|(_, value)| value.split(',').map(str::to_owned)).collect();
+    let named = ask
+        .pairs
+        .iter()
+        .filter(|(name, _)| name.starts_with("fields") && !name.ends_with("cursor"));
+    let mut names: Vec<String> =
+        named.flat_map(|(_, value)| value.split(',').map(str::to_owned)).collect();
     names.sort();
     names.dedup();
     let view = ask.pairs.iter().find(|(name, _)| name == "view").map(|(_, view)| view.clone());
@@ -96,11 +114,13 @@ fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
         worlds += 1;
         let mut chance = seeds.fork();
         let world = World::random(&mut chance);
-        let mut grants: Vec<Grant> = (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
+        let mut grants: Vec<Grant> =
+            (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
         grants.push(Grant { id: "grt_copy".to_owned(), ..grants[0].clone() });
         let stored = Stored::new(&mut chance, &world, &grants);
-        let caller =
-            |grant: Option<usize>| -> Principal { grant.map_or_else(owner, |at| client(&grants[at].id, "t1")) };
+        let caller = |grant: Option<usize>| -> Principal {
+            grant.map_or_else(owner, |at| client(&grants[at].id, "t1"))
+        };
         let mut cuts = Vec::new();
         for grant in [None, Some(0), Some(1), Some(2)] {
             for _ in 0..12 {
@@ -109,14 +129,18 @@ fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
                 let Ok(told) = ask.send(&stored.services, &caller(grant)) else { continue };
                 let told = J::parse(&told);
                 if let Some(cursor) = told.get("more_fields").get("next_cursor").text() {
-                    let (connection, key) = (told.get("connection_id").clone(), told.get("id").clone());
+                    let (connection, key) =
+                        (told.get("connection_id").clone(), told.get("id").clone());
                     cuts.push(Cut { ask, grant, cursor: cursor.to_owned(), connection, key });
                 }
             }
         }
         for one in &cuts {
             for other in &cuts {
-                let told = other.ask.with("fields_cursor", &one.cursor).send(&stored.services, &caller(other.grant));
+                let told = other
+                    .ask
+                    .with("fields_cursor", &one.cursor)
+                    .send(&stored.services, &caller(other.grant));
                 let is_same = one.grant == other.grant
                     && one.ask.stream == other.ask.stream
                     && (&one.connection, &one.key) == (&other.connection, &other.key)
@@ -125,22 +149,37 @@ fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
                     Ok(_) => assert!(is_same, "{:?} {:?}", one.ask, other.ask),
                     // Which fields are required depends on the connections that were asked for.
                     Err(problem) if problem == STALE => {
-                        assert!(is_same && one.ask.pairs != other.ask.pairs && asked(&one.ask).0.is_some());
+                        assert!(
+                            is_same
+                                && one.ask.pairs != other.ask.pairs
+                                && asked(&one.ask).0.is_some()
+                        );
                     }
-                    Err(problem) => assert!(problem == MISMATCH && !is_same, "{problem:?} {:?}", other.ask),
+                    Err(problem) => {
+                        assert!(problem == MISMATCH && !is_same, "{problem:?} {:?}", other.ask)
+                    }
                 }
                 *(if is_same { &mut same } else { &mut others }) += 1;
             }
-            let plain = |cursor: &str| one.ask.with("fields_cursor", cursor).send(&stored.services, &caller(one.grant));
+            let plain = |cursor: &str| {
+                one.ask.with("fields_cursor", cursor).send(&stored.services, &caller(one.grant))
+            };
             for forged in ["", "x", &one.cursor[1..], &format!("{}A", one.cursor)] {
                 assert_eq!(plain(forged), Err(MALFORMED), "{forged}");
             }
             let list = Ask { endpoint: &RECORDS, pairs: Vec::new(), ..one.ask.clone() };
-            let list = J::parse(&list.with("cursors", "each").send(&stored.services, &caller(one.grant)).unwrap());
+            let list = J::parse(
+                &list.with("cursors", "each").send(&stored.services, &caller(one.grant)).unwrap(),
+            );
             let listed = list.get("data").items()[0].get("cursor").text().unwrap();
             assert_eq!(plain(listed), Err(MISMATCH), "of a list");
-            let missing = Ask { key: "never there".to_owned(), ..one.ask.clone() }.with("fields_cursor", "x");
-            assert_eq!(missing.send(&stored.services, &caller(one.grant)), Err(Problem::NotFound), "the record first");
+            let missing =
+                Ask { key: "never there".to_owned(), ..one.ask.clone() }.with("fields_cursor", "x");
+            assert_eq!(
+                missing.send(&stored.services, &caller(one.grant)),
+                Err(Problem::NotFound),
+                "the record first"
+            );
         }
     }
     assert!(same > 20 && others > 100, "{same} {others}");
@@ -157,18 +196,29 @@ fn a_record_of_a_list_goes_on_by_itself() {
         for _ in 0..20 {
             let source = &world.sources[chance.below(world.sources.len())];
             let mut list = draw(&mut chance, &world, None, &RECORDS);
-            list.pairs.retain(|(name, _)| name.starts_with("fields") || name == "view" || name == "order");
+            list.pairs.retain(|(name, _)| {
+                name.starts_with("fields") || name == "view" || name == "order"
+            });
             list.stream = source.stream.clone();
-            let list =
-                list.with("connection_id", &source.connection).with("preview_chars", 9).with("preview_bytes", 300);
+            let list = list
+                .with("connection_id", &source.connection)
+                .with("preview_chars", 9)
+                .with("preview_bytes", 300);
             let Ok(page) = list.send(&stored.services, &owner()) else { continue };
             for told in J::parse(&page).get("data").items() {
-                let Some(cursor) = told.get("more_fields").get("next_cursor").text() else { continue };
-                let mut one = Ask { endpoint: &RECORD, key: told.get("id").text().unwrap().to_owned(), ..list.clone() };
+                let Some(cursor) = told.get("more_fields").get("next_cursor").text() else {
+                    continue;
+                };
+                let mut one = Ask {
+                    endpoint: &RECORD,
+                    key: told.get("id").text().unwrap().to_owned(),
+                    ..list.clone()
+                };
                 one.pairs.retain(|(name, _)| name != "order");
                 let first = J::parse(&one.send(&stored.services, &owner()).unwrap());
                 assert_eq!(first.get("data"), told.get("data"), "{one:?}");
-                let next = one.with("fields_cursor", cursor).send(&stored.services, &owner()).unwrap();
+                let next =
+                    one.with("fields_cursor", cursor).send(&stored.services, &owner()).unwrap();
                 assert_ne!(J::parse(&next).get("data"), told.get("data"), "{one:?}");
                 tried += 1;
             }
@@ -203,27 +253,36 @@ impl One {
             time: None,
             keys: None,
         };
-        let grant = Grant { single_use: false, shares: vec![share], ..Grant::random(&mut chance, "g") };
+        let grant =
+            Grant { single_use: false, shares: vec![share], ..Grant::random(&mut chance, "g") };
         let world = World { sources: vec![source.clone()] };
         let stored = Stored::new(&mut chance, &world, &[grant]);
         Self { source, stored }
     }
 
     fn ask(&self, caller: &Principal, cursor: Option<&str>) -> Result<J, Problem> {
-        let ask = Ask { endpoint: &RECORD, stream: "messages".into(), key: "k".into(), pairs: Vec::new() };
+        let ask = Ask {
+            endpoint: &RECORD,
+            stream: "messages".into(),
+            key: "k".into(),
+            pairs: Vec::new(),
+        };
         let ask = ask.with("preview_chars", 100).with("preview_bytes", 600);
         let ask = cursor.map_or(ask.clone(), |cursor| ask.with("fields_cursor", cursor));
         ask.send(&self.stored.services, caller).map(|told| J::parse(&told))
     }
 }
 
-/// Something that is done to a record, and whether the owner and the client go on with their cursors after it.
+/// Something that is done to a record, and whether the owner and the client go on with their
+/// cursors after it.
 type Change<'a> = (&'a dyn Fn(&mut Fields), bool, bool);
 
 #[test]
 fn a_cursor_of_fields_is_stale_when_the_fields_before_it_are_others() {
     let value = |fields: &mut Fields| fields[0] = named("f00", "another");
-    let later = |fields: &mut Fields| drop(fields.splice(15..16, [named("f20", ""), named("f15", "longer")]));
+    let later = |fields: &mut Fields| {
+        drop(fields.splice(15..16, [named("f20", ""), named("f15", "longer")]))
+    };
     let hidden = |fields: &mut Fields| fields.insert(0, named("secret", "x"));
     let gone = |fields: &mut Fields| drop(fields.remove(2));
     let renamed = |fields: &mut Fields| fields[2].0 = "f20".to_owned();
@@ -245,7 +304,10 @@ fn a_cursor_of_fields_is_stale_when_the_fields_before_it_are_others() {
             let one = One::new(twenty());
             let first = one.ask(&caller, None).unwrap();
             let more = first.get("more_fields");
-            assert_eq!((more.get("shown"), more.get("total")), (&J::Num("8".into()), &J::Num("20".into())));
+            assert_eq!(
+                (more.get("shown"), more.get("total")),
+                (&J::Num("8".into()), &J::Num("20".into()))
+            );
             let mut fields = twenty();
             change(&mut fields);
             one.stored.put(&one.source, "k", &fields);
@@ -267,14 +329,16 @@ fn a_cursor_of_fields_is_stale_when_the_fields_before_it_are_others() {
 #[test]
 fn a_record_of_very_many_or_very_large_fields_has_a_small_answer() {
     let many: Fields = (0..100_000).map(|at| named(&format!("field {at}"), "value")).collect();
-    let large = (0..50).map(|at| named(&format!("{at}{}", "n".repeat(500)), &"\u{1}".repeat(20_000)));
+    let large =
+        (0..50).map(|at| named(&format!("{at}{}", "n".repeat(500)), &"\u{1}".repeat(20_000)));
     for fields in [many, large.collect()] {
         let one = One::new(fields.clone());
         let (mut shown, mut cursor) = (0, None::<String>);
         for _ in 0..30 {
             let told = one.ask(&owner(), cursor.as_deref()).unwrap();
             let J::Obj(data) = told.get("data") else { panic!() };
-            let size: usize = data.iter().map(|(name, value)| name.len() + value.text().unwrap().len() + 6).sum();
+            let size: usize =
+                data.iter().map(|(name, value)| name.len() + value.text().unwrap().len() + 6).sum();
             assert!(size <= 601 || data.len() == 1, "{size}");
             let next = &fields[shown..shown + data.len()];
             assert!(!data.is_empty() && next.iter().all(|(name, _)| data.contains_key(name)));

@@ -21,7 +21,9 @@ use super::{Ask, client, owner};
 pub(super) fn draw(chance: &mut Chance, chars: usize, pairs: &mut Vec<(String, String)>) {
     let before = pairs.len();
     if chance.happens(70) {
-        let fixed = pick(chance, &["0", "1", "2", "3", "191", "192", "65536", "9223372036854775807"]).to_owned();
+        let fixed =
+            pick(chance, &["0", "1", "2", "3", "191", "192", "65536", "9223372036854775807"])
+                .to_owned();
         let offset = if chance.happens(50) { fixed } else { chance.below(chars + 1).to_string() };
         pairs.push(("offset_bytes".into(), offset));
     }
@@ -33,12 +35,21 @@ pub(super) fn draw(chance: &mut Chance, chars: usize, pairs: &mut Vec<(String, S
 
 impl Bench<'_> {
     /// Compares a window, and goes on to the end and one step back.
-    pub(super) fn wander_in_bytes(&self, chance: &mut Chance, ask: &Ask, told: &str, window: ByteWindow) {
+    pub(super) fn wander_in_bytes(
+        &self,
+        chance: &mut Chance,
+        ask: &Ask,
+        told: &str,
+        window: ByteWindow,
+    ) {
         let (next, previous) = compare(ask, told, &window.shown());
         let mut plain = ask.clone();
-        plain.pairs.retain(|(name, _)| matches!(name.as_str(), "field" | "connection_id" | "connector_instance_id"));
+        plain.pairs.retain(|(name, _)| {
+            matches!(name.as_str(), "field" | "connection_id" | "connector_instance_id")
+        });
         let goes_on = |ask: &Ask, start: usize, limit: usize| {
-            compare(ask, &self.send(ask).unwrap(), &self.oracle.bytes(ask).at(start, limit).shown()).0
+            compare(ask, &self.send(ask).unwrap(), &self.oracle.bytes(ask).at(start, limit).shown())
+                .0
         };
         if let Some(previous) = previous {
             let before = window.start.saturating_sub(window.limit);
@@ -83,13 +94,22 @@ fn with_blobs(fields: Fields, blobs: &[&[u8]]) -> One {
     let one = One::new(fields);
     let owner = owner().gate().owner().unwrap();
     for mut bytes in blobs.iter().copied() {
-        let put = one.stored.services.records.write_at(&owner, Instant(NOW), |batch| batch.put_blob(&mut bytes));
+        let put = one
+            .stored
+            .services
+            .records
+            .write_at(&owner, Instant(NOW), |batch| batch.put_blob(&mut bytes));
         put.unwrap().unwrap();
     }
     one
 }
 
-fn ask(one: &One, caller: &Principal, field: &str, pairs: &[(&str, String)]) -> Result<Json, Problem> {
+fn ask(
+    one: &One,
+    caller: &Principal,
+    field: &str,
+    pairs: &[(&str, String)],
+) -> Result<Json, Problem> {
     let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let ask = Ask { endpoint: &FIELD_WINDOW, stream: "messages".into(), key: "k".into(), pairs };
     let told = ask.with("field", field).send(&one.stored.services, caller)?;
@@ -134,7 +154,9 @@ fn windows_of_base64_are_its_bytes_whatever_their_number() {
             0 => STANDARD.encode(bytes),
             _ => URL_SAFE.encode(bytes),
         };
-        let one = One::new(all.iter().enumerate().map(|(at, bytes)| text(&name(at), spelled(at, bytes))).collect());
+        let one = One::new(
+            all.iter().enumerate().map(|(at, bytes)| text(&name(at), spelled(at, bytes))).collect(),
+        );
         for (at, bytes) in all.iter().enumerate() {
             for limit in [1 + base / 90, 2 + base / 7, base + 1, 65_536] {
                 read_through(&one, &name(at), bytes, chance.below(bytes.len() + 2), limit);
@@ -146,11 +168,14 @@ fn windows_of_base64_are_its_bytes_whatever_their_number() {
 #[test]
 fn windows_of_a_blob_are_its_bytes_and_cost_what_they_have() {
     let (large, empty) = (some_bytes(5_000_001), Vec::new());
-    let one =
-        with_blobs(vec![blob("f00", &large), blob("f01", &empty), blob("f02", b"never stored")], &[&large, &empty]);
+    let one = with_blobs(
+        vec![blob("f00", &large), blob("f01", &empty), blob("f02", b"never stored")],
+        &[&large, &empty],
+    );
     read_through(&one, "f00", &large, 0, 65_536);
     read_through(&one, "f01", &empty, 0, 7);
-    let told = ask(&one, &client("g", "t"), "f00", &[("offset_bytes", "4999999".to_owned())]).unwrap();
+    let told =
+        ask(&one, &client("g", "t"), "f00", &[("offset_bytes", "4999999".to_owned())]).unwrap();
     let field = &told["field"];
     assert_eq!((&field["mime_type"], &field["text_like"]), (&json!("image/png"), &json!(false)));
     assert_eq!(field["digest"], name_of(&large).replace('-', ":"));
@@ -160,7 +185,12 @@ fn windows_of_a_blob_are_its_bytes_and_cost_what_they_have() {
     // Of pieces that are not asked for nothing is read.
     let damage = "DELETE FROM blob_pieces WHERE id & 65535 > 1";
     assert!(one.stored.database().execute(damage, []).unwrap() > 70);
-    let told = ask(&one, &owner(), "f00", &[("offset_bytes", "65000".to_owned()), ("limit_bytes", "9000".to_owned())]);
+    let told = ask(
+        &one,
+        &owner(),
+        "f00",
+        &[("offset_bytes", "65000".to_owned()), ("limit_bytes", "9000".to_owned())],
+    );
     assert_eq!(bytes_of(&told.unwrap()), large[65_000..74_000]);
 }
 
@@ -168,13 +198,24 @@ fn windows_of_a_blob_are_its_bytes_and_cost_what_they_have() {
 fn of_a_long_base64_text_only_the_pieces_of_the_window_are_read() {
     let bytes = some_bytes(1_000_000);
     let one = One::new(vec![text("f00", STANDARD.encode(&bytes))]);
-    // Characters 8192 to 16383 are bytes 6144 to 12287; the last piece says how many bytes there are.
+    // Characters 8192 to 16383 are bytes 6144 to 12287; the last piece says how many bytes there
+    // are.
     let last = bytes.len().div_ceil(3) * 4 / 8192;
     let damage = format!("DELETE FROM pieces WHERE id & 1048575 NOT IN (1, {last})");
     assert!(one.stored.database().execute(&damage, []).unwrap() > 100);
-    let told = ask(&one, &owner(), "f00", &[("offset_bytes", "6144".to_owned()), ("limit_bytes", "6144".to_owned())]);
+    let told = ask(
+        &one,
+        &owner(),
+        "f00",
+        &[("offset_bytes", "6144".to_owned()), ("limit_bytes", "6144".to_owned())],
+    );
     assert_eq!(bytes_of(&told.unwrap()), bytes[6144..12_288]);
-    let told = ask(&one, &owner(), "f00", &[("offset_bytes", "6143".to_owned()), ("limit_bytes", "1".to_owned())]);
+    let told = ask(
+        &one,
+        &owner(),
+        "f00",
+        &[("offset_bytes", "6143".to_owned()), ("limit_bytes", "1".to_owned())],
+    );
     assert_eq!(told, Err(Problem::Corrupt), "the piece is gone");
 }
 
@@ -190,7 +231,10 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
         text("f04", "words ".repeat(100)),
     ];
     let with = |changed: (String, Value)| -> Fields {
-        fields.iter().map(|field| if field.0 == changed.0 { changed.clone() } else { field.clone() }).collect()
+        fields
+            .iter()
+            .map(|field| if field.0 == changed.0 { changed.clone() } else { field.clone() })
+            .collect()
     };
     let bad = |why| Err(Problem::InvalidCursor(why));
     let of_bytes = [("offset_bytes", "3".to_owned()), ("limit_bytes", "5".to_owned())];
@@ -203,8 +247,15 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
         };
         let limit = |name: &'static str| [(name, "9".to_owned())];
         assert_eq!(go_on(&owner(), field, &[]).unwrap()["window"]["start_bytes"], 8);
-        assert_eq!(go_on(&owner(), field, &limit("limit_bytes")).unwrap()["window"]["end_bytes"], 17);
-        assert_eq!(go_on(&owner(), twin, &[]), bad(BadCursor::Mismatch), "the same bytes in another field");
+        assert_eq!(
+            go_on(&owner(), field, &limit("limit_bytes")).unwrap()["window"]["end_bytes"],
+            17
+        );
+        assert_eq!(
+            go_on(&owner(), twin, &[]),
+            bad(BadCursor::Mismatch),
+            "the same bytes in another field"
+        );
         assert_eq!(go_on(&owner(), "f04", &[]), bad(BadCursor::Mismatch));
         assert_eq!(go_on(&client("g", "t"), field, &[]), bad(BadCursor::Mismatch));
         let not_text = Some(("field_not_text", 422));
@@ -214,7 +265,11 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
         let forged = [("cursor", "x".to_owned()), ("limit_bytes", "1".to_owned())];
         assert_eq!(ask(&one, &owner(), field, &forged), bad(BadCursor::Malformed));
         for sent in ["offset_bytes", "offset_chars", "q", "before_chars", "after_chars"] {
-            assert_eq!(told(go_on(&owner(), field, &limit(sent))), Some(("invalid_window", 400)), "{sent}");
+            assert_eq!(
+                told(go_on(&owner(), field, &limit(sent))),
+                Some(("invalid_window", 400)),
+                "{sent}"
+            );
         }
         // A cursor of characters is none of bytes.
         let words = ask(&one, &owner(), "f04", &[("limit_chars", "7".to_owned())]).unwrap();
@@ -223,7 +278,8 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
         assert_eq!(ask(&one, &owner(), field, &both), bad(BadCursor::Mismatch));
         assert_eq!(told(ask(&one, &owner(), field, &both[..1])), not_text);
         assert_eq!(told(ask(&one, &owner(), "f04", &both)), Some(("field_not_binary", 422)));
-        // Every other value makes it stale, such as a blob whose bytes are the text that the field was before.
+        // Every other value makes it stale, such as a blob whose bytes are the text that the field
+        // was before.
         for value in [
             blob(field, &other_blob),
             blob(field, base64.as_bytes()),
@@ -235,6 +291,10 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
             assert_eq!(go_on(&owner(), field, &[]), bad(BadCursor::Stale), "{value:?}");
         }
         one.stored.put(&one.source, "k", &fields);
-        assert_eq!(go_on(&owner(), field, &[]).unwrap()["window"]["start_bytes"], 8, "they are what they were");
+        assert_eq!(
+            go_on(&owner(), field, &[]).unwrap()["window"]["start_bytes"],
+            8,
+            "they are what they were"
+        );
     }
 }

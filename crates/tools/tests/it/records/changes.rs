@@ -1,8 +1,9 @@
 //! A client that keeps a copy by asking what changed has, in the end, exactly what it may see.
 //!
-//! Records are written, hidden, shown, deleted and made again while clients read sessions page by page, break them
-//! off and begin again from the last token that they have. A second database gets the same writes with something
-//! else in all that the grant hides, and more writes of what is hidden: it must answer alike byte for byte.
+//! Records are written, hidden, shown, deleted and made again while clients read sessions page by
+//! page, break them off and begin again from the last token that they have. A second database gets
+//! the same writes with something else in all that the grant hides, and more writes of what is
+//! hidden: it must answer alike byte for byte.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,12 +59,17 @@ impl Store {
     fn new(hides: &Hides) -> Self {
         let folder = super::model::folder();
         let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-        let store = Self { services: RecordServices::new(records), stored: RefCell::default(), _folder: folder };
+        let store = Self {
+            services: RecordServices::new(records),
+            stored: RefCell::default(),
+            _folder: folder,
+        };
         let json = declaration();
         let parsed = Declaration::parse(&json).unwrap();
         store.write(0, |batch| {
             for connection in CONNECTIONS {
-                let (connection, stream) = (Name::parse(connection).unwrap(), Name::parse("s").unwrap());
+                let (connection, stream) =
+                    (Name::parse(connection).unwrap(), Name::parse("s").unwrap());
                 batch.declare(&connection, &stream, &json.to_string(), &terms_of(&parsed))?;
             }
             Ok(())
@@ -73,7 +79,8 @@ impl Store {
             "fields": ["at", "text", "more", "json"],
         });
         if let Some(field) = hides.time {
-            share["time_constraint"] = json!({ "field": field, "since": "2026-01-02", "until": "2026-01-04" });
+            share["time_constraint"] =
+                json!({ "field": field, "since": "2026-01-02", "until": "2026-01-04" });
         }
         if hides.keys {
             share["resources"] = json!(["k0", "k1", "k2"]);
@@ -89,8 +96,15 @@ impl Store {
         store
     }
 
-    fn write<T>(&self, now: i64, write: impl FnOnce(&mut stile_store::records::Batch<'_>) -> Result<T, Problem>) -> T {
-        self.services.records.write_at(&owner().gate().owner().unwrap(), Instant(now), write).unwrap()
+    fn write<T>(
+        &self,
+        now: i64,
+        write: impl FnOnce(&mut stile_store::records::Batch<'_>) -> Result<T, Problem>,
+    ) -> T {
+        self.services
+            .records
+            .write_at(&owner().gate().owner().unwrap(), Instant(now), write)
+            .unwrap()
     }
 
     /// Stores a record, or removes it.
@@ -101,12 +115,15 @@ impl Store {
             None => self.stored.borrow_mut().remove(&place),
         };
         self.write(now, |batch| {
-            let target = batch.target(&Name::parse(connection).unwrap(), &Name::parse("s").unwrap())?.unwrap();
+            let target = batch
+                .target(&Name::parse(connection).unwrap(), &Name::parse("s").unwrap())?
+                .unwrap();
             match fields {
                 None => batch.delete(&target, key).map(drop),
                 Some(fields) => {
                     let key = RecordKey::parse(key).unwrap();
-                    let incoming = Incoming { key: &key, emitted: Instant(now), fields, long: Vec::new() };
+                    let incoming =
+                        Incoming { key: &key, emitted: Instant(now), fields, long: Vec::new() };
                     batch.upsert(&target, incoming).map(drop)
                 }
             }
@@ -119,13 +136,15 @@ impl Store {
         json["query"]["search"]["lexical_fields"] = json!([searchable]);
         let parsed = Declaration::parse(&json).unwrap();
         self.write(now, |batch| {
-            let target = batch.target(&Name::parse("a").unwrap(), &Name::parse("s").unwrap())?.unwrap();
+            let target =
+                batch.target(&Name::parse("a").unwrap(), &Name::parse("s").unwrap())?.unwrap();
             batch.redeclare(&target, &json.to_string(), &terms_of(&parsed)).map(drop)
         });
     }
 
     fn ask(&self, caller: &Principal, now: i64, pairs: &[(&str, &str)]) -> Result<String, Problem> {
-        let pairs = pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let pairs =
+            pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let ask = Ask { endpoint: LIST, stream: "s".to_owned(), key: String::new(), pairs };
         ask.send_at(&self.services, caller, Instant(now))
     }
@@ -144,10 +163,14 @@ impl Copy {
     fn next(&self, limit: usize) -> Vec<(&'static str, String)> {
         let mut pairs = vec![("limit", limit.to_string())];
         match &self.cursor {
-            // As a client sends it that follows `next_cursor`; one that follows `links.next` sends both.
+            // As a client sends it that follows `next_cursor`; one that follows `links.next` sends
+            // both.
             Some(cursor) if limit.is_multiple_of(2) => pairs.push(("cursor", cursor.clone())),
             cursor => {
-                pairs.push(("changes_since", self.since.clone().unwrap_or_else(|| "beginning".to_owned())));
+                pairs.push((
+                    "changes_since",
+                    self.since.clone().unwrap_or_else(|| "beginning".to_owned()),
+                ));
                 pairs.extend(cursor.clone().map(|cursor| ("cursor", cursor)));
             }
         }
@@ -173,7 +196,10 @@ impl Copy {
         }
         let cursor = page["next_cursor"].as_str().map(str::to_owned);
         let since = page["next_changes_since"].as_str().map(str::to_owned);
-        assert_eq!((cursor.is_some(), since.is_some()), (page["has_more"] == true, page["has_more"] == false));
+        assert_eq!(
+            (cursor.is_some(), since.is_some()),
+            (page["has_more"] == true, page["has_more"] == false)
+        );
         let is_last = since.is_some();
         self.cursor = cursor;
         self.since = since.or(self.since.take());
@@ -198,7 +224,8 @@ fn observable(told: &Result<String, Problem>) -> String {
 
 /// Everything that a caller may see, by a list.
 fn all(store: &Store, caller: &Principal, now: i64) -> BTreeMap<(String, String), Json> {
-    let page: Json = serde_json::from_str(&store.ask(caller, now, &[("limit", "100")]).unwrap()).unwrap();
+    let page: Json =
+        serde_json::from_str(&store.ask(caller, now, &[("limit", "100")]).unwrap()).unwrap();
     assert_eq!(page["has_more"], false);
     let rows = page["data"].as_array().unwrap().iter();
     rows.map(|row| {
@@ -215,8 +242,9 @@ fn text(chance: &mut Chance) -> Value {
 
 /// The fields of a record, and the same with something else in those that are hidden.
 fn twins(chance: &mut Chance, hides: &Hides) -> (Fields, Fields) {
-    let day =
-        |chance: &mut Chance| Value::Text(pick(chance, &["2026-01-01", "2026-01-02", "2026-01-03", "soon"]).into());
+    let day = |chance: &mut Chance| {
+        Value::Text(pick(chance, &["2026-01-01", "2026-01-02", "2026-01-03", "soon"]).into())
+    };
     let mut shown: Fields = vec![("at".into(), day(chance))];
     for name in ["text", "more"] {
         if chance.happens(70) {
@@ -273,9 +301,8 @@ fn security_a_copy_that_is_kept_by_changes_is_what_may_be_seen_and_tells_no_more
             match chance.below(if settle { 0 } else { 9 }.max(1)) {
                 1..=4 => write(&mut chance, &stores, &hides, now),
                 5 => noise(&mut chance, &stores, &hides, now),
-                6 if chance.happens(30) => {
-                    stores[chance.below(2)].redeclare(now, pick(&mut chance, &["text", "json", "more"]))
-                }
+                6 if chance.happens(30) => stores[chance.below(2)]
+                    .redeclare(now, pick(&mut chance, &["text", "json", "more"])),
                 7 => {
                     let at = chance.below(2);
                     copies.iter_mut().for_each(|pair| pair[at].cursor = None);
@@ -296,9 +323,15 @@ fn security_a_copy_that_is_kept_by_changes_is_what_may_be_seen_and_tells_no_more
                                 tokens
                                     .into_iter()
                                     .flatten()
-                                    .fold(observable(told), |told, token| told.replace(token, "<sent>"))
+                                    .fold(observable(told), |told, token| {
+                                        told.replace(token, "<sent>")
+                                    })
                             };
-                            assert_eq!(plain(&one, &copies[0][1]), plain(&other, &copies[1][1]), "{hides:?}");
+                            assert_eq!(
+                                plain(&one, &copies[0][1]),
+                                plain(&other, &copies[1][1]),
+                                "{hides:?}"
+                            );
                         }
                         for (at, body) in [one, other].into_iter().enumerate() {
                             let page: Json = serde_json::from_str(&body.unwrap()).unwrap();
@@ -319,8 +352,10 @@ fn security_a_copy_that_is_kept_by_changes_is_what_may_be_seen_and_tells_no_more
                 finish(store, caller, now, copy);
                 assert_eq!(copy.records, all(store, caller, now), "{hides:?}");
                 let pairs = copy.next(2);
-                let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-                let page: Json = serde_json::from_str(&store.ask(caller, now, &pairs).unwrap()).unwrap();
+                let pairs: Vec<(&str, &str)> =
+                    pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                let page: Json =
+                    serde_json::from_str(&store.ask(caller, now, &pairs).unwrap()).unwrap();
                 assert_eq!(page["data"], json!([]), "nothing changed since");
             }
         }
@@ -332,7 +367,8 @@ fn security_a_copy_that_is_kept_by_changes_is_what_may_be_seen_and_tells_no_more
 fn finish(store: &Store, caller: &Principal, now: i64, copy: &mut Copy) {
     for _ in 0..100 {
         let pairs = copy.next(2);
-        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let pairs: Vec<(&str, &str)> =
+            pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let page = store.ask(caller, now, &pairs).unwrap();
         if copy.take(&serde_json::from_str(&page).unwrap()) {
             return;
@@ -343,7 +379,8 @@ fn finish(store: &Store, caller: &Principal, now: i64, copy: &mut Copy) {
 
 /// The same write to both, but for what is hidden.
 fn write(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
-    let (connection, key) = (pick(chance, &CONNECTIONS).to_owned(), format!("k{}", chance.below(5)));
+    let (connection, key) =
+        (pick(chance, &CONNECTIONS).to_owned(), format!("k{}", chance.below(5)));
     let deletes = chance.happens(30);
     let (one, other) = twins(chance, hides);
     for (store, fields) in stores.iter().zip([one, other]) {
@@ -351,7 +388,8 @@ fn write(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
     }
 }
 
-/// Writes to one of them that the client cannot notice: to records that are never theirs, and to hidden fields.
+/// Writes to one of them that the client cannot notice: to records that are never theirs, and to
+/// hidden fields.
 fn noise(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
     let store = &stores[chance.below(2)];
     for _ in 0..1 + chance.below(3) {
@@ -374,15 +412,20 @@ fn noise(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
 }
 
 fn fields(pairs: &[(&str, &str)]) -> Fields {
-    pairs.iter().map(|(name, value)| ((*name).to_owned(), Value::Text((*value).to_owned()))).collect()
+    pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), Value::Text((*value).to_owned())))
+        .collect()
 }
 
 /// The identifiers of a page, those of what is gone with a `-`, and the token after it.
 fn page(store: &Store, now: i64, pairs: &[(&str, &str)]) -> (Vec<String>, Json) {
-    let page: Json = serde_json::from_str(&store.ask(&client("g", "t1"), now, pairs).unwrap()).unwrap();
+    let page: Json =
+        serde_json::from_str(&store.ask(&client("g", "t1"), now, pairs).unwrap()).unwrap();
     let rows = page["data"].as_array().unwrap().iter();
-    let told =
-        rows.map(|row| format!("{}{}", if row["deleted"] == true { "-" } else { "" }, row["id"].as_str().unwrap()));
+    let told = rows.map(|row| {
+        format!("{}{}", if row["deleted"] == true { "-" } else { "" }, row["id"].as_str().unwrap())
+    });
     (told.collect(), page.clone())
 }
 
@@ -396,7 +439,9 @@ const AT: Hides = Hides { connection: true, keys: false, time: Some("at") };
 #[test]
 fn a_change_is_one_of_what_the_caller_sees() {
     let store = Store::new(&AT);
-    let record = |at: &str, text: &str, secret: &str| fields(&[("at", at), ("text", text), ("secret", secret)]);
+    let record = |at: &str, text: &str, secret: &str| {
+        fields(&[("at", at), ("text", text), ("secret", secret)])
+    };
     let put = |now, key: &str, fields: &Fields| store.put(now, "a", key, Some(fields));
     let long = "long ".repeat(1000);
     put(1, "in", &record("2026-01-02", "x", "s"));
@@ -450,16 +495,24 @@ fn tokens_are_for_what_they_were_made_for_and_expire_by_time_alone() {
     let caller = client("g", "t1");
     let (_, first) = page(&store, DAY, &[("changes_since", "beginning"), ("limit", "1")]);
     let cursor = first["next_cursor"].as_str().unwrap();
-    assert!(first.get("next_changes_since").is_none(), "who stores it early would pass over the rest");
+    assert!(
+        first.get("next_changes_since").is_none(),
+        "who stores it early would pass over the rest"
+    );
     let (_, token) = since(&store, DAY, "beginning");
-    let list: Json = serde_json::from_str(&store.ask(&caller, DAY, &[("limit", "1")]).unwrap()).unwrap();
+    let list: Json =
+        serde_json::from_str(&store.ask(&caller, DAY, &[("limit", "1")]).unwrap()).unwrap();
     let listed = list["next_cursor"].as_str().unwrap();
     let refused = |who: &Principal, pairs: &[(&str, &str)]| store.ask(who, DAY, pairs).unwrap_err();
     let mismatch = Problem::InvalidChangesSince(BadCursor::Mismatch);
     for other in [cursor, listed] {
         assert_eq!(refused(&caller, &[("changes_since", other)]), mismatch);
     }
-    assert_eq!(refused(&owner(), &[("changes_since", &token)]), mismatch, "the owner is another caller");
+    assert_eq!(
+        refused(&owner(), &[("changes_since", &token)]),
+        mismatch,
+        "the owner is another caller"
+    );
     assert_eq!(refused(&caller, &[("changes_since", &token), ("connection_id", "a")]), mismatch);
     for garbage in ["", "2026-01-01T00:00:00Z", "AAAA", &token[1..]] {
         let malformed = Problem::InvalidChangesSince(BadCursor::Malformed);
@@ -471,12 +524,16 @@ fn tokens_are_for_what_they_were_made_for_and_expire_by_time_alone() {
     assert_eq!(refused(&caller, &[("cursor", cursor), ("fields", "text")]), mismatch);
     for (name, value) in [("order", "asc"), ("filter[text]", "x")] {
         for (with, value_of) in [("changes_since", "beginning"), ("cursor", cursor)] {
-            assert_eq!(refused(&caller, &[(with, value_of), (name, value)]).code(), ("invalid_request", 400));
+            assert_eq!(
+                refused(&caller, &[(with, value_of), (name, value)]).code(),
+                ("invalid_request", 400)
+            );
         }
     }
     let kept = 30 * DAY;
     assert!(store.ask(&caller, DAY + kept, &[("changes_since", &token)]).is_ok());
-    let late = |pairs: &[(&str, &str)]| store.ask(&caller, DAY + kept + 1, pairs).unwrap_err().code();
+    let late =
+        |pairs: &[(&str, &str)]| store.ask(&caller, DAY + kept + 1, pairs).unwrap_err().code();
     assert_eq!(late(&[("changes_since", &token)]), ("cursor_expired", 410));
     assert_eq!(late(&[("cursor", cursor)]), ("cursor_expired", 410));
     assert!(store.ask(&caller, DAY + kept + 1, &[("changes_since", "beginning")]).is_ok());
@@ -490,7 +547,12 @@ fn what_is_too_old_is_forgotten_and_nothing_that_is_promised() {
         database.query_row("SELECT count(*) FROM changes", [], |row| row.get(0)).unwrap()
     };
     for day in 0..40 {
-        store.put(day * DAY, "a", "k", Some(&fields(&[("at", "2026-01-02"), ("text", &day.to_string())])));
+        store.put(
+            day * DAY,
+            "a",
+            "k",
+            Some(&fields(&[("at", "2026-01-02"), ("text", &day.to_string())])),
+        );
         let (_, token) = since(&store, day * DAY, "beginning");
         assert_eq!(since(&store, day * DAY, &token).0, Vec::<String>::new());
     }
@@ -508,7 +570,8 @@ fn links_lead_on() {
     let mut told = Vec::new();
     let mut query = "changes_since=beginning&limit=1".to_owned();
     loop {
-        let pairs: Vec<(&str, &str)> = query.split('&').map(|pair| pair.split_once('=').unwrap()).collect();
+        let pairs: Vec<(&str, &str)> =
+            query.split('&').map(|pair| pair.split_once('=').unwrap()).collect();
         let (ids, page) = page(&store, DAY, &pairs);
         told.extend(ids);
         match page["links"]["next"].as_str() {
@@ -525,14 +588,20 @@ fn a_session_of_very_many_changes_tells_of_each_once() {
         let store = Store::new(&hides);
         let put_all = |now: i64, text: &str| {
             store.write(now, |batch| {
-                let target = batch.target(&Name::parse("a").unwrap(), &Name::parse("s").unwrap())?.unwrap();
+                let target =
+                    batch.target(&Name::parse("a").unwrap(), &Name::parse("s").unwrap())?.unwrap();
                 for number in 0..2500 {
                     let day = if number % 3 == 0 { "2026-01-09" } else { "2026-01-02" };
                     let fields = fields(&[("at", day), ("when", day), ("text", text)]);
                     let key = RecordKey::parse(&format!("k{number}")).unwrap();
                     batch.upsert(
                         &target,
-                        Incoming { key: &key, emitted: Instant(now), fields: &fields, long: Vec::new() },
+                        Incoming {
+                            key: &key,
+                            emitted: Instant(now),
+                            fields: &fields,
+                            long: Vec::new(),
+                        },
                     )?;
                 }
                 Ok(())
@@ -546,8 +615,10 @@ fn a_session_of_very_many_changes_tells_of_each_once() {
             let mut told = 0;
             loop {
                 let pairs = copy.next(100);
-                let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-                let page: Json = serde_json::from_str(&store.ask(&caller, 5, &pairs).unwrap()).unwrap();
+                let pairs: Vec<(&str, &str)> =
+                    pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                let page: Json =
+                    serde_json::from_str(&store.ask(&caller, 5, &pairs).unwrap()).unwrap();
                 told += page["data"].as_array().unwrap().len();
                 if copy.take(&page) {
                     return (told, copy.records.len());
@@ -569,7 +640,11 @@ impl Store {
         let folder = super::model::folder();
         std::fs::copy(backup, folder.path().join("records.db")).unwrap();
         let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-        Self { services: RecordServices::new(records), stored: self.stored.clone(), _folder: folder }
+        Self {
+            services: RecordServices::new(records),
+            stored: self.stored.clone(),
+            _folder: folder,
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Two databases that differ only in what a grant hides cannot be told apart by its client.
 //!
-//! A twin of a world keeps what the grant shows, and has everything else at random: other hidden records, fields,
-//! declarations, streams, connections and grants, stored in another order with another history. The same requests
-//! go to both. Bodies are compared byte for byte; of a cursor, which is sealed with a fresh nonce, the length
-//! counts, and that both go on alike. Time is not compared (`docs/threats.md`).
+//! A twin of a world keeps what the grant shows, and has everything else at random: other hidden
+//! records, fields, declarations, streams, connections and grants, stored in another order with
+//! another history. The same requests go to both. Bodies are compared byte for byte; of a cursor,
+//! which is sealed with a fresh nonce, the length counts, and that both go on alike. Time is not
+//! compared (`docs/threats.md`).
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,8 +16,8 @@ use stile_testkit::chance::{Chance, scaled, seconds, seed};
 use super::bounded::fields_cursors;
 use super::json::J;
 use super::model::{
-    CONNECTIONS, Decl, FIELDS, FieldDecl, Grant, KEYS, Rec, STREAMS, Share, Source, Stored, World, extra, field_decl,
-    record, shuffle, some, source, value,
+    CONNECTIONS, Decl, FIELDS, FieldDecl, Grant, KEYS, Rec, STREAMS, Share, Source, Stored, World,
+    extra, field_decl, record, shuffle, some, source, value,
 };
 use super::oracle::{Oracle, Who};
 use super::{Ask, client, draw, gives_pages, reading};
@@ -36,7 +37,11 @@ fn security_what_a_grant_hides_cannot_be_observed() {
         let pair = Pair::new(&mut chance, &world, &grant);
         for endpoint in reading() {
             let times =
-                if endpoint.path.starts_with("/v1/streams/{stream}/") || gives_pages(endpoint.id) { 20 } else { 5 };
+                if endpoint.path.starts_with("/v1/streams/{stream}/") || gives_pages(endpoint.id) {
+                    20
+                } else {
+                    5
+                };
             for _ in 0..times {
                 // Also about what is hidden in one of them, or in both.
                 let about = if chance.happens(70) { &world } else { &pair.twin };
@@ -63,8 +68,9 @@ impl Pair {
     pub(crate) fn new(chance: &mut Chance, world: &World, grant: &Grant) -> Self {
         let twin = twin(chance, world, grant);
         let stored = [world, &twin].map(|world| {
-            let mut grants: Vec<Grant> =
-                (0..chance.below(3)).map(|at| Grant::random(chance, &format!("grt_other{at}"))).collect();
+            let mut grants: Vec<Grant> = (0..chance.below(3))
+                .map(|at| Grant::random(chance, &format!("grt_other{at}")))
+                .collect();
             grants.iter_mut().for_each(|grant| grant.revoked = chance.happens(50));
             grants.push(grant.clone());
             shuffle(chance, &mut grants);
@@ -86,7 +92,8 @@ impl Pair {
     fn same(&self, chance: &mut Chance, ask: &Ask) -> bool {
         let mut asks = [ask.clone(), ask.clone()];
         for step in 0..20 {
-            let told = [0, 1].map(|at| asks[at].send(&self.stored[at].services, &client("grt_same", "t1")));
+            let told = [0, 1]
+                .map(|at| asks[at].send(&self.stored[at].services, &client("grt_same", "t1")));
             let [one, other] = [&told[0], &told[1]].map(observable);
             assert_eq!(one, other, "{ask:?}");
             let [Ok(one), Ok(other)] = told else { return step > 0 };
@@ -100,7 +107,8 @@ impl Pair {
             let next = [one, other].map(|cursors| cursors.get(at).cloned().flatten());
             let [Some(one), Some(other)] = next else { break };
             if ask.endpoint.id == "getRecord" {
-                let next = |(ask, cursor): (&mut Ask, String)| *ask = ask.with("fields_cursor", cursor);
+                let next =
+                    |(ask, cursor): (&mut Ask, String)| *ask = ask.with("fields_cursor", cursor);
                 asks.iter_mut().zip([one, other]).for_each(next);
                 continue;
             }
@@ -113,7 +121,8 @@ impl Pair {
             let limit = if name == "limit" { limit } else { limit * 1000 };
             asks.iter_mut().zip([one, other]).for_each(|(ask, cursor)| {
                 if name != "limit" {
-                    let dropped = ["offset_chars", "q", "before_chars", "after_chars", "offset_bytes"];
+                    let dropped =
+                        ["offset_chars", "q", "before_chars", "after_chars", "offset_bytes"];
                     ask.pairs.retain(|(name, _)| !dropped.contains(&name.as_str()));
                 }
                 *ask = ask.with("cursor", cursor).with(name, limit);
@@ -142,7 +151,9 @@ fn observable(told: &Result<String, Problem>) -> String {
             .into_iter()
             .flatten()
             .chain(fields_cursors(&mut J::parse(body)))
-            .fold(body.clone(), |body, cursor| body.replace(&cursor, &format!("<{} characters>", cursor.len()))),
+            .fold(body.clone(), |body, cursor| {
+                body.replace(&cursor, &format!("<{} characters>", cursor.len()))
+            }),
         Err(problem) => format!("{:?} {}", problem.code(), Json::Object(problem.to_json())),
     }
 }
@@ -154,7 +165,9 @@ fn twin(chance: &mut Chance, world: &World, grant: &Grant) -> World {
         match grant.share(own) {
             Some(share) => sources.push(twin_source(chance, own, share)),
             None if chance.happens(40) => {}
-            None if chance.happens(60) => sources.push(source(chance, &own.connection, &own.stream)),
+            None if chance.happens(60) => {
+                sources.push(source(chance, &own.connection, &own.stream))
+            }
             None => sources.push(own.clone()),
         }
     }
@@ -200,9 +213,14 @@ fn is_shown(share: &Share, name: &str) -> bool {
 
 /// The same granted fields in the same order, among other hidden ones.
 fn twin_record(chance: &mut Chance, key: &str, own: &Rec, share: &Share) -> Rec {
-    let mut fields: Vec<_> = own.fields.iter().filter(|(name, _)| is_shown(share, name)).cloned().collect();
+    let mut fields: Vec<_> =
+        own.fields.iter().filter(|(name, _)| is_shown(share, name)).cloned().collect();
     for (name, flavour) in FIELDS.iter().filter(|(name, _)| !is_shown(share, name)) {
-        let new = if chance.happens(30) { own.field(name).cloned() } else { Some(value(chance, *flavour)) };
+        let new = if chance.happens(30) {
+            own.field(name).cloned()
+        } else {
+            Some(value(chance, *flavour))
+        };
         if let Some(new) = new.filter(|_| chance.happens(75)) {
             fields.insert(chance.below(fields.len() + 1), (name.clone(), new));
         }
@@ -224,7 +242,8 @@ fn twin_record(chance: &mut Chance, key: &str, own: &Rec, share: &Share) -> Rec 
 
 /// The same of every granted field, and anything of the others.
 fn twin_decl(chance: &mut Chance, own: &Decl, share: &Share) -> Decl {
-    let mut fields: Vec<FieldDecl> = own.fields.iter().filter(|field| is_shown(share, &field.name)).cloned().collect();
+    let mut fields: Vec<FieldDecl> =
+        own.fields.iter().filter(|field| is_shown(share, &field.name)).cloned().collect();
     let mut exact_given = own.exact_given;
     if !exact_given && chance.happens(30) {
         fields.iter_mut().for_each(|field| field.exact = own.exact(field));
@@ -254,7 +273,8 @@ fn twin_decl(chance: &mut Chance, own: &Decl, share: &Share) -> Decl {
     } else {
         scalars.first().filter(|_| chance.happens(70)).cloned().into_iter().collect()
     };
-    let mut required: Vec<String> = own.required.iter().filter(|name| is_shown(share, name)).cloned().collect();
+    let mut required: Vec<String> =
+        own.required.iter().filter(|name| is_shown(share, name)).cloned().collect();
     for name in hidden(&|_| true) {
         if chance.happens(20) {
             required.insert(chance.below(required.len() + 1), name);

@@ -21,7 +21,10 @@ struct Paged {
 
 fn next(body: &str) -> Option<String> {
     let body = J::parse(body);
-    body.get("next_cursor").text().or(body.get("window").get("next_cursor").text()).map(str::to_owned)
+    body.get("next_cursor")
+        .text()
+        .or(body.get("window").get("next_cursor").text())
+        .map(str::to_owned)
 }
 
 /// The parameter that says how long a page is; a cursor goes on with another length.
@@ -45,20 +48,25 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
     for _ in 0..scaled(5, 2000) {
         let mut chance = seeds.fork();
         let world = World::random(&mut chance);
-        let mut grants: Vec<Grant> = (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
+        let mut grants: Vec<Grant> =
+            (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
         // Another one with the same terms, and another server with the same data.
         grants.push(Grant { id: "grt_copy".to_owned(), ..grants[0].clone() });
         let stored = Stored::new(&mut chance, &world, &grants);
         let elsewhere = Stored::new(&mut chance, &world, &grants);
-        let caller =
-            |grant: Option<usize>| -> Principal { grant.map_or_else(owner, |at| client(&grants[at].id, "t1")) };
+        let caller = |grant: Option<usize>| -> Principal {
+            grant.map_or_else(owner, |at| client(&grants[at].id, "t1"))
+        };
         let expected = |grant: Option<usize>, ask: &Ask| {
             let who = grant.map_or(Who::Owner, |at| Who::Client(&grants[at]));
             Oracle { world: &world, who }.answer(ask)
         };
         let mut paged: Vec<Paged> = Vec::new();
         for grant in [None, Some(0), Some(1), Some(2)] {
-            for endpoint in reading().into_iter().filter(|one| one.parameters.iter().any(|own| own.name == "cursor")) {
+            for endpoint in reading()
+                .into_iter()
+                .filter(|one| one.parameters.iter().any(|own| own.name == "cursor"))
+            {
                 for _ in 0..12 {
                     let about = grant.map(|at| &grants[at]);
                     let size = if gives_pages(endpoint.id) { "limit" } else { "limit_chars" };
@@ -66,7 +74,10 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                     let mut ask = ask;
                     ask.pairs.retain(|(name, _)| {
                         gives_pages(endpoint.id)
-                            || !matches!(name.as_str(), "q" | "offset_chars" | "before_chars" | "after_chars")
+                            || !matches!(
+                                name.as_str(),
+                                "q" | "offset_chars" | "before_chars" | "after_chars"
+                            )
                     });
                     if let Ok(body) = ask.send(&stored.services, &caller(grant))
                         && let Some(cursor) = next(&body)
@@ -76,8 +87,9 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 }
             }
         }
-        // Every cursor with every request: with its own, or one that differs in the size of the page alone, it
-        // goes on; where the request itself is refused that comes first; otherwise it is a mismatch.
+        // Every cursor with every request: with its own, or one that differs in the size of the
+        // page alone, it goes on; where the request itself is refused that comes first; otherwise
+        // it is a mismatch.
         for one in &paged {
             for other in &paged {
                 let ask = other.ask.with("cursor", &one.cursor);
@@ -88,19 +100,28 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                     && (one.ask.endpoint.id == "search" || one.ask.stream == other.ask.stream)
                     && meant(&one.ask) == meant(&other.ask)
                     && (gives_pages(one.ask.endpoint.id)
-                        || one.ask.key == other.ask.key && connection(&expected, one) == connection(&expected, other));
+                        || one.ask.key == other.ask.key
+                            && connection(&expected, one) == connection(&expected, other));
                 match told {
                     Ok(_) => assert!(same, "a cursor of {:?} goes on in {:?}", one.ask, other.ask),
                     Err(Problem::InvalidCursor(BadCursor::Mismatch)) => {
-                        // The same parameters in another order, or written otherwise, may be told apart.
+                        // The same parameters in another order, or written otherwise, may be told
+                        // apart.
                         let exact = one.ask.pairs == other.ask.pairs && one.grant == other.grant;
                         let path = one.ask.path() == other.ask.path();
                         assert!(!(exact && path), "{:?}", one.ask);
                     }
                     Err(Problem::InvalidRequest { .. } | Problem::InvalidExpand { .. }) => {
-                        let alone = ["order", "sort", "count", "view", "filter", "expand", "expand_limit"];
-                        let excluded = |(name, _): &(String, String)| alone.contains(&name.split('[').next().unwrap());
-                        assert!(is_changes(&one.ask) && other.ask.pairs.iter().any(excluded), "{:?}", other.ask);
+                        let alone =
+                            ["order", "sort", "count", "view", "filter", "expand", "expand_limit"];
+                        let excluded = |(name, _): &(String, String)| {
+                            alone.contains(&name.split('[').next().unwrap())
+                        };
+                        assert!(
+                            is_changes(&one.ask) && other.ask.pairs.iter().any(excluded),
+                            "{:?}",
+                            other.ask
+                        );
                     }
                     Err(problem) => panic!("{:?}: {problem:?}", other.ask),
                 }
@@ -136,8 +157,14 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 if expected(one.grant, &ask).is_err() || same || !is_other {
                     continue;
                 }
-                let told = ask.with("cursor", &one.cursor).send(&stored.services, &caller(one.grant));
-                assert_eq!(told, Err(Problem::InvalidCursor(BadCursor::Mismatch)), "{:?} {ask:?}", one.ask);
+                let told =
+                    ask.with("cursor", &one.cursor).send(&stored.services, &caller(one.grant));
+                assert_eq!(
+                    told,
+                    Err(Problem::InvalidCursor(BadCursor::Mismatch)),
+                    "{:?} {ask:?}",
+                    one.ask
+                );
             }
             // Whoever may not ask is told so, whatever the cursor is.
             for grant in [None, Some(0), Some(1), Some(2)] {
@@ -147,10 +174,12 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 let after = (grant != one.grant).then_some(CURSOR);
                 assert_eq!(told, first.or(after), "{:?}", one.ask);
             }
-            let there = one.ask.with("cursor", &one.cursor).send(&elsewhere.services, &caller(one.grant));
+            let there =
+                one.ask.with("cursor", &one.cursor).send(&elsewhere.services, &caller(one.grant));
             assert_eq!(there, Err(Problem::InvalidCursor(BadCursor::Malformed)));
             for forged in forged(&mut chance, &one.cursor) {
-                let told = one.ask.with("cursor", &forged).send(&stored.services, &caller(one.grant));
+                let told =
+                    one.ask.with("cursor", &forged).send(&stored.services, &caller(one.grant));
                 assert_eq!(told, Err(Problem::InvalidCursor(BadCursor::Malformed)), "{forged}");
             }
         }
@@ -173,7 +202,8 @@ fn connection(expected: &Expected<'_>, of: &Paged) -> Option<String> {
     }
 }
 
-/// What the parameters mean but for the size of a page: under their only names, and without what is so anyway.
+/// What the parameters mean but for the size of a page: under their only names, and without what is
+/// so anyway.
 fn meant(ask: &Ask) -> Vec<(String, String)> {
     let mut meant = Vec::new();
     for (name, value) in &ask.pairs {
@@ -208,8 +238,13 @@ fn meant(ask: &Ask) -> Vec<(String, String)> {
 }
 
 fn forged(chance: &mut Chance, cursor: &str) -> Vec<String> {
-    let mut forged =
-        vec![String::new(), "x".to_owned(), "beginning".to_owned(), format!("{cursor}A"), format!(" {cursor}")];
+    let mut forged = vec![
+        String::new(),
+        "x".to_owned(),
+        "beginning".to_owned(),
+        format!("{cursor}A"),
+        format!(" {cursor}"),
+    ];
     forged.push(format!("{cursor}="));
     forged.push(cursor[..chance.below(cursor.len())].to_owned());
     forged.push(cursor[1..].to_owned());
@@ -247,7 +282,9 @@ fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
         let cursors: Vec<(String, String)> = record
             .fields
             .iter()
-            .filter_map(|(name, _)| Some((name.clone(), next(&of(name).send(&stored.services, &owner()).ok()?)?)))
+            .filter_map(|(name, _)| {
+                Some((name.clone(), next(&of(name).send(&stored.services, &owner()).ok()?)?))
+            })
             .collect();
         let Some((changed, _)) = cursors.first() else { continue };
         let mut fields = record.fields.clone();
@@ -258,7 +295,10 @@ fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
             let told = of(name).with("cursor", cursor).send(&stored.services, &owner());
             match name == changed {
                 true => assert_eq!(told, Err(Problem::InvalidCursor(BadCursor::Stale))),
-                false => assert!(told.is_ok(), "{name}: a change elsewhere in the record makes nothing stale"),
+                false => assert!(
+                    told.is_ok(),
+                    "{name}: a change elsewhere in the record makes nothing stale"
+                ),
             }
         }
     }
@@ -266,7 +306,8 @@ fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
 
 /// Names of parameters, and what looks like them.
 fn name() -> impl Strategy<Value = String> {
-    let known: Vec<&str> = reading().iter().flat_map(|one| one.parameters).map(|own| own.name).collect();
+    let known: Vec<&str> =
+        reading().iter().flat_map(|one| one.parameters).map(|own| own.name).collect();
     prop_oneof![
         6 => proptest::sample::select(known.clone()).prop_map(str::to_owned),
         2 => (proptest::sample::select(known), "(\\[\\]|\\[\\PC{0,5}\\]|\\[x\\]\\[g?t?e?\\]|\\[|\\]|\\[x|\0| )").prop_map(|(name, rest)| format!("{name}{rest}")),
@@ -280,8 +321,10 @@ fn value() -> impl Strategy<Value = String> {
         "\\PC{0,30}",
         "-?[0-9]{0,25}(\\.[0-9]|e9)?",
         "(\\PC|\0|\r\n|,|e\u{301}|👩‍👧){0,40}",
-        proptest::sample::select(vec!["asc", "compact", "full", "at", "messages", "a-mail", "", "null", "true"])
-            .prop_map(str::to_owned),
+        proptest::sample::select(vec![
+            "asc", "compact", "full", "at", "messages", "a-mail", "", "null", "true"
+        ])
+        .prop_map(str::to_owned),
         "x{4000,4200}",
     ]
 }

@@ -1,5 +1,5 @@
-//! JSON as the oracle sees it: numbers keep their digits, members have no order, and a name that occurs twice is a
-//! failure.
+//! JSON as the oracle sees it: numbers keep their digits, members have no order, and a name that
+//! occurs twice is a failure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,9 +31,9 @@ impl J {
             Json::Number(number) => Self::Num(number.to_string()),
             Json::String(text) => Self::Str(text.clone()),
             Json::Array(items) => Self::Arr(items.iter().map(Self::of).collect()),
-            Json::Object(members) => {
-                Self::Obj(members.iter().map(|(name, value)| (name.clone(), Self::of(value))).collect())
-            }
+            Json::Object(members) => Self::Obj(
+                members.iter().map(|(name, value)| (name.clone(), Self::of(value))).collect(),
+            ),
         }
     }
 
@@ -70,7 +70,9 @@ impl J {
 
     fn difference(&self, other: &J, place: String) -> Option<(String, String, String)> {
         let short = |value: Option<&J>| {
-            value.map_or("absent".to_owned(), |value| format!("{value:?}").chars().take(300).collect())
+            value.map_or("absent".to_owned(), |value| {
+                format!("{value:?}").chars().take(300).collect()
+            })
         };
         match (self, other) {
             (own, other) if own == other => None,
@@ -148,7 +150,8 @@ fn read(text: &str) -> (J, &str) {
             (J::Obj(members), &rest[1..])
         }
         _ => {
-            let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '+' | '-' | '.' | 'e' | 'E'));
+            let end = text
+                .find(|c: char| !c.is_ascii_digit() && !matches!(c, '+' | '-' | '.' | 'e' | 'E'));
             let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
             assert!(!digits.is_empty(), "{text:.100}");
             (J::Num(digits.to_owned()), rest)

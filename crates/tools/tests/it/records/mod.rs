@@ -1,9 +1,9 @@
 //! What a client can see of records through every endpoint, against a slow and obvious oracle.
 //!
-//! `truth` holds each answer to the oracle's; `hidden` holds two databases side by side that differ only in what a
-//! grant hides; `states` and `hostile` go through grants that do not count, forged cursors and senseless
-//! parameters. `STILE_RIG_SEED` repeats the choices of a run, `STILE_RIG_SCALE` makes more of them, and
-//! `STILE_RIG_SECONDS` has `hidden` go on for so long.
+//! `truth` holds each answer to the oracle's; `hidden` holds two databases side by side that differ
+//! only in what a grant hides; `states` and `hostile` go through grants that do not count, forged
+//! cursors and senseless parameters. `STILE_RIG_SEED` repeats the choices of a run,
+//! `STILE_RIG_SCALE` makes more of them, and `STILE_RIG_SECONDS` has `hidden` go on for so long.
 
 pub(crate) mod blobs;
 mod bounded;
@@ -35,14 +35,23 @@ use stile_tools::records::calls::Call;
 use stile_tools::records::endpoints::{ENDPOINTS, Endpoint};
 use stile_tools::records::list::Address;
 
-use model::{CONNECTIONS, FIELDS, Grant, KEYS, NUMBERS, OPS, Rec, SHORTS, STREAMS, Source, TIMES, World, pick, some};
+use model::{
+    CONNECTIONS, FIELDS, Grant, KEYS, NUMBERS, OPS, Rec, SHORTS, STREAMS, Source, TIMES, World,
+    pick, some,
+};
 
 pub(crate) fn owner() -> Principal {
     Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::Owner)
 }
 
 pub(crate) fn client(grant: &str, token: &str) -> Principal {
-    Principal::assert_verified("ann", Some(token), None, Scopes::none(), RecordsClaim::Grant(grant.into()))
+    Principal::assert_verified(
+        "ann",
+        Some(token),
+        None,
+        Scopes::none(),
+        RecordsClaim::Grant(grant.into()),
+    )
 }
 
 /// A request, before it is sent.
@@ -83,7 +92,8 @@ impl Ask {
     /// The query without its cursor.
     fn query(&self) -> String {
         let others = self.pairs.iter().filter(|(name, _)| name != "cursor");
-        let parts: Vec<String> = others.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        let parts: Vec<String> =
+            others.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
         parts.join("&")
     }
 
@@ -105,7 +115,11 @@ impl Ask {
         }
     }
 
-    pub(crate) fn send(&self, services: &RecordServices, caller: &Principal) -> Result<String, Problem> {
+    pub(crate) fn send(
+        &self,
+        services: &RecordServices,
+        caller: &Principal,
+    ) -> Result<String, Problem> {
         self.send_at(services, caller, Instant(model::NOW))
     }
 
@@ -137,7 +151,11 @@ fn encoded(text: &str) -> String {
 }
 
 /// Something to search for, most of it such as some records have.
-pub(crate) fn words(chance: &mut Chance, stored: Option<&Rec>, searched: &dyn Fn(&str) -> bool) -> String {
+pub(crate) fn words(
+    chance: &mut Chance,
+    stored: Option<&Rec>,
+    searched: &dyn Fn(&str) -> bool,
+) -> String {
     let fixed = [
         "a",
         "A",
@@ -184,18 +202,28 @@ pub(crate) fn words(chance: &mut Chance, stored: Option<&Rec>, searched: &dyn Fn
             return pick(chance, &fixed).to_owned();
         }
         let text: Vec<char> = pick(chance, &own).chars().collect();
-        let part = text.iter().skip(chance.below(text.len() + 1)).take(1 + chance.below(60)).collect::<String>();
+        let part = text
+            .iter()
+            .skip(chance.below(text.len() + 1))
+            .take(1 + chance.below(60))
+            .collect::<String>();
         if chance.happens(30) { format!("\"{part}\"") } else { part }
     });
     parts.collect::<Vec<_>>().join(" ")
 }
 
 /// Draws a request about a world, most of them such as succeed.
-pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, endpoint: &'static Endpoint) -> Ask {
+pub(crate) fn draw(
+    chance: &mut Chance,
+    world: &World,
+    grant: Option<&Grant>,
+    endpoint: &'static Endpoint,
+) -> Ask {
     // Mostly about what may be seen.
     let mut sources: Vec<&Source> = world.sources.iter().collect();
     if let Some(grant) = grant.filter(|_| chance.happens(85)) {
-        let shown: Vec<&Source> = sources.iter().copied().filter(|source| grant.share(source).is_some()).collect();
+        let shown: Vec<&Source> =
+            sources.iter().copied().filter(|source| grant.share(source).is_some()).collect();
         sources = if shown.is_empty() { sources } else { shown };
     }
     let source = some(chance, &sources);
@@ -206,7 +234,9 @@ pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, en
     let stream = match (inside, chance.happens(70)) {
         (true, _) => source.stream.clone(),
         (false, true) => pick(chance, STREAMS).to_owned(),
-        (false, false) => pick(chance, &["unknown", "", "Messages", "messages ", "messages\0"]).to_owned(),
+        (false, false) => {
+            pick(chance, &["unknown", "", "Messages", "messages ", "messages\0"]).to_owned()
+        }
     };
     let key = if inside && !records.is_empty() && chance.happens(85) {
         some(chance, &records).clone()
@@ -245,14 +275,21 @@ pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, en
         pairs.push(("detail".into(), "full".into()));
     }
     if has("limit") && chance.happens(70) {
-        pairs.push(("limit".into(), pick(chance, &["1", "2", "3", "5", "100", "101", "999999"]).to_owned()));
+        pairs.push((
+            "limit".into(),
+            pick(chance, &["1", "2", "3", "5", "100", "101", "999999"]).to_owned(),
+        ));
     }
     if has("cursors") && chance.happens(35) {
         pairs.push(("cursors".into(), pick(chance, &["page", "each", "each", "each"]).to_owned()));
     }
     let changes = has("changes_since") && chance.happens(20);
     if changes {
-        let since = if chance.happens(90) { "beginning" } else { pick(chance, &["", "2026-01-01", "AAAA", "\0"]) };
+        let since = if chance.happens(90) {
+            "beginning"
+        } else {
+            pick(chance, &["", "2026-01-01", "AAAA", "\0"])
+        };
         pairs.push(("changes_since".into(), since.into()));
     }
     // What does not go with that is mostly left out.
@@ -322,7 +359,11 @@ pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, en
         pairs.push(("q".into(), words(chance, stored, &searched)));
     }
     if has("field") && has("q") {
-        let field = if chance.happens(15) { pick(chance, &["raw", "blob"]).to_owned() } else { name(chance) };
+        let field = if chance.happens(15) {
+            pick(chance, &["raw", "blob"]).to_owned()
+        } else {
+            name(chance)
+        };
         let value = stored.and_then(|record| record.field(&field));
         let bytes = chance.happens(if value.is_some_and(oracle::has_bytes) { 70 } else { 4 });
         let text: Vec<char> = match value {
@@ -336,8 +377,11 @@ pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, en
             _ if bytes => bytes::draw(chance, text.len(), &mut pairs),
             0..5 => {
                 // A piece of it with its case turned, or what the model puts into long texts.
-                let start =
-                    if chance.happens(50) { text.len().saturating_sub(12) } else { chance.below(text.len() + 1) };
+                let start = if chance.happens(50) {
+                    text.len().saturating_sub(12)
+                } else {
+                    chance.below(text.len() + 1)
+                };
                 let length = some(chance, &[1usize, 2, 7, 40, 1024]);
                 let piece: String = text.iter().skip(start).take(length).collect();
                 let q = match chance.below(5) {
@@ -349,7 +393,10 @@ pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, en
                 pairs.push(("q".into(), q));
                 for side in ["before_chars", "after_chars"] {
                     if chance.happens(40) {
-                        pairs.push((side.into(), pick(chance, &["0", "1", "50", "2048", "8192"]).to_owned()));
+                        pairs.push((
+                            side.into(),
+                            pick(chance, &["0", "1", "50", "2048", "8192"]).to_owned(),
+                        ));
                     }
                 }
             }
@@ -365,7 +412,10 @@ pub(crate) fn draw(chance: &mut Chance, world: &World, grant: Option<&Grant>, en
             _ => {}
         }
         if chance.happens(if bytes { 2 } else { 60 }) {
-            let limit = pick(chance, &["1", "10", "100", "3000", "4096", "8192", "16384", "16385", "20000"]);
+            let limit = pick(
+                chance,
+                &["1", "10", "100", "3000", "4096", "8192", "16384", "16385", "20000"],
+            );
             pairs.push(("limit_chars".into(), limit.to_owned()));
         }
     }

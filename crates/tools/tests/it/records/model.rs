@@ -1,7 +1,8 @@
 //! Random worlds: connections with streams, records with a history, and grants over them.
 //!
-//! Everything is drawn from small pools, so that what hides a bug happens often: the same key in several
-//! connections, equal times written differently, values a byte longer than those that stay in the record.
+//! Everything is drawn from small pools, so that what hides a bug happens often: the same key in
+//! several connections, equal times written differently, values a byte longer than those that stay
+//! in the record.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -122,7 +123,13 @@ pub(crate) static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
     .into_iter()
     .map(str::to_owned)
     .collect();
-    keys.extend(["k".repeat(512), "ä".repeat(256), format!("{long}1"), format!("{long}2"), "x".repeat(96)]);
+    keys.extend([
+        "k".repeat(512),
+        "ä".repeat(256),
+        format!("{long}1"),
+        format!("{long}2"),
+        "x".repeat(96),
+    ]);
     keys
 });
 
@@ -215,7 +222,10 @@ fn nested(chance: &mut Chance) -> String {
         return super::blobs::value(chance);
     }
     if chance.happens(15) {
-        return format!("[{}\"end\"]", "{\"b\":1.50,\"a\":[null,\"é\"]},".repeat(some(chance, &[30, 37, 38, 400])));
+        return format!(
+            "[{}\"end\"]",
+            "{\"b\":1.50,\"a\":[null,\"é\"]},".repeat(some(chance, &[30, 37, 38, 400]))
+        );
     }
     pick(
         chance,
@@ -243,8 +253,11 @@ pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> Value {
         }
         _ if chance.happens(8) => value(chance, Flavour::Any),
         Flavour::Short => Value::Text(pick(chance, SHORTS).to_owned()),
-        // Too long to be a time anywhere: a store would have to read pieces to know when a record happened.
-        Flavour::Time if chance.happens(2) => Value::Text(format!("2026-01-01T00:00:00.{}Z", "0".repeat(1100))),
+        // Too long to be a time anywhere: a store would have to read pieces to know when a record
+        // happened.
+        Flavour::Time if chance.happens(2) => {
+            Value::Text(format!("2026-01-01T00:00:00.{}Z", "0".repeat(1100)))
+        }
         Flavour::Time => Value::Text(some(chance, TIMES).0.to_owned()),
         Flavour::Number => Value::Number(pick(chance, NUMBERS).into()),
         Flavour::Long if chance.happens(22) => Value::Text(long_text(chance)),
@@ -285,8 +298,10 @@ pub(crate) struct FieldDecl {
 }
 
 pub(crate) const OPS: &[&str] = &["gte", "gt", "lte", "lt"];
-pub(crate) const AGGREGATIONS: &[&str] = &["sum", "min", "max", "group_by", "group_by_time", "count_distinct"];
-pub(crate) const TYPES: &[&str] = &["string", "number", "integer", "boolean", "array", "object", "null"];
+pub(crate) const AGGREGATIONS: &[&str] =
+    &["sum", "min", "max", "group_by", "group_by_time", "count_distinct"];
+pub(crate) const TYPES: &[&str] =
+    &["string", "number", "integer", "boolean", "array", "object", "null"];
 
 impl FieldDecl {
     pub(crate) fn types(&self) -> Vec<&'static str> {
@@ -304,7 +319,8 @@ impl FieldDecl {
 
     fn only(&self, kinds: &[&str]) -> bool {
         let types = self.types();
-        types.iter().all(|kind| *kind == "null" || kinds.contains(kind)) && types.iter().any(|kind| *kind != "null")
+        types.iter().all(|kind| *kind == "null" || kinds.contains(kind))
+            && types.iter().any(|kind| *kind != "null")
     }
 
     pub(crate) fn is_time(&self) -> bool {
@@ -343,7 +359,11 @@ impl Decl {
 
     pub(crate) fn to_json(&self) -> Json {
         let names = |fits: &dyn Fn(&FieldDecl) -> bool| -> Vec<&str> {
-            self.fields.iter().filter(|field| fits(field)).map(|field| field.name.as_str()).collect()
+            self.fields
+                .iter()
+                .filter(|field| fits(field))
+                .map(|field| field.name.as_str())
+                .collect()
         };
         let properties: Map<String, Json> =
             self.fields.iter().map(|field| (field.name.clone(), field.schema.clone())).collect();
@@ -355,7 +375,12 @@ impl Decl {
             .collect();
         let aggregations: Map<String, Json> = AGGREGATIONS
             .iter()
-            .map(|kind| ((*kind).to_owned(), json!(names(&|field| field.aggregations.iter().any(|own| own == kind)))))
+            .map(|kind| {
+                (
+                    (*kind).to_owned(),
+                    json!(names(&|field| field.aggregations.iter().any(|own| own == kind))),
+                )
+            })
             .collect();
         let mut query = json!({
             "range_filters": ranges, "search": { "lexical_fields": names(&|field| field.lexical) },
@@ -379,23 +404,30 @@ impl Decl {
     /// Takes apart what an inference made.
     fn of(json: &Json) -> Self {
         let list = |json: &Json| -> Vec<String> {
-            json.as_array().into_iter().flatten().map(|name| name.as_str().unwrap().to_owned()).collect()
+            json.as_array()
+                .into_iter()
+                .flatten()
+                .map(|name| name.as_str().unwrap().to_owned())
+                .collect()
         };
         let query = &json["query"];
         let lexical = list(&query["search"]["lexical_fields"]);
         let text = |json: &Json| json.as_str().map(str::to_owned);
-        let fields = json["schema"]["properties"].as_object().unwrap().iter().map(|(name, schema)| FieldDecl {
-            name: name.clone(),
-            schema: schema.clone(),
-            exact: false,
-            ops: list(&query["range_filters"][name]),
-            lexical: lexical.contains(name),
-            aggregations: AGGREGATIONS
-                .iter()
-                .filter(|kind| list(&query["aggregations"][**kind]).contains(name))
-                .map(|kind| (*kind).to_owned())
-                .collect(),
-        });
+        let fields =
+            json["schema"]["properties"].as_object().unwrap().iter().map(|(name, schema)| {
+                FieldDecl {
+                    name: name.clone(),
+                    schema: schema.clone(),
+                    exact: false,
+                    ops: list(&query["range_filters"][name]),
+                    lexical: lexical.contains(name),
+                    aggregations: AGGREGATIONS
+                        .iter()
+                        .filter(|kind| list(&query["aggregations"][**kind]).contains(name))
+                        .map(|kind| (*kind).to_owned())
+                        .collect(),
+                }
+            });
         Self {
             fields: fields.collect(),
             exact_given: false,
@@ -412,17 +444,25 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
     let schema = match flavour {
         Flavour::Time => match chance.below(5) {
             0 => json!({ "type": "string", "format": "date" }),
-            1 => json!({ "type": ["string", "null"], "format": "date-time", "description": "when" }),
+            1 => {
+                json!({ "type": ["string", "null"], "format": "date-time", "description": "when" })
+            }
             2 => json!({ "type": "string" }),
             _ => json!({ "type": "string", "format": "date-time" }),
         },
         Flavour::Number => some(
             chance,
-            &[json!({ "type": "number" }), json!({ "type": ["integer", "null"] }), json!({ "type": "integer" })],
+            &[
+                json!({ "type": "number" }),
+                json!({ "type": ["integer", "null"] }),
+                json!({ "type": "integer" }),
+            ],
         ),
         Flavour::Nested => some(chance, &[json!({ "type": ["array", "object"] }), json!({})]),
         Flavour::Flag => json!({ "type": "boolean" }),
-        Flavour::Any => some(chance, &[json!({}), json!({ "type": ["string", "number", "boolean", "null"] })]),
+        Flavour::Any => {
+            some(chance, &[json!({}), json!({ "type": ["string", "number", "boolean", "null"] })])
+        }
         _ => some(chance, &[json!({ "type": "string" }), json!({ "type": ["string", "null"] })]),
     };
     let mut field = FieldDecl {
@@ -444,8 +484,11 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
         "group_by_time" => field.is_time(),
         _ => field.is_scalar(),
     };
-    field.aggregations =
-        AGGREGATIONS.iter().filter(|kind| fits(kind) && chance.happens(50)).map(|kind| (*kind).to_owned()).collect();
+    field.aggregations = AGGREGATIONS
+        .iter()
+        .filter(|kind| fits(kind) && chance.happens(50))
+        .map(|kind| (*kind).to_owned())
+        .collect();
     field
 }
 
@@ -453,10 +496,13 @@ pub(crate) fn field_decl(chance: &mut Chance, name: &str, flavour: Flavour) -> F
 pub(crate) fn extra(chance: &mut Chance, fields: &[FieldDecl]) -> Map<String, Json> {
     let mut extra = Map::new();
     let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
-    let scalars: Vec<&str> = fields.iter().filter(|field| field.is_scalar()).map(|field| field.name.as_str()).collect();
+    let scalars: Vec<&str> =
+        fields.iter().filter(|field| field.is_scalar()).map(|field| field.name.as_str()).collect();
     if chance.happens(60) && !names.is_empty() {
-        let mut list = || -> Vec<&str> { names.iter().copied().filter(|_| chance.happens(40)).collect() };
-        let mut views = json!([{ "id": "v", "label": "V", "fields": list() }, { "id": "w", "fields": list() }]);
+        let mut list =
+            || -> Vec<&str> { names.iter().copied().filter(|_| chance.happens(40)).collect() };
+        let mut views =
+            json!([{ "id": "v", "label": "V", "fields": list() }, { "id": "w", "fields": list() }]);
         if chance.happens(10) {
             views[1] = json!({ "id": "w" });
         }
@@ -464,7 +510,11 @@ pub(crate) fn extra(chance: &mut Chance, fields: &[FieldDecl]) -> Map<String, Js
     }
     if chance.happens(70) && !scalars.is_empty() {
         let mut reference = |others: &[&str], fits: bool| {
-            if fits && chance.happens(85) { REFERENCE.to_owned() } else { pick(chance, others).to_owned() }
+            if fits && chance.happens(85) {
+                REFERENCE.to_owned()
+            } else {
+                pick(chance, others).to_owned()
+            }
         };
         let of_many = reference(&["id", "n", "text", "q\"uote", "nothing"], true);
         let of_one = reference(&scalars, scalars.contains(&REFERENCE));
@@ -478,8 +528,10 @@ pub(crate) fn extra(chance: &mut Chance, fields: &[FieldDecl]) -> Map<String, Js
             "name": "one", "stream": pick(chance, STREAMS), "foreign_key": of_one, "cardinality": "has_one",
         });
         extra.insert("relationships".into(), json!([many, one]));
-        let limits =
-            some(chance, &[json!({}), json!({ "max_limit": 2 }), json!({ "default_limit": 1, "max_limit": 3 })]);
+        let limits = some(
+            chance,
+            &[json!({}), json!({ "max_limit": 2 }), json!({ "default_limit": 1, "max_limit": 3 })],
+        );
         let mut expand = vec![limits, json!({ "name": "one" })];
         expand[0]["name"] = "r".into();
         expand.truncate(some(chance, &[1, 2, 2, 2]));
@@ -509,20 +561,35 @@ fn decl(chance: &mut Chance) -> Decl {
         }
     }
     shuffle(chance, &mut fields);
-    let scalars: Vec<&str> = fields.iter().filter(|field| field.is_scalar()).map(|field| field.name.as_str()).collect();
-    let times: Vec<&str> = fields.iter().filter(|field| field.is_time()).map(|field| field.name.as_str()).collect();
-    let cursor = if chance.happens(60) { maybe(chance, 90, &times) } else { maybe(chance, 70, &scalars) };
+    let scalars: Vec<&str> =
+        fields.iter().filter(|field| field.is_scalar()).map(|field| field.name.as_str()).collect();
+    let times: Vec<&str> =
+        fields.iter().filter(|field| field.is_time()).map(|field| field.name.as_str()).collect();
+    let cursor =
+        if chance.happens(60) { maybe(chance, 90, &times) } else { maybe(chance, 70, &scalars) };
     let consent = maybe(chance, 75, &times);
-    let consent =
-        if chance.happens(50) { cursor.clone().filter(|name| times.contains(&name.as_str())) } else { consent };
+    let consent = if chance.happens(50) {
+        cursor.clone().filter(|name| times.contains(&name.as_str()))
+    } else {
+        consent
+    };
     let mut key: Vec<String> = Vec::new();
     for name in &scalars {
         if chance.happens(15) {
             key.push((*name).to_owned());
         }
     }
-    let required = fields.iter().filter(|_| chance.happens(10)).map(|field| field.name.clone()).collect();
-    Decl { exact_given: chance.happens(30), key, cursor, consent, required, extra: extra(chance, &fields), fields }
+    let required =
+        fields.iter().filter(|_| chance.happens(10)).map(|field| field.name.clone()).collect();
+    Decl {
+        exact_given: chance.happens(30),
+        key,
+        cursor,
+        consent,
+        required,
+        extra: extra(chance, &fields),
+        fields,
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -562,14 +629,22 @@ pub(crate) struct World {
 }
 
 pub(crate) fn record(chance: &mut Chance) -> Rec {
-    Rec { emitted: chance.below(EMITTED.len()), fields: fields(chance), born: chance.below(1 << 40) as u64 }
+    Rec {
+        emitted: chance.below(EMITTED.len()),
+        fields: fields(chance),
+        born: chance.below(1 << 40) as u64,
+    }
 }
 
 pub(crate) fn source(chance: &mut Chance, connection: &str, stream: &str) -> Source {
     let mut records = BTreeMap::new();
     for _ in 0..chance.below(13) {
         // Often one that other records refer to.
-        let key = if chance.happens(40) { pick(chance, &REFERRED).to_owned() } else { some(chance, &KEYS) };
+        let key = if chance.happens(40) {
+            pick(chance, &REFERRED).to_owned()
+        } else {
+            some(chance, &KEYS)
+        };
         records.insert(key, record(chance));
     }
     let decl = if chance.happens(25) && !records.is_empty() {
@@ -659,7 +734,9 @@ impl Grant {
     }
 
     pub(crate) fn share(&self, source: &Source) -> Option<&Share> {
-        let named = |share: &&Share| share.stream == source.stream && share.connections.contains(&source.connection);
+        let named = |share: &&Share| {
+            share.stream == source.stream && share.connections.contains(&source.connection)
+        };
         self.shares.iter().find(named)
     }
 }
@@ -668,13 +745,20 @@ impl Share {
     fn random(chance: &mut Chance, stream: &str) -> Self {
         let mut connections = Vec::new();
         while connections.is_empty() {
-            connections
-                .extend(CONNECTIONS.iter().chain(&["nowhere"]).filter(|_| chance.happens(70)).map(|c| (*c).to_owned()));
+            connections.extend(
+                CONNECTIONS
+                    .iter()
+                    .chain(&["nowhere"])
+                    .filter(|_| chance.happens(70))
+                    .map(|c| (*c).to_owned()),
+            );
         }
         let mut fields = Vec::new();
         let percent = some(chance, &[20, 60, 90]);
         while fields.is_empty() {
-            fields.extend(FIELDS.iter().filter(|_| chance.happens(percent)).map(|(name, _)| name.clone()));
+            fields.extend(
+                FIELDS.iter().filter(|_| chance.happens(percent)).map(|(name, _)| name.clone()),
+            );
             if chance.happens(20) {
                 fields.push("undeclared".to_owned());
             }
@@ -690,7 +774,8 @@ impl Share {
             }
         });
         let keys = chance.happens(30).then(|| {
-            let mut keys: Vec<String> = KEYS.iter().filter(|_| chance.happens(40)).cloned().collect();
+            let mut keys: Vec<String> =
+                KEYS.iter().filter(|_| chance.happens(40)).cloned().collect();
             keys.push("never there".to_owned());
             keys
         });
@@ -731,7 +816,11 @@ impl Share {
 
 /// A folder in memory, where there is such a thing.
 pub(crate) fn folder() -> tempfile::TempDir {
-    let folder = if Path::new("/dev/shm").is_dir() { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() };
+    let folder = if Path::new("/dev/shm").is_dir() {
+        tempfile::tempdir_in("/dev/shm")
+    } else {
+        tempfile::tempdir()
+    };
     folder.unwrap()
 }
 
@@ -757,8 +846,8 @@ fn born(line: &[Op<'_>]) -> Option<u64> {
 }
 
 impl Stored {
-    /// Writes a world down with a history of its own: in another order, with records that are gone again and
-    /// fields that were others before.
+    /// Writes a world down with a history of its own: in another order, with records that are gone
+    /// again and fields that were others before.
     pub(crate) fn new(chance: &mut Chance, world: &World, grants: &[Grant]) -> Self {
         let folder = folder();
         let state = StateDir::open(&folder.path().join("state")).unwrap();
@@ -775,13 +864,20 @@ impl Stored {
                     line.push(Op::Born(record.born, at, key, record.emitted, fields(chance)));
                     line.push(Op::Put(at, key, chance.below(EMITTED.len()), record.fields.clone()));
                 } else {
-                    line.push(Op::Born(record.born, at, key, record.emitted, record.fields.clone()));
+                    line.push(Op::Born(
+                        record.born,
+                        at,
+                        key,
+                        record.emitted,
+                        record.fields.clone(),
+                    ));
                 }
                 lines.push(line);
             }
             let gone = some(chance, &KEYS);
             if chance.happens(50)
-                && let Some(gone) = KEYS.iter().find(|key| **key == gone && !source.records.contains_key(*key))
+                && let Some(gone) =
+                    KEYS.iter().find(|key| **key == gone && !source.records.contains_key(*key))
             {
                 lines.push(vec![Op::Put(at, gone, 0, fields(chance)), Op::Delete(at, gone)]);
             }
@@ -791,7 +887,9 @@ impl Stored {
         while !lines.is_empty() {
             let mut at = chance.below(lines.len());
             if let Some(Op::Born(..)) = lines[at].last() {
-                at = (0..lines.len()).min_by_key(|at| born(&lines[*at]).unwrap_or(u64::MAX)).unwrap();
+                at = (0..lines.len())
+                    .min_by_key(|at| born(&lines[*at]).unwrap_or(u64::MAX))
+                    .unwrap();
             }
             ops.extend(lines[at].pop());
             if lines[at].is_empty() {
@@ -810,16 +908,21 @@ impl Stored {
                 let json = decl.to_json();
                 // Once nobody looked at views and relationships.
                 let declaration = Declaration::stored(&json).unwrap();
-                let (connection, stream) = (Name::parse(connection).unwrap(), Name::parse(stream).unwrap());
+                let (connection, stream) =
+                    (Name::parse(connection).unwrap(), Name::parse(stream).unwrap());
                 let text = json.to_string();
-                targets.insert(at, batch.declare(&connection, &stream, &text, &terms_of(&declaration))?);
+                targets.insert(
+                    at,
+                    batch.declare(&connection, &stream, &text, &terms_of(&declaration))?,
+                );
             }
             for op in ops {
                 match op {
                     Op::Put(at, key, emitted, fields) | Op::Born(_, at, key, emitted, fields) => {
                         let key = RecordKey::parse(key).unwrap();
                         let emitted = Instant(EMITTED[emitted].0);
-                        let incoming = Incoming { key: &key, emitted, fields: &fields, long: Vec::new() };
+                        let incoming =
+                            Incoming { key: &key, emitted, fields: &fields, long: Vec::new() };
                         batch.upsert(&targets[&at], incoming)?;
                     }
                     Op::Delete(at, key) => assert!(batch.delete(&targets[&at], key)?),
@@ -835,12 +938,22 @@ impl Stored {
 
     /// Stores a record of a source anew.
     pub(crate) fn put(&self, source: &Source, key: &str, fields: &Fields) {
-        let written = self.services.records.write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
-            let (connection, stream) = (Name::parse(&source.connection).unwrap(), Name::parse(&source.stream).unwrap());
-            let target = batch.target(&connection, &stream)?.unwrap();
-            let key = RecordKey::parse(key).unwrap();
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() })
-        });
+        let written = self.services.records.write_at(
+            &owner().gate().owner().unwrap(),
+            Instant(NOW),
+            |batch| {
+                let (connection, stream) = (
+                    Name::parse(&source.connection).unwrap(),
+                    Name::parse(&source.stream).unwrap(),
+                );
+                let target = batch.target(&connection, &stream)?.unwrap();
+                let key = RecordKey::parse(key).unwrap();
+                batch.upsert(
+                    &target,
+                    Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                )
+            },
+        );
         written.unwrap();
     }
 
@@ -861,8 +974,11 @@ impl Stored {
         let transaction = database.transaction().unwrap();
         for grant in grants {
             let revoked = grant.revoked.then_some(NOW - 1);
-            let text = "INSERT OR REPLACE INTO grants (id, terms, revoked, bound) VALUES (?1, ?2, ?3, ?4)";
-            transaction.execute(text, rusqlite::params![grant.id, grant.terms(), revoked, grant.bound]).unwrap();
+            let text =
+                "INSERT OR REPLACE INTO grants (id, terms, revoked, bound) VALUES (?1, ?2, ?3, ?4)";
+            transaction
+                .execute(text, rusqlite::params![grant.id, grant.terms(), revoked, grant.bound])
+                .unwrap();
         }
         transaction.commit().unwrap();
     }

@@ -1,6 +1,8 @@
-//! The obvious answer: every record is looked at, what may not be seen is thrown away, the rest is sorted and cut.
+//! The obvious answer: every record is looked at, what may not be seen is thrown away, the rest is
+//! sorted and cut.
 //!
-//! Written from the contract. Slow, without a database, and with nothing shared with the program but plain data.
+//! Written from the contract. Slow, without a database, and with nothing shared with the program
+//! but plain data.
 
 mod bytes;
 mod fields;
@@ -82,11 +84,20 @@ pub(crate) enum Takes {
 pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
     use Takes::{Conditions, Limits, Names, Text, Whole, Word};
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
-    let preview =
-        || [("preview_chars", Whole(0, 16_384, false, INVALID)), ("preview_bytes", Whole(256, 65_536, false, INVALID))];
+    let preview = || {
+        [
+            ("preview_chars", Whole(0, 16_384, false, INVALID)),
+            ("preview_bytes", Whole(256, 65_536, false, INVALID)),
+        ]
+    };
     match endpoint {
-        "listStreams" | "getStream" | "getBlob" | "headBlob" | "deleteRecord" | "deleteRecords" => {}
-        "getSchema" => all.extend([("view", Word(&["compact"])), ("detail", Word(&["full"])), ("stream", Text(64))]),
+        "listStreams" | "getStream" | "getBlob" | "headBlob" | "deleteRecord" | "deleteRecords" => {
+        }
+        "getSchema" => all.extend([
+            ("view", Word(&["compact"])),
+            ("detail", Word(&["full"])),
+            ("stream", Text(64)),
+        ]),
         "listRecords" => all.extend(preview().into_iter().chain([
             ("limit", Whole(1, 100, true, INVALID)),
             ("cursor", Text(4096)),
@@ -111,7 +122,12 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
         ]),
         "aggregateRecords" => all.extend(super::oracle_aggregate::takes()),
         "getRecord" => {
-            all.extend([("fields", Names), ("view", Text(64)), ("expand", Names), ("expand_limit", Limits)]);
+            all.extend([
+                ("fields", Names),
+                ("view", Text(64)),
+                ("expand", Names),
+                ("expand_limit", Limits),
+            ]);
             all.push(("fields_cursor", Text(4096)));
             all.extend(preview());
         }
@@ -148,7 +164,9 @@ impl Params {
         let mut seen = BTreeSet::new();
         for (key, value) in &ask.pairs {
             let base = key.split('[').next().unwrap();
-            let Some((_, takes)) = declared.iter().find(|(name, _)| *name == base) else { return Err(INVALID) };
+            let Some((_, takes)) = declared.iter().find(|(name, _)| *name == base) else {
+                return Err(INVALID);
+            };
             let once = !seen.insert(key.clone());
             let plain = key == base;
             match takes {
@@ -159,8 +177,10 @@ impl Params {
                     this.texts.insert(key.clone(), value.clone());
                 }
                 Takes::Whole(least, most, clamped, code) if plain => {
-                    let digits = (1..=19).contains(&value.len()) && value.chars().all(|c| c.is_ascii_digit());
-                    let number: u128 = if digits { value.parse().unwrap() } else { return Err(*code) };
+                    let digits = (1..=19).contains(&value.len())
+                        && value.chars().all(|c| c.is_ascii_digit());
+                    let number: u128 =
+                        if digits { value.parse().unwrap() } else { return Err(*code) };
                     if number < u128::from(*least) || number > u128::from(*most) && !*clamped {
                         return Err(*code);
                     }
@@ -178,7 +198,8 @@ impl Params {
                 }
                 Takes::Names if plain || *key == format!("{base}[]") => {
                     let names = this.names.entry(base.to_owned()).or_default();
-                    let parts: Vec<&str> = if plain { value.split(',').collect() } else { vec![value] };
+                    let parts: Vec<&str> =
+                        if plain { value.split(',').collect() } else { vec![value] };
                     for name in parts {
                         if name.is_empty() {
                             return Err(INVALID);
@@ -192,19 +213,25 @@ impl Params {
                     }
                 }
                 Takes::Limits => {
-                    let relation = key.strip_prefix("expand_limit[").and_then(|rest| rest.strip_suffix(']'));
-                    let digits = (1..=9).contains(&value.len()) && value.chars().all(|c| c.is_ascii_digit());
+                    let relation =
+                        key.strip_prefix("expand_limit[").and_then(|rest| rest.strip_suffix(']'));
+                    let digits =
+                        (1..=9).contains(&value.len()) && value.chars().all(|c| c.is_ascii_digit());
                     let limit: u64 = if digits { value.parse().unwrap() } else { 0 };
-                    let Some(relation) = relation.filter(|relation| !relation.is_empty()) else { return Err(INVALID) };
+                    let Some(relation) = relation.filter(|relation| !relation.is_empty()) else {
+                        return Err(INVALID);
+                    };
                     if limit == 0 || this.limits.insert(relation.to_owned(), limit).is_some() {
                         return Err(INVALID);
                     }
                 }
                 Takes::Conditions => {
-                    let inside = key.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
+                    let inside =
+                        key.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']'));
                     let Some(inside) = inside else { return Err(INVALID) };
                     let op = OPS.iter().find(|op| inside.ends_with(&format!("][{op}")));
-                    let field = op.map_or(inside, |op| &inside[..inside.len() - op.len() - 2]).to_owned();
+                    let field =
+                        op.map_or(inside, |op| &inside[..inside.len() - op.len() - 2]).to_owned();
                     if field.is_empty() || once {
                         return Err(INVALID);
                     }
@@ -274,7 +301,9 @@ impl<'a> Seen<'a> {
     pub(crate) fn field(&self, name: &str) -> bool {
         match self.who {
             Who::Owner => true,
-            Who::Client(grant) => grant.share(self.source).unwrap().fields.iter().any(|field| field == name),
+            Who::Client(grant) => {
+                grant.share(self.source).unwrap().fields.iter().any(|field| field == name)
+            }
         }
     }
 
@@ -318,10 +347,15 @@ impl<'a> Oracle<'a> {
         sources.into_iter().map(|source| Seen { source, who: self.who }).collect()
     }
 
-    pub(crate) fn of(&self, stream: &str, connection: Option<&str>) -> Result<Vec<Seen<'a>>, Refusal> {
+    pub(crate) fn of(
+        &self,
+        stream: &str,
+        connection: Option<&str>,
+    ) -> Result<Vec<Seen<'a>>, Refusal> {
         let mut sources = self.sources();
         sources.retain(|seen| {
-            seen.source.stream == stream && connection.is_none_or(|name| seen.source.connection == name)
+            seen.source.stream == stream
+                && connection.is_none_or(|name| seen.source.connection == name)
         });
         match self.who {
             _ if !sources.is_empty() => Ok(sources),
@@ -362,10 +396,12 @@ impl<'a> Oracle<'a> {
         let wanted = params.connection()?;
         let mut sources = self.sources();
         sources.retain(|seen| wanted.is_none_or(|name| seen.source.connection == name));
-        let sights: Vec<_> = sources.iter().map(|seen| move |name: &str| seen.field(name)).collect();
+        let sights: Vec<_> =
+            sources.iter().map(|seen| move |name: &str| seen.field(name)).collect();
         let records = sources.iter().zip(&sights);
-        let records = records
-            .flat_map(|(seen, sight)| seen.records().map(move |(_, record)| (record, sight as &dyn Fn(&str) -> bool)));
+        let records = records.flat_map(|(seen, sight)| {
+            seen.records().map(move |(_, record)| (record, sight as &dyn Fn(&str) -> bool))
+        });
         super::blobs::answer(&ask.key, records)
     }
 
@@ -396,7 +432,8 @@ impl<'a> Oracle<'a> {
             if wanted.is_some_and(|wanted| wanted != connection) {
                 continue;
             }
-            let last = seen.records().map(|(_, record)| record.emitted).max().map(|at| EMITTED[at].1);
+            let last =
+                seen.records().map(|(_, record)| record.emitted).max().map(|at| EMITTED[at].1);
             rows.push(json!({
                 "object": "stream", "name": stream, "connection_id": connection, "connector_instance_id": connection,
                 "record_count": seen.records().count(), "last_updated": last,
@@ -438,7 +475,8 @@ impl<'a> Oracle<'a> {
                     .filter(|field| !field.ops.is_empty())
                     .map(|field| (field.name.clone(), json!(field.ops)))
                     .collect();
-                let required: Vec<&String> = decl.required.iter().filter(|name| granted(name)).collect();
+                let required: Vec<&String> =
+                    decl.required.iter().filter(|name| granted(name)).collect();
                 json!({
                     "schema": { "type": "object", "properties": properties, "required": required },
                     "primary_key": self.key(seen),
@@ -494,7 +532,8 @@ impl<'a> Oracle<'a> {
             return Err(("ambiguous_schema_detail", 409));
         }
         sources.retain(|seen| wanted.is_none_or(|wanted| seen.source.connection == wanted));
-        let names: BTreeSet<&str> = sources.iter().map(|seen| seen.source.connection.as_str()).collect();
+        let names: BTreeSet<&str> =
+            sources.iter().map(|seen| seen.source.connection.as_str()).collect();
         let connectors: Vec<Json> = names
             .iter()
             .map(|name| {
@@ -510,7 +549,9 @@ impl<'a> Oracle<'a> {
             })
             .collect();
         let bearer = match self.who {
-            Who::Owner => json!({ "scope": "owner", "token_kind": "owner", "grant_id": null, "client_id": null }),
+            Who::Owner => {
+                json!({ "scope": "owner", "token_kind": "owner", "grant_id": null, "client_id": null })
+            }
             Who::Client(grant) => json!({
                 "scope": "grant", "token_kind": "client", "grant_id": grant.id, "client_id": grant.client,
             }),
@@ -561,7 +602,9 @@ impl<'a> Oracle<'a> {
 
     pub(crate) fn known(&self, sources: &[Seen<'_>], name: &str) -> Result<(), Refusal> {
         match self.who {
-            Who::Owner if sources.iter().any(|seen| seen.source.decl.field(name).is_some()) => Ok(()),
+            Who::Owner if sources.iter().any(|seen| seen.source.decl.field(name).is_some()) => {
+                Ok(())
+            }
             Who::Owner => Err(("unknown_field", 400)),
             Who::Client(_) if sources.iter().any(|seen| seen.field(name)) => Ok(()),
             Who::Client(_) => Err(NOT_GRANTED),
@@ -569,7 +612,11 @@ impl<'a> Oracle<'a> {
     }
 
     /// The fields that are shown; none is all that may be.
-    pub(crate) fn wanted(&self, sources: &[Seen<'_>], params: &Params) -> Result<Option<BTreeSet<String>>, Refusal> {
+    pub(crate) fn wanted(
+        &self,
+        sources: &[Seen<'_>],
+        params: &Params,
+    ) -> Result<Option<BTreeSet<String>>, Refusal> {
         let view = self.view(sources, params)?;
         let Some(names) = view.as_ref().or(params.names.get("fields")) else { return Ok(None) };
         names.iter().try_for_each(|name| self.known(sources, name))?;
@@ -610,7 +657,8 @@ impl<'a> Oracle<'a> {
         params.bounded()?;
         let changes = params.text("changes_since");
         if changes.is_some() {
-            let listed = ["order", "sort", "count", "view"].iter().any(|name| params.text(name).is_some());
+            let listed =
+                ["order", "sort", "count", "view"].iter().any(|name| params.text(name).is_some());
             if listed || !params.conditions.is_empty() {
                 return Err(INVALID);
             }
@@ -646,8 +694,10 @@ impl<'a> Oracle<'a> {
     }
 
     fn one(&self, sources: &[Seen<'a>], key: &str) -> Result<(Seen<'a>, &'a Rec), Refusal> {
-        let having: Vec<(Seen<'a>, &Rec)> =
-            sources.iter().filter_map(|seen| Some((*seen, seen.records().find(|(own, _)| *own == key)?.1))).collect();
+        let having: Vec<(Seen<'a>, &Rec)> = sources
+            .iter()
+            .filter_map(|seen| Some((*seen, seen.records().find(|(own, _)| *own == key)?.1)))
+            .collect();
         match having.as_slice() {
             [] => Err(NOT_FOUND),
             [one] => Ok(*one),
@@ -678,7 +728,11 @@ impl<'a> Oracle<'a> {
     }
 
     /// The field that a window is of.
-    fn windowed<'p>(&self, ask: &Ask, params: &'p Params) -> Result<(Seen<'a>, &'p str, &'a Value), Refusal> {
+    fn windowed<'p>(
+        &self,
+        ask: &Ask,
+        params: &'p Params,
+    ) -> Result<(Seen<'a>, &'p str, &'a Value), Refusal> {
         let name = params.text("field").unwrap_or_default();
         if name.is_empty() || name.len() > 512 || name.contains('\0') {
             return Err(("invalid_field_path", 400));
@@ -688,7 +742,9 @@ impl<'a> Oracle<'a> {
             return Err(NOT_GRANTED);
         }
         let (seen, record) = self.one(&sources, &ask.key)?;
-        let Some(value) = record.field(name).filter(|_| seen.field(name)) else { return Err(("field_not_found", 404)) };
+        let Some(value) = record.field(name).filter(|_| seen.field(name)) else {
+            return Err(("field_not_found", 404));
+        };
         Ok((seen, name, value))
     }
 
@@ -710,7 +766,9 @@ impl<'a> Oracle<'a> {
         let (start, end, limit, found) = match params.text("q") {
             None => {
                 let limit = explicit.unwrap_or(4096);
-                let start = params.number("offset_chars").map_or(0, |offset| offset.min(total as u64) as usize);
+                let start = params
+                    .number("offset_chars")
+                    .map_or(0, |offset| offset.min(total as u64) as usize);
                 (start, (start + limit).min(total), limit, None)
             }
             Some(q) => {
@@ -722,7 +780,8 @@ impl<'a> Oracle<'a> {
                 let Some(spare) = limit.checked_sub(needle.len()) else { return Err(WINDOW) };
                 let until = at + needle.len();
                 let before = (params.number("before_chars").unwrap_or(2048) as usize).min(at);
-                let after = (params.number("after_chars").unwrap_or(2048) as usize).min(total - until);
+                let after =
+                    (params.number("after_chars").unwrap_or(2048) as usize).min(total - until);
                 // Where both do not fit, each has its share of what there is.
                 let (before, after) = if before + after <= spare {
                     (before, after)
@@ -919,7 +978,9 @@ fn compare(a: &Option<Place>, b: &Option<Place>) -> Ordering {
 fn is(value: &Value, wanted: &str) -> bool {
     match value {
         Value::Json(_) => false,
-        Value::Number(digits) => **digits == *wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal),
+        Value::Number(digits) => {
+            **digits == *wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal)
+        }
         other => text_of(other) == wanted,
     }
 }
@@ -927,7 +988,9 @@ fn is(value: &Value, wanted: &str) -> bool {
 fn in_range(value: &Value, op: &str, bound: &str, is_time: bool) -> bool {
     let order = match value {
         Value::Number(digits) if !is_time => compare_numbers(digits, bound),
-        Value::Text(text) if is_time => time_of_text(text).map(|time| time.cmp(&time_of_text(bound).unwrap())),
+        Value::Text(text) if is_time => {
+            time_of_text(text).map(|time| time.cmp(&time_of_text(bound).unwrap()))
+        }
         _ => None,
     };
     order.is_some_and(|order| match op {

@@ -1,4 +1,5 @@
-//! What is computed over records, the obvious way: all that may be seen is put in a list, and the list is counted.
+//! What is computed over records, the obvious way: all that may be seen is put in a list, and the
+//! list is counted.
 
 use std::cmp::Ordering;
 
@@ -9,7 +10,9 @@ use stile_testkit::chance::Chance;
 use super::Ask;
 use super::json::J;
 use super::model::{FIELDS, FieldDecl, Share, Source, pick, some, time_of_text};
-use super::oracle::{INVALID, Oracle, Params, Refusal, Seen, Takes, compare_numbers, digest_of, put};
+use super::oracle::{
+    INVALID, Oracle, Params, Refusal, Seen, Takes, compare_numbers, digest_of, put,
+};
 
 const METRICS: &[&str] = &["count", "sum", "min", "max", "count_distinct"];
 const SPANS: &[&str] = &["minute", "hour", "day", "week", "month", "quarter", "year"];
@@ -29,13 +32,29 @@ pub(crate) fn takes() -> Vec<(&'static str, Takes)> {
 }
 
 /// Draws what is computed, mostly such as can be.
-pub(crate) fn draw(chance: &mut Chance, source: &Source, share: Option<&Share>, pairs: &mut Vec<(String, String)>) {
+pub(crate) fn draw(
+    chance: &mut Chance,
+    source: &Source,
+    share: Option<&Share>,
+    pairs: &mut Vec<(String, String)>,
+) {
     let kind = pick(
         chance,
-        &["count", "sum", "min", "max", "count_distinct", "group_by", "group_by", "group_by_time", "group_by_time"],
+        &[
+            "count",
+            "sum",
+            "min",
+            "max",
+            "count_distinct",
+            "group_by",
+            "group_by",
+            "group_by_time",
+            "group_by_time",
+        ],
     );
     let shown = |field: &&FieldDecl| share.is_none_or(|share| share.fields.contains(&field.name));
-    let declared = source.decl.fields.iter().filter(|field| field.aggregations.iter().any(|own| own == kind));
+    let declared =
+        source.decl.fields.iter().filter(|field| field.aggregations.iter().any(|own| own == kind));
     let declared: Vec<&str> = declared.filter(shown).map(|field| field.name.as_str()).collect();
     let field = match declared.as_slice() {
         [] => some(chance, &FIELDS).0,
@@ -57,9 +76,13 @@ pub(crate) fn draw(chance: &mut Chance, source: &Source, share: Option<&Share>, 
         if chance.happens(95) {
             put("granularity", pick(chance, SPANS));
         }
-        let known = ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "UTC", "utc"];
+        let known =
+            ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia", "UTC", "utc"];
         match chance.below(20) {
-            0 => put("time_zone", pick(chance, &["Mars/Olympus", "", "+01:00", "/etc/localtime", "Europe/Berlin\0"])),
+            0 => put(
+                "time_zone",
+                pick(chance, &["Mars/Olympus", "", "+01:00", "/etc/localtime", "Europe/Berlin\0"]),
+            ),
             1..12 => put("time_zone", pick(chance, &known)),
             _ => {}
         }
@@ -95,7 +118,8 @@ impl Oracle<'_> {
     pub(crate) fn aggregate(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
         let metric = params.text("metric").ok_or(INVALID)?;
-        let [field, by, by_time] = ["field", "group_by", "group_by_time"].map(|name| params.text(name));
+        let [field, by, by_time] =
+            ["field", "group_by", "group_by_time"].map(|name| params.text(name));
         let groups = usize::from(by.is_some()) + usize::from(by_time.is_some());
         if (metric == "count") == field.is_some() || groups > 1 || groups > 0 && metric != "count" {
             return Err(INVALID);
@@ -107,7 +131,11 @@ impl Oracle<'_> {
         if by_time.is_some() != span.is_some() || by_time.is_none() && zone.is_some() {
             return Err(INVALID);
         }
-        let zone = if by_time.is_some() { Some(Zone::named(zone.unwrap_or("UTC")).ok_or(INVALID)?) } else { None };
+        let zone = if by_time.is_some() {
+            Some(Zone::named(zone.unwrap_or("UTC")).ok_or(INVALID)?)
+        } else {
+            None
+        };
         let kind = if by.is_some() {
             "group_by"
         } else if by_time.is_some() {
@@ -143,7 +171,11 @@ impl Oracle<'_> {
             let (shown, rest) = rows.split_at(rows.len().min(limit as usize));
             put(&mut told, "groups", J::Arr(shown.iter().map(group).collect()));
             put(&mut told, "limit", J::Num(limit.to_string()));
-            put(&mut told, "other_count", J::Num(rest.iter().map(|row| row.1).sum::<usize>().to_string()));
+            put(
+                &mut told,
+                "other_count",
+                J::Num(rest.iter().map(|row| row.1).sum::<usize>().to_string()),
+            );
         } else {
             let value = match metric {
                 "count" => J::Num(values.len().to_string()),
@@ -163,9 +195,11 @@ impl Oracle<'_> {
     /// Whether the field holds times; it may be seen and is declared for this in every connection.
     fn declared(&self, sources: &[Seen<'_>], name: &str, kind: &str) -> Result<bool, Refusal> {
         self.known(sources, name)?;
-        let fields: Vec<Option<&FieldDecl>> = sources.iter().map(|seen| seen.source.decl.field(name)).collect();
-        let fits =
-            |field: &Option<&FieldDecl>| field.is_some_and(|field| field.aggregations.iter().any(|own| own == kind));
+        let fields: Vec<Option<&FieldDecl>> =
+            sources.iter().map(|seen| seen.source.decl.field(name)).collect();
+        let fits = |field: &Option<&FieldDecl>| {
+            field.is_some_and(|field| field.aggregations.iter().any(|own| own == kind))
+        };
         if !fields.iter().all(fits) {
             return Err(INVALID);
         }
@@ -243,7 +277,9 @@ fn order(a: &Counted, b: &Counted) -> Ordering {
         (Counted::Number(a), Counted::Number(b)) => compare_numbers(a, b).unwrap(),
         (Counted::Text(a), Counted::Text(b)) => a.cmp(b),
         (Counted::Long(a), Counted::Long(b)) => digest_of(a).cmp(&digest_of(b)),
-        (Counted::Time(a, ahead), Counted::Time(b, also_ahead)) => (a - ahead).cmp(&(b - also_ahead)),
+        (Counted::Time(a, ahead), Counted::Time(b, also_ahead)) => {
+            (a - ahead).cmp(&(b - also_ahead))
+        }
         _ => rank(a).cmp(&rank(b)),
     }
 }
@@ -307,7 +343,8 @@ fn extreme(values: &[Option<Value>], time: bool, greatest: bool) -> J {
     }
 }
 
-/// A zone, with how far its clocks were ahead from which second on. Only around the times of the model.
+/// A zone, with how far its clocks were ahead from which second on. Only around the times of the
+/// model.
 struct Zone {
     name: &'static str,
     ahead: Vec<(i64, i64)>,
@@ -321,9 +358,10 @@ impl Zone {
         let always = i64::MIN;
         let (name, ahead) = match name.to_lowercase().as_str() {
             "utc" => ("UTC", vec![(always, 0)]),
-            "europe/berlin" => {
-                ("Europe/Berlin", vec![(always, 3600), (at(2025, 3, 30, 1), 7200), (at(2025, 10, 26, 1), 3600)])
-            }
+            "europe/berlin" => (
+                "Europe/Berlin",
+                vec![(always, 3600), (at(2025, 3, 30, 1), 7200), (at(2025, 10, 26, 1), 3600)],
+            ),
             "america/new_york" => (
                 "America/New_York",
                 vec![
@@ -334,8 +372,12 @@ impl Zone {
                     (at(2025, 11, 2, 6), -18_000),
                 ],
             ),
-            "asia/kathmandu" => ("Asia/Kathmandu", vec![(always, 19_800), (at(1985, 12, 31, 18) + 1800, 20_700)]),
-            "pacific/apia" => ("Pacific/Apia", vec![(always, -39_600), (at(2011, 12, 30, 10), 46_800)]),
+            "asia/kathmandu" => {
+                ("Asia/Kathmandu", vec![(always, 19_800), (at(1985, 12, 31, 18) + 1800, 20_700)])
+            }
+            "pacific/apia" => {
+                ("Pacific/Apia", vec![(always, -39_600), (at(2011, 12, 30, 10), 46_800)])
+            }
             _ => return None,
         };
         Some(Self { name, ahead })
@@ -360,7 +402,9 @@ impl Zone {
         let start = match span {
             "day" => day,
             // 1970-01-05 was a Monday.
-            "week" => (0..7).map(|back| day - back).find(|day| (day - 4).rem_euclid(7) == 0).unwrap(),
+            "week" => {
+                (0..7).map(|back| day - back).find(|day| (day - 4).rem_euclid(7) == 0).unwrap()
+            }
             "month" => days(year, month, 1),
             "quarter" => days(year, [1, 1, 1, 4, 4, 4, 7, 7, 7, 10, 10, 10][month as usize - 1], 1),
             _ => days(year, 1, 1),

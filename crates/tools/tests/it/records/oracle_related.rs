@@ -1,4 +1,5 @@
-//! Views, relations, sorting and counting, the obvious way: every record of the other stream is looked at.
+//! Views, relations, sorting and counting, the obvious way: every record of the other stream is
+//! looked at.
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::Value;
@@ -6,7 +7,9 @@ use stile_testkit::chance::Chance;
 
 use super::json::J;
 use super::model::{FIELDS, Rec, Source, pick, some};
-use super::oracle::{INVALID, Oracle, Params, Refusal, Seen, Who, place, put, shown, sorted, text_of};
+use super::oracle::{
+    INVALID, Oracle, Params, Refusal, Seen, Who, place, put, shown, sorted, text_of,
+};
 
 const INVALID_EXPAND: Refusal = ("invalid_expand", 400);
 const INVALID_SORT: Refusal = ("invalid_sort", 400);
@@ -34,7 +37,10 @@ pub(crate) fn draw(
             _ => put("expand", pick(chance, &["nothing", "one", "r"])),
         }
         if chance.happens(55) {
-            put("expand_limit[r]", pick(chance, &["1", "1", "1", "2", "2", "3", "50", "51", "0", "x"]));
+            put(
+                "expand_limit[r]",
+                pick(chance, &["1", "1", "1", "2", "2", "3", "50", "51", "0", "x"]),
+            );
         }
         if chance.happens(3) {
             put("expand_limit[one]", "1");
@@ -77,7 +83,8 @@ pub(crate) struct Related {
 
 /// What a declaration says of views: their fields. None where one is wrong.
 fn views(source: &Source) -> Vec<(String, Vec<String>)> {
-    let views = source.decl.extra.get("views").and_then(Json::as_array).cloned().unwrap_or_default();
+    let views =
+        source.decl.extra.get("views").and_then(Json::as_array).cloned().unwrap_or_default();
     if views.iter().any(|view| view.get("fields").is_none()) {
         return Vec::new();
     }
@@ -87,7 +94,9 @@ fn views(source: &Source) -> Vec<(String, Vec<String>)> {
 }
 
 fn relations(source: &Source) -> Vec<Related> {
-    let list = |name: &str| source.decl.extra.get(name).and_then(Json::as_array).cloned().unwrap_or_default();
+    let list = |name: &str| {
+        source.decl.extra.get(name).and_then(Json::as_array).cloned().unwrap_or_default()
+    };
     let all = list("relationships");
     if all.iter().any(|one| one["cardinality"].is_null()) {
         return Vec::new();
@@ -109,12 +118,18 @@ fn relations(source: &Source) -> Vec<Related> {
 
 impl<'a> Oracle<'a> {
     pub(crate) fn owner_only(&self, params: &Params) -> Result<(), Refusal> {
-        let sent = params.text("view").is_some() || params.names.contains_key("expand") || !params.limits.is_empty();
+        let sent = params.text("view").is_some()
+            || params.names.contains_key("expand")
+            || !params.limits.is_empty();
         if matches!(self.who, Who::Client(_)) && sent { Err(INVALID) } else { Ok(()) }
     }
 
     /// The fields of the view that was asked for, the same in every connection.
-    pub(crate) fn view(&self, sources: &[Seen<'_>], params: &Params) -> Result<Option<Vec<String>>, Refusal> {
+    pub(crate) fn view(
+        &self,
+        sources: &[Seen<'_>],
+        params: &Params,
+    ) -> Result<Option<Vec<String>>, Refusal> {
         let Some(id) = params.text("view") else { return Ok(None) };
         let found = sources.iter().map(|seen| {
             let view = views(seen.source).into_iter().find(|(name, _)| name == id);
@@ -131,7 +146,11 @@ impl<'a> Oracle<'a> {
         Ok(found[0].clone())
     }
 
-    pub(crate) fn descending(&self, sources: &[Seen<'_>], params: &Params) -> Result<bool, Refusal> {
+    pub(crate) fn descending(
+        &self,
+        sources: &[Seen<'_>],
+        params: &Params,
+    ) -> Result<bool, Refusal> {
         let order = params.text("order");
         let Some(sort) = params.text("sort") else { return Ok(order != Some("asc")) };
         let by = |seen: &Seen<'_>| seen.source.decl.cursor.clone().filter(|name| seen.field(name));
@@ -143,16 +162,23 @@ impl<'a> Oracle<'a> {
     }
 
     /// The relations that are followed, each with how many records.
-    pub(crate) fn related(&self, sources: &[Seen<'_>], params: &Params) -> Result<Vec<(Related, usize)>, Refusal> {
+    pub(crate) fn related(
+        &self,
+        sources: &[Seen<'_>],
+        params: &Params,
+    ) -> Result<Vec<(Related, usize)>, Refusal> {
         let names = params.names.get("expand").cloned().unwrap_or_default();
         if params.limits.keys().any(|name| !names.contains(name)) {
             return Err(INVALID_EXPAND);
         }
         let mut all = Vec::new();
         for name in names {
-            let find = |seen: &Seen<'_>| relations(seen.source).into_iter().find(|one| one.name == name);
+            let find =
+                |seen: &Seen<'_>| relations(seen.source).into_iter().find(|one| one.name == name);
             let found: Vec<Option<Related>> = sources.iter().map(find).collect();
-            let Some(related) = found[0].clone().filter(|_| found.iter().all(|one| *one == found[0])) else {
+            let Some(related) =
+                found[0].clone().filter(|_| found.iter().all(|one| *one == found[0]))
+            else {
                 return Err(INVALID_EXPAND);
             };
             let limit = match (related.many, params.limits.get(&name)) {
@@ -178,7 +204,8 @@ impl<'a> Oracle<'a> {
     ) {
         let mut expanded = J::Obj(Default::default());
         for (relation, limit) in related {
-            let others = self.of(&relation.stream, Some(&seen.source.connection)).unwrap_or_default();
+            let others =
+                self.of(&relation.stream, Some(&seen.source.connection)).unwrap_or_default();
             let mut rows = Vec::new();
             for other in &others {
                 for (other_key, other_record) in other.records() {
@@ -196,7 +223,8 @@ impl<'a> Oracle<'a> {
             let found = match relation.many {
                 None => rows.pop().unwrap_or(J::Null),
                 Some(_) => {
-                    let mut list = J::of(&json!({ "object": "list", "has_more": rows.len() > *limit }));
+                    let mut list =
+                        J::of(&json!({ "object": "list", "has_more": rows.len() > *limit }));
                     rows.truncate(*limit);
                     put(&mut list, "data", J::Arr(rows));
                     list

@@ -17,7 +17,8 @@ use super::{client, draw, reading};
 /// What a damaged database may have in the place of a grant: each good but for one thing.
 fn malformed(good: &Grant) -> Vec<String> {
     let good = good.terms();
-    let mut texts = vec![String::new(), "{}".to_owned(), "null".to_owned(), format!("{good}{good}")];
+    let mut texts =
+        vec![String::new(), "{}".to_owned(), "null".to_owned(), format!("{good}{good}")];
     for (from, to) in [
         ("\"0.1.0\"", "\"0.1.1\""),
         ("{", "{\"all\":true,"),
@@ -72,13 +73,23 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
                 for token in ["t1", "t2"] {
                     for endpoint in reading() {
                         let ask = draw(&mut chance, &world, Some(grant), endpoint);
-                        let told = ask.send_at(&stored.services, &client(&grant.id, token), Instant(NOW + later));
+                        let told = ask.send_at(
+                            &stored.services,
+                            &client(&grant.id, token),
+                            Instant(NOW + later),
+                        );
                         let expired = later == 1 && grant.expires.is_some();
                         match standing(Some(grant), token, expired) {
-                            Err(expected) => assert_eq!(refusal(&told), Some(expected), "{ask:?} {grant:?}"),
+                            Err(expected) => {
+                                assert_eq!(refusal(&told), Some(expected), "{ask:?} {grant:?}")
+                            }
                             Ok(()) => {
                                 let oracle = Oracle { world: &world, who: Who::Client(grant) };
-                                assert_eq!(refusal(&told), oracle.answer(&ask).err(), "{ask:?} {grant:?}");
+                                assert_eq!(
+                                    refusal(&told),
+                                    oracle.answer(&ask).err(),
+                                    "{ask:?} {grant:?}"
+                                );
                                 // Whatever was asked, and even where that was refused.
                                 grant.bound.get_or_insert(token.to_owned());
                             }
@@ -93,8 +104,18 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
             assert_eq!(refusal(&told), Some(("grant_invalid", 403)), "{ask:?}");
             let told = ask.send(&stored.services, &client("", ""));
             assert_eq!(refusal(&told), Some(("grant_invalid", 403)), "{ask:?}");
-            let none = Principal::assert_verified("ann", Some("t1"), None, Scopes::none(), RecordsClaim::None);
-            assert_eq!(refusal(&ask.send(&stored.services, &none)), Some(("insufficient_scope", 403)), "{ask:?}");
+            let none = Principal::assert_verified(
+                "ann",
+                Some("t1"),
+                None,
+                Scopes::none(),
+                RecordsClaim::None,
+            );
+            assert_eq!(
+                refusal(&ask.send(&stored.services, &none)),
+                Some(("insufficient_scope", 403)),
+                "{ask:?}"
+            );
         }
     }
 }
@@ -108,7 +129,11 @@ fn security_every_malformed_grant_allows_nothing() {
     let grants: Vec<Grant> = texts
         .iter()
         .enumerate()
-        .map(|(at, text)| Grant { id: format!("grt_{at}"), malformed: Some(text.clone()), ..good.clone() })
+        .map(|(at, text)| Grant {
+            id: format!("grt_{at}"),
+            malformed: Some(text.clone()),
+            ..good.clone()
+        })
         .chain([good.clone()])
         .collect();
     let stored = Stored::new(&mut chance, &world, &grants);
@@ -129,7 +154,12 @@ fn security_a_revocation_holds_from_the_next_request_on_and_a_changed_grant_is_r
     let mut grant = only(&Grant::random(&mut chance, "grt_1"));
     grant.expires = None;
     let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
-    let ask = draw(&mut chance, &world, None, reading().into_iter().find(|one| one.id == "listStreams").unwrap());
+    let ask = draw(
+        &mut chance,
+        &world,
+        None,
+        reading().into_iter().find(|one| one.id == "listStreams").unwrap(),
+    );
     let mut ask = ask;
     ask.pairs.clear();
     let told = || refusal(&ask.send(&stored.services, &client("grt_1", "t1")));
@@ -165,14 +195,23 @@ fn security_a_client_deletes_nothing_and_learns_nothing_from_trying() {
         grant.revoked = chance.happens(30);
         let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
         let mut told = BTreeSet::new();
-        for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.method == "delete").cycle().take(50) {
+        for endpoint in
+            ENDPOINTS.iter().filter(|endpoint| endpoint.method == "delete").cycle().take(50)
+        {
             let ask = draw(&mut chance, &world, Some(&grant), endpoint);
-            told.insert(format!("{:?}", stored.services.delete(&client("grt_1", "t1"), Instant(NOW), &ask.call())));
+            told.insert(format!(
+                "{:?}",
+                stored.services.delete(&client("grt_1", "t1"), Instant(NOW), &ask.call())
+            ));
         }
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told.iter().all(|told| told.contains("InsufficientScope")), "{told:?}");
-        let count = |world: &World| world.sources.iter().map(|source| source.records.len()).sum::<usize>();
-        let left: i64 = stored.database().query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
+        let count =
+            |world: &World| world.sources.iter().map(|source| source.records.len()).sum::<usize>();
+        let left: i64 = stored
+            .database()
+            .query_row("SELECT count(*) FROM records", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(usize::try_from(left).unwrap(), count(&world));
     }
 }

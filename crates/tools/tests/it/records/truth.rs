@@ -15,7 +15,8 @@ use super::model::{Grant, Stored, World};
 use super::oracle::{Answer, Oracle, Refusal, Who, put, takes};
 use super::{Ask, client, draw, gives_pages, owner, reading};
 
-/// How often each endpoint, and each parameter of it, was in a request that succeeded, and in one that did not.
+/// How often each endpoint, and each parameter of it, was in a request that succeeded, and in one
+/// that did not.
 type Coverage = BTreeMap<String, (usize, usize)>;
 
 /// One caller of one database, and what they are to be told.
@@ -34,15 +35,21 @@ fn every_answer_is_the_oracles() {
     for _ in 0..scaled(30, 20_000) {
         let mut chance = seeds.fork();
         let world = World::random(&mut chance);
-        let grants: Vec<Grant> = (0..3).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
+        let grants: Vec<Grant> =
+            (0..3).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
         let stored = Stored::new(&mut chance, &world, &grants);
         for grant in std::iter::once(None).chain(grants.iter().map(Some)) {
             let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
             let oracle = Oracle { world: &world, who: grant.map_or(Who::Owner, Who::Client) };
             let bench = Bench { services: &stored.services, caller, oracle };
             for endpoint in reading() {
-                let times =
-                    if endpoint.path.starts_with("/v1/streams/{stream}/") || gives_pages(endpoint.id) { 8 } else { 3 };
+                let times = if endpoint.path.starts_with("/v1/streams/{stream}/")
+                    || gives_pages(endpoint.id)
+                {
+                    8
+                } else {
+                    3
+                };
                 // Few of those that name a blob find it.
                 let times = if endpoint.path.contains("{blob_id}") { 10 } else { times };
                 // What is the owner's alone is drawn for them alone.
@@ -50,25 +57,40 @@ fn every_answer_is_the_oracles() {
                 for _ in 0..times {
                     let ask = draw(&mut chance, &world, grant, endpoint);
                     let good = bench.check(&mut chance, &ask);
-                    let names = ask.pairs.iter().map(|(name, _)| name.split('[').next().unwrap().to_owned());
+                    let names = ask
+                        .pairs
+                        .iter()
+                        .map(|(name, _)| name.split('[').next().unwrap().to_owned());
                     let names: BTreeSet<String> = names.chain([String::new()]).collect();
                     for name in names {
-                        let (goods, bads) = coverage.entry(format!("{}?{name}", endpoint.id)).or_default();
+                        let (goods, bads) =
+                            coverage.entry(format!("{}?{name}", endpoint.id)).or_default();
                         *if good { goods } else { bads } += 1;
                     }
                 }
             }
         }
     }
-    let declared = |(name, _): &(&String, &(usize, usize))| !name.ends_with("cursor") && !name.ends_with("nope");
-    let mut least: Vec<_> =
-        coverage.iter().filter(declared).map(|(name, (goods, bads))| (goods.min(bads), name)).collect();
+    let declared = |(name, _): &(&String, &(usize, usize))| {
+        !name.ends_with("cursor") && !name.ends_with("nope")
+    };
+    let mut least: Vec<_> = coverage
+        .iter()
+        .filter(declared)
+        .map(|(name, (goods, bads))| (goods.min(bads), name))
+        .collect();
     least.sort();
-    println!("tried least often: {:?}", least.iter().filter(|(count, _)| **count > 0).take(6).collect::<Vec<_>>());
-    let enough = |name: &str| coverage.get(name).is_some_and(|(goods, bads)| *goods > 0 && *bads > 0);
+    println!(
+        "tried least often: {:?}",
+        least.iter().filter(|(count, _)| **count > 0).take(6).collect::<Vec<_>>()
+    );
+    let enough =
+        |name: &str| coverage.get(name).is_some_and(|(goods, bads)| *goods > 0 && *bads > 0);
     for endpoint in reading() {
         assert!(enough(&format!("{}?", endpoint.id)), "{} is not tried: {coverage:?}", endpoint.id);
-        for parameter in endpoint.parameters.iter().filter(|parameter| !parameter.name.ends_with("cursor")) {
+        for parameter in
+            endpoint.parameters.iter().filter(|parameter| !parameter.name.ends_with("cursor"))
+        {
             let name = format!("{}?{}", endpoint.id, parameter.name);
             assert!(enough(&name), "{name} is not tried: {coverage:?}");
         }
@@ -78,13 +100,16 @@ fn every_answer_is_the_oracles() {
 #[test]
 fn the_oracle_knows_every_endpoint_and_parameter() {
     for endpoint in ENDPOINTS {
-        let own: BTreeSet<&str> = endpoint.parameters.iter().map(|parameter| parameter.name).collect();
+        let own: BTreeSet<&str> =
+            endpoint.parameters.iter().map(|parameter| parameter.name).collect();
         match takes(endpoint.id) {
             Some(takes) => {
                 let known: BTreeSet<&str> = takes.iter().map(|(name, _)| *name).collect();
                 assert_eq!(own, known, "{}", endpoint.id);
             }
-            None => assert!(endpoint.owner_only, "the oracle does not answer {}; teach it", endpoint.id),
+            None => {
+                assert!(endpoint.owner_only, "the oracle does not answer {}; teach it", endpoint.id)
+            }
         }
     }
 }
@@ -106,7 +131,11 @@ impl Bench<'_> {
                     let names = told.get("available_connections").items().iter();
                     let names: Vec<_> = names.map(|one| one.get("connection_id").text()).collect();
                     let having = self.oracle.having(ask);
-                    assert_eq!(names, having.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>(), "{ask:?}");
+                    assert_eq!(
+                        names,
+                        having.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>(),
+                        "{ask:?}"
+                    );
                     assert_eq!(told.get("retry_with").text(), Some("connection_id"));
                 }
                 return false;
@@ -175,7 +204,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Takes the cursors of a page's records, with one of which goes on exactly what comes after its record.
+    /// Takes the cursors of a page's records, with one of which goes on exactly what comes after
+    /// its record.
     fn goes_on_after_each(&self, chance: &mut Chance, ask: &Ask, page: &mut J, left: &[J]) {
         let J::Arr(mut data) = page.take("data") else { panic!("{ask:?}") };
         let cursors: Vec<J> = data.iter_mut().map(|one| one.take("cursor")).collect();
@@ -203,7 +233,9 @@ impl Bench<'_> {
         let (next, previous) = compare(ask, told, &window.shown());
         let (start, step) = (window.start, window.step);
         let mut plain = ask.clone();
-        plain.pairs.retain(|(name, _)| matches!(name.as_str(), "field" | "connection_id" | "connector_instance_id"));
+        plain.pairs.retain(|(name, _)| {
+            matches!(name.as_str(), "field" | "connection_id" | "connector_instance_id")
+        });
         if let Some(previous) = previous {
             let before = start.saturating_sub(step);
             let ask = plain.with("cursor", previous);
@@ -232,7 +264,8 @@ pub(super) fn compare(ask: &Ask, told: &str, expected: &J) -> (Option<String>, O
     let mut window = told.take("window");
     let [next, previous] = ["next_cursor", "previous_cursor"].map(|name| window.take(name));
     for (cursor, offset) in [(&next, "next_offset_"), (&previous, "previous_offset_")] {
-        let offset = ["chars", "bytes"].map(|unit| window.get(&format!("{offset}{unit}")) == &J::Null);
+        let offset =
+            ["chars", "bytes"].map(|unit| window.get(&format!("{offset}{unit}")) == &J::Null);
         assert_eq!(*cursor == J::Null, offset == [true; 2], "{ask:?}");
     }
     put(&mut told, "window", window);

@@ -1,5 +1,6 @@
-//! Search over texts of few words, so that terms are common, stand in several fields and pieces, and cross from one
-//! piece into the next: each answer is the oracle's, to the last page, while the store has been written and changed.
+//! Search over texts of few words, so that terms are common, stand in several fields and pieces,
+//! and cross from one piece into the next: each answer is the oracle's, to the last page, while the
+//! store has been written and changed.
 
 use stile_domain::records::value::Value;
 use stile_testkit::chance::{Chance, scaled, seed};
@@ -53,7 +54,8 @@ fn text(chance: &mut Chance, chars: usize) -> String {
 fn rewrite(chance: &mut Chance, world: &mut World) {
     for source in &mut world.sources {
         for field in &mut source.decl.fields {
-            let may_be = matches!(field.name.as_str(), "text" | "id") && field.types().contains(&"string");
+            let may_be =
+                matches!(field.name.as_str(), "text" | "id") && field.types().contains(&"string");
             field.lexical |= may_be && chance.happens(90);
         }
         for record in source.records.values_mut() {
@@ -62,7 +64,9 @@ fn rewrite(chance: &mut Chance, world: &mut World) {
             }
             for (name, value) in &mut record.fields {
                 let chars = match name.as_str() {
-                    "text" => some(chance, &[3, 40, 40, 40, 900, 1100, 1100, 8150, 8192, 16_400, 45_000]),
+                    "text" => {
+                        some(chance, &[3, 40, 40, 40, 900, 1100, 1100, 8150, 8192, 16_400, 45_000])
+                    }
                     "id" | "x.y" => some(chance, &[0, 5, 30]),
                     _ => continue,
                 };
@@ -115,7 +119,8 @@ fn every_search_is_a_naive_scan() {
         let mut chance = seeds.fork();
         let mut world = World::random(&mut chance);
         rewrite(&mut chance, &mut world);
-        let mut grants: Vec<Grant> = (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
+        let mut grants: Vec<Grant> =
+            (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
         for share in grants.iter_mut().flat_map(|grant| &mut grant.shares) {
             // Enough is to be seen that something is found.
             share.keys = None;
@@ -124,15 +129,20 @@ fn every_search_is_a_naive_scan() {
             }
         }
         let stored = Stored::new(&mut chance, &world, &grants);
-        let records: Vec<&Rec> = world.sources.iter().flat_map(|source| source.records.values()).collect();
+        let records: Vec<&Rec> =
+            world.sources.iter().flat_map(|source| source.records.values()).collect();
         for grant in std::iter::once(None).chain(grants.iter().map(Some)) {
             let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
             let oracle = Oracle { world: &world, who: grant.map_or(Who::Owner, Who::Client) };
             let bench = Bench { services: &stored.services, caller, oracle };
             for _ in 0..30 {
                 let q = query(&mut chance, &records);
-                let pairs = vec![("q".to_owned(), q), ("limit".to_owned(), (1 + chance.below(9)).to_string())];
-                let ask = Ask { endpoint: &SEARCH, stream: String::new(), key: String::new(), pairs };
+                let pairs = vec![
+                    ("q".to_owned(), q),
+                    ("limit".to_owned(), (1 + chance.below(9)).to_string()),
+                ];
+                let ask =
+                    Ask { endpoint: &SEARCH, stream: String::new(), key: String::new(), pairs };
                 if bench.check(&mut chance, &ask) {
                     asked += 1;
                     found += usize::from(!bench.is_empty(&ask));

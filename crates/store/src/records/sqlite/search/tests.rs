@@ -1,5 +1,5 @@
-//! What a search does where there is much of something; what it finds is held to a naive scan by the oracle of the
-//! operations.
+//! What a search does where there is much of something; what it finds is held to a naive scan by
+//! the oracle of the operations.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,10 @@ fn fill(rig: &Rig, terms: &StreamTerms, rows: &[Fields]) {
         };
         for (number, fields) in rows.iter().enumerate() {
             let key = RecordKey::parse(&number.to_string()).unwrap();
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() })?;
+            batch.upsert(
+                &target,
+                Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+            )?;
         }
         Ok(())
     });
@@ -36,7 +39,10 @@ fn fill(rig: &Rig, terms: &StreamTerms, rows: &[Fields]) {
 #[expect(clippy::disallowed_methods, reason = "a test is its own client")]
 fn client(grant: &str) -> RecordsPermit {
     let claim = RecordsClaim::Grant(grant.into());
-    Principal::assert_verified("ann", Some("t"), None, Scopes::none(), claim).gate().records().unwrap()
+    Principal::assert_verified("ann", Some("t"), None, Scopes::none(), claim)
+        .gate()
+        .records()
+        .unwrap()
 }
 
 /// The keys of all hits, and the first place in each, a page of two after the other.
@@ -51,7 +57,9 @@ fn paged(view: &View<'_>, text: &str, limit: usize) -> Vec<(usize, Option<Place>
         let asked = SearchQuery { query: &query, conditions: &[], before, limit };
         let page = view.find_text(&sources, asked, &|| Ok(())).unwrap();
         before = page.hits.last().map(|hit| view.number_of(&hit.row));
-        found.extend(page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].place)));
+        found.extend(
+            page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].place)),
+        );
         if !page.has_more {
             return found;
         }
@@ -82,7 +90,8 @@ fn rare_and_common_words_are_found_together_in_many_records() {
         "zygomorphic" => number == 2_390,
         _ => false,
     };
-    let words = ["moss", "half", "third", "some", "few", "early", "late", "zygote", "zyg", "zygomorphic"];
+    let words =
+        ["moss", "half", "third", "some", "few", "early", "late", "zygote", "zyg", "zygomorphic"];
     let row = |number: usize| {
         let own: Vec<&str> = words.into_iter().filter(|word| is_in(word, number)).collect();
         message("2026-01-01", &own.join(" and "))
@@ -93,7 +102,10 @@ fn rare_and_common_words_are_found_together_in_many_records() {
             Some(start) => words.iter().any(|word| word.starts_with(start) && is_in(word, number)),
             None => is_in(term, number),
         };
-        (0..2_400).rev().filter(|number| query.split(' ').all(|term| occurs(term, *number))).collect()
+        (0..2_400)
+            .rev()
+            .filter(|number| query.split(' ').all(|term| occurs(term, *number)))
+            .collect()
     };
     for query in [
         "zyg*",
@@ -125,12 +137,19 @@ fn rare_and_common_words_are_found_together_in_many_records() {
 fn a_few_visible_records_are_found_among_many_hidden_ones() {
     let rig = rig();
     let at = |number: usize| if number % 1000 == 3 { "2026-05-01" } else { "2025-05-01" };
-    let rows: Vec<Fields> = (0..3_000).map(|number| message(at(number), "ferns and moss")).collect();
+    let rows: Vec<Fields> =
+        (0..3_000).map(|number| message(at(number), "ferns and moss")).collect();
     fill(&rig, &terms(), &rows);
     let fields = BTreeSet::from(["text".to_owned()]);
-    let time = TimeConstraint { field: "at".to_owned(), since: Instant::parse("2026-01-01"), until: None };
-    let share =
-        Share { stream: name("messages"), connections: [name("mail")].into(), fields, time: Some(time), keys: None };
+    let time =
+        TimeConstraint { field: "at".to_owned(), since: Instant::parse("2026-01-01"), until: None };
+    let share = Share {
+        stream: name("messages"),
+        connections: [name("mail")].into(),
+        fields,
+        time: Some(time),
+        keys: None,
+    };
     let grant = Grant {
         client: "c".to_owned(),
         purpose: None,
@@ -141,7 +160,8 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
     };
     let id = rig.records.grant(&permits().0, &grant).unwrap().unwrap();
     let permit = client(&id);
-    let found = rig.records.read(&permit, Instant(1), |view| Ok(all(view, "ferns \"and moss\""))).unwrap();
+    let found =
+        rig.records.read(&permit, Instant(1), |view| Ok(all(view, "ferns \"and moss\""))).unwrap();
     assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), [2_003, 1_003, 3]);
 }
 
@@ -149,7 +169,11 @@ fn a_few_visible_records_are_found_among_many_hidden_ones() {
 fn a_search_stops_where_it_is_told_to() {
     let rig = rig();
     let word = |number: usize| if number.is_multiple_of(2) { "moss" } else { "ferns" };
-    fill(&rig, &terms(), &(0..1_000).map(|number| message("2026-01-01", word(number))).collect::<Vec<_>>());
+    fill(
+        &rig,
+        &terms(),
+        &(0..1_000).map(|number| message("2026-01-01", word(number))).collect::<Vec<_>>(),
+    );
     let asked = std::cell::Cell::new(0);
     let go_on = || {
         asked.set(asked.get() + 1);
@@ -157,7 +181,11 @@ fn a_search_stops_where_it_is_told_to() {
     };
     let found = rig.records.read(&permits().1, Instant(1), |view| {
         let (sources, query) = (view.sources_of("messages", None)?, Query::parse("moss ferns"));
-        view.find_text(&sources, SearchQuery { query: &query, conditions: &[], before: None, limit: 2 }, &go_on)
+        view.find_text(
+            &sources,
+            SearchQuery { query: &query, conditions: &[], before: None, limit: 2 },
+            &go_on,
+        )
     });
     assert_eq!((found.err(), asked.get()), (Some(Problem::Busy), 3));
 }
@@ -167,8 +195,9 @@ fn more_fields_than_one_question_names_are_searched() {
     let rig = rig();
     let field = |number: usize| format!("f{number}");
     let terms = StreamTerms { searchable: (0..450).map(field).collect(), ..terms() };
-    let rows: Vec<Fields> =
-        (0..450).map(|number| vec![(field(number), Value::Text(format!("fern {}", number / 10)))]).collect();
+    let rows: Vec<Fields> = (0..450)
+        .map(|number| vec![(field(number), Value::Text(format!("fern {}", number / 10)))])
+        .collect();
     fill(&rig, &terms, &rows);
     assert_eq!(keys(&rig, "fern"), (0..450).rev().collect::<Vec<_>>());
     assert_eq!(keys(&rig, "fern 43"), (430..440).rev().collect::<Vec<_>>());
@@ -179,9 +208,14 @@ fn a_text_without_a_word_end_is_found_without_a_place() {
     let rig = rig();
     // Every token is 64 characters of one run, and only its beginning says where they are cut.
     let run = |last: &str| format!("{}{last}", "ab".repeat(96_000));
-    let rows = [message("2026-01-01", &run(" end")), message("2026-01-01", &format!("{} fern", "x. ".repeat(60_000)))];
+    let rows = [
+        message("2026-01-01", &run(" end")),
+        message("2026-01-01", &format!("{} fern", "x. ".repeat(60_000))),
+    ];
     fill(&rig, &terms(), &rows);
-    let place = |text: &str| rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap();
+    let place = |text: &str| {
+        rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap()
+    };
     assert_eq!(place("end"), [(0, Some(Place { start: 192_001, end: 192_004 }))]);
     assert_eq!(place("fern"), [(1, Some(Place { start: 180_001, end: 180_005 }))]);
     let token = "ab".repeat(32);

@@ -21,12 +21,18 @@ pub(crate) struct ByteWindow {
 pub(super) fn is_of_bytes(params: &Params) -> Result<bool, Refusal> {
     let sent = |name: &str| params.texts.contains_key(name) || params.numbers.contains_key(name);
     let bytes = sent("offset_bytes") || sent("limit_bytes");
-    let chars = ["offset_chars", "limit_chars", "before_chars", "after_chars", "q"].into_iter().any(sent);
+    let chars =
+        ["offset_chars", "limit_chars", "before_chars", "after_chars", "q"].into_iter().any(sent);
     if bytes && chars || sent("cursor") && sent("offset_bytes") { Err(WINDOW) } else { Ok(bytes) }
 }
 
 /// The window of bytes of a field whose window of text would be that.
-pub(super) fn window(params: &Params, value: &Value, mut around: J, name: &str) -> Result<ByteWindow, Refusal> {
+pub(super) fn window(
+    params: &Params,
+    value: &Value,
+    mut around: J,
+    name: &str,
+) -> Result<ByteWindow, Refusal> {
     let mut field = json!({ "path": name, "text_like": false });
     let bytes = match value {
         Value::Text(text) if is_binary(value) => {
@@ -77,7 +83,8 @@ fn decoded(text: &str) -> Vec<u8> {
 /// The same the other way round.
 fn encoded(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
+    let bits: Vec<u8> =
+        bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
     let letter = |six: &[u8]| {
         let value = (0..6).fold(0, |value, at| value << 1 | six.get(at).copied().unwrap_or(0));
         char::from(LETTERS[usize::from(value)])
@@ -127,7 +134,9 @@ impl super::Oracle<'_> {
         Window::check(params)?;
         let (seen, name, value) = self.windowed(ask, params)?;
         if !of_bytes {
-            return self.window(ask, params, &seen, name, value).map(|window| super::Answer::Window(Box::new(window)));
+            return self
+                .window(ask, params, &seen, name, value)
+                .map(|window| super::Answer::Window(Box::new(window)));
         }
         if !super::has_bytes(value) {
             return Err(("field_not_binary", 422));

@@ -1,11 +1,14 @@
-//! The fields of a record, the obvious way: all of them are written down, and then there are as many as fit.
+//! The fields of a record, the obvious way: all of them are written down, and then there are as
+//! many as fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::value::Value;
 
-use super::{EMITTED, INVALID, J, Params, Rec, Refusal, Seen, Source, digest_of, is_binary, put, text_of};
+use super::{
+    EMITTED, INVALID, J, Params, Rec, Refusal, Seen, Source, digest_of, is_binary, put, text_of,
+};
 
 /// How a record is cut.
 #[derive(Clone, Copy)]
@@ -19,7 +22,8 @@ pub(crate) struct Cut {
 impl Params {
     /// That nothing is sent without what it needs.
     pub(super) fn bounded(&self) -> Result<(), Refusal> {
-        let [chars, bytes] = ["preview_chars", "preview_bytes"].map(|name| self.number(name).is_some());
+        let [chars, bytes] =
+            ["preview_chars", "preview_bytes"].map(|name| self.number(name).is_some());
         let cursor = self.text("fields_cursor").is_some();
         if bytes && !chars || cursor && !bytes { Err(INVALID) } else { Ok(()) }
     }
@@ -42,7 +46,10 @@ impl Told<'_> {
     /// What it has of the members of `data`, and of those of `previews`.
     fn sizes(&self) -> (usize, usize) {
         let name = json!(self.name).to_string().len() + ":".len();
-        (name + self.written.len(), self.preview.as_ref().map_or(0, |preview| name + preview.to_string().len()))
+        (
+            name + self.written.len(),
+            self.preview.as_ref().map_or(0, |preview| name + preview.to_string().len()),
+        )
     }
 }
 
@@ -50,7 +57,8 @@ fn told<'a>(name: &'a str, value: &Value, preview: Option<u64>) -> Told<'a> {
     let (text, binary) = (text_of(value), is_binary(value));
     let size = text.chars().count() as u64;
     let is_text = matches!(value, Value::Text(_));
-    let can_be_cut = matches!(value, Value::Text(_) | Value::Json(_)) && !super::is_only_a_blob(value);
+    let can_be_cut =
+        matches!(value, Value::Text(_) | Value::Json(_)) && !super::is_only_a_blob(value);
     let Some(most) = preview.filter(|most| can_be_cut && (binary || size > *most)) else {
         let written = if is_text { json!(text).to_string() } else { text };
         return Told { name, value: J::of_value(value), written, preview: None };
@@ -64,17 +72,28 @@ fn told<'a>(name: &'a str, value: &Value, preview: Option<u64>) -> Told<'a> {
     } else {
         told["digest"] = digest_of(&text).into();
     }
-    let beginning = if binary { Json::Null } else { json!(text.chars().take(most as usize).collect::<String>()) };
+    let beginning = if binary {
+        Json::Null
+    } else {
+        json!(text.chars().take(most as usize).collect::<String>())
+    };
     Told { name, value: J::of(&beginning), written: beginning.to_string(), preview: Some(told) }
 }
 
-pub(crate) fn shown(seen: &Seen<'_>, key: &str, record: &Rec, wanted: Option<&BTreeSet<String>>, cut: Cut) -> J {
+pub(crate) fn shown(
+    seen: &Seen<'_>,
+    key: &str,
+    record: &Rec,
+    wanted: Option<&BTreeSet<String>>,
+    cut: Cut,
+) -> J {
     let Source { connection, stream, .. } = seen.source;
     let mut shown = J::of(&json!({
         "object": "record", "id": key, "stream": stream, "connection_id": connection,
         "connector_instance_id": connection, "emitted_at": EMITTED[record.emitted].1,
     }));
-    let is_told = |name: &str| seen.field(name) && wanted.is_none_or(|wanted| wanted.contains(name));
+    let is_told =
+        |name: &str| seen.field(name) && wanted.is_none_or(|wanted| wanted.contains(name));
     let all: Vec<Told<'_>> = record
         .fields
         .iter()
@@ -84,7 +103,10 @@ pub(crate) fn shown(seen: &Seen<'_>, key: &str, record: &Rec, wanted: Option<&BT
     let left = &all[cut.before..];
     let fitting = cut.bytes.map_or(left.len(), |most| {
         let most = most as usize;
-        (1..=left.len()).take_while(|count| *count == 1 || size(&left[..*count]) <= most).last().unwrap_or(0)
+        (1..=left.len())
+            .take_while(|count| *count == 1 || size(&left[..*count]) <= most)
+            .last()
+            .unwrap_or(0)
     });
     let (mut data, mut previews) = (BTreeMap::new(), Map::new());
     for told in &left[..fitting] {

@@ -5,7 +5,10 @@ use stile_domain::records::tokens::{Query, Term, tokens};
 use stile_domain::records::value::Value;
 
 use super::super::encoded;
-use super::{EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, is_binary, put};
+use super::{
+    EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, is_binary,
+    put,
+};
 
 impl Oracle<'_> {
     pub(super) fn search(&self, params: &Params) -> Result<List, Refusal> {
@@ -62,7 +65,12 @@ impl Oracle<'_> {
             put(&mut meta, "warnings", J::Arr(warnings));
         }
         let limit = params.number("limit").unwrap_or(25) as usize;
-        Ok(List { rows: hits.into_iter().map(|(_, hit)| hit).collect(), limit, meta, changes: false })
+        Ok(List {
+            rows: hits.into_iter().map(|(_, hit)| hit).collect(),
+            limit,
+            meta,
+            changes: false,
+        })
     }
 }
 
@@ -71,7 +79,9 @@ fn first(text: &str, term: &Term) -> Option<(u64, u64)> {
     let all: Vec<_> = tokens(text).collect();
     (0..all.len()).find_map(|at| match term {
         Term::Word(word) => (all[at].text == *word).then(|| (all[at].start, all[at].end)),
-        Term::Prefix(prefix) => all[at].text.starts_with(prefix).then(|| (all[at].start, all[at].end)),
+        Term::Prefix(prefix) => {
+            all[at].text.starts_with(prefix).then(|| (all[at].start, all[at].end))
+        }
         Term::Phrase(phrase) => {
             let part = all.get(at..at + phrase.len())?;
             part.iter()
@@ -83,7 +93,9 @@ fn first(text: &str, term: &Term) -> Option<(u64, u64)> {
 }
 
 fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
-    let searched = |name: &str| seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical);
+    let searched = |name: &str| {
+        seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical)
+    };
     let texts: Vec<(&str, &str)> = record
         .fields
         .iter()
@@ -101,7 +113,9 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
     let url = format!("/v1/streams/{stream}/records/{}", encoded(key));
     let (mut fields, mut excerpts) = (Vec::new(), Vec::new());
     for (name, text) in texts {
-        let Some((start, end)) = query.terms.iter().find_map(|term| first(text, term)) else { continue };
+        let Some((start, end)) = query.terms.iter().find_map(|term| first(text, term)) else {
+            continue;
+        };
         fields.push(name);
         if fields.len() > 3 {
             continue;
@@ -125,7 +139,8 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
         }));
     }
     let one = excerpts.first().unwrap();
-    let mut titles = ["title", "name", "subject", "summary"].into_iter().filter(|name| seen.field(name));
+    let mut titles =
+        ["title", "name", "subject", "summary"].into_iter().filter(|name| seen.field(name));
     let title = titles.find_map(|name| match record.field(name) {
         Some(Value::Text(text)) if !text.is_empty() && !is_binary(record.field(name).unwrap()) => {
             Some(json!({ "field": name, "text": text.chars().take(120).collect::<String>() }))
