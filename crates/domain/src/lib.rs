@@ -11,6 +11,7 @@ pub mod error;
 pub mod facts;
 pub mod hash;
 pub mod journal;
+pub mod json_string;
 pub mod limits;
 pub mod lines;
 pub mod listing;

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use stile_domain::limits::Limits;
-use stile_tools::ladder::budget::Budgets;
+use stile_ladder::budget::Budgets;
 
 mod values;
 

@@ -15,3 +15,4 @@ pub mod offer;
 pub mod outbound;
 pub mod provider;
 pub mod stdio;
+pub mod stored_records;

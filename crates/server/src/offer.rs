@@ -8,20 +8,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::stored_records::StoredRecords;
 use serde_json::{Map, Value};
 use stile_domain::error::Refusal;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
+use stile_ladder::budget::Budgets;
+use stile_ladder::resources::{Body, Content};
+use stile_ladder::trouble::Trouble;
+use stile_ladder::{self, Ladder, LadderAnswer, Link};
+use stile_records::RecordServices;
 use stile_tools::calls::{Services, UnknownTool};
 use stile_tools::hosted::session::Session;
 use stile_tools::hosted::{self, Gateway, HostedAnswer};
-use stile_tools::ladder::budget::Budgets;
-use stile_tools::ladder::port::Stored;
-use stile_tools::ladder::resources::{Body, Content};
-use stile_tools::ladder::trouble::Trouble;
-use stile_tools::ladder::{self, Ladder, LadderAnswer, Link};
 use stile_tools::list::{self, ListError};
-use stile_tools::records::RecordServices;
 use stile_tools::registry;
 use stile_tools::tool::{Answer, Card};
 
@@ -199,7 +199,8 @@ impl Offer {
         budgets: Budgets,
         strict_schemas: bool,
     ) -> Self {
-        let ladder = Ladder::new(Stored::new(records.clone(), clock::now), budgets, strict_schemas);
+        let ladder =
+            Ladder::new(StoredRecords::new(records.clone(), clock::now), budgets, strict_schemas);
         Self { records: Some(records), ladder: Some(ladder), ..self }
     }
 
@@ -357,7 +358,7 @@ impl Offer {
     /// # Errors
     /// The refusal.
     pub fn ask_resource(&self, uri: &str, asker: &Asker) -> Result<(), Denied> {
-        if self.ladder.is_some() && ladder::resources::is_one(uri) {
+        if self.ladder.is_some() && stile_ladder::resources::is_one(uri) {
             return self.ask_records("resource", asker);
         }
         self.space().map_or(Ok(()), |services| {
@@ -370,7 +371,8 @@ impl Offer {
     /// # Errors
     /// [`NotRead`].
     pub async fn read_resource(&self, uri: &str, asker: &Asker) -> Result<Content, NotRead> {
-        if let Some(ladder) = self.ladder.as_ref().filter(|_| ladder::resources::is_one(uri)) {
+        if let Some(ladder) = self.ladder.as_ref().filter(|_| stile_ladder::resources::is_one(uri))
+        {
             let began = Instant::now();
             let read = ladder.read_resource(uri, &asker.principal).await;
             self.count("resource", outcome_of(read.as_ref().err()), "none", began.elapsed());

@@ -7,15 +7,12 @@
 pub mod arguments;
 pub mod calls;
 pub mod hosted;
-pub mod import;
-pub mod records;
 pub mod registry;
 pub mod tool;
 pub mod whole_note;
 
 pub mod file_create;
 pub mod file_remove;
-pub mod ladder;
 pub mod list;
 pub mod note_facets;
 pub mod note_outline;
@@ -26,3 +23,5 @@ pub mod text_append;
 pub mod text_insert;
 pub mod text_read;
 pub mod text_replace;
+
+pub use stile_store::{incident, new_incident};

@@ -319,7 +319,8 @@ fn schema_of<T: JsonSchema>() -> Map<String, Value> {
     }
 }
 
-pub(crate) fn card<T: Tool>() -> Card {
+/// Returns the definition of a tool, as clients are shown it.
+pub fn card<T: Tool>() -> Card {
     let next = if T::NEXT.is_empty() { String::new() } else { format!(" {}", T::NEXT) };
     Card {
         name: T::NAME,
@@ -334,7 +335,7 @@ pub(crate) fn card<T: Tool>() -> Card {
 }
 
 /// The doc comment of the type.
-pub(crate) fn description<T: JsonSchema>() -> String {
+pub fn description<T: JsonSchema>() -> String {
     let schema = schema_of::<T>();
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
@@ -344,7 +345,7 @@ pub(crate) fn input_schema<T: Tool>() -> Map<String, Value> {
 }
 
 /// The schema of a type, without its description.
-pub(crate) fn closed_schema<T: JsonSchema>() -> Map<String, Value> {
+pub fn closed_schema<T: JsonSchema>() -> Map<String, Value> {
     let mut schema = schema_of::<T>();
     schema.remove("description");
     schema

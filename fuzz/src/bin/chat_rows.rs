@@ -11,10 +11,10 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::Name;
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
-use stile_tools::import::assets::Assets;
-use stile_tools::import::chatgpt::Conversation;
-use stile_tools::import::known::Place;
-use stile_tools::import::slack::{self, Channel, Workspace};
+use stile_import::assets::Assets;
+use stile_import::chatgpt::Conversation;
+use stile_import::known::Place;
+use stile_import::slack::{self, Channel, Workspace};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(read) = row::parse(input) else { return };

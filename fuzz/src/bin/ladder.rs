@@ -19,9 +19,10 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::scope::Scopes;
 use stile_testkit::schema;
-use stile_tools::ladder::Ladder;
-use stile_tools::ladder::budget::CEILING;
-use stile_tools::ladder::port::{Ask, Declined, RecordServer};
+use stile_ladder::Ladder;
+use stile_ladder::budget::CEILING;
+use stile_domain::records::request::ReadRequest;
+use stile_ladder::port::{Declined, RecordServer};
 
 /// A server that always says the same.
 struct Parrot(String);
@@ -30,7 +31,7 @@ impl RecordServer for Parrot {
     fn ask<'a>(
         &'a self,
         _: &'a Principal,
-        _: Ask,
+        _: ReadRequest,
     ) -> Pin<Box<dyn Future<Output = Result<String, Declined>> + Send + 'a>> {
         Box::pin(async { Ok(self.0.clone()) })
     }

@@ -12,9 +12,9 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::Name;
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
-use stile_tools::import::known::Place;
-use stile_tools::import::mail;
-use stile_tools::import::mbox::{Mailbox, RawMessage};
+use stile_import::known::Place;
+use stile_import::mail;
+use stile_import::mbox::{Mailbox, RawMessage};
 
 fuzz_target!(|input: &[u8]| {
     let whole = messages(input, 4096);

@@ -8,8 +8,8 @@
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace, ListPlace, Unit, WindowPlace};
 use stile_domain::records::grant::Grant;
-use stile_tools::records::endpoints::ENDPOINTS;
-use stile_tools::records::parameters::{Parameters, Shape};
+use stile_records::endpoints::ENDPOINTS;
+use stile_records::parameters::{Parameters, Shape};
 
 fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);

@@ -14,9 +14,9 @@ use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::row::{self, Fault, MAX_DEPTH};
 use stile_domain::records::value::Value;
 use stile_fuzz::Shape;
-use stile_tools::import::csv::Csv;
-use stile_tools::import::json_array::JsonArray;
-use stile_tools::import::{Decoded, Decoder};
+use stile_import::csv::Csv;
+use stile_import::json_array::JsonArray;
+use stile_import::{Decoded, Decoder};
 
 fuzz_target!(|input: &[u8]| {
     a_row_is_what_the_library_reads(input);

@@ -15,6 +15,9 @@ use super::declaration::{Type, Types};
 use super::instant::Instant;
 use super::zone::{Granularity, Start, Zone};
 
+/// The names of the metrics, as `/v1` spells them.
+pub const METRICS: [&str; 5] = ["count", "sum", "min", "max", "count_distinct"];
+
 /// The most different values that are told apart.
 pub const MAX_GROUPS: usize = 100_000;
 /// The most bytes of different values that are told apart.

@@ -28,6 +28,7 @@ pub mod order;
 pub mod pieces;
 pub mod problem;
 pub mod record_id;
+pub mod request;
 pub mod row;
 pub mod selector;
 pub mod terms;

@@ -8,6 +8,9 @@
 use super::instant::Instant;
 use super::value::Value;
 
+/// The names of the two directions of an order, as `/v1` spells them.
+pub const ORDERS: [&str; 2] = ["asc", "desc"];
+
 /// How much of a text counts, in bytes. Texts that agree so far are ordered by record key.
 const TEXT_BYTES: usize = 63;
 /// The longest ordering value, in bytes.

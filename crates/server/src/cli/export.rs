@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::ArgMatches;
+use stile_import::export::{ExportError, Selection};
 use stile_store::files::ExportFolder;
-use stile_tools::records::export::{ExportError, Selection};
 
 use super::{Failure, owner};
 use crate::config::Environment;
@@ -29,12 +29,11 @@ pub(super) fn run(
         stream: owner::text(matches, "stream"),
     };
     let exported =
-        owner.services.export(&owner.caller, owner.now, selection, &folder).map_err(|error| {
-            match error {
+        stile_import::export::export(&owner.services, &owner.caller, owner.now, selection, &folder)
+            .map_err(|error| match error {
                 ExportError::Problem(problem) => Failure::from(problem),
                 ExportError::Io(_) => Failure::Failed(error.to_string()),
-            }
-        })?;
+            })?;
     writeln!(output, "exported {} records of {} streams", exported.records, exported.streams)?;
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::io::Write;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
+use stile_records::granting::{NotGranted, Wanted, WantedShare, WantedTime};
 use stile_store::records::{GrantRecord, GrantStatus};
-use stile_tools::records::granting::{NotGranted, Wanted, WantedShare, WantedTime};
 
 use super::owner::{Owner, minute, text, texts};
 use super::table::{cell, table};

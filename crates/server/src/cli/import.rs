@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use stile_domain::records::names::Name;
-use stile_tools::import::input::{Format, Input};
-use stile_tools::import::run::{Import, Progress, Report, Stopped, Why};
+use stile_import::input::{Format, Input};
+use stile_import::run::{Import, Progress, Report, Stopped, Why};
 
 use super::owner::Owner;
 use super::{Failure, owner};
@@ -84,8 +84,13 @@ fn restore(
     let Owner { services, caller, .. } = owner::open(matches, environment)?;
     for file in files {
         let mut line = Line::new();
-        let restored =
-            services.restore(&caller, Path::new(file), strict, &mut |progress| line.show(progress));
+        let restored = stile_import::restore::restore(
+            &services,
+            &caller,
+            Path::new(file),
+            strict,
+            &mut |progress| line.show(progress),
+        );
         line.clear();
         told(restored, output)?;
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_tools::ladder::Ladder;
-use stile_tools::ladder::port::MAX_ANSWER_BYTES;
+use stile_ladder::Ladder;
+use stile_ladder::port::MAX_ANSWER_BYTES;
 
 use super::{Failure, hosted, local_user, start};
 use crate::auth;

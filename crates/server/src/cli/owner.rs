@@ -12,11 +12,11 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
+use stile_records::RecordServices;
+use stile_records::owner::NotDeclared;
 use stile_store::files;
 use stile_store::records::{Records, RecordsError};
 use stile_store::state::StateDir;
-use stile_tools::records::RecordServices;
-use stile_tools::records::owner::NotDeclared;
 
 use super::{Failure, local_user, settings};
 use crate::auth;

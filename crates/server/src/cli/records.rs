@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use clap::ArgMatches;
-use stile_tools::records::calls::Call;
-use stile_tools::records::endpoints::RECORD;
-use stile_tools::records::list::Address;
-use stile_tools::records::sink::Sink;
+use stile_records::calls::Call;
+use stile_records::endpoints::RECORD;
+use stile_records::list::Address;
+use stile_records::sink::Sink;
 
 use super::{Failure, owner};
 use crate::config::Environment;

@@ -4,12 +4,12 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use stile_records::RecordServices;
 use stile_store::journal::Journal;
 use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_apart, lies_in, make_space};
 use stile_tools::calls::Services;
-use stile_tools::records::RecordServices;
 use stile_tools::registry;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer as _;

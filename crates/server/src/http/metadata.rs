@@ -4,8 +4,8 @@ use axum::body::Body;
 use http::header::HOST;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
-use stile_tools::records::endpoints;
-use stile_tools::records::list::DEFAULT_LIMIT;
+use stile_records::endpoints;
+use stile_records::list::DEFAULT_LIMIT;
 
 use super::answers;
 use crate::mcp::identity;

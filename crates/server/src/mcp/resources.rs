@@ -11,9 +11,9 @@ use stile_domain::error::Refusal;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::Principal;
 use stile_domain::scope::Verb;
-use stile_tools::ladder::Link;
-use stile_tools::ladder::resources::{Body, Content, TEMPLATES};
-use stile_tools::ladder::trouble::Trouble;
+use stile_ladder::Link;
+use stile_ladder::resources::{Body, Content, TEMPLATES};
+use stile_ladder::trouble::Trouble;
 use stile_tools::list::{self, ListError};
 
 use crate::offer::NotRead;

@@ -20,8 +20,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::request::ReadRequest;
+use stile_ladder::port::{Declined, RecordServer, too_large};
 use stile_store::sealer::{CannotSeal, Sealer};
-use stile_tools::ladder::port::{Ask, Declined, RecordServer, too_large};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -83,12 +84,12 @@ impl Provider {
 
     /// Asks, and where the server does not know what shortens its answers, asks without that.
     /// All of that is over when the time is that one call has.
-    async fn answer(&self, ask: Ask) -> Result<String, Declined> {
+    async fn answer(&self, ask: ReadRequest) -> Result<String, Declined> {
         let due = Instant::now() + self.bounds.total;
         let mut plain = ask.clone();
-        plain.pairs.retain(|(name, _)| !OPTIONAL.contains(&name.as_str()));
-        let endpoint = ask.endpoint.id;
-        if plain.pairs.len() == ask.pairs.len() || self.is_plain(endpoint) {
+        plain.parameters.retain(|(name, _)| !OPTIONAL.contains(&name.as_str()));
+        let endpoint = ask.operation.id();
+        if plain.parameters.len() == ask.parameters.len() || self.is_plain(endpoint) {
             return self.ask_once(&plain, due).await;
         }
         let first = match self.ask_once(&ask, due).await {
@@ -129,7 +130,7 @@ impl Provider {
 
     /// One request, and a second one where the token is refused that another program has renewed
     /// meanwhile.
-    async fn ask_once(&self, ask: &Ask, due: Instant) -> Result<String, Declined> {
+    async fn ask_once(&self, ask: &ReadRequest, due: Instant) -> Result<String, Declined> {
         let token = self.token();
         let mut answered = self.exchange(ask, &token, due).await?;
         let mut shown = token;
@@ -150,7 +151,12 @@ impl Provider {
         Ok(text)
     }
 
-    async fn exchange(&self, ask: &Ask, token: &str, due: Instant) -> Result<Answered, Declined> {
+    async fn exchange(
+        &self,
+        ask: &ReadRequest,
+        token: &str,
+        due: Instant,
+    ) -> Result<Answered, Declined> {
         let uri = self.uri(ask)?;
         let headers = headers(token)?;
         let turn = timeout_at(due, self.asks.acquire())
@@ -165,7 +171,7 @@ impl Provider {
     }
 
     /// The address of a request. Nothing in it is resolved or encoded anew.
-    fn uri(&self, ask: &Ask) -> Result<Uri, Declined> {
+    fn uri(&self, ask: &ReadRequest) -> Result<Uri, Declined> {
         let (path, query) = (ask.path(), ask.query());
         let mark = if query.is_empty() { "" } else { "?" };
         // Of the parts of an address only its length can be wrong by now.
@@ -232,7 +238,11 @@ fn headers(token: &str) -> Result<HeaderMap, Declined> {
 }
 
 impl RecordServer for Provider {
-    fn ask<'a>(&'a self, _: &'a Principal, ask: Ask) -> BoxFuture<'a, Result<String, Declined>> {
+    fn ask<'a>(
+        &'a self,
+        _: &'a Principal,
+        ask: ReadRequest,
+    ) -> BoxFuture<'a, Result<String, Declined>> {
         self.answer(ask).boxed()
     }
 

@@ -6,7 +6,8 @@
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use serde_json::{Map, Value as Json, json};
-use stile_tools::ladder::port::{Ask, Declined, too_large};
+use stile_domain::records::request::ReadRequest;
+use stile_ladder::port::{Declined, too_large};
 
 use crate::outbound::{Answered, Failed};
 
@@ -173,9 +174,11 @@ pub(super) fn is_of_parameters(declined: &Declined) -> bool {
 
 /// Whether it names a parameter that this request has too, or its path, and so would be made of it
 /// as well.
-pub(super) fn is_of_one(declined: &Declined, ask: &Ask) -> bool {
+pub(super) fn is_of_one(declined: &Declined, ask: &ReadRequest) -> bool {
     let named = declined.error.get("param").and_then(Json::as_str);
-    named.is_some_and(|named| named == "stream" || ask.pairs.iter().any(|(name, _)| name == named))
+    named.is_some_and(|named| {
+        named == "stream" || ask.parameters.iter().any(|(name, _)| name == named)
+    })
 }
 
 /// Whether it says no more than that something is wrong with a request.

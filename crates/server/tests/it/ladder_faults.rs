@@ -9,8 +9,11 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::request::ReadRequest;
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
+use stile_ladder::Ladder;
+use stile_ladder::port::{Declined, RecordServer};
 use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
 use stile_server::config::ToolNames;
 use stile_server::http::{self, HttpOptions};
@@ -18,8 +21,6 @@ use stile_server::offer::Offer;
 use stile_server::stdio;
 use stile_testkit::client::Caller;
 use stile_testkit::hosted::{LIFECYCLES, Peer, message_of};
-use stile_tools::ladder::Ladder;
-use stile_tools::ladder::port::{Ask, Declined, RecordServer};
 use tokio::sync::oneshot;
 
 use crate::support::{call, initialize, request};
@@ -31,8 +32,12 @@ const CANARY: &str = "the content of a record";
 struct Panics;
 
 impl RecordServer for Panics {
-    fn ask<'a>(&'a self, _: &'a Principal, ask: Ask) -> BoxFuture<'a, Result<String, Declined>> {
-        if ask.pairs.iter().any(|(_, value)| value == "at once") {
+    fn ask<'a>(
+        &'a self,
+        _: &'a Principal,
+        ask: ReadRequest,
+    ) -> BoxFuture<'a, Result<String, Declined>> {
+        if ask.parameters.iter().any(|(_, value)| value == "at once") {
             panic!("{CANARY}");
         }
         Box::pin(async { panic!("{CANARY}") })

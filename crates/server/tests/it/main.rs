@@ -10,6 +10,7 @@
 
 mod architecture;
 mod direct;
+mod documents;
 mod doors;
 mod gateway_deployment;
 mod gateway_faults;

@@ -12,12 +12,9 @@
 )]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-mod documents;
-mod ladder;
 mod notes_answers;
 mod notes_bounds;
 mod notes_secrets;
-mod records;
 mod schemas;
 mod stories;
 

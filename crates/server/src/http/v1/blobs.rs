@@ -20,8 +20,8 @@ use http::header::{
 use http::{HeaderMap, Method, Response, StatusCode};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_tools::records::RecordServices;
-use stile_tools::records::calls::Call;
+use stile_records::RecordServices;
+use stile_records::calls::Call;
 
 use super::ingest;
 use super::{V1, blocking, json_answer, now, with};

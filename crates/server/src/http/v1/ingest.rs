@@ -13,7 +13,7 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_tools::records::calls::Call;
+use stile_records::calls::Call;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 

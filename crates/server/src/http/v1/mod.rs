@@ -22,9 +22,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_tools::records::RecordServices;
-use stile_tools::records::calls::Call;
-use stile_tools::records::openapi;
+use stile_records::RecordServices;
+use stile_records::calls::Call;
+use stile_records::openapi;
 
 use super::bearer::{self, Unauthorized};
 use super::rate::RateLimit;

@@ -6,9 +6,9 @@
 
 use http::{Method, Uri};
 use stile_domain::records::problem::Problem;
-use stile_tools::records::calls::Call;
-use stile_tools::records::endpoints::{ENDPOINTS, Endpoint};
-use stile_tools::records::list::Address;
+use stile_records::calls::Call;
+use stile_records::endpoints::{ENDPOINTS, Endpoint};
+use stile_records::list::Address;
 
 use super::method_name;
 

@@ -1,0 +1,265 @@
+//! `aggregate`: counts, sums and extremes of one stream, computed where the records are.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value as Json, json};
+
+use super::arguments::{
+    Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty,
+};
+use super::budget::{beginning, fitting_items, json_len};
+use super::climb::Climb;
+use super::shown::as_written;
+use super::trouble::Trouble;
+use super::{LadderAnswer, Rung, lines};
+use stile_domain::records::request::{ReadOperation, ReadRequest};
+
+/// The groups that a text shows at least, if there are as many; for more of them their keys are not
+/// cut shorter.
+const TEXT_GROUPS: usize = 10;
+/// The bytes of a key in a text: where few groups or short ones leave room, and otherwise.
+const TEXT_KEY_BYTES: usize = 240;
+const SHORT_TEXT_KEY_BYTES: usize = 80;
+/// The bytes of what a text says of groups besides them.
+const AROUND_GROUPS: usize = 200;
+/// The groups that any server may tell.
+const MOST_GROUPS: usize = 100;
+/// The characters of a group's key, at most, and where the answer would be too long otherwise.
+const KEY_CHARS: usize = 240;
+const SHORT_KEY_CHARS: usize = 48;
+
+/// Count, sum or compare records of one stream, exactly and without reading them. `schema` says of
+/// which fields (`a=`).
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Aggregate {
+    /// As `schema` names it.
+    stream: String,
+    /// What is computed.
+    metric: OneOf<Metrics>,
+    /// For every metric but `count`.
+    field: Option<String>,
+    /// Groups by a field; only with `count`.
+    group_by: Option<String>,
+    /// Groups by spans of this time field; needs `granularity`.
+    group_by_time: Option<String>,
+    /// With `group_by_time`. Weeks begin on Monday.
+    granularity: Option<OneOf<Granularities>>,
+    /// IANA name; UTC if left out.
+    time_zone: Option<String>,
+    /// Groups; 10 if left out.
+    limit: Option<Whole<1, 100>>,
+    #[schemars(schema_with = "filter_schema")]
+    #[serde(default)]
+    filter: Option<Json>,
+    /// Of one connection only.
+    connection_id: Option<String>,
+}
+
+/// An aggregation as the resource server tells it. Numbers stay as they were written.
+#[derive(Deserialize)]
+struct Told<'a> {
+    object: String,
+    stream: String,
+    metric: String,
+    field: Option<String>,
+    #[serde(borrow)]
+    value: Option<&'a RawValue>,
+    filtered_record_count: Option<u64>,
+    approximate: Option<bool>,
+    group_by: Option<String>,
+    group_by_time: Option<String>,
+    granularity: Option<String>,
+    time_zone: Option<String>,
+    #[serde(borrow)]
+    groups: Option<Vec<ToldGroup<'a>>>,
+    limit: Option<u64>,
+    other_count: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct ToldGroup<'a> {
+    #[serde(borrow)]
+    key: &'a RawValue,
+    key_preview: Option<Json>,
+    count: u64,
+}
+
+impl Told<'_> {
+    fn members(self) -> Map<String, Json> {
+        let group = |group: ToldGroup<'_>| {
+            let mut told = json!({ "key": as_written(group.key), "count": group.count });
+            if let (Some(told), Some(preview)) = (told.as_object_mut(), group.key_preview) {
+                told.insert("key_preview".to_owned(), preview);
+            }
+            told
+        };
+        let text = |text: Option<String>| text.map(Json::from);
+        let told = [
+            ("object", Some(self.object.into())),
+            ("stream", Some(self.stream.into())),
+            ("metric", Some(self.metric.into())),
+            ("field", text(self.field)),
+            ("value", self.groups.is_none().then(|| self.value.map_or(Json::Null, as_written))),
+            ("filtered_record_count", self.filtered_record_count.map(Json::from)),
+            ("approximate", self.approximate.map(Json::from)),
+            ("group_by", text(self.group_by)),
+            ("group_by_time", text(self.group_by_time)),
+            ("granularity", text(self.granularity)),
+            ("time_zone", text(self.time_zone)),
+            (
+                "groups",
+                self.groups.map(|groups| groups.into_iter().take(MOST_GROUPS).map(group).collect()),
+            ),
+            ("limit", self.limit.map(Json::from)),
+            ("other_count", self.other_count.map(Json::from)),
+        ];
+        told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+impl Rung for Aggregate {
+    const NAME: &'static str = "aggregate";
+    const TITLE: &'static str = "Count and compare records";
+
+    fn output() -> Json {
+        json!({
+            "type": "object",
+            "properties": {
+                "object": { "type": "string" }, "stream": { "type": "string" }, "metric": { "type": "string" },
+                "filtered_record_count": { "type": "integer" },
+                "groups": { "anyOf": [{ "type": "array", "items": { "type": "object" } }, { "type": "null" }] }
+            },
+            "required": ["object", "stream", "metric"]
+        })
+    }
+
+    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        not_empty("stream", &self.stream)?;
+        let mut ask = ReadRequest {
+            stream: self.stream.clone(),
+            ..ReadRequest::new(ReadOperation::Aggregate)
+        }
+        .with("metric", self.metric.word())
+        .with_some("field", self.field.as_deref())
+        .with_some("group_by", self.group_by.as_deref())
+        .with_some("group_by_time", self.group_by_time.as_deref())
+        .with_some("granularity", self.granularity.map(OneOf::word))
+        .with_some("time_zone", self.time_zone.as_deref())
+        .with_some("limit", self.limit.map(|limit| limit.0))
+        .with_some("connection_id", self.connection_id.as_deref());
+        ask.parameters.extend(filter_pairs(self.filter.as_ref())?);
+        let text = climb.ask(ask).await?;
+        let told: Told<'_> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let told = told.members();
+        let structured = bounded(&told, KEY_CHARS);
+        let fits = json_len(&structured) <= climb.budgets.structured;
+        let structured = if fits { structured } else { bounded(&told, SHORT_KEY_CHARS) };
+        Ok(LadderAnswer {
+            text: lines::plain(self.line(&told, climb.budgets.text)),
+            structured,
+            links: Vec::new(),
+            refusal: None,
+        })
+    }
+}
+
+impl Aggregate {
+    /// The answer in a line of at most so many bytes.
+    fn line(&self, told: &Map<String, Json>, room: usize) -> String {
+        let over = self
+            .field
+            .as_deref()
+            .map(|field| format!(" of {}", Json::from(field)))
+            .unwrap_or_default();
+        let head = format!(
+            "aggregate: {}{over} in {}",
+            self.metric.word(),
+            Json::from(self.stream.as_str())
+        );
+        let count = told
+            .get("filtered_record_count")
+            .map(|count| format!(" over {count} record(s)"))
+            .unwrap_or_default();
+        let Some(groups) = told.get("groups").and_then(Json::as_array) else {
+            let value = told.get("value").unwrap_or(&Json::Null);
+            let value = key(value, TEXT_KEY_BYTES);
+            return format!("{head} = {value}{count}.");
+        };
+        let by = Json::from(
+            self.group_by.as_deref().or(self.group_by_time.as_deref()).unwrap_or_default(),
+        );
+        let head = format!("{head} by {by}{count}: {} group(s)", groups.len());
+        let shown = first(groups, room.saturating_sub(head.len() + AROUND_GROUPS));
+        let rest = groups.get(shown.len()..).unwrap_or_default();
+        let others = told.get("other_count").and_then(Json::as_u64).unwrap_or(0);
+        let others = rest
+            .iter()
+            .filter_map(|group| group.get("count")?.as_u64())
+            .fold(others, u64::saturating_add);
+        let line =
+            format!("{head}, shown={}: {}. other_count={others}.", shown.len(), shown.join(", "));
+        match rest.len() {
+            0 => line,
+            left => format!(
+                "{line}\nnote: {left} more group(s) are in the structured answer; a narrower `filter` shows them here"
+            ),
+        }
+    }
+}
+
+/// The first groups as a text shows them: as many as fit, and at least one.
+fn first(groups: &[Json], room: usize) -> Vec<String> {
+    let of = |bytes: usize| {
+        fitting_items(groups.iter().map(|told| group(told, bytes)), room, |told| told.len() + 2)
+    };
+    let long = of(TEXT_KEY_BYTES);
+    if long.len() >= groups.len().min(TEXT_GROUPS) { long } else { of(SHORT_TEXT_KEY_BYTES) }
+}
+
+fn group(group: &Json, key_bytes: usize) -> String {
+    let key = key(group.get("key").unwrap_or(&Json::Null), key_bytes);
+    format!("{key}={}", group.get("count").unwrap_or(&Json::Null))
+}
+
+/// A value as JSON, a long text as its beginning.
+fn key(value: &Json, bytes: usize) -> String {
+    match value {
+        Json::String(text) => {
+            let (shown, _) = beginning(text, bytes, bytes);
+            let cut = if shown.len() < text.len() { "…" } else { "" };
+            format!("{}{cut}", lines::plain(Json::from(shown).to_string()))
+        }
+        value => value.to_string(),
+    }
+}
+
+/// The answer with long keys and extremes cut, and how long they are.
+fn bounded(told: &Map<String, Json>, chars: usize) -> Json {
+    let mut told = told.clone();
+    for group in told.get_mut("groups").and_then(Json::as_array_mut).into_iter().flatten() {
+        if let Some(group) = group.as_object_mut() {
+            shorten(group, "key", "key_preview", chars);
+        }
+    }
+    shorten(&mut told, "value", "value_preview", chars);
+    Json::Object(told)
+}
+
+fn shorten(members: &mut Map<String, Json>, name: &str, preview: &str, chars: usize) {
+    let Some(text) = members.get(name).and_then(Json::as_str) else { return };
+    let (shown, count) = beginning(text, chars, chars * 4);
+    if shown.len() == text.len() {
+        return;
+    }
+    let all = text.chars().count();
+    let shown = shown.to_owned();
+    let mut told = match members.remove(preview) {
+        Some(Json::Object(told)) => told,
+        _ => Map::from_iter([("size_chars".to_owned(), all.into())]),
+    };
+    told.insert("shown_chars".to_owned(), count.into());
+    members.insert(name.to_owned(), shown.into());
+    members.insert(preview.to_owned(), Json::Object(told));
+}

@@ -1,0 +1,348 @@
+//! A page of items, cut to its budgets: as many whole items as fit into the text, and into the
+//! structure.
+//!
+//! The two are cut apart, since the text is for a model's context and the structure for a program;
+//! each says how to go on after the last item that it shows itself. An item is made ready only
+//! where there may be room for it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+
+use super::budget::{Budgets, fitting, json_len};
+use super::climb::Climb;
+use super::entry::Entry;
+use super::trouble::Trouble;
+use super::{LadderAnswer, Link, entry, lines};
+use stile_domain::records::request::ReadRequest;
+
+/// The lines of an item, and its ways to resources.
+pub(super) type Lines = (String, Vec<Link>);
+
+/// What a page is made of.
+pub(super) trait Items {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// One of them in the text.
+    fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble>;
+
+    /// One of them in the structure, asked for once and after its lines.
+    ///
+    /// # Errors
+    /// Where no identifier leads back to it.
+    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble>;
+
+    /// The least that can be said of the first one, where it is too long for the text or for the
+    /// structure.
+    fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble>;
+
+    /// Where the list goes on after one of them.
+    fn cursor(&self, at: usize) -> Option<&str>;
+}
+
+/// An item of the structure.
+pub(super) struct Row {
+    /// Its member of the list.
+    pub(super) json: Json,
+    /// What it shortens.
+    pub(super) entries: Vec<Json>,
+    /// That it has more fields.
+    pub(super) more: Option<Json>,
+}
+
+/// An item of which nothing is shown but how to get it.
+pub(super) struct Least {
+    pub(super) text: String,
+    pub(super) json: Json,
+    pub(super) whole: Entry,
+}
+
+/// A page as the resource server gave it.
+pub(super) struct Page<'a, I> {
+    pub(super) tool: &'static str,
+    pub(super) items: &'a mut I,
+    pub(super) next_cursor: Option<String>,
+    /// The request, without a limit.
+    pub(super) ask: ReadRequest,
+    /// The first line, given how many items are shown.
+    pub(super) head: &'a (dyn Fn(usize) -> String + Sync),
+    /// What is said after the items, where the page is shown to its end.
+    pub(super) tail: Vec<String>,
+}
+
+/// A page as it is shown.
+pub(super) struct Shown {
+    pub(super) text: String,
+    pub(super) links: Vec<Link>,
+    /// The rows of the structure, and how it goes on.
+    pub(super) rows: Vec<Json>,
+    pub(super) ladder: Json,
+    pub(super) next_cursor: Option<String>,
+    /// Whether the structure has the page to its end.
+    pub(super) is_whole: bool,
+    /// What the structure says where it has not, and no cursor leads on.
+    stuck: Option<Json>,
+}
+
+/// How a list goes on.
+#[derive(Clone, Debug, PartialEq)]
+enum Onward {
+    /// Nothing comes after.
+    End,
+    /// With this cursor.
+    After(String),
+    /// Not after what is shown: the list is another one by now. A page of this many items can be
+    /// shown to its end.
+    Anew(usize),
+    /// Not at all: the server takes no limit, or says of a page that is cut there that nothing
+    /// comes after it.
+    Nowhere,
+}
+
+/// An item as a server tells it, of which only the name is read.
+#[derive(Deserialize)]
+struct ToldItem {
+    #[serde(alias = "record_key")]
+    id: String,
+    stream: Option<String>,
+    connection_id: Option<String>,
+}
+
+/// A page that is asked for to know where it ends.
+#[derive(Deserialize)]
+struct ToldPage {
+    data: Vec<ToldItem>,
+    next_cursor: Option<String>,
+}
+
+impl ToldItem {
+    /// Whether it is the item of this row.
+    fn is(&self, row: &Json) -> bool {
+        let is = |name: &str, told: &str| row.get(name).and_then(Json::as_str) == Some(told);
+        let may_be =
+            |name: &str, told: &Option<String>| told.as_deref().is_none_or(|told| is(name, told));
+        is("record_id", &self.id)
+            && may_be("stream", &self.stream)
+            && may_be("connection_id", &self.connection_id)
+    }
+}
+
+/// What a structure has besides its items, at most.
+const AROUND_BYTES: usize = 4 * 1024;
+
+impl<I: Items + Send + Sync> Page<'_, I> {
+    /// Cuts the page.
+    pub(super) async fn shown(mut self, climb: &Climb<'_>) -> Result<Shown, Trouble> {
+        let Budgets { text: text_budget, structured, .. } = climb.budgets;
+        let count = self.items.count();
+        let told = self.told(climb, text_budget)?;
+        let (rows, ladder) = self.rows(climb, structured.saturating_sub(AROUND_BYTES))?;
+        let (shown, listed) = (told.len(), rows.len());
+        let after_text = self.after(climb, shown, &rows).await?;
+        let after_rows = if listed == shown {
+            after_text.clone()
+        } else {
+            self.after(climb, listed, &rows).await?
+        };
+        let mut text = (self.head)(shown);
+        let mut links = Vec::new();
+        for (lines, own) in told {
+            text.push('\n');
+            text += &lines;
+            links.extend(own);
+        }
+        if shown == count {
+            self.tail.iter().for_each(|line| text = format!("{text}\n{line}"));
+        }
+        if let Some(line) = after_text.line(climb, self.tool) {
+            text = format!("{text}\n{line}");
+        }
+        let stuck = after_rows.stuck(climb, self.tool);
+        let next_cursor = if let Onward::After(cursor) = after_rows { Some(cursor) } else { None };
+        Ok(Shown { text, links, rows, ladder, next_cursor, is_whole: listed == count, stuck })
+    }
+
+    /// The items of the text: as many as fit, and at least one. What is said at the end of a page
+    /// needs room where that is shown, and the line that goes on where it is not, or where more
+    /// pages come.
+    fn told(&self, climb: &Climb<'_>, budget: usize) -> Result<Vec<Lines>, Trouble> {
+        let count = self.items.count();
+        // The first line is longer where not all are shown, since it says so.
+        let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
+        let (again, tail) =
+            (self.again_len(climb), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
+        let end = if self.next_cursor.is_some() { again + tail } else { tail };
+        let room = budget.saturating_sub(head);
+        let (mut told, mut used) = (Vec::new(), 0);
+        for at in 0..count {
+            let (lines, links) = self.items.lines(climb, at)?;
+            let lines = lines::plain(lines);
+            used += lines.len() + 1;
+            told.push((lines, links));
+            if used > room {
+                break;
+            }
+        }
+        if told.len() == count && used + end <= room {
+            return Ok(told);
+        }
+        let fits =
+            fitting(told.iter().map(|(lines, _)| lines.len() + 1), room.saturating_sub(again));
+        told.truncate(fits.min(count.saturating_sub(1)));
+        if told.is_empty() && count > 0 {
+            let least = self.items.least(climb)?;
+            told.push((least.text, vec![least.whole.link]));
+        }
+        Ok(told)
+    }
+
+    /// The items of the structure, as many as fit and at least one, and what they shorten.
+    fn rows(&mut self, climb: &Climb<'_>, room: usize) -> Result<(Vec<Json>, Json), Trouble> {
+        let mut left = room;
+        let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
+        for at in 0..self.items.count() {
+            let row = self.items.row(climb, at)?;
+            let parts = row.entries.iter().chain(&row.more).map(json_len);
+            match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
+                Some(rest) => left = rest,
+                None if at == 0 => {
+                    let least = self.items.least(climb)?;
+                    return Ok((
+                        vec![least.json],
+                        entry::ladder(Vec::new(), vec![least.whole.json]),
+                    ));
+                }
+                None => break,
+            }
+            rows.push(row.json);
+            entries.extend(row.entries);
+            more.extend(row.more);
+        }
+        Ok((rows, entry::ladder(entries, more)))
+    }
+
+    /// The bytes of the line that goes on, at most.
+    fn again_len(&self, climb: &Climb<'_>) -> usize {
+        /// Of a cursor of another server, say.
+        const USUAL: usize = 340;
+        if self.items.count() < 2 && self.next_cursor.is_none() {
+            return 0;
+        }
+        let own = self.items.cursor(0);
+        let longest = own.into_iter().chain(self.next_cursor.as_deref()).map(str::len).max();
+        let cursor = "x".repeat(longest.unwrap_or(USUAL));
+        let other = [Onward::Anew(self.items.count()), Onward::Nowhere]
+            .into_iter()
+            .filter(|_| own.is_none());
+        let lines =
+            other.chain([Onward::After(cursor)]).filter_map(|onward| onward.line(climb, self.tool));
+        lines.map(|line| line.len() + 1).max().unwrap_or(0)
+    }
+
+    /// How it goes on after so many items, of which these are in the structure.
+    async fn after(
+        &mut self,
+        climb: &Climb<'_>,
+        shown: usize,
+        rows: &[Json],
+    ) -> Result<Onward, Trouble> {
+        let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
+            return Ok(self.next_cursor.clone().map_or(Onward::End, Onward::After));
+        };
+        if let Some(own) = self.items.cursor(last) {
+            return Ok(Onward::After(own.to_owned()));
+        }
+        // A server that says only at the end of a page how to go on is asked for a page that ends
+        // here.
+        let page = climb.ask(self.ask.clone().with("limit", shown.to_string())).await?;
+        let page: ToldPage = serde_json::from_str(&page).map_err(|_| Trouble::not_understood())?;
+        if page.data.len() > shown {
+            return Ok(Onward::Nowhere);
+        }
+        let is_last = match rows.get(last) {
+            Some(row) => page.data.get(last).is_some_and(|item| item.is(row)),
+            None => {
+                let row = self.items.row(climb, last)?;
+                page.data.get(last).is_some_and(|item| item.is(&row.json))
+            }
+        };
+        Ok(match page.next_cursor {
+            _ if !is_last => Onward::Anew(shown),
+            Some(cursor) => Onward::After(cursor),
+            None => Onward::Nowhere,
+        })
+    }
+}
+
+/// What is said where a list cannot be gone on with.
+const ANEW: &str =
+    "the list has changed, and nothing leads on after what is shown; ask anew for so many";
+const NOWHERE: &str =
+    "the server has more, and no way on after what is shown; ask for something narrower";
+
+impl Onward {
+    /// The line of it in a text.
+    fn line(&self, climb: &Climb<'_>, tool: &str) -> Option<String> {
+        /// The longest literal call. A longer one is told by what differs.
+        const LITERAL_BYTES: usize = 400;
+        match self {
+            Self::End => None,
+            Self::After(cursor) => Some(lines::again(climb, tool, cursor, "")),
+            Self::Anew(limit) => {
+                let literal = lines::plain(lines::next(
+                    tool,
+                    &climb.arguments_but("limit", (*limit).into()),
+                    ANEW,
+                ));
+                let short = || {
+                    lines::next(
+                        &format!("{tool} with the same arguments and"),
+                        &json!({ "limit": limit }),
+                        ANEW,
+                    )
+                };
+                Some(if literal.len() <= LITERAL_BYTES { literal } else { short() })
+            }
+            Self::Nowhere => Some(format!("note: {NOWHERE}")),
+        }
+    }
+
+    /// What the structure says of it where there is more and no cursor.
+    fn stuck(&self, climb: &Climb<'_>, tool: &str) -> Option<Json> {
+        match self {
+            Self::End | Self::After(_) => None,
+            Self::Anew(limit) => {
+                let args = climb.arguments_but("limit", (*limit).into());
+                Some(json!({ "note": ANEW, "read": { "tool": tool, "args": args } }))
+            }
+            Self::Nowhere => Some(json!({ "note": NOWHERE })),
+        }
+    }
+}
+
+/// What an answer repeats of what a resource server says besides its data: what it warns of, and
+/// how complete it is, as far as that is short.
+pub(super) fn bounded_meta(meta: &Json) -> Json {
+    /// The bytes of one member, at most.
+    const MOST: usize = 2048;
+    let known = ["warnings", "count", "count_accuracy", "recall"];
+    let kept = known.into_iter().filter_map(|name| Some((name, meta.get(name)?)));
+    let short = kept.filter(|(_, value)| json_len(value) <= MOST);
+    Json::Object(short.map(|(name, value)| (name.to_owned(), value.clone())).collect())
+}
+
+impl Shown {
+    /// The answer with this structure, whose member `data` says how it goes on.
+    pub(super) fn answer(self, mut structured: Map<String, Json>) -> LadderAnswer {
+        if let (Some(stuck), Some(Json::Object(data))) = (self.stuck, structured.get_mut("data")) {
+            data.insert("has_more".to_owned(), true.into());
+            data.insert("onward".to_owned(), stuck);
+        }
+        LadderAnswer {
+            text: self.text,
+            structured: Json::Object(structured),
+            links: self.links,
+            refusal: None,
+        }
+    }
+}

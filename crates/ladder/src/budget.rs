@@ -1,0 +1,250 @@
+//! How much of what is there an answer shows.
+//!
+//! An answer is made of whole items: as many as fit are shown, at least one, and the answer says
+//! `shown=k of n` and how to go on after the k-th. Sizes are counted in bytes of UTF-8, which no
+//! count of characters or tokens exceeds.
+
+use serde_json::{Map, Value as Json};
+
+use super::lines;
+use stile_domain::json_string;
+
+/// The most that answers have, in bytes unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    /// The text of a `search` or `query_records` answer. An identifier is never cut, and a cursor
+    /// in a list of changes has over 800 bytes, so an answer whose first record has an identifier
+    /// of more than 1,000 bytes, or of more than 500 in such a list, may have up to [`OVERLONG`]
+    /// bytes more.
+    pub text: usize,
+    /// A preview of one field, in scalar values.
+    pub preview_chars: usize,
+    /// A structured answer.
+    pub structured: usize,
+    /// The text of `fetch`.
+    pub document: usize,
+    /// The text of `schema`.
+    pub schema: usize,
+}
+
+/// What an overlong identifier may add to [`Budgets::text`].
+pub const OVERLONG: usize = 1000;
+
+impl Budgets {
+    /// The least bytes of a structure: they have room for the longest names that there are, and for
+    /// a usual field.
+    pub const LEAST_STRUCTURED: usize = 16 * 1024;
+    /// The most bytes of a text or a structure. What has no budget of its own, the links beside a
+    /// text and the names that are never cut, has the rest of [`CEILING`].
+    pub const MOST_BYTES: usize = CEILING / 2;
+    /// The longest preview: as many characters of the longest as are within the 8 KiB that are
+    /// asked for of a record in a list, with what is said of it.
+    pub const MOST_PREVIEW_CHARS: usize = 2000;
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Self {
+            text: 1800,
+            preview_chars: 512,
+            structured: 64 * 1024,
+            document: 16 * 1024,
+            schema: 8 * 1024,
+        }
+    }
+}
+
+/// What no answer exceeds, in bytes, whatever a resource server says: not its text and not its
+/// structure. An honest one stays far below; the longest is a window of 16,384 characters that JSON
+/// escapes.
+pub const CEILING: usize = 256 * 1024;
+
+/// The bytes of the longest character or escape inside of a JSON string.
+pub(super) const LONGEST_ESCAPE: usize = 6;
+
+/// How many items fit: the most whose sizes, each with what separates it, are within `room`, in
+/// order.
+pub(super) fn fitting(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
+    let mut left = room;
+    let fits = |size: &usize| match left.checked_sub(*size) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    sizes.into_iter().take_while(fits).count()
+}
+
+/// As many items as fit by their sizes, and at least one. None is made that is not needed to know.
+pub(super) fn fitting_items<T>(
+    items: impl Iterator<Item = T>,
+    room: usize,
+    size: impl Fn(&T) -> usize,
+) -> Vec<T> {
+    let (mut kept, mut left) = (Vec::new(), Some(room));
+    for item in items {
+        left = left.and_then(|left| left.checked_sub(size(&item)));
+        if left.is_none() && !kept.is_empty() {
+            break;
+        }
+        kept.push(item);
+    }
+    kept
+}
+
+/// The bytes of a value as JSON with the comma after it, as texts have it; in a structure it may
+/// have some less.
+pub(super) fn json_len(value: &Json) -> usize {
+    let own = match value {
+        Json::Null | Json::Bool(true) => 4,
+        Json::Bool(false) => 5,
+        Json::Number(number) => match number.as_u64() {
+            Some(number) => number.checked_ilog10().map_or(1, |log| log as usize + 1),
+            None => number.to_string().len(),
+        },
+        Json::String(text) => escaped_len(text) + 2,
+        Json::Array(items) => {
+            2 + items.iter().map(json_len).sum::<usize>() - usize::from(!items.is_empty())
+        }
+        Json::Object(members) => 2 + members_len(members) - usize::from(!members.is_empty()),
+    };
+    own + 1
+}
+
+/// Whether a value has more than so many bytes as JSON. Whether it could have is quickly said of
+/// most.
+pub(super) fn is_longer(value: &Json, bytes: usize) -> bool {
+    most_len(value) > bytes && json_len(value) > bytes
+}
+
+/// No fewer bytes than [`json_len`].
+fn most_len(value: &Json) -> usize {
+    /// Of a number, of punctuation, and of an escaped byte.
+    const NUMBER: usize = 32;
+    const AROUND: usize = 4;
+    match value {
+        Json::Null | Json::Bool(_) | Json::Number(_) => NUMBER,
+        Json::String(text) => text.len() * LONGEST_ESCAPE + AROUND,
+        Json::Array(items) => AROUND + items.iter().map(most_len).sum::<usize>(),
+        Json::Object(members) => {
+            let member = |(name, value): (&String, &Json)| {
+                name.len() * LONGEST_ESCAPE + AROUND + most_len(value)
+            };
+            AROUND + members.iter().map(member).sum::<usize>()
+        }
+    }
+}
+
+/// The bytes of the members of an object, each with the comma after it.
+pub(super) fn members_len(members: &Map<String, Json>) -> usize {
+    members.iter().map(|(name, value)| escaped_len(name) + 3 + json_len(value)).sum()
+}
+
+/// The bytes that a text has inside of a JSON string, as texts have it (see [`lines::plain`]).
+pub(super) fn escaped_len(text: &str) -> usize {
+    let json = json_string::escaped_len(text);
+    if text.is_ascii() {
+        return json;
+    }
+    let breaks = text.chars().filter(|c| lines::is_break(*c));
+    json + breaks.map(|c| escaped_char_len(c) - c.len_utf8()).sum::<usize>()
+}
+
+fn escaped_char_len(c: char) -> usize {
+    match u8::try_from(c) {
+        Ok(byte) if c.is_ascii() => 1 + usize::from(json_string::escape_len(byte)),
+        _ if lines::is_break(c) => 6,
+        _ => c.len_utf8(),
+    }
+}
+
+/// The beginning of a text, of at most so many scalar values and so many bytes inside of a JSON
+/// string; and how many scalar values that is.
+pub(super) fn beginning(text: &str, chars: usize, escaped_bytes: usize) -> (&str, usize) {
+    // What is within both limits however it is written is not looked through.
+    if text.len() <= chars && text.len() <= escaped_bytes / LONGEST_ESCAPE {
+        return (text, text.chars().count());
+    }
+    let (mut end, mut taken, mut left) = (0, 0, escaped_bytes);
+    for c in text.chars().take(chars) {
+        let Some(rest) = left.checked_sub(escaped_char_len(c)) else { break };
+        left = rest;
+        end += c.len_utf8();
+        taken += 1;
+    }
+    (text.get(..end).unwrap_or_default(), taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_beginning_is_as_long_as_it_may_be(text in "(?s).{0,60}", chars in 0usize..70, bytes in 0usize..200) {
+            let (shown, count) = beginning(&text, chars, bytes);
+            prop_assert!(text.starts_with(shown));
+            prop_assert_eq!(shown.chars().count(), count);
+            prop_assert!(count <= chars && escaped_len(shown) <= bytes);
+            if let Some(next) = text[shown.len()..].chars().next() {
+                prop_assert!(count == chars || escaped_len(shown) + escaped_len(&next.to_string()) > bytes);
+            }
+        }
+
+        #[test]
+        fn lengths_are_those_of_json(text in "(?s).{0,60}") {
+            prop_assert_eq!(escaped_len(&text) + 2, lines::plain(serde_json::Value::from(text).to_string()).len());
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Json> {
+        let leaf = prop_oneof![
+            Just(Json::Null),
+            any::<bool>().prop_map(Json::from),
+            any::<i64>().prop_map(Json::from),
+            any::<f64>().prop_map(Json::from),
+            "(?s).{0,9}".prop_map(Json::from),
+        ];
+        leaf.prop_recursive(3, 20, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+                proptest::collection::hash_map("(?s).{0,5}", inner, 0..4)
+                    .prop_map(|map| map.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_as_long_as_they_are_written(value in any_json()) {
+            let length = lines::plain(value.to_string()).len() + 1;
+            prop_assert_eq!(json_len(&value), length);
+            prop_assert!(most_len(&value) >= length);
+            prop_assert!(is_longer(&value, length - 1) && !is_longer(&value, length));
+        }
+    }
+
+    #[test]
+    fn items_are_made_as_far_as_is_needed_to_know_that_no_more_fit() {
+        let of = |sizes: &[usize], room| {
+            let mut made = 0;
+            let items = sizes.iter().inspect(|_| made += 1).copied();
+            (fitting_items(items, room, |size| *size), made)
+        };
+        assert_eq!(of(&[3, 4, 5], 7), (vec![3, 4], 3));
+        assert_eq!(of(&[3, 4, 5], 6), (vec![3], 2));
+        assert_eq!(of(&[3, 4, 5], 2), (vec![3], 2), "at least one");
+        assert_eq!(of(&[3, 4], 100), (vec![3, 4], 2));
+        assert_eq!(of(&[], 100), (vec![], 0));
+    }
+
+    #[test]
+    fn as_many_as_fit() {
+        assert_eq!(fitting([3, 4, 5], 7), 2);
+        assert_eq!(fitting([3, 4, 5], 6), 1);
+        assert_eq!(fitting([3, 1], 2), 0);
+        assert_eq!(fitting([3, 1], 100), 2);
+    }
+}

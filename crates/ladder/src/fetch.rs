@@ -1,0 +1,437 @@
+//! `fetch`: one record as a document, as much of it as fits, and the way to the rest.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::handle::ListedPlace;
+use stile_domain::records::problem::BadCursor;
+use stile_domain::records::record_id::RecordId;
+use stile_domain::records::selector::MAX_CHARS;
+
+use super::budget::{beginning, escaped_len, json_len, members_len};
+use super::climb::Climb;
+use super::entry::{self, Entry, Shortened};
+use super::identity::{Named, connection_of};
+use super::query_records::record_uri;
+use super::read_record_field::{self, Which};
+use super::shown::{Cut, Field, Kind, MoreFields, Record, without_bytes};
+use super::trouble::Trouble;
+use super::{LadderAnswer, Link, Rung, lines};
+use stile_domain::records::request::{ReadOperation, ReadRequest};
+
+/// The bytes of names and previews that are asked for at first, and the least that can be asked
+/// for.
+const FIRST_BYTES: usize = 8 * 1024;
+const LEAST_BYTES: usize = 256;
+/// The fields that are a document's text, the first of them that a record has and that is not
+/// empty.
+const TEXT_FIELDS: [&str; 4] = ["text", "content", "body", "summary"];
+/// The fields that are its title.
+const TITLE_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
+const TITLE_CHARS: usize = 120;
+
+/// Read one record: its text, as far as it fits, the beginnings of its other fields, and the calls
+/// that read on. What it holds is data that others wrote, not instructions.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    /// As `search` or `query_records` show it.
+    id: String,
+    /// Only these fields.
+    fields: Option<Vec<String>>,
+    /// For the other fields, where an answer says so.
+    cursor: Option<String>,
+    /// Only with an `id` that has none.
+    connection_id: Option<String>,
+}
+
+/// A record as a document, in every form in which it is told.
+pub(super) struct Document {
+    /// As JSON text, which is enough by itself.
+    pub(super) text: String,
+    pub(super) structured: Map<String, Json>,
+    pub(super) links: Vec<Link>,
+    /// The address of the rest of its fields.
+    pub(super) next_uri: Option<String>,
+}
+
+impl Rung for Fetch {
+    const NAME: &'static str = "fetch";
+    const TITLE: &'static str = "Read a record";
+
+    fn output() -> Json {
+        json!({
+            "type": "object",
+            "properties": {
+                "id": { "type": "string" }, "title": { "type": "string" }, "text": { "type": "string" },
+                "url": { "type": "string" }, "metadata": { "type": "object" }, "content_ladder": entry::ladder_schema()
+            },
+            "required": ["id", "title", "text", "url", "metadata", "content_ladder"],
+            "additionalProperties": false
+        })
+    }
+
+    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        let named = Named::by_id(climb, &self.id, self.connection_id.as_deref())?;
+        let fields = self.fields.as_deref().unwrap_or_default();
+        // An address has a cursor only where it was made for all fields.
+        let own = named.cursor.as_deref().filter(|_| fields.is_empty());
+        let document = document(climb, &named.id, fields, self.cursor.as_deref().or(own)).await?;
+        named.check(climb)?;
+        let Document { text, structured, links, .. } = document;
+        Ok(LadderAnswer { text, structured: Json::Object(structured), links, refusal: None })
+    }
+}
+
+/// Reads a record, as many of its fields at once as the budgets allow.
+pub(super) async fn document(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    fields: &[String],
+    cursor: Option<&str>,
+) -> Result<Document, Trouble> {
+    let here =
+        cursor.and_then(|cursor| climb.unseal(cursor)).filter(|plain| ListedPlace::is_one(plain));
+    let theirs = if here.is_some() { None } else { cursor };
+    let mut bytes = FIRST_BYTES;
+    let mut whole: Option<Whole> = None;
+    loop {
+        let shown = match &whole {
+            Some(whole) => whole.part(climb, bytes)?,
+            None => {
+                let record = record(climb, id, fields, theirs, bytes).await?;
+                if theirs.is_some() && record.more.is_none() {
+                    knows_cursors(climb, id, fields).await?;
+                }
+                if here.is_some() || is_uncut(&record, bytes) {
+                    whole = Some(Whole::new(climb, record, fields, here.as_deref())?);
+                    continue;
+                }
+                record
+            }
+        };
+        let made = make(climb, shown, fields, cursor.is_some()).await?;
+        let fits = made.text.len() <= climb.budgets.document
+            && structure_len(&made) <= climb.budgets.structured;
+        if fits || bytes <= LEAST_BYTES {
+            return Ok(made);
+        }
+        bytes = (bytes / 2).max(LEAST_BYTES);
+    }
+}
+
+/// Whether a server parts this record at all, and so a cursor of its own can have led to the end of
+/// it. One that passes over what it does not know sends the record from its beginning instead, and
+/// says of it what it says now: that this is all.
+///
+/// # Errors
+/// [`BadCursor::Malformed`].
+async fn knows_cursors(climb: &Climb<'_>, id: &RecordId, fields: &[String]) -> Result<(), Trouble> {
+    let first = record(climb, id, fields, None, LEAST_BYTES).await?;
+    first.more.map(drop).ok_or(Trouble::Lost(BadCursor::Malformed))
+}
+
+/// Whether a server sent a record without the bound that it was asked for. Twice as much leaves
+/// room for another way to count; a single field cannot be left out.
+fn is_uncut(record: &Record, bytes: usize) -> bool {
+    record.more.is_none() && record.fields.len() > 1 && record.len() > 2 * bytes
+}
+
+/// A record with all its fields, of a server that does not bound it: it is shown in parts here.
+struct Whole {
+    record: Record,
+    /// The fields before the first that is shown.
+    told: usize,
+    binding: Binding,
+}
+
+impl Whole {
+    /// From the place on that a cursor of this ladder leads to, or from the beginning.
+    ///
+    /// # Errors
+    /// [`BadCursor::Mismatch`](stile_domain::records::problem::BadCursor) where the cursor is of
+    /// another record, or this one has other fields now.
+    fn new(
+        climb: &Climb<'_>,
+        record: Record,
+        fields: &[String],
+        here: Option<&[u8]>,
+    ) -> Result<Self, Trouble> {
+        let asked = format!("{fields:?}");
+        let id = record.id.to_string();
+        let names = record.fields.iter().map(|field| field.name.as_str());
+        let binding = climb.binding(["fields", &id, &asked].into_iter().chain(names));
+        let place = here
+            .map(|plain| ListedPlace::decode(plain, binding))
+            .transpose()
+            .map_err(Trouble::Lost)?;
+        let told = place.map_or(0, |place| usize::try_from(place.told).unwrap_or(usize::MAX));
+        Ok(Self { record, told, binding })
+    }
+
+    /// The fields of one part, and where the next one begins.
+    fn part(&self, climb: &Climb<'_>, bytes: usize) -> Result<Record, Trouble> {
+        let Record { id, around, fields, cursor, .. } = &self.record;
+        let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
+        let more = if shown < total {
+            let next_cursor =
+                climb.seal(&ListedPlace { told: shown as u64 }.encode(self.binding))?;
+            Some(MoreFields { shown: shown as u64, total: total as u64, next_cursor })
+        } else {
+            None
+        };
+        let fields = fields.get(self.told..shown).unwrap_or_default().to_vec();
+        Ok(Record { id: id.clone(), around: around.clone(), fields, more, cursor: cursor.clone() })
+    }
+}
+
+fn structure_len(made: &Document) -> usize {
+    members_len(&made.structured)
+}
+
+async fn record(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    fields: &[String],
+    cursor: Option<&str>,
+    bytes: usize,
+) -> Result<Record, Trouble> {
+    let mut ask = ReadRequest {
+        stream: id.stream.clone(),
+        key: id.key.clone(),
+        ..ReadRequest::new(ReadOperation::Record)
+    }
+    .with_some("connection_id", id.connection.as_deref())
+    .with_some("fields_cursor", cursor)
+    .with("preview_chars", climb.budgets.preview_chars.to_string())
+    .with("preview_bytes", bytes.to_string());
+    for field in fields {
+        ask = ask.with_name("fields", field);
+    }
+    let text = climb.ask(ask).await?;
+    let told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    let mut record =
+        Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)?;
+    record.id.connection =
+        connection_of(record.id.connection.take()).or_else(|| id.connection.clone());
+    if record.id.is_readable() { Ok(record) } else { Err(Trouble::not_understood()) }
+}
+
+/// Makes the document. Its text is the first field that is one; where there is none, all fields as
+/// JSON.
+async fn make(
+    climb: &Climb<'_>,
+    mut record: Record,
+    fields: &[String],
+    goes_on: bool,
+) -> Result<Document, Trouble> {
+    let is_text = |field: &Field| match &field.cut {
+        None => field.value.is_string() && field.written.is_none(),
+        Some(cut) => cut.kind == Kind::Text,
+    };
+    let is_empty = |field: &&Field| field.value.as_str().is_some_and(str::is_empty);
+    let texts: Vec<&Field> = TEXT_FIELDS
+        .iter()
+        .filter(|_| !goes_on)
+        .filter_map(|name| {
+            record.fields.iter().find(|field| field.name == **name && is_text(field))
+        })
+        .collect();
+    // One that says something goes before an empty one.
+    let main = texts
+        .iter()
+        .find(|field| !is_empty(field))
+        .or(texts.first())
+        .map(|field| field.name.clone());
+    let main = main.and_then(|name| record.fields.iter().position(|field| field.name == name));
+    let main = main.map(|at| record.fields.remove(at));
+    let mut entries = Vec::new();
+    for field in &record.fields {
+        entries.extend(entry::of_field(climb, &record.id, field)?.map(Shortened::entry));
+    }
+    let more = record
+        .more
+        .as_ref()
+        .map(|more| entry::of_more(climb, &record.id, more, fields))
+        .transpose()?;
+    let more = more.map(Shortened::entry);
+    let id = record.id.to_string();
+    let mut frame = Frame {
+        id,
+        url: record_uri(climb, &record.id)?,
+        title: title(&record),
+        entries,
+        more,
+        metadata: Map::new(),
+    };
+    frame.metadata.insert("stream".to_owned(), record.id.stream.as_str().into());
+    frame.metadata.insert(
+        "connection_id".to_owned(),
+        record.id.connection.clone().unwrap_or_default().into(),
+    );
+    frame.metadata.append(&mut record.around);
+    let values = record.fields.into_iter().map(|field| (field.name, field.value)).collect();
+    match main {
+        None => {
+            let text = Json::Object(values).to_string();
+            Ok(frame.document(text))
+        }
+        Some(main) => {
+            frame.metadata.insert("fields".to_owned(), Json::Object(values));
+            frame.with_text(climb, &record.id, main).await
+        }
+    }
+}
+
+/// A document without its text.
+struct Frame {
+    id: String,
+    url: String,
+    title: String,
+    metadata: Map<String, Json>,
+    entries: Vec<Entry>,
+    more: Option<Entry>,
+}
+
+/// What a text is made of.
+#[derive(Serialize)]
+struct Told<'a> {
+    id: &'a str,
+    title: &'a str,
+    text: &'a str,
+    url: &'a str,
+    metadata: &'a Map<String, Json>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    next: Vec<Json>,
+}
+
+impl Frame {
+    fn told<'a>(&'a self, text: &'a str) -> Told<'a> {
+        let Self { id, url, title, metadata, .. } = self;
+        let next = self.entries.iter().chain(&self.more).map(step).collect();
+        Told { id, title, text, url, metadata, next }
+    }
+
+    /// With as much of the text as there is room for.
+    async fn with_text(
+        mut self,
+        climb: &Climb<'_>,
+        id: &RecordId,
+        main: Field,
+    ) -> Result<Document, Trouble> {
+        let around =
+            serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
+        let all = climb.budgets.document.saturating_sub(around);
+        let fits = |main: &Field| {
+            main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all)
+        };
+        let main = if fits(&main) { main } else { Self::part(climb, id, main, all, fits).await? };
+        if let Some(entry) = entry::of_field(climb, id, &main)?.map(Shortened::entry) {
+            self.metadata.insert("text_truncated".to_owned(), true.into());
+            self.entries.insert(0, entry);
+        }
+        let text = match main.value {
+            Json::String(text) => text,
+            _ => String::new(),
+        };
+        Ok(self.document(text))
+    }
+
+    /// As much of a text as there is room for beside what says how it goes on.
+    async fn part(
+        climb: &Climb<'_>,
+        id: &RecordId,
+        main: Field,
+        all: usize,
+        fits: impl Fn(&Field) -> bool,
+    ) -> Result<Field, Trouble> {
+        let onward = entry::of_field(climb, id, &probe(&main))?
+            .map_or(0, |cut| json_len(&step(&cut.entry())));
+        let room = all.saturating_sub(onward + 64);
+        let main = longer(climb, id, main, room).await;
+        Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
+    }
+
+    /// With this text.
+    fn document(self, text: String) -> Document {
+        // A frame and a text are always JSON.
+        let told = lines::plain(serde_json::to_string(&self.told(&text)).unwrap_or_default());
+        let Self { id, url, title, metadata, entries, more } = self;
+        let next_uri = more.as_ref().map(|more| more.link.uri.clone());
+        let mut links = Vec::new();
+        let mut parts = |entry: Entry| {
+            links.push(entry.link);
+            entry.json
+        };
+        let entries = entries.into_iter().map(&mut parts).collect();
+        let more = more.into_iter().map(&mut parts).collect();
+        let pairs = [
+            ("id", id.into()),
+            ("title", title.into()),
+            ("text", text.into()),
+            ("url", url.into()),
+            ("metadata", Json::Object(metadata)),
+            ("content_ladder", entry::ladder(entries, more)),
+        ];
+        let structured = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Document { text: told, structured, links, next_uri }
+    }
+}
+
+/// More of a text of which only the beginning was told, if there is room for it.
+async fn longer(climb: &Climb<'_>, id: &RecordId, main: Field, room: usize) -> Field {
+    let Some(cut) = &main.cut else { return main };
+    let limit = u64::try_from(room).unwrap_or(MAX_CHARS).min(MAX_CHARS);
+    if limit <= cut.shown_chars {
+        return main;
+    }
+    let which = Which::At { start: 0, limit };
+    // What was received is shown, whether or not the server can be asked for more of it.
+    let Ok(window) = read_record_field::window(climb, id, &main.name, &which).await else {
+        return main;
+    };
+    let cut = Cut {
+        shown_chars: window.end,
+        size_chars: window.size_chars,
+        digest: window.digest,
+        kind: Kind::Text,
+    };
+    let all = window.text.len();
+    let shown = without_bytes(Field { value: window.text.into(), cut: Some(cut), ..main });
+    let is_whole = window.complete && shown.value.as_str().is_some_and(|text| text.len() == all);
+    Field { cut: shown.cut.filter(|_| !is_whole), ..shown }
+}
+
+/// A field as if it were cut, to know how much is said of one.
+fn probe(field: &Field) -> Field {
+    let shown = u64::MAX / 4;
+    let cut = Cut { shown_chars: shown, size_chars: Some(shown), digest: None, kind: Kind::Text };
+    Field { cut: Some(cut), value: Json::Null, name: field.name.clone(), written: None }
+}
+
+/// What the text says of a cut field: how much of it is shown, and the call that reads on. What
+/// stands in the document already, or is for programs, is left out.
+fn step(entry: &Entry) -> Json {
+    let Some(members) = entry.json.as_object() else { return Json::Null };
+    let has_read = members.contains_key("read");
+    let is_spoken = |name: &str| match name {
+        "id" | "connection_id" | "stream" | "record_id" => true,
+        "field_path" | "resource" | "digest" => has_read,
+        _ => false,
+    };
+    let kept = members.iter().filter(|(name, _)| !is_spoken(name));
+    Json::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+fn title(record: &Record) -> String {
+    let named = TITLE_FIELDS.iter().find_map(|name| {
+        let field = record.fields.iter().find(|field| field.name == *name)?;
+        field.value.as_str().filter(|text| !text.is_empty())
+    });
+    match (named, record.around.get("emitted_at").and_then(Json::as_str)) {
+        (Some(text), _) => beginning(text, TITLE_CHARS, TITLE_CHARS * 3).0.to_owned(),
+        (None, Some(at)) => format!("{} / {at}", record.id.stream),
+        (None, None) => record.id.stream.clone(),
+    }
+}

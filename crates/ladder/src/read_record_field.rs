@@ -1,0 +1,554 @@
+//! `read_record_field`: some of one field's text, from anywhere in it, at the cost of that part.
+
+mod told;
+mod window;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::handle::OffsetPlace;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::record_id::RecordId;
+use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
+
+use self::told::{Expected, Told, is_of_bytes};
+use self::window::{Beside, Window};
+use super::arguments::Whole;
+use super::budget::LONGEST_ESCAPE;
+use super::climb::Climb;
+use super::entry::{object, told};
+use super::identity::{Named, connection_of};
+use super::port::Declined;
+use super::trouble::Trouble;
+use super::{LadderAnswer, Link, Rung, entry, lines};
+use stile_domain::records::request::{ReadOperation, ReadRequest};
+
+/// Read part of one field, exactly. Name the record by `id` from an answer, or by `connection_id`,
+/// `stream` and `record_id`. Then one of: nothing (from the beginning), `offset_chars`, `cursor` of
+/// an answer, or `q`, which finds the first occurrence and shows what stands around it. Windows
+/// joined in order are the whole field.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadRecordField {
+    /// As `search`, `query_records` or `fetch` show it.
+    id: Option<String>,
+    /// With `stream` and `record_id`, instead of `id`.
+    connection_id: Option<String>,
+    /// With `connection_id` and `record_id`.
+    stream: Option<String>,
+    /// The record's own key, not encoded.
+    record_id: Option<String>,
+    /// A top-level field.
+    field_path: String,
+    /// `next_cursor` or `previous_cursor` of an answer. Excludes `offset_chars`, `q` and the
+    /// contexts.
+    cursor: Option<String>,
+    /// Characters before the window. Excludes `q`.
+    offset_chars: Option<Whole<0, { i64::MAX as u64 }>>,
+    /// 4096 if left out.
+    limit_chars: Option<Whole<1, MAX_CHARS>>,
+    /// Text to find, upper or lower case.
+    q: Option<String>,
+    /// 2048 if left out. Only with `q`.
+    before_chars: Option<Whole<0, 8192>>,
+    /// 2048 if left out. Only with `q`.
+    after_chars: Option<Whole<0, 8192>>,
+}
+
+/// Which window of a field.
+pub(super) enum Which<'a> {
+    /// From an offset on.
+    At { start: u64, limit: u64 },
+    /// Where a cursor goes on.
+    After { cursor: &'a str, limit: Option<u64> },
+    /// Around a text.
+    Around { q: &'a str, before: u64, after: u64, limit: Option<u64> },
+}
+
+impl Which<'_> {
+    /// The same with at most so many characters.
+    fn at_most(&self, most: u64) -> Self {
+        let limit = Some(most);
+        match *self {
+            Self::At { start, .. } => Self::At { start, limit: most },
+            Self::After { cursor, .. } => Self::After { cursor, limit },
+            Self::Around { q, before, after, .. } => Self::Around { q, before, after, limit },
+        }
+    }
+}
+
+impl ReadRecordField {
+    /// The record, in one of the two ways.
+    fn named(&self, climb: &Climb<'_>) -> Result<Named, Trouble> {
+        let wrong = |param, message: &str| {
+            Err(Trouble::call("invalid_field_window_selector", param, message))
+        };
+        match (&self.id, &self.stream, &self.record_id) {
+            (Some(id), None, None) => Named::by_id(climb, id, self.connection_id.as_deref()),
+            (Some(_), ..) => {
+                wrong("id", "`id` names the record by itself; leave out `stream` and `record_id`")
+            }
+            (None, Some(stream), Some(key)) => {
+                let Some(connection) = &self.connection_id else {
+                    return wrong(
+                        "connection_id",
+                        "send `connection_id` with `stream` and `record_id`, or `id` instead",
+                    );
+                };
+                let id = RecordId {
+                    connection: Some(connection.clone()),
+                    stream: stream.clone(),
+                    key: key.clone(),
+                };
+                if [connection, stream, key].iter().any(|part| part.is_empty()) {
+                    return wrong("id", "no part of a record's name is empty");
+                }
+                Ok(Named { id, made_for: None, cursor: None })
+            }
+            _ => wrong("id", "send `id`, or `connection_id` with `stream` and `record_id`"),
+        }
+    }
+
+    /// The one window that is asked for.
+    fn which(&self) -> Result<Which<'_>, Trouble> {
+        let limit = self.limit_chars.map(|limit| limit.0);
+        let explicit = [
+            ("offset_chars", self.offset_chars.is_some()),
+            ("q", self.q.is_some()),
+            ("before_chars", self.before_chars.is_some()),
+            ("after_chars", self.after_chars.is_some()),
+        ];
+        let sent: Vec<String> = explicit
+            .iter()
+            .filter(|(_, sent)| *sent)
+            .map(|(name, _)| format!("`{name}`"))
+            .collect();
+        let wrong = |param, message: String| {
+            Err(Trouble::call("invalid_field_window_selector", param, message))
+        };
+        if let Some(cursor) = &self.cursor {
+            if !sent.is_empty() {
+                return wrong(
+                    "cursor",
+                    format!(
+                        "continuation by `cursor` is exclusive with explicit window selection by {}; send one of them (`limit_chars` goes with either)",
+                        sent.join(", ")
+                    ),
+                );
+            }
+            return Ok(Which::After { cursor, limit });
+        }
+        if let Some(q) = &self.q {
+            if self.offset_chars.is_some() {
+                return wrong(
+                    "q",
+                    "`q` finds its own place and excludes `offset_chars`; send one of them"
+                        .to_owned(),
+                );
+            }
+            if q.is_empty() {
+                return wrong(
+                    "q",
+                    "`q` is empty; send the text to find, or leave it out".to_owned(),
+                );
+            }
+            let before = self.before_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
+            let after = self.after_chars.map_or(DEFAULT_CONTEXT, |context| context.0);
+            return Ok(Which::Around { q, before, after, limit });
+        }
+        if self.before_chars.is_some() || self.after_chars.is_some() {
+            let message = "`before_chars` and `after_chars` are the context of `q`; send `q` too, or `offset_chars` and `limit_chars`";
+            return wrong("before_chars", message.to_owned());
+        }
+        let start = self.offset_chars.map_or(0, |offset| offset.0);
+        Ok(Which::At { start, limit: limit.unwrap_or(DEFAULT_CHARS) })
+    }
+}
+
+impl Rung for ReadRecordField {
+    const NAME: &'static str = "read_record_field";
+    const TITLE: &'static str = "Read part of a field";
+
+    fn output() -> Json {
+        let text = || json!({ "type": "string" });
+        let number = || json!({ "type": "integer" });
+        let maybe = |kind: &str| json!({ "anyOf": [{ "type": kind }, { "type": "null" }] });
+        json!({
+            "type": "object",
+            "properties": {
+                "record": {
+                    "type": "object",
+                    "properties": { "id": text(), "connection_id": text(), "stream": text(), "record_id": text() },
+                    "required": ["id", "connection_id", "stream", "record_id"],
+                    "additionalProperties": false
+                },
+                "field": {
+                    "type": "object",
+                    "properties": {
+                        "path": text(), "text_like": { "type": "boolean" }, "mime_type": text(), "size_chars": number(),
+                        "digest": text()
+                    },
+                    "required": ["path", "text_like"],
+                    "additionalProperties": false
+                },
+                "window": {
+                    "type": "object",
+                    "properties": {
+                        "text": text(), "start_chars": number(), "end_chars": number(), "limit_chars": number(),
+                        "complete": { "type": "boolean" }, "next_cursor": maybe("string"), "previous_cursor": maybe("string"),
+                        "match": { "anyOf": [{ "type": "null" }, {
+                            "type": "object",
+                            "properties": { "q": text(), "start_chars": number(), "end_chars": number() },
+                            "required": ["q", "start_chars", "end_chars"],
+                            "additionalProperties": false
+                        }] }
+                    },
+                    "required": ["text", "start_chars", "end_chars", "limit_chars", "complete"],
+                    "additionalProperties": false
+                },
+                "resource": {
+                    "type": "object",
+                    "properties": { "uri": text(), "next_uri": maybe("string"), "previous_uri": maybe("string") },
+                    "required": ["uri"],
+                    "additionalProperties": false
+                }
+            },
+            "required": ["record", "field", "window"],
+            "additionalProperties": false
+        })
+    }
+
+    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        let which = self.which()?;
+        let named = self.named(climb)?;
+        let read = window(climb, &named.id, &self.field_path, &which).await;
+        let window = match read {
+            Err(Trouble::Declined(declined)) if declined.code() == "field_not_text" => {
+                named.check(climb)?;
+                return binary(climb, &named.id, &self.field_path, declined).await;
+            }
+            other => other?,
+        };
+        named.check(climb)?;
+        answer(climb, window, self.q.as_deref())
+    }
+}
+
+/// Reads a window, one that is shorter than what was asked for where that would be longer as JSON
+/// than an answer may be. A shorter one goes on where it ends, like any other.
+pub(super) async fn window(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    which: &Which<'_>,
+) -> Result<Window, Trouble> {
+    let window = any_window(climb, id, field, which).await?;
+    let Some(most) = window.fitting(climb, which) else { return Ok(window) };
+    // Around what was found, a shorter window is of another part, which may be longer as JSON.
+    let window = any_window(climb, id, field, &which.at_most(most)).await?;
+    let Some(most) = window.fitting(climb, which) else { return Ok(window) };
+    // Where names alone are longer than an answer, one character is still shown.
+    let surely = climb.budgets.structured.saturating_sub(window.around_len(which)) / LONGEST_ESCAPE;
+    any_window(climb, id, field, &which.at_most(most.min(surely as u64).max(1))).await
+}
+
+/// Reads a window through the resource server's own path for windows.
+async fn any_window(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    which: &Which<'_>,
+) -> Result<Window, Trouble> {
+    let (ask, expected) = asked(climb, id, field, which).await?;
+    let text = climb.ask(ask).await?;
+    let mut told: Told = match serde_json::from_str(&text) {
+        Ok(told) => told,
+        Err(_) if is_of_bytes(&text) => {
+            let not_text = Problem::FieldNotText { field: field.to_owned() };
+            return Err(Declined::from(not_text).into());
+        }
+        Err(_) => return Err(Trouble::not_understood()),
+    };
+    told.window.cut_to(match *which {
+        Which::At { limit, .. } => limit,
+        Which::After { limit, .. } | Which::Around { limit, .. } => limit.unwrap_or(MAX_CHARS),
+    });
+    told.count_anew();
+    told.lead_on();
+    told.check(&expected)?;
+    let step = match which {
+        Which::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
+        _ => told.window.limit_chars,
+    };
+    told.window(climb, id, field, step)
+}
+
+/// A request for some of a field.
+pub(super) fn field_of(id: &RecordId, field: &str) -> ReadRequest {
+    ReadRequest {
+        stream: id.stream.clone(),
+        key: id.key.clone(),
+        ..ReadRequest::new(ReadOperation::FieldWindow)
+    }
+    .with("field", field)
+    .with_some("connection_id", id.connection.as_deref())
+}
+
+/// The request for a window, and what its answer must be.
+async fn asked(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    which: &Which<'_>,
+) -> Result<(ReadRequest, Expected), Trouble> {
+    let base = field_of(id, field);
+    let at = |base: ReadRequest, start: u64, limit: u64| {
+        base.with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
+    };
+    Ok(match *which {
+        Which::At { start, limit } => {
+            (at(base, start, limit), Expected { start: Some(start), ..Expected::default() })
+        }
+        Which::Around { q, before, after, limit } => {
+            let ask = base.with("q", q).with("before_chars", before.to_string());
+            let ask = ask.with("after_chars", after.to_string()).with_some("limit_chars", limit);
+            (ask, Expected::default())
+        }
+        Which::After { cursor, limit } => {
+            match place(climb, id, field, cursor, at(base.clone(), 0, 1)).await? {
+                None => {
+                    let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
+                    (ask, Expected { by_cursor: true, ..Expected::default() })
+                }
+                Some(OffsetPlace { start, limit: usual, version }) => {
+                    let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
+                    (
+                        at(base, start, limit),
+                        Expected { start: Some(start), version, by_cursor: false },
+                    )
+                }
+            }
+        }
+    })
+}
+
+/// The place that a cursor leads to which was made here; none where it is another one. It is bound
+/// to the record as answers name it, with the connection that the server tells, so that it goes
+/// with what an answer prints. Where a caller names the record as they did before, a window of one
+/// character tells which one that is.
+async fn place(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    cursor: &str,
+    first: ReadRequest,
+) -> Result<Option<OffsetPlace>, Trouble> {
+    let Some(plain) = climb.unseal(cursor) else { return Ok(None) };
+    let bound_to = |id: &RecordId| OffsetPlace::decode(&plain, offset_binding(climb, id, field));
+    let why = match bound_to(id) {
+        Ok(place) => return Ok(place),
+        Err(why) => why,
+    };
+    // What the grant says comes first, as if the field were asked for by name.
+    let text = climb.ask(first).await?;
+    let told = serde_json::from_str::<Told>(&text).ok();
+    let told = told.and_then(|told| bound_to(&told.names(id)).ok());
+    told.ok_or(Trouble::Lost(why))
+}
+
+/// What a cursor is bound to that is made here, for a server that has none.
+fn offset_binding(climb: &Climb<'_>, id: &RecordId, field: &str) -> Binding {
+    climb.binding([
+        "offset",
+        id.connection.as_deref().unwrap_or_default(),
+        &id.stream,
+        &id.key,
+        field,
+    ])
+}
+
+impl Told {
+    /// The record that was asked for, by the connection that the server tells.
+    fn names(&self, asked: &RecordId) -> RecordId {
+        let connection =
+            connection_of(self.connection_id.clone()).or_else(|| asked.connection.clone());
+        RecordId { connection, ..asked.clone() }
+    }
+
+    /// The window of an answer that was checked. The field is called what it was asked for by,
+    /// which leads to it again.
+    fn window(
+        self,
+        climb: &Climb<'_>,
+        asked: &RecordId,
+        field: &str,
+        step: u64,
+    ) -> Result<Window, Trouble> {
+        let (version, size_chars, id) = (self.version(), self.size(), self.names(asked));
+        let binding = offset_binding(climb, &id, field);
+        let Self { field: told, window, .. } = self;
+        let beside = |start: Option<u64>,
+                      limit: u64,
+                      cursor: Option<Option<String>>|
+         -> Result<Option<Beside>, Trouble> {
+            let Some(start) = start else { return Ok(None) };
+            let cursor = match cursor.flatten() {
+                Some(cursor) => cursor,
+                None => climb.seal(&OffsetPlace { start, limit, version }.encode(binding))?,
+            };
+            Ok(Some(Beside { start, limit, cursor }))
+        };
+        let before = window
+            .previous_offset_chars
+            .map_or(0, |start| window.start_chars.saturating_sub(start));
+        Ok(Window {
+            next: beside(window.next_offset_chars, step, window.next_cursor)?,
+            previous: beside(window.previous_offset_chars, before, window.previous_cursor)?,
+            id,
+            field: field.to_owned(),
+            text: window.text,
+            text_like: told.text_like.unwrap_or(true),
+            mime_type: told.mime_type,
+            version,
+            size_chars,
+            digest: told.digest,
+            start: window.start_chars,
+            end: window.end_chars,
+            limit: window.limit_chars,
+            complete: window.complete,
+            found: window.match_start_chars.zip(window.match_end_chars),
+        })
+    }
+}
+
+fn answer(climb: &Climb<'_>, window: Window, q: Option<&str>) -> Result<LadderAnswer, Trouble> {
+    let id = window.id.to_string();
+    let mut text = window.header(&id) + "\n";
+    let mut resource = None;
+    let mut links = Vec::new();
+    if let Some(next) = &window.next {
+        let cursor = next.cursor.as_str().into();
+        let arguments = object([
+            ("id", id.as_str().into()),
+            ("field_path", window.field.as_str().into()),
+            ("cursor", cursor),
+        ]);
+        text += &lines::plain(lines::next("read_record_field", &arguments, "") + "\n");
+    }
+    if !window.complete {
+        let uri = window.own_uri(climb)?;
+        resource = Some(object([
+            ("uri", uri.as_str().into()),
+            ("next_uri", window.next_uri(climb)?.into()),
+            ("previous_uri", window.previous_uri(climb)?.into()),
+        ]));
+        links.push(Link {
+            uri,
+            name: "field-window".to_owned(),
+            description: format!(
+                "{id} {}, characters {} to {}",
+                Json::from(window.field.as_str()),
+                window.start,
+                window.end
+            ),
+            mime_type: window.mime_type.clone().unwrap_or_else(|| "text/plain".to_owned()),
+        });
+    }
+    text += &window.text;
+    Ok(LadderAnswer { text, structured: structure(window, id, q, resource), links, refusal: None })
+}
+
+fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>) -> Json {
+    let found = window.found.zip(q).map(|((start, end), q)| {
+        object([("q", q.into()), ("start_chars", start.into()), ("end_chars", end.into())])
+    });
+    let record = object([
+        ("id", id.into()),
+        ("connection_id", window.id.connection.unwrap_or_default().into()),
+        ("stream", window.id.stream.into()),
+        ("record_id", window.id.key.into()),
+    ]);
+    let field = told([
+        ("path", Some(window.field.into())),
+        ("text_like", Some(window.text_like.into())),
+        ("mime_type", window.mime_type.map(Json::from)),
+        ("size_chars", window.size_chars.map(Json::from)),
+        ("digest", window.digest.map(Json::from)),
+    ]);
+    let cursor = |beside: Option<Beside>| Json::from(beside.map(|beside| beside.cursor));
+    let shown = object([
+        ("text", window.text.into()),
+        ("start_chars", window.start.into()),
+        ("end_chars", window.end.into()),
+        ("limit_chars", window.limit.into()),
+        ("complete", window.complete.into()),
+        ("next_cursor", cursor(window.next)),
+        ("previous_cursor", cursor(window.previous)),
+        ("match", found.into()),
+    ]);
+    told([
+        ("record", Some(record)),
+        ("field", Some(field)),
+        ("window", Some(shown)),
+        ("resource", resource),
+    ])
+}
+
+/// The refusal of a field that holds no text, with the address of its first bytes where the server
+/// may have any; and that address.
+pub(super) async fn not_text(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    mut declined: Declined,
+) -> Result<(Declined, Option<String>), Trouble> {
+    if !has_bytes(climb, id, field).await {
+        return Ok((declined, None));
+    }
+    let uri = entry::bytes_uri(climb, id, field)?;
+    declined.error.insert("resource".to_owned(), json!({ "uri": uri }));
+    Ok((declined, Some(uri)))
+}
+
+/// Whether a server may tell the bytes of a field. One that refuses the question, or passes over
+/// what makes it one of bytes and says again that there is no text, does not; nor does one that
+/// answers with something else.
+async fn has_bytes(climb: &Climb<'_>, id: &RecordId, field: &str) -> bool {
+    let ask = field_of(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
+    match climb.ask(ask).await {
+        Ok(told) => is_of_bytes(&told),
+        Err(Trouble::Declined(declined)) => {
+            !matches!(declined.status, 400 | 422) && declined.code() != "field_not_text"
+        }
+        Err(_) => true,
+    }
+}
+
+/// The refusal of a field that holds no text as an answer, which links to its bytes.
+async fn binary(
+    climb: &Climb<'_>,
+    id: &RecordId,
+    field: &str,
+    declined: Declined,
+) -> Result<LadderAnswer, Trouble> {
+    let (declined, uri) = not_text(climb, id, field, declined).await?;
+    let link = uri.map(|uri| Link {
+        uri,
+        name: "field-bytes".to_owned(),
+        description: format!("{id} {}, its bytes", Json::from(field)),
+        mime_type: "application/octet-stream".to_owned(),
+    });
+    let refused = LadderAnswer::refused(ReadRecordField::NAME, Trouble::Declined(declined));
+    Ok(LadderAnswer { links: link.into_iter().collect(), ..refused })
+}
+
+/// The input schema with the alternatives said in it.
+pub(super) fn make_strict(schema: &mut Map<String, Json>) {
+    schema.remove("required");
+    let alternatives = json!([
+        { "required": ["id", "field_path"] },
+        { "required": ["connection_id", "stream", "record_id", "field_path"] }
+    ]);
+    schema.insert("oneOf".to_owned(), alternatives);
+}

@@ -1,0 +1,126 @@
+//! A window as it is handed on: how long it is as JSON, where it is, and the ways to those beside
+//! it.
+
+use serde_json::Value as Json;
+use stile_domain::records::handle::{Extent, Handle, Part, Version};
+use stile_domain::records::problem::BadCursor;
+use stile_domain::records::record_id::RecordId;
+
+use super::super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
+use super::super::climb::Climb;
+use super::super::entry::object;
+use super::super::lines;
+use super::super::trouble::Trouble;
+use super::Which;
+
+/// A window, with the ways to those beside it.
+pub(crate) struct Window {
+    pub(crate) id: RecordId,
+    pub(crate) field: String,
+    pub(crate) text: String,
+    pub(crate) text_like: bool,
+    pub(crate) mime_type: Option<String>,
+    pub(crate) size_chars: Option<u64>,
+    pub(crate) digest: Option<String>,
+    pub(super) version: Version,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) limit: u64,
+    pub(crate) complete: bool,
+    pub(crate) found: Option<(u64, u64)>,
+    pub(super) next: Option<Beside>,
+    pub(super) previous: Option<Beside>,
+}
+
+/// A window beside this one.
+pub(super) struct Beside {
+    pub(super) start: u64,
+    pub(super) limit: u64,
+    pub(super) cursor: String,
+}
+
+impl Window {
+    /// The characters of it that fit into an answer, if not all do.
+    pub(super) fn fitting(&self, climb: &Climb<'_>, which: &Which<'_>) -> Option<u64> {
+        let room = climb.budgets.structured.saturating_sub(self.around_len(which));
+        if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
+            return None;
+        }
+        let (shown, count) = beginning(&self.text, usize::MAX, room);
+        (shown.len() < self.text.len()).then_some((count as u64).max(1))
+    }
+
+    /// The bytes that its structure has besides the text, at most: names, cursors, three addresses,
+    /// what was looked for.
+    pub(super) fn around_len(&self, which: &Which<'_>) -> usize {
+        /// Names of members, numbers, digest and media type.
+        const FIXED: usize = 1024;
+        /// What is sealed into an address besides names, and what stands before it.
+        const SEALED: usize = 256;
+        let q = if let Which::Around { q, .. } = which { escaped_len(q) } else { 0 };
+        let RecordId { connection, stream, key } = &self.id;
+        let names = connection.as_ref().map_or(0, String::len)
+            + stream.len()
+            + key.len()
+            + self.field.len();
+        let cursors: usize = [&self.next, &self.previous]
+            .into_iter()
+            .flatten()
+            .map(|beside| beside.cursor.len())
+            .sum();
+        let named = self.id.to_string().len() + names + escaped_len(key) + escaped_len(&self.field);
+        FIXED + q + cursors + named + 3 * ((names + SEALED) * 4 / 3)
+    }
+
+    /// The address of a part of the field as it is now.
+    fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
+        let digest = self.version.digest;
+        climb
+            .uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
+    }
+
+    /// The address of this very window.
+    pub(crate) fn own_uri(&self, climb: &Climb<'_>) -> Result<String, Trouble> {
+        self.uri(climb, self.start, self.end.saturating_sub(self.start).max(1))
+    }
+
+    /// The address of the window after this one.
+    pub(crate) fn next_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
+        self.next.as_ref().map(|next| self.uri(climb, next.start, next.limit)).transpose()
+    }
+
+    /// The address of the window before this one.
+    pub(crate) fn previous_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
+        self.previous.as_ref().map(|before| self.uri(climb, before.start, before.limit)).transpose()
+    }
+
+    /// Whether the handle that led here is of this caller and of the field as it is now.
+    ///
+    /// # Errors
+    /// [`BadCursor`].
+    pub(crate) fn check(&self, climb: &Climb<'_>, handle: &Handle) -> Result<(), Trouble> {
+        handle
+            .check(climb.handle_binding(), self.version.digest)
+            .map_err(|why: BadCursor| Trouble::Lost(why))
+    }
+
+    /// What is said of the window in one line of JSON; also in which line its text begins, which no
+    /// line of the text can say.
+    pub(super) fn header(&self, id: &str) -> String {
+        let cursor = |beside: &Option<Beside>| {
+            Json::from(beside.as_ref().map(|beside| beside.cursor.as_str()))
+        };
+        let header = object([
+            ("id", id.into()),
+            ("field_path", self.field.as_str().into()),
+            ("start_chars", self.start.into()),
+            ("end_chars", self.end.into()),
+            ("size_chars", self.size_chars.into()),
+            ("complete", self.complete.into()),
+            ("next_cursor", cursor(&self.next)),
+            ("previous_cursor", cursor(&self.previous)),
+            ("text_from_line", if self.next.is_some() { 3 } else { 2 }.into()),
+        ]);
+        lines::plain(header.to_string())
+    }
+}

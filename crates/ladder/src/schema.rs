@@ -1,0 +1,509 @@
+//! `schema`: which streams there are, and what can be done with their fields.
+
+mod full;
+mod words;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::cursor::Binding;
+use stile_domain::records::handle::ListedPlace;
+use stile_domain::records::problem::BadCursor;
+
+use self::full::Full;
+use super::budget::{fitting, fitting_items, json_len};
+use super::climb::Climb;
+use super::trouble::Trouble;
+use super::{LadderAnswer, Rung, lines, told};
+use stile_domain::records::request::{ReadOperation, ReadRequest};
+
+/// The bytes of a stream's fields that stand beside its name where all streams are asked for.
+const FIELDS_BYTES: usize = 4 * 1024;
+/// The bytes of a primary key that are told.
+const KEY_BYTES: usize = 1024;
+/// How many connections of a stream are named, and in how many bytes; the first one always is.
+const MOST_NAMED: usize = 16;
+const NAMED_BYTES: usize = 512;
+/// What a text has besides its list: its first lines, and the one that goes on.
+const TEXT_AROUND_BYTES: usize = 600;
+/// What a structure has besides its list.
+const AROUND_BYTES: usize = 5 * 1024;
+
+/// What there is to ask for: streams, their connections and fields. Begin here, or with `search`.
+/// Of a field: t= type, eq filter by value, r= ranges, lex searched, a= aggregates.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Schema {
+    /// `full` adds the whole declaration of one `stream`.
+    detail: Option<Detail>,
+    /// Of this stream, with its fields.
+    stream: Option<String>,
+    /// Of one connection only.
+    connection_id: Option<String>,
+    /// `next_cursor` of an answer, with the same other arguments.
+    cursor: Option<String>,
+}
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "lowercase")]
+#[expect(
+    missing_docs,
+    reason = "each is what it is called, and a text for each would stand in every list of tools"
+)]
+pub enum Detail {
+    Compact,
+    Full,
+}
+
+/// The schema as the resource server tells it, in its compact form.
+#[derive(Deserialize)]
+struct ToldSchema {
+    bearer: Option<Json>,
+    #[serde(default, deserialize_with = "told::or_default")]
+    connectors: Vec<Connector>,
+}
+
+#[derive(Deserialize)]
+struct Connector {
+    #[serde(default, deserialize_with = "told::or_default")]
+    granted_connections: Vec<Granted>,
+    connector_id: Option<String>,
+    #[serde(default, deserialize_with = "told::or_default")]
+    streams: Vec<Map<String, Json>>,
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    connection_id: String,
+}
+
+/// The connections of a stream: the first few by name, since there may be thousands, and how many
+/// there are.
+struct Connections {
+    named: Vec<String>,
+    count: usize,
+}
+
+/// What is listed: a stream, or of the one that was asked for a field or a part of its declaration.
+enum Item<'a> {
+    Stream {
+        connections: &'a Connections,
+        stream: &'a Map<String, Json>,
+        has_way: bool,
+        detail: Detail,
+    },
+    Field {
+        name: &'a str,
+        flags: &'a Json,
+    },
+    Part {
+        number: usize,
+        of: usize,
+        json: &'a str,
+    },
+}
+
+/// One stream of one connector.
+type Listed<'a> = (&'a Connections, &'a Map<String, Json>);
+
+impl Rung for Schema {
+    const NAME: &'static str = "schema";
+    const TITLE: &'static str = "What records there are";
+
+    fn output() -> Json {
+        json!({
+            "type": "object",
+            "properties": {
+                "object": { "type": "string" },
+                "streams": { "type": "array", "items": { "type": "object", "required": ["name", "connections"] } },
+                "shown": { "type": "integer" }, "total": { "type": "integer" }, "next_cursor": { "type": "string" },
+                "full": { "type": "object" }, "full_parts": { "type": "array" }
+            },
+            "required": ["object", "streams", "shown", "total"]
+        })
+    }
+
+    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+        let ask = ReadRequest::new(ReadOperation::Schema)
+            .with_some("stream", self.stream.as_deref())
+            .with_some("connection_id", self.connection_id.as_deref());
+        let full = match self.detail {
+            Some(Detail::Full) => Some(climb.ask(ask.clone().with("detail", "full")).await?),
+            _ => None,
+        };
+        let text = climb.ask(ask.with("view", "compact")).await?;
+        let told: ToldSchema =
+            serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let connections: Vec<Connections> =
+            told.connectors.iter().map(Connector::connections).collect();
+        let streams = told.connectors.iter().zip(&connections);
+        let streams = streams
+            .flat_map(|(connector, own)| connector.streams.iter().map(move |stream| (own, stream)));
+        let wanted = |(_, stream): &Listed<'_>| {
+            self.stream.as_deref().is_none_or(|wanted| name(stream) == wanted)
+        };
+        let streams: Vec<Listed<'_>> = streams.filter(wanted).collect();
+        self.page(climb, &streams, told.bearer, full.as_deref())
+    }
+}
+
+/// All that there is to be told, of which an answer is a page.
+struct Listing<'a> {
+    /// The one stream that was asked for.
+    one: Option<&'a Listed<'a>>,
+    full: Option<&'a Full<'a>>,
+    /// The parts of a declaration come last.
+    items: Vec<Item<'a>>,
+    /// How many of them are no parts.
+    own: usize,
+    /// The lines of those, without what stands behind them.
+    lines: Vec<String>,
+}
+
+impl Schema {
+    fn page(
+        &self,
+        climb: &Climb<'_>,
+        streams: &[Listed<'_>],
+        bearer: Option<Json>,
+        full: Option<&str>,
+    ) -> Result<LadderAnswer, Trouble> {
+        let one = match streams {
+            [one] if self.stream.is_some() => Some(one),
+            _ => None,
+        };
+        let head = one.map(|(connections, stream)| line(connections, stream));
+        let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
+        let around = TEXT_AROUND_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
+        let text_room = climb.budgets.schema.saturating_sub(around);
+        let full = full.map(|told| Full::of(told, one, room, text_room)).transpose()?;
+        let parts = full.as_ref().map(Full::parts).unwrap_or_default();
+        let listing = Listing::of(one, full.as_ref(), self.items(one, streams, &parts));
+        let skipped = listing.skipped(climb, self.cursor.as_deref())?;
+        let rows = listing.rows(skipped, room);
+        let of_rows = listing.cursor(
+            climb,
+            skipped + rows.len(),
+            listing.count(|full| full.rows.has_parts),
+        )?;
+        let (mut text, in_text) = listing.text(skipped, text_room, head);
+        let of_text =
+            listing.cursor(climb, skipped + in_text, listing.count(|full| full.text.has_parts))?;
+        if let Some(cursor) = of_text {
+            text += &format!("\n{}", lines::again(climb, Self::NAME, &cursor, ""));
+        }
+        let structured = listing.structure(skipped, rows, bearer, of_rows);
+        Ok(LadderAnswer {
+            text,
+            structured: Json::Object(structured),
+            links: Vec::new(),
+            refusal: None,
+        })
+    }
+
+    /// What is listed: the fields of one stream and the parts of its declaration, or all streams.
+    fn items<'a>(
+        &self,
+        one: Option<&'a Listed<'a>>,
+        streams: &'a [Listed<'a>],
+        parts: &[&'a str],
+    ) -> Vec<Item<'a>> {
+        if let Some((_, stream)) = one {
+            let fields = fields(stream).map(|(name, flags)| Item::Field { name, flags });
+            let parts = parts.iter().zip(1..).map(|(json, number)| Item::Part {
+                json,
+                number,
+                of: parts.len(),
+            });
+            return fields.chain(parts).collect();
+        }
+        // Of several connections each is one call away; of all streams that would be too many
+        // lines.
+        let (has_way, detail) = (self.stream.is_some(), self.detail.unwrap_or(Detail::Compact));
+        streams
+            .iter()
+            .map(|(connections, stream)| Item::Stream { connections, stream, has_way, detail })
+            .collect()
+    }
+}
+
+impl<'a> Listing<'a> {
+    fn of(one: Option<&'a Listed<'a>>, full: Option<&'a Full<'a>>, items: Vec<Item<'a>>) -> Self {
+        let own = items.iter().filter(|item| !matches!(item, Item::Part { .. })).count();
+        Self { one, full, lines: items.iter().take(own).map(Item::line).collect(), own, items }
+    }
+
+    /// How many items are told in a form of which it is known whether it has parts.
+    fn count(&self, has_parts: impl Fn(&Full<'_>) -> bool) -> usize {
+        if self.full.is_some_and(has_parts) { self.items.len() } else { self.own }
+    }
+
+    /// What a place in the list depends on: the list, and where it is among the parts of a
+    /// declaration, that.
+    fn binding(&self, climb: &Climb<'_>, is_in_parts: bool) -> Binding {
+        let raw = self.full.filter(|_| is_in_parts).map(Full::raw);
+        climb.binding(
+            std::iter::once("schema").chain(self.lines.iter().map(String::as_str)).chain(raw),
+        )
+    }
+
+    /// How many items the pages before had.
+    fn skipped(&self, climb: &Climb<'_>, cursor: Option<&str>) -> Result<usize, Trouble> {
+        let Some(cursor) = cursor else { return Ok(0) };
+        let plain = climb.unseal(cursor).ok_or(Trouble::Lost(BadCursor::Malformed))?;
+        let place = |is_in_parts| ListedPlace::decode(&plain, self.binding(climb, is_in_parts));
+        let place = place(false).or_else(|_| place(true)).map_err(Trouble::Lost)?;
+        Ok(usize::try_from(place.told).unwrap_or(usize::MAX))
+    }
+
+    /// The cursor that goes on after so many items, where there are more.
+    fn cursor(
+        &self,
+        climb: &Climb<'_>,
+        told: usize,
+        count: usize,
+    ) -> Result<Option<String>, Trouble> {
+        if told >= count {
+            return Ok(None);
+        }
+        let place = ListedPlace { told: told as u64 };
+        climb.seal(&place.encode(self.binding(climb, told > self.own))).map(Some)
+    }
+
+    /// The items that are told in a form, from one on.
+    fn items(
+        &self,
+        skipped: usize,
+        has_parts: impl Fn(&Full<'_>) -> bool,
+    ) -> impl Iterator<Item = &Item<'a>> {
+        let count = self.count(has_parts).saturating_sub(skipped);
+        self.items.iter().skip(skipped).take(count)
+    }
+
+    /// As many rows as the structure has room for, each with what is declared of it, and at least
+    /// one.
+    fn rows(&self, skipped: usize, room: usize) -> Vec<(Json, Option<Json>)> {
+        let room = room.saturating_sub(self.full.map_or(0, |full| full.bytes_shown(skipped == 0)));
+        let member = |item: &Item<'_>| {
+            let (full, field) = self.full.zip(item.field())?;
+            Some(json!({ field: full.member(field)? }))
+        };
+        let rows =
+            self.items(skipped, |full| full.rows.has_parts).map(|item| (item.json(), member(item)));
+        fitting_items(rows, room, |(row, beside)| {
+            json_len(row) + beside.as_ref().map_or(0, json_len)
+        })
+    }
+
+    /// The answer as a model reads it, but for the line that goes on, and how many items it has.
+    fn text(&self, skipped: usize, room: usize, head: Option<String>) -> (String, usize) {
+        let full = self.full.and_then(|full| full.line(skipped == 0));
+        let room = room.saturating_sub(full.as_ref().map_or(0, |line| line.len() + 1));
+        let line = |item: &Item<'_>| {
+            let beside = self.full.zip(item.field()).map(|(full, field)| full.beside(field));
+            item.line() + &lines::plain(beside.unwrap_or_default())
+        };
+        let has_parts = |full: &Full<'_>| full.text.has_parts;
+        let shown =
+            fitting_items(self.items(skipped, has_parts).map(line), room, |line| line.len() + 1);
+        let (count, parts) = (self.count(has_parts), self.count(has_parts) - self.own);
+        let what = if self.one.is_some() { "field(s)" } else { "stream(s)" };
+        let parts =
+            if parts > 0 { format!(", {parts} part(s) of the declaration") } else { String::new() };
+        let (in_text, rest) = (shown.len(), count.saturating_sub(skipped));
+        let mut text = format!("schema: {} {what}{parts}. shown={in_text} of {rest}.", self.own);
+        head.into_iter().chain(shown).chain(full).for_each(|line| text += &format!("\n{line}"));
+        (text, in_text)
+    }
+
+    /// The answer as a program reads it, with these rows of items.
+    fn structure(
+        &self,
+        skipped: usize,
+        rows: Vec<(Json, Option<Json>)>,
+        bearer: Option<Json>,
+        cursor: Option<String>,
+    ) -> Map<String, Json> {
+        let (shown, mut parts, mut own, mut members) =
+            (rows.len(), Vec::new(), Vec::new(), Vec::new());
+        for (item, (row, member)) in self.items.iter().skip(skipped).zip(rows) {
+            match item {
+                Item::Part { .. } => parts.push(row),
+                Item::Stream { .. } | Item::Field { .. } => own.push(row),
+            }
+            members.extend(member);
+        }
+        let listed = match self.one {
+            None => own.into(),
+            Some((connections, stream)) => {
+                let mut described = described(connections, stream, None);
+                put_fields(&mut described, "fields", own.into_iter());
+                if self.full.is_some_and(|full| full.whole().is_none()) {
+                    put_fields(&mut described, "schemas", members.into_iter());
+                }
+                Json::Array(vec![described])
+            }
+        };
+        let bearer = bearer.filter(|bearer| json_len(bearer) <= KEY_BYTES);
+        let told = [
+            ("object", Some("schema".into())),
+            ("bearer", bearer),
+            ("streams", Some(listed)),
+            ("shown", Some(shown.into())),
+            ("total", Some(self.count(|full| full.rows.has_parts).into())),
+            ("next_cursor", cursor.map(Json::from)),
+            ("full", self.full.and_then(Full::whole).cloned()),
+            ("full_but_fields", self.full.and_then(|full| full.but_fields(skipped == 0)).cloned()),
+            ("full_parts", Some(parts).filter(|parts| !parts.is_empty()).map(Json::from)),
+            ("full_left_out_bytes", self.full.and_then(Full::left_out).map(Json::from)),
+        ];
+        told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+impl Item<'_> {
+    /// In the structure.
+    fn json(&self) -> Json {
+        match self {
+            Self::Stream { connections, stream, detail, .. } => {
+                described(connections, stream, Some(*detail))
+            }
+            Self::Field { name, flags } => json!({ *name: flags }),
+            Self::Part { number, of, json } => json!({ "part": number, "of": of, "json": json }),
+        }
+    }
+
+    /// In a text.
+    fn line(&self) -> String {
+        match self {
+            Self::Stream { connections, stream, has_way: true, detail } => {
+                let way = lines::next(Schema::NAME, &scoped(connections, stream, *detail), "");
+                format!("{}\n{way}", line(connections, stream))
+            }
+            Self::Stream { connections, stream, has_way: false, .. } => line(connections, stream),
+            Self::Field { name, flags } => lines::plain(format!(
+                "  {}: {}",
+                Json::from(*name),
+                flags.as_str().unwrap_or_default()
+            )),
+            Self::Part { number, of, json } => {
+                lines::plain(format!("full, part {number} of {of}: {}", Json::from(*json)))
+            }
+        }
+    }
+
+    /// The name of a field.
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field { name, .. } => Some(name),
+            Self::Stream { .. } | Self::Part { .. } => None,
+        }
+    }
+}
+
+impl Connector {
+    fn connections(&self) -> Connections {
+        let granted = || self.granted_connections.iter().map(|granted| &granted.connection_id);
+        let all = || {
+            granted()
+                .chain(self.connector_id.iter().filter(|_| self.granted_connections.is_empty()))
+        };
+        let named =
+            fitting(all().take(MOST_NAMED).map(|id| json_len(&id.as_str().into())), NAMED_BYTES)
+                .max(1);
+        Connections { named: all().take(named).cloned().collect(), count: all().count() }
+    }
+}
+
+fn name(stream: &Map<String, Json>) -> &str {
+    stream.get("name").and_then(Json::as_str).unwrap_or_default()
+}
+
+fn fields(stream: &Map<String, Json>) -> impl Iterator<Item = (&String, &Json)> {
+    stream.get("field_capabilities").and_then(Json::as_object).into_iter().flatten()
+}
+
+/// A stream of the structure; its fields, where they are wanted, only where they are few.
+fn described(
+    connections: &Connections,
+    stream: &Map<String, Json>,
+    fields_in: Option<Detail>,
+) -> Json {
+    let mut told = Map::new();
+    told.insert("name".to_owned(), name(stream).into());
+    let Connections { named, count } = connections;
+    told.insert(
+        "connections".to_owned(),
+        named.iter().map(|id| json!({ "connection_id": id })).collect(),
+    );
+    if *count > named.len() {
+        told.insert("connection_count".to_owned(), (*count).into());
+    }
+    let cursor_field = stream.get("cursor_field").filter(|value| json_len(value) <= KEY_BYTES);
+    told.extend(cursor_field.map(|value| ("cursor_field".to_owned(), value.clone())));
+    if let Some(key) = stream.get("primary_key") {
+        // Of a key that is longer than some streams together it is said how many fields it has.
+        let (name, value) = match json_len(key) <= KEY_BYTES {
+            true => ("primary_key", key.clone()),
+            false => ("primary_key_count", key.as_array().map_or(1, Vec::len).into()),
+        };
+        told.insert(name.to_owned(), value);
+    }
+    told.insert("field_count".to_owned(), fields(stream).count().into());
+    if let Some(detail) = fields_in {
+        let capabilities: Map<String, Json> =
+            fields(stream).map(|(name, flags)| (name.clone(), flags.clone())).collect();
+        let capabilities = Json::Object(capabilities);
+        let (is_few, is_compact) =
+            (json_len(&capabilities) <= FIELDS_BYTES, detail == Detail::Compact);
+        if is_few {
+            told.insert("fields".to_owned(), capabilities);
+        }
+        if !(is_few && is_compact) {
+            told.insert(
+                "read".to_owned(),
+                json!({ "tool": "schema", "args": scoped(connections, stream, detail) }),
+            );
+        }
+    }
+    Json::Object(told)
+}
+
+/// The arguments that show one stream of one connection with its fields, and with all that is
+/// declared of it.
+fn scoped(connections: &Connections, stream: &Map<String, Json>, detail: Detail) -> Json {
+    let mut args = json!({ "stream": name(stream), "connection_id": connections.named.first() });
+    if let (Detail::Full, Some(args)) = (detail, args.as_object_mut()) {
+        args.insert("detail".to_owned(), "full".into());
+    }
+    args
+}
+
+/// Puts what is said of the fields of this page.
+fn put_fields(described: &mut Json, name: &str, fields: impl Iterator<Item = Json>) {
+    let mut all = Map::new();
+    fields.for_each(|field| {
+        if let Json::Object(members) = field {
+            all.extend(members)
+        }
+    });
+    if let Some(described) = described.as_object_mut() {
+        described.insert(name.to_owned(), all.into());
+    }
+}
+
+/// A stream in one line.
+fn line(connections: &Connections, stream: &Map<String, Json>) -> String {
+    let described = described(connections, stream, None);
+    let named: Vec<String> = connections.named.iter().map(|id| lines::word(id)).collect();
+    let member = |name: &str| match described.get(name).filter(|value| !value.is_null()) {
+        Some(value) => format!(" {name}={value}"),
+        None => String::new(),
+    };
+    let members =
+        ["connection_count", "primary_key", "primary_key_count", "cursor_field", "field_count"]
+            .map(member);
+    let name = Json::from(name(stream));
+    lines::plain(format!("stream={name} connection_id={}{}", named.join("|"), members.concat()))
+}

@@ -1,0 +1,126 @@
+//! Bytes never stand in texts; they are a type, a size, a digest where there is one, and a
+//! resource.
+
+use serde_json::{Value as Json, json};
+use stile_domain::records::value::Value;
+use stile_ladder::resources::{Body, NEXT_URI, PREVIOUS_URI};
+use stile_testkit::chance::Chance;
+
+use super::records::blobs::BLOBS;
+use super::records::model::{Stored, World};
+use super::records::owner;
+use super::walker::{CLASSES, Walker};
+use super::worlds::{self, Held, Shelf, text};
+use super::{Client, of_field};
+
+const ID: &str = "a-mail/notes:k";
+
+/// An object that has bytes in lines.
+fn wrapped(bytes: usize, width: usize, end: &str) -> Value {
+    let base64 = worlds::base64_of(bytes);
+    let lines: Vec<&str> =
+        base64.as_bytes().chunks(width).map(|line| str::from_utf8(line).unwrap()).collect();
+    Value::Json(format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end)))
+}
+
+fn world() -> (World, Stored) {
+    let blob = |at: usize| json!({ "blob_id": BLOBS[at].0, "mime_type": "image/png", "size_bytes": BLOBS[at].1.len(), "name": "x".repeat(200), "caption": "y z".repeat(20) });
+    let fields = vec![
+        ("photo".to_owned(), text(worlds::base64_of(200_000))),
+        ("small".to_owned(), text(worlds::base64_of(192))),
+        ("url safe".to_owned(), text(worlds::base64_of(400).replace('+', "-").replace('/', "_"))),
+        ("blob".to_owned(), Value::Json(blob(3).to_string())),
+        ("empty".to_owned(), Value::Json(blob(0).to_string())),
+        ("lost".to_owned(), Value::Json("{\"blob_id\":\"b1\",\"mime_type\":\"image/png\"}".to_owned())),
+        (
+            "told".to_owned(),
+            Value::Json(
+                json!({ "blob_id": BLOBS[3].0, "mime_type": "image/png", "caption": "y z".repeat(400) }).to_string(),
+            ),
+        ),
+        ("letter".to_owned(), text(format!("see {} there", worlds::base64_of(3000)))),
+        ("wrapped".to_owned(), wrapped(200, 76, "\\n")),
+        ("wrapped short".to_owned(), wrapped(210, 40, "\\r\\n")),
+        ("wrapped long".to_owned(), wrapped(9000, 64, "\\n")),
+    ];
+    let world =
+        World { sources: vec![worlds::stream("a-mail", "notes", vec![("k".to_owned(), fields)])] };
+    let stored = Stored::new(&mut Chance::of(1), &world, &[]);
+    (world, stored)
+}
+
+#[test]
+fn bytes_are_a_type_a_size_and_a_resource_whose_pieces_are_the_bytes() {
+    let (world, stored) = world();
+    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    for class in CLASSES {
+        let walker = Walker { client: &client, shelf: &shelf, class };
+        walker.record(ID);
+        walker.list("query_records", &json!({ "stream": "notes" }));
+        walker.list("search", &json!({ "q": "see" }));
+    }
+    let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
+    for (tool, args) in
+        [("fetch", json!({ "id": ID })), ("query_records", json!({ "stream": "notes" }))]
+    {
+        let told = client.good(tool, &args).structured;
+        let entries = told["content_ladder"]["entries"].as_array().unwrap().clone();
+        for name in ["photo", "small", "url safe", "blob", "empty", "lost"] {
+            let entry = entries.iter().find(|entry| entry["field_path"] == name).unwrap();
+            assert_eq!(entry["preview_status"], "binary-only", "{name}");
+            assert_eq!(entry["read"], Json::Null, "no tool reads bytes");
+            let Held::Bytes(bytes) = shelf.field(ID, name) else { panic!("{name}") };
+            let uri = entry["resource"]["uri"].as_str().unwrap();
+            match bytes {
+                Some(bytes) => {
+                    assert_eq!(walker.bytes(uri), *bytes, "{name}");
+                    let is_blob = ["blob", "empty"].contains(&name);
+                    assert_eq!(
+                        entry["mime_type"],
+                        if is_blob { "image/png" } else { "application/octet-stream" }
+                    );
+                    // Of base64 the size is known to a grade of three bytes.
+                    let size = entry["size_bytes"].as_u64().unwrap();
+                    assert!(
+                        (bytes.len() as u64..bytes.len() as u64 + 3).contains(&size),
+                        "{name}: {size}"
+                    );
+                }
+                None => assert_eq!(client.unread(uri)["code"], "blob_not_found"),
+            }
+        }
+        // Cut fields stand before bytes.
+        let first_bytes =
+            entries.iter().position(|entry| entry["preview_status"] == "binary-only").unwrap();
+        assert!(
+            entries[first_bytes..].iter().all(|entry| entry["preview_status"] == "binary-only")
+        );
+    }
+}
+
+#[test]
+fn a_window_of_bytes_is_refused_with_the_address_that_has_them() {
+    let (world, stored) = world();
+    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
+    // What says more than a reference is read as the text that it is.
+    let told = client.good("read_record_field", &of_field(ID, "told")).structured;
+    assert_eq!(told["window"]["text"].as_str(), shelf.field(ID, "told").text());
+    for name in ["photo", "small", "url safe", "blob", "empty"] {
+        let answer = client.call("read_record_field", &of_field(ID, name));
+        let error = &answer.structured["error"];
+        assert_eq!(error["code"], "field_not_text", "{name}");
+        let uri = error["resource"]["uri"].as_str().unwrap();
+        assert!(answer.text.contains(uri) && answer.links.iter().any(|link| link.uri == uri));
+        assert_eq!(Held::Bytes(Some(walker.bytes(uri))), *shelf.field(ID, name));
+        // One piece at a time, and back again.
+        let first = client.read(uri).unwrap();
+        let Body::Blob(base64) = &first.body else { panic!() };
+        assert!(base64.len() <= 65_536_usize.div_ceil(3) * 4);
+        if let Some(next) = first.meta.get(NEXT_URI) {
+            let next = client.read(next.as_str().unwrap()).unwrap();
+            let back = client.read(next.meta[PREVIOUS_URI].as_str().unwrap()).unwrap();
+            assert_eq!(back.body, first.body, "{name}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Budgets hold where everything is as long as it can be. They are asserted for every answer, in
+//! [`super::checks`].
+
+use serde_json::{Value as Json, json};
+use stile_domain::records::instant::Instant;
+use stile_domain::records::value::{Fields, Value};
+use stile_ladder::Ladder;
+use stile_ladder::budget::Budgets;
+use stile_server::stored_records::StoredRecords as Port;
+use stile_testkit::chance::Chance;
+
+use super::records::model::{NOW, Stored, World};
+use super::records::owner;
+use super::walker::{CLASSES, Walker};
+use super::worlds::{self, Shelf, text};
+use super::{Client, of_field, with};
+
+/// The longest name there is, told apart by a number.
+fn long_name(at: usize) -> String {
+    format!("{at:04}{}", "\u{1}\"".repeat(254))
+}
+
+fn world(records: Vec<(String, Fields)>) -> (World, Stored) {
+    let world = World { sources: vec![worlds::stream("a-mail", "notes", records)] };
+    let stored = Stored::new(&mut Chance::of(1), &world, &[]);
+    (world, stored)
+}
+
+/// Asks for everything that can be asked about a stream and its records.
+fn ask(client: &Client, ids: impl Iterator<Item = String>, q: &str) {
+    for limit in [1, 25, 100] {
+        client.good("query_records", &json!({ "stream": "notes", "limit": limit }));
+        client.good("search", &json!({ "q": q, "limit": limit }));
+    }
+    client.good("schema", &json!({}));
+    client.good("schema", &json!({ "stream": "notes" }));
+    client.good("schema", &json!({ "stream": "notes", "detail": "full" }));
+    for id in ids.take(4) {
+        client.good("fetch", &json!({ "id": id }));
+    }
+}
+
+#[test]
+fn a_hundred_thousand_fields_in_one_record() {
+    let fields = (0..100_000).map(|at| (format!("f{at}"), Value::Number("1e1".into()))).collect();
+    let (_, stored) = world(vec![("k".repeat(512), fields)]);
+    let client = Client::new(&stored.services, owner());
+    let id = format!("a-mail/notes:{}", "k".repeat(512));
+    ask(&client, [id.clone()].into_iter(), "f");
+    // From the middle on.
+    let mut args = json!({ "id": id });
+    for _ in 0..5 {
+        let told = client.good("fetch", &args).structured;
+        args = told["content_ladder"]["more_fields"][0]["read"]["args"].clone();
+    }
+}
+
+#[test]
+fn one_field_of_eight_megabytes() {
+    for unit in ["\u{1}", "word "] {
+        let long = unit.repeat(8 * 1024 * 1024 / unit.len());
+        let chars = long.chars().count();
+        let (_, stored) = world(vec![("k".to_owned(), vec![("text".to_owned(), text(long))])]);
+        let client = Client::new(&stored.services, owner());
+        ask(&client, ["a-mail/notes:k".to_owned()].into_iter(), "word");
+        for start in [0, chars / 2, chars - 1, chars] {
+            let args = with(
+                &of_field("a-mail/notes:k", "text"),
+                json!({ "offset_chars": start, "limit_chars": 16_384 }),
+            );
+            client.good("read_record_field", &args);
+        }
+    }
+}
+
+#[test]
+fn the_longest_names_and_keys_of_what_is_escaped() {
+    let keys = ["\u{1}".repeat(512), "\"".repeat(512), "中".repeat(170)];
+    let records = keys.iter().map(|key| {
+        let fields =
+            (0..40).map(|at| (long_name(at), text("\u{1}".repeat(300 + 100 * at)))).collect();
+        (key.clone(), fields)
+    });
+    let (world, stored) = world(records.collect());
+    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    ask(&client, shelf.ids().map(str::to_owned), "x");
+    let longest = shelf.ids().next().unwrap().to_owned();
+    for class in CLASSES {
+        let walker = Walker { client: &client, shelf: &shelf, class };
+        walker.record(&longest);
+        assert_eq!(walker.list("query_records", &json!({ "stream": "notes" })).len(), keys.len());
+    }
+    let args = with(
+        &of_field(&longest, &long_name(39)),
+        json!({ "q": "\u{1}".repeat(1024), "limit_chars": 16_384 }),
+    );
+    client.good("read_record_field", &args);
+}
+
+#[test]
+fn many_small_fields_each_of_which_is_read_elsewhere() {
+    let value = |at: usize| match at % 4 {
+        0 => Value::Number("1E400".into()),
+        1 => text(worlds::base64_of(192)),
+        2 => Value::Json("{\"blob_id\":\"\",\"mime_type\":\"\"}".to_owned()),
+        _ => text("x".repeat(513)),
+    };
+    let fields = (0..400).map(|at| (format!("{at}"), value(at))).collect();
+    let (world, stored) = world(vec![("\u{1}".repeat(512), fields)]);
+    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    let id = shelf.ids().next().unwrap();
+    ask(&client, [id.to_owned()].into_iter(), "x");
+    for class in CLASSES {
+        Walker { client: &client, shelf: &shelf, class }.record(id);
+    }
+}
+
+#[test]
+fn arrays_as_deep_as_they_are_taken() {
+    let fields = [1, 31, 32, 33, 64, 100, 126].map(|deep| {
+        (format!("{deep}"), Value::Json(format!("{}{}", "[".repeat(deep), "]".repeat(deep))))
+    });
+    let (world, stored) = world(vec![("k".to_owned(), fields.to_vec())]);
+    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    ask(&client, ["a-mail/notes:k".to_owned()].into_iter(), "x");
+    for class in CLASSES {
+        Walker { client: &client, shelf: &shelf, class }.record("a-mail/notes:k");
+    }
+}
+
+#[test]
+fn a_hundred_hits_with_three_excerpts_each_of_control_characters() {
+    let long = || text(format!("{} needle {}", "\u{1}".repeat(200), "\u{2}".repeat(2000)));
+    let records = (0..110).map(|at| {
+        let fields = ["title", "body", "third", "fourth"].map(|name| (name.to_owned(), long()));
+        (format!("{at:03}{}", "\u{1}".repeat(300)), fields.to_vec())
+    });
+    let (world, stored) = world(records.collect());
+    let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
+    ask(&client, shelf.ids().map(str::to_owned), "needle");
+    let walker = Walker { client: &client, shelf: &shelf, class: CLASSES[0] };
+    assert_eq!(walker.list("search", &json!({ "q": "needle", "limit": 5 })).len(), 110);
+}
+
+#[test]
+fn a_hundred_groups_of_long_texts() {
+    for unit in ["\u{1}", "中", "QUJD+/09", "\u{2028}"] {
+        let records = (0..100).map(|at| {
+            let long: String =
+                format!("{at:03}").chars().chain(unit.chars().cycle()).take(900).collect();
+            (format!("{at}"), vec![("long".to_owned(), text(long))])
+        });
+        let (_, stored) = world(records.collect());
+        let client = Client::new(&stored.services, owner());
+        let args =
+            json!({ "stream": "notes", "metric": "count", "group_by": "long", "limit": 100 });
+        let told = client.good("aggregate", &args);
+        assert_eq!(told.structured["groups"].as_array().unwrap().len(), 100);
+        assert!(told.text.len() <= 1800, "{}", told.text.len());
+        assert!(told.text.contains(" more group(s) are in the structured answer"), "{}", told.text);
+    }
+}
+
+#[test]
+fn streams_and_keys_without_end() {
+    let mut sources: Vec<_> = (0..500)
+        .map(|at| worlds::stream("a-mail", &format!("{at:03}{}", "s".repeat(61)), Vec::new()))
+        .collect();
+    let names: Vec<String> = (0..30).map(long_name).collect();
+    sources[0].decl.fields = names.iter().map(|name| worlds::text_field(name)).collect();
+    sources[0].decl.key = names.clone();
+    let world = World { sources };
+    let stored = Stored::new(&mut Chance::of(1), &world, &[]);
+    let client = Client::new(&stored.services, owner());
+    for args in [
+        json!({}),
+        json!({ "stream": world.sources[0].stream }),
+        json!({ "stream": world.sources[0].stream, "detail": "full" }),
+    ] {
+        let mut next = Some(args);
+        while let Some(args) = next {
+            let told = client.good("schema", &args).structured;
+            next =
+                told["next_cursor"].as_str().map(|cursor| with(&args, json!({ "cursor": cursor })));
+        }
+    }
+}
+
+#[test]
+fn all_tools_are_listed_in_less_than_sixteen_kibibytes() {
+    for strict in [false, true] {
+        let tools: Vec<Json> = Ladder::cards(strict)
+            .into_iter()
+            .map(|card| {
+                json!({
+                    "name": card.name, "title": card.title, "description": card.description, "inputSchema": card.input,
+                    "outputSchema": card.output,
+                    "annotations": {
+                        "readOnlyHint": card.read_only, "destructiveHint": card.destructive,
+                        "idempotentHint": card.idempotent, "openWorldHint": false,
+                    },
+                })
+            })
+            .collect();
+        let size = json!({ "tools": tools }).to_string().len();
+        assert!(size < 16_384, "{size} bytes");
+        println!("{size} bytes");
+    }
+}
+
+/// Whatever little an operator allows, what a caller is told is about what they sent.
+#[test]
+fn a_window_has_a_character_however_small_the_structure_is() {
+    let (_, stored) =
+        world(vec![("k".to_owned(), vec![("text".to_owned(), text("x".repeat(1551)))])]);
+    let budgets = Budgets { structured: 1024, ..Budgets::default() };
+    let client =
+        Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+    let mut args = of_field("a-mail/notes:k", "text");
+    for at in 0..3 {
+        let window = client.raw("read_record_field", &args).unwrap().structured["window"].clone();
+        assert_eq!((&window["start_chars"], &window["text"]), (&json!(at), &json!("x")));
+        args["cursor"] = window["next_cursor"].clone();
+    }
+}
+
+/// What an operator can set is within what an answer may have, whatever records hold.
+#[test]
+fn the_most_and_the_least_that_can_be_set_make_no_answer_too_large() {
+    let most = Budgets {
+        text: Budgets::MOST_BYTES,
+        preview_chars: Budgets::MOST_PREVIEW_CHARS,
+        structured: Budgets::MOST_BYTES,
+        document: Budgets::MOST_BYTES / 2,
+        ..Budgets::default()
+    };
+    let least = Budgets {
+        text: 1024,
+        preview_chars: Budgets::MOST_PREVIEW_CHARS,
+        structured: Budgets::LEAST_STRUCTURED,
+        document: 1024,
+        ..Budgets::default()
+    };
+    let units = ["\u{1}", "\"", "中", "a b "];
+    let records = (0..110).map(|at| {
+        let unit = units[at % units.len()];
+        let key: String =
+            format!("{at:03}").chars().chain(unit.chars().cycle()).take(500 / unit.len()).collect();
+        let fields = (0..40)
+            .map(|at| (long_name(at), text(format!("needle {}", unit.repeat(100 + 100 * at)))));
+        let fields = fields.chain([("text".to_owned(), text(unit.repeat(20_000)))]).collect();
+        (key, fields)
+    });
+    let (world, stored) = world(records.collect());
+    let shelf = Shelf::of(&world, None);
+    for budgets in [most, least] {
+        let client =
+            Client::within(budgets, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+        let mut calls = vec![
+            ("query_records", json!({ "stream": "notes", "limit": 100 })),
+            (
+                "query_records",
+                json!({ "stream": "notes", "limit": 100, "changes_since": "beginning" }),
+            ),
+            ("search", json!({ "q": "needle", "limit": 100 })),
+            ("schema", json!({ "stream": "notes", "detail": "full" })),
+        ];
+        for id in shelf.ids().take(4) {
+            calls.push(("fetch", json!({ "id": id })));
+            calls.push((
+                "read_record_field",
+                with(&of_field(id, "text"), json!({ "limit_chars": 16_384 })),
+            ));
+        }
+        for (tool, args) in calls {
+            let answer =
+                client.raw(tool, &args).unwrap_or_else(|error| panic!("{tool} {args}: {error}"));
+            let size = answer.structured.to_string().len();
+            assert!(size <= budgets.structured, "{tool} {args}: {size} of {}", budgets.structured);
+        }
+    }
+    // The least structure has room for a usual field of a list.
+    let usual = Budgets { preview_chars: 512, ..least };
+    let client =
+        Client::within(usual, Port::new(stored.services.clone(), || Instant(NOW)), owner());
+    let listed = client
+        .raw("query_records", &json!({ "stream": "notes", "fields": ["text"] }))
+        .unwrap()
+        .structured;
+    assert!(listed["data"]["data"][0]["data"]["text"].is_string(), "{listed}");
+}

@@ -1,0 +1,235 @@
+//! What holds of every answer.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde_json::Value as Json;
+use stile_domain::records::record_id::RecordId;
+use stile_ladder::budget::OVERLONG;
+use stile_ladder::resources::{Body, Content};
+use stile_ladder::{Ladder, LadderAnswer};
+
+use super::lines::{self, Next};
+
+const STRUCTURED: usize = 64 * 1024;
+const PREVIEW_CHARS: usize = 512;
+/// The bytes from which on an identifier may make a text longer.
+const OVERLONG_ID: usize = 1000;
+
+/// The advertised schemas of answers, by tool.
+static SCHEMAS: LazyLock<BTreeMap<&'static str, Json>> = LazyLock::new(|| {
+    Ladder::cards(false).into_iter().map(|card| (card.name, card.output.into())).collect()
+});
+
+/// Checks the answer of a tool.
+pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
+    let LadderAnswer { text, structured, refusal, .. } = answer;
+    let fits = stile_testkit::schema::check(&SCHEMAS[tool], structured);
+    assert_eq!(fits, Ok(()), "{tool} {arguments}: {structured}");
+    let size = structured.to_string().len();
+    assert!(size <= STRUCTURED, "{tool} {arguments}: {size} bytes of structure");
+    assert_eq!(refusal.is_some(), structured.get("error").is_some());
+    if refusal.is_some() {
+        assert!(text.len() <= 8192, "{tool}: {} bytes of an error", text.len());
+        assert_eq!(serde_json::from_str::<Json>(text).unwrap(), *structured);
+        return;
+    }
+    match text_budget(tool, arguments, text) {
+        Some(most) => {
+            assert!(text.len() <= most, "{tool} {arguments}: {} bytes of text: {text}", text.len())
+        }
+        None => assert_eq!(tool, "read_record_field"),
+    }
+    names_of(tool, structured);
+    previews(tool, structured);
+    match tool {
+        "read_record_field" => {
+            let window = lines::window(text);
+            assert_eq!(window.text, structured["window"]["text"], "{arguments}");
+            assert_eq!(window.header["id"], structured["record"]["id"]);
+            assert_eq!(window.header["field_path"], structured["field"]["path"]);
+        }
+        "fetch" => document(text),
+        _ => {
+            let plain =
+                lines::of(text).filter(|line| !line.starts_with("next:")).map(without_names);
+            plain.for_each(|line| no_bytes(&line));
+        }
+    }
+    if tool != "read_record_field" {
+        for line in lines::of(text).filter(|line| line.starts_with("next:")) {
+            assert!(Next::parse(line).is_some(), "{tool}: {line}");
+        }
+        no_bytes_in(structured, false);
+    }
+    for link in &answer.links {
+        assert!(link.uri.starts_with("pdpp://") && link.uri.len() < 8192, "{}", link.uri);
+    }
+}
+
+/// Checks what was read as a resource.
+pub(super) fn content(content: &Content) {
+    match &content.body {
+        Body::Text(text)
+            if content.mime_type == "application/json" && text.starts_with("{\"id\":") =>
+        {
+            assert!(text.len() <= 16_384, "{}", text.len());
+            if serde_json::from_str::<Json>(text).is_ok_and(|json| json["metadata"].is_object()) {
+                document(text);
+            }
+        }
+        Body::Text(text) => assert!(text.chars().count() <= 16_384),
+        Body::Blob(base64) => assert!(base64.len() <= (64 * 1024_usize).div_ceil(3) * 4),
+    }
+    assert!(Json::Object(content.meta.clone()).to_string().len() <= STRUCTURED);
+}
+
+/// The text of `fetch` is one document.
+fn document(text: &str) {
+    let document: Json = serde_json::from_str(text).unwrap();
+    name(&document["id"]);
+    for step in document["next"].as_array().into_iter().flatten() {
+        assert!(step["read"]["tool"].is_string() || step["resource"]["uri"].is_string(), "{step}");
+        if step["read"]["tool"].is_string() {
+            name(&step["read"]["args"]["id"]);
+        }
+    }
+    no_bytes_in(&document, false);
+}
+
+/// The most bytes that a text may have; none where its window has them.
+fn text_budget(tool: &str, arguments: &Json, text: &str) -> Option<usize> {
+    match tool {
+        "search" | "query_records" => {
+            let shown = text
+                .lines()
+                .find_map(|line| line.split(' ').find_map(|word| word.split_once("id=")));
+            let least = if arguments["changes_since"].is_string() { 500 } else { OVERLONG_ID };
+            let overlong = shown.is_some_and(|(_, id)| id.len() > least);
+            Some(1800 + if overlong { OVERLONG } else { 0 })
+        }
+        "fetch" => Some(16_384),
+        "schema" | "aggregate" => Some(8192),
+        _ => None,
+    }
+}
+
+/// An identifier that names a record and is written in the one way.
+fn name(id: &Json) {
+    let id = id.as_str().unwrap_or_else(|| panic!("no identifier: {id}"));
+    assert_eq!(RecordId::parse(id).unwrap().to_string(), id);
+}
+
+fn names_of(tool: &str, structured: &Json) {
+    let each = |list: &Json| list.as_array().cloned().unwrap_or_default();
+    match tool {
+        "search" => each(&structured["results"]).iter().for_each(|hit| name(&hit["id"])),
+        "query_records" => {
+            each(&structured["data"]["data"]).iter().for_each(|row| name(&row["id"]))
+        }
+        "fetch" => name(&structured["id"]),
+        "read_record_field" => name(&structured["record"]["id"]),
+        _ => {}
+    }
+    let ladder = &structured["content_ladder"];
+    for entry in each(&ladder["entries"]).iter().chain(&each(&ladder["more_fields"])) {
+        name(&entry["id"]);
+        if entry["read"].is_object() {
+            name(&entry["read"]["args"]["id"]);
+        }
+        assert!(entry["resource"]["uri"].is_string(), "{entry}");
+    }
+}
+
+/// No preview is longer than it may be.
+fn previews(tool: &str, structured: &Json) {
+    let short = |value: &Json| {
+        let chars = value
+            .as_str()
+            .map_or_else(|| value.to_string().chars().count(), |text| text.chars().count());
+        assert!(chars <= PREVIEW_CHARS, "{tool}: a preview of {chars} characters");
+    };
+    let fields = |fields: &Json| {
+        fields.as_object().into_iter().flatten().for_each(|(_, value)| short(value))
+    };
+    let each = |list: &Json| list.as_array().cloned().unwrap_or_default();
+    match tool {
+        "query_records" => {
+            each(&structured["data"]["data"]).iter().for_each(|row| fields(&row["data"]))
+        }
+        "search" => {
+            for hit in each(&structured["results"]) {
+                short(&hit["snippet"]);
+                each(&hit["match_windows"])
+                    .iter()
+                    .for_each(|window| short(&window["preview_text"]));
+            }
+        }
+        "fetch" => match structured["metadata"].get("fields") {
+            Some(others) => fields(others),
+            None => fields(&serde_json::from_str(structured["text"].as_str().unwrap()).unwrap()),
+        },
+        _ => {}
+    }
+}
+
+/// A line without its identifiers and cursors, which nothing cuts.
+fn without_names(line: &str) -> String {
+    let kept = line
+        .split(' ')
+        .filter(|word| !word.contains("id=") && !word.starts_with("next_changes_since="));
+    kept.collect::<Vec<_>>().join(" ")
+}
+
+/// Members that name something or are sealed, where they are not those of a record.
+const NAMES: [&str; 12] = [
+    "id",
+    "url",
+    "uri",
+    "record_id",
+    "cursor",
+    "next_cursor",
+    "next_changes_since",
+    "field_path",
+    "path",
+    "resource",
+    "read",
+    "more_fields",
+];
+
+/// That no bytes stand in a structure. `of_record` says whether its members are fields of a record.
+fn no_bytes_in(value: &Json, of_record: bool) {
+    match value {
+        Json::String(text) => no_bytes(text),
+        Json::Array(items) => items.iter().for_each(|item| no_bytes_in(item, of_record)),
+        Json::Object(members) => {
+            for (name, value) in members {
+                let is_row = members.contains_key("object") && name == "data" && value.is_object();
+                if of_record || !NAMES.contains(&name.as_str()) {
+                    no_bytes_in(value, of_record || is_row || name == "fields");
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// That no long run of base64 is in a text, in lines neither, whose ends JSON escapes.
+fn no_bytes(text: &str) {
+    let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
+    let kinds = |run: &str| run.bytes().collect::<std::collections::BTreeSet<u8>>().len();
+    let mut text = text.to_owned();
+    while text.contains("\\\\") {
+        text = text.replace("\\\\", "\\");
+    }
+    let text = text.replace("\\/", "/").replace("\\r", "").replace("\\n", "\n").replace('\r', "");
+    for run in text.split(|c: char| !is_of_base64(c) && c != '\n') {
+        let lines: Vec<&str> = run.split('\n').collect();
+        lines.iter().for_each(|line| assert!(line.len() < 256 || kinds(line) < 4, "bytes: {line}"));
+        for wrapped in lines.chunk_by(|one, other| one.len() == other.len()) {
+            let is_line = |line: &&str| line.len() >= 40 && kinds(line) >= 16;
+            let letters = wrapped.iter().map(|line| line.len()).sum::<usize>();
+            assert!(letters < 256 || !wrapped.iter().all(is_line), "bytes in lines: {wrapped:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Two databases that differ only in what a grant hides give one client of the ladder the same
+//! answers.
+//!
+//! Whatever is sealed is replaced by its length, and gone on with in both.
+
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::record_id::RecordId;
+use stile_ladder::Ladder;
+use stile_ladder::resources::Content;
+use stile_testkit::chance::{Chance, scaled, seed};
+
+use super::records::model::{Grant, OPS, World};
+use super::records::pair::Pair;
+use super::records::{Ask, client, draw, reading};
+use super::{Client, with};
+
+/// A request of `/v1` as the call of a tool that asks the same.
+fn call(ask: &Ask) -> Option<(&'static str, Json)> {
+    let mut args = Map::new();
+    for (name, value) in &ask.pairs {
+        if let Some(field) = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']')) {
+            let (field, condition) = match field.rsplit_once("][") {
+                Some((field, op)) if OPS.contains(&op) => (field, json!({ op: value })),
+                _ => (field, json!(value)),
+            };
+            args.entry("filter").or_insert_with(|| json!({}))[field] = condition;
+            continue;
+        }
+        let number = value.parse::<u64>().ok().map(Json::from);
+        args.insert(name.trim_end_matches("[]").to_owned(), number.unwrap_or_else(|| json!(value)));
+    }
+    for list in ["fields", "streams"] {
+        if let Some(names) = args.get_mut(list) {
+            *names = names.as_str().unwrap_or_default().split(',').collect();
+        }
+    }
+    let tool = match ask.endpoint.id {
+        "getSchema" => "schema",
+        "search" => "search",
+        "listRecords" => "query_records",
+        "aggregateRecords" => "aggregate",
+        "getRecord" => "fetch",
+        "getFieldWindow" => "read_record_field",
+        _ => return None,
+    };
+    let connection = args.get("connection_id").and_then(Json::as_str).map(str::to_owned);
+    match tool {
+        "query_records" | "aggregate" => {
+            drop(args.insert("stream".to_owned(), ask.stream.clone().into()))
+        }
+        "fetch" | "read_record_field" => {
+            let id = RecordId { connection, stream: ask.stream.clone(), key: ask.key.clone() };
+            args.insert("id".to_owned(), id.to_string().into());
+            args.remove("connection_id");
+        }
+        _ => {}
+    }
+    if let Some(field) = args.remove("field") {
+        args.insert(
+            if tool == "read_record_field" { "field_path" } else { "field" }.to_owned(),
+            field,
+        );
+    }
+    let card = Ladder::cards(false).into_iter().find(|card| card.name == tool).unwrap();
+    args.retain(|name, _| card.input["properties"].get(name).is_some());
+    Some((tool, Json::Object(args)))
+}
+
+/// What a client sees, with what is sealed replaced by its length; and what is sealed, with what
+/// stands before it.
+fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)>) {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let (mut plain, mut sealed, mut rest) = (String::new(), Vec::new(), seen);
+    while let Some(start) = rest.find(is_part) {
+        let (before, word) = rest.split_at(start);
+        let end = word.find(|c| !is_part(c)).unwrap_or(word.len());
+        let (word, after) = word.split_at(end);
+        plain += before;
+        if word.len() > 40 && pair.stored[at].services.records.unseal(word).is_some() {
+            let address = ["pdpp://record/", "pdpp://field-window/"]
+                .into_iter()
+                .find(|scheme| before.ends_with(scheme));
+            sealed.push((address.is_some(), format!("{}{word}", address.unwrap_or_default())));
+            plain += &format!("<{} characters>", word.len());
+        } else {
+            plain += word;
+        }
+        rest = after;
+    }
+    (plain + rest, sealed)
+}
+
+fn shown(told: Result<Content, stile_ladder::trouble::Trouble>) -> String {
+    match told {
+        Ok(content) => format!("{:?}", content),
+        Err(trouble) => Json::Object(trouble.to_json()).to_string(),
+    }
+}
+
+#[test]
+fn security_what_a_grant_hides_cannot_be_observed_on_the_ladder() {
+    let seed = seed();
+    println!("STILE_RIG_SEED={seed}");
+    let mut seeds = Chance::of(seed);
+    let (mut answered, mut gone_on) = (0, 0);
+    for _ in 0..scaled(12, 10_000) {
+        let mut chance = seeds.fork();
+        let world = World::random(&mut chance);
+        let grant = Grant::random(&mut chance, "grt_same");
+        let pair = Pair::new(&mut chance, &world, &grant);
+        let clients =
+            [0, 1].map(|at| Client::new(&pair.stored[at].services, client("grt_same", "t1")));
+        for endpoint in reading() {
+            for _ in 0..10 {
+                let about = if chance.happens(70) { &pair.world } else { &pair.twin };
+                let Some((tool, args)) = call(&draw(&mut chance, about, Some(&grant), endpoint))
+                else {
+                    break;
+                };
+                let told = [0, 1].map(|at| {
+                    let answer = clients[at].call(tool, &args);
+                    answered += usize::from(answer.refusal.is_none());
+                    observable(&pair, at, &format!("{answer:?}"))
+                });
+                assert_eq!(told[0].0, told[1].0, "{tool} {args}");
+                let count = told[0].1.len();
+                assert_eq!(count, told[1].1.len());
+                for _ in 0..count.min(4) {
+                    let which = chance.below(count);
+                    let next = [0, 1].map(|at| {
+                        let (is_address, text) = &told[at].1[which];
+                        let seen = match is_address {
+                            true => shown(clients[at].read(text)),
+                            false => {
+                                let dropped = ["offset_chars", "q", "before_chars", "after_chars"];
+                                let mut args = with(&args, json!({ "cursor": text }));
+                                if tool == "read_record_field" {
+                                    args.as_object_mut()
+                                        .unwrap()
+                                        .retain(|name, _| !dropped.contains(&name.as_str()));
+                                }
+                                format!("{:?}", clients[at].call(tool, &args))
+                            }
+                        };
+                        observable(&pair, at, &seen).0
+                    });
+                    assert_eq!(next[0], next[1], "{tool} {args}");
+                    gone_on += 1;
+                }
+            }
+        }
+    }
+    println!("{answered} answers, {gone_on} times gone on");
+    assert!(answered > 200 && gone_on > 60, "{answered} {gone_on}");
+}

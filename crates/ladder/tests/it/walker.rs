@@ -1,0 +1,626 @@
+//! Three kinds of clients: one is shown text alone, one structure alone, one follows resources.
+//!
+//! Each reads a field, a record or a list to its end with nothing but what its kind is shown, and
+//! holds what it read to what is stored. Where a client finds no way on, it panics: there are no
+//! dead ends.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value as Json, json};
+use stile_ladder::Link;
+use stile_ladder::resources::{Body, LINKS, NEXT_URI, PREVIOUS_URI, RANGE};
+
+use super::lines::{self, Next};
+use super::worlds::{Held, Shelf};
+use super::{Client, with};
+
+/// What a client sees of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Text,
+    Structured,
+    Resources,
+}
+
+pub(super) const CLASSES: [Class; 3] = [Class::Text, Class::Structured, Class::Resources];
+
+/// How to go on, for each class.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// The arguments of `read_record_field`, for who sees text.
+    Said(Json),
+    /// The same, for who sees structure.
+    Told(Json),
+    /// An address.
+    At(String),
+}
+
+/// A window as a client got it.
+#[derive(Debug)]
+struct Piece {
+    text: String,
+    start: u64,
+    end: u64,
+    size: u64,
+    next: Option<Way>,
+    previous: Option<Way>,
+}
+
+/// What a cut field was shown as, and how it is read on.
+#[derive(Debug)]
+struct Cut {
+    shown: u64,
+    way: Way,
+}
+
+/// One page of a record as a client got it.
+#[derive(Debug, Default)]
+struct Leaf {
+    id: String,
+    /// Fields as they are shown, and the one that is the document's text.
+    fields: Map<String, Json>,
+    main: Option<String>,
+    /// What is missing of fields. The main text has the name that its own read has.
+    cuts: BTreeMap<String, Cut>,
+    bytes: BTreeSet<String>,
+    byte_ways: BTreeMap<String, String>,
+    next: Option<Way>,
+}
+
+/// A client of one class, and what it is to find.
+pub(super) struct Walker<'a> {
+    pub(super) client: &'a Client,
+    pub(super) shelf: &'a Shelf,
+    pub(super) class: Class,
+}
+
+impl Walker<'_> {
+    fn piece(&self, way: &Way) -> Piece {
+        match way {
+            Way::Said(args) => {
+                let answer = self.client.good("read_record_field", args);
+                let window = lines::window(&answer.text);
+                let header = window.header;
+                let previous = header["previous_cursor"]
+                    .as_str()
+                    .map(|cursor| json!({ "id": header["id"], "field_path": header["field_path"], "cursor": cursor }));
+                Piece {
+                    text: window.text.to_owned(),
+                    start: header["start_chars"].as_u64().unwrap(),
+                    end: header["end_chars"].as_u64().unwrap(),
+                    size: header["size_chars"].as_u64().unwrap(),
+                    next: window.next.map(Way::Said),
+                    previous: previous.map(Way::Said),
+                }
+            }
+            Way::Told(args) => {
+                let told = self.client.good("read_record_field", args).structured;
+                let window = &told["window"];
+                let beside = |name: &str| {
+                    let cursor = window[name].as_str()?;
+                    let id = &told["record"]["id"];
+                    Some(Way::Told(
+                        json!({ "id": id, "field_path": told["field"]["path"], "cursor": cursor }),
+                    ))
+                };
+                Piece {
+                    text: window["text"].as_str().unwrap().to_owned(),
+                    start: window["start_chars"].as_u64().unwrap(),
+                    end: window["end_chars"].as_u64().unwrap(),
+                    size: told["field"]["size_chars"].as_u64().unwrap(),
+                    next: beside("next_cursor"),
+                    previous: beside("previous_cursor"),
+                }
+            }
+            Way::At(uri) => {
+                let content =
+                    self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
+                let Body::Text(text) = content.body else { panic!("{uri} has bytes") };
+                let beside = |name: &str| {
+                    content.meta.get(name).map(|uri| Way::At(uri.as_str().unwrap().to_owned()))
+                };
+                let range = &content.meta[RANGE];
+                Piece {
+                    text,
+                    start: range["start_chars"].as_u64().unwrap(),
+                    end: range["end_chars"].as_u64().unwrap(),
+                    size: range["size_chars"].as_u64().unwrap(),
+                    next: beside(NEXT_URI),
+                    previous: beside(PREVIOUS_URI),
+                }
+            }
+        }
+    }
+
+    /// Reads a field from a window on to both ends. What comes from the window on, and all of it.
+    fn both_ends(&self, way: &Way) -> (String, String) {
+        let first = self.piece(way);
+        let (mut before, mut previous) = (Vec::new(), first.previous);
+        let mut start = first.start;
+        while let Some(way) = previous {
+            let piece = self.piece(&way);
+            assert!(piece.start < start, "{way:?} leads nowhere");
+            assert_eq!(piece.end, start, "{way:?} leaves something out");
+            (start, previous) = (piece.start, piece.previous);
+            before.push(piece.text);
+        }
+        assert_eq!(start, 0, "no way back from {way:?}");
+        let (mut text, mut next, mut end) = (first.text, first.next, first.end);
+        while let Some(way) = next {
+            let piece = self.piece(&way);
+            assert_eq!(piece.start, end, "{way:?} leaves something out");
+            assert!(piece.end > end, "{way:?} leads nowhere");
+            (end, next) = (piece.end, piece.next);
+            text += &piece.text;
+        }
+        assert_eq!(end, first.size, "no way on from {way:?}");
+        before.reverse();
+        (text.clone(), before.concat() + &text)
+    }
+
+    /// Reads all bytes from an address on.
+    pub(super) fn bytes(&self, uri: &str) -> Vec<u8> {
+        let (mut bytes, mut next) = (Vec::new(), Some(uri.to_owned()));
+        while let Some(uri) = next {
+            let content =
+                self.client.read(&uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
+            let Body::Blob(base64) = content.body else { panic!("{uri} has text") };
+            let piece = STANDARD.decode(base64).unwrap();
+            let range = &content.meta[RANGE];
+            assert_eq!(range["start_bytes"], bytes.len());
+            bytes.extend(piece);
+            assert_eq!(range["end_bytes"], bytes.len());
+            next = content.meta.get(NEXT_URI).map(|uri| uri.as_str().unwrap().to_owned());
+        }
+        bytes
+    }
+
+    /// Reads a cut field, and holds the preview with what comes after it, and the whole, to what is
+    /// stored.
+    fn check_cut(&self, id: &str, field: &str, preview: &str, cut: &Cut) {
+        let stored = self.shelf.field(id, field);
+        let Some(text) = stored.text() else {
+            panic!("{id} {field} is {stored:?} and is read as text")
+        };
+        let (rest, whole) = self.both_ends(&cut.way);
+        assert!(
+            whole == text,
+            "{id} {field:?}: all windows are {} bytes, not {}",
+            whole.len(),
+            text.len()
+        );
+        if let (Held::Json(_), 0) = (stored, cut.shown) {
+            // It was cut where it may be spelled in another way, and is read from its beginning.
+            assert!(
+                rest == text && text.starts_with(preview),
+                "{id} {field:?}: all of it, and its beginning"
+            );
+            return;
+        }
+        assert_eq!(preview.chars().count() as u64, cut.shown, "{id} {field:?}");
+        assert!(
+            format!("{preview}{rest}") == text,
+            "{id} {field:?}: the preview and what is read after it"
+        );
+    }
+
+    /// Holds a page of a record to what is stored, and reads what it shortens.
+    fn check(&self, leaf: &Leaf) {
+        let id = &leaf.id;
+        for (name, value) in &leaf.fields {
+            if let Some(cut) = leaf.cuts.get(name) {
+                self.check_cut(id, name, value.as_str().unwrap(), cut);
+            } else if leaf.bytes.contains(name) || leaf.byte_ways.contains_key(name) {
+                let Held::Bytes(bytes) = self.shelf.field(id, name) else {
+                    panic!("{id} {name:?} is not binary")
+                };
+                if let (Some(uri), Some(bytes)) = (leaf.byte_ways.get(name), bytes) {
+                    assert!(self.bytes(uri) == *bytes, "{id} {name:?}");
+                }
+            } else {
+                self.shelf.field(id, name).assert_is(value, &format!("{id} {name:?}"));
+            }
+        }
+        let Some(main) = &leaf.main else { return };
+        match leaf.cuts.iter().find(|(name, _)| !leaf.fields.contains_key(*name)) {
+            Some((name, cut)) => self.check_cut(id, name, main, cut),
+            None => {
+                let mut texts = ["text", "content", "body", "summary"].into_iter();
+                let is_one = |name: &str| {
+                    self.shelf.find(id, name).is_some_and(|held| held.text() == Some(main))
+                };
+                assert!(texts.any(is_one), "{id}: {main:?}");
+            }
+        }
+    }
+
+    /// A record as `fetch`, or its resource, shows it.
+    fn leaf(&self, way: &Way) -> Leaf {
+        match way {
+            Way::Said(args) => {
+                said(&serde_json::from_str(&self.client.good("fetch", args).text).unwrap())
+            }
+            Way::Told(args) => told(&self.client.good("fetch", args).structured),
+            Way::At(uri) => {
+                let content =
+                    self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
+                let Body::Text(text) = content.body else { panic!("{uri} has bytes") };
+                let mut leaf = shown(&serde_json::from_str(&text).unwrap());
+                for link in content.meta.get(LINKS).and_then(Json::as_array).into_iter().flatten() {
+                    let text = |name: &str| link[name].as_str().unwrap().to_owned();
+                    let uri = text("uri");
+                    let link = Link {
+                        uri,
+                        name: text("name"),
+                        description: text("description"),
+                        mime_type: text("mimeType"),
+                    };
+                    leaf.follow(&link);
+                }
+                leaf.next =
+                    content.meta.get(NEXT_URI).map(|uri| Way::At(uri.as_str().unwrap().to_owned()));
+                leaf
+            }
+        }
+    }
+
+    /// How this class comes to a record whose identifier it was shown.
+    fn to_record(&self, id: &str) -> Way {
+        let args = json!({ "id": id });
+        match self.class {
+            Class::Text => Way::Said(args),
+            Class::Structured => Way::Told(args),
+            Class::Resources => Way::At(
+                self.client.good("fetch", &args).structured["url"].as_str().unwrap().to_owned(),
+            ),
+        }
+    }
+
+    /// Reads a record to its last field. All fields are there, each once.
+    pub(super) fn record(&self, id: &str) {
+        let all = self.shelf.names(id).map(str::to_owned).collect();
+        self.record_has(id, self.to_record(id), &all, true);
+    }
+
+    /// Reads a record from a call or an address on, which is to show these fields, each once where
+    /// it is to be exact.
+    pub(super) fn record_has(&self, id: &str, way: Way, all: &BTreeSet<String>, is_exact: bool) {
+        let (mut left, mut next) = (all.clone(), Some(way));
+        while let Some(way) = next {
+            let leaf = self.leaf(&way);
+            assert_eq!(leaf.id, id);
+            self.check(&leaf);
+            for name in leaf.fields.keys() {
+                assert!(
+                    left.remove(name) || !is_exact,
+                    "{id}: {name:?} is told twice, or is not to be seen"
+                );
+            }
+            if leaf.main.is_some() {
+                let named = leaf.cuts.keys().find(|name| !leaf.fields.contains_key(*name)).cloned();
+                let texts = ["text", "content", "body", "summary"].map(str::to_owned);
+                let name = named.or_else(|| texts.into_iter().find(|name| left.contains(name)));
+                assert!(name.is_some_and(|name| left.remove(&name)), "{id}");
+            }
+            next = leaf.next;
+        }
+        assert!(left.is_empty(), "{id}: {left:?} are not reached");
+    }
+
+    /// Reads a list to its end, and of each of its records what is cut. Gives the identifiers, in
+    /// order.
+    pub(super) fn list(&self, tool: &str, args: &Json) -> Vec<String> {
+        let (mut ids, mut next) = (Vec::new(), Some(args.clone()));
+        while let Some(asked) = next {
+            let answer = self.client.good(tool, &asked);
+            let (leaves, goes_on) = match self.class {
+                Class::Text => list_said(tool, &asked, &answer.text),
+                // A list has no address; who follows resources sees the structure of a page, and
+                // links.
+                _ => list_told(tool, args, &answer.structured),
+            };
+            assert!(goes_on.is_none() || !leaves.is_empty(), "{tool} {asked} gets nowhere");
+            for leaf in &leaves {
+                assert!(self.shelf.has(&leaf.id), "{} is not to be seen", leaf.id);
+                if self.class != Class::Resources {
+                    self.check(leaf);
+                }
+            }
+            ids.extend(leaves.into_iter().map(|leaf| leaf.id));
+            if self.class == Class::Resources {
+                answer.links.iter().for_each(|link| self.follow(link));
+            }
+            next = goes_on;
+        }
+        let all: BTreeSet<&String> = ids.iter().collect();
+        assert_eq!(all.len(), ids.len(), "{tool} {args} tells something twice: {ids:?}");
+        ids
+    }
+
+    /// Reads what a link leads to.
+    pub(super) fn follow(&self, link: &Link) {
+        let mut leaf = Leaf::default();
+        match link.name.as_str() {
+            "record" => drop(self.leaf(&Way::At(link.uri.clone()))),
+            "field-window" => {
+                leaf.follow(link);
+                let (name, cut) = leaf.cuts.pop_first().unwrap();
+                let (rest, whole) = self.both_ends(&cut.way);
+                let stored = self.shelf.field(&leaf.id, &name);
+                let text = stored.text().unwrap();
+                assert!(whole == text && text.ends_with(&rest), "{} {name:?}", leaf.id);
+            }
+            "field-bytes" => {
+                leaf.follow(link);
+                let (name, uri) = leaf.byte_ways.pop_first().unwrap();
+                let Held::Bytes(bytes) = self.shelf.field(&leaf.id, &name) else {
+                    panic!("{} {name:?}", leaf.id)
+                };
+                if let Some(bytes) = bytes {
+                    assert!(self.bytes(&uri) == *bytes, "{} {name:?}", leaf.id);
+                }
+            }
+            other => panic!("a link called {other}"),
+        }
+    }
+}
+
+impl Leaf {
+    /// Takes what a link says: of which record and field it is, and where it leads.
+    fn follow(&mut self, link: &Link) {
+        let (id, rest) = link.description.split_once([' ', ',']).unwrap();
+        if link.name == "record" {
+            return;
+        }
+        let (field, _) = lines::json_at_start(rest).unwrap();
+        let field = field.as_str().unwrap().to_owned();
+        self.id = id.to_owned();
+        if link.name == "field-bytes" {
+            self.byte_ways.insert(field, link.uri.clone());
+        } else {
+            let (_, from) = link.description.rsplit_once(", from character ").unwrap();
+            let shown = from.split(' ').next().unwrap().parse().unwrap();
+            self.cuts.insert(field, Cut { shown, way: Way::At(link.uri.clone()) });
+        }
+    }
+}
+
+/// What a document shows, without the ways on.
+fn shown(document: &Json) -> Leaf {
+    let text = document["text"].as_str().unwrap();
+    let (fields, main) = match document["metadata"].get("fields") {
+        Some(fields) => (fields.as_object().unwrap().clone(), Some(text.to_owned())),
+        None => (serde_json::from_str(text).unwrap(), None),
+    };
+    Leaf { id: document["id"].as_str().unwrap().to_owned(), fields, main, ..Leaf::default() }
+}
+
+/// A document in a text.
+fn said(document: &Json) -> Leaf {
+    let mut leaf = shown(document);
+    for step in document["next"].as_array().into_iter().flatten() {
+        let args = &step["read"]["args"];
+        match step["read"]["tool"].as_str() {
+            Some("read_record_field") => {
+                let shown = step["shown_chars"].as_u64().unwrap();
+                let field = args["field_path"].as_str().unwrap().to_owned();
+                leaf.cuts.insert(field, Cut { shown, way: Way::Said(args.clone()) });
+            }
+            Some("fetch") => leaf.next = Some(Way::Said(args.clone())),
+            _ => {
+                let field = step["field_path"].as_str().unwrap().to_owned();
+                leaf.byte_ways.insert(field, step["resource"]["uri"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+    leaf
+}
+
+/// A document in a structure.
+fn told(document: &Json) -> Leaf {
+    let mut leaf = shown(document);
+    leaf.take(&document["content_ladder"]);
+    leaf
+}
+
+impl Leaf {
+    /// Takes what a ladder block says of this record.
+    fn take(&mut self, ladder: &Json) {
+        let own = |entry: &&Json| entry["id"] == self.id.as_str();
+        let entries: Vec<&Json> =
+            ladder["entries"].as_array().unwrap().iter().filter(own).collect();
+        let more: Vec<&Json> =
+            ladder["more_fields"].as_array().into_iter().flatten().filter(own).collect();
+        assert!(more.len() <= 1);
+        self.next = more.first().map(|more| Way::Told(more["read"]["args"].clone()));
+        for entry in entries {
+            let field = entry["field_path"].as_str().unwrap().to_owned();
+            if entry["read"].is_object() {
+                assert_eq!(entry["read"]["tool"], "read_record_field");
+                let cut = Cut {
+                    shown: entry["shown_chars"].as_u64().unwrap(),
+                    way: Way::Told(entry["read"]["args"].clone()),
+                };
+                assert!(self.cuts.insert(field, cut).is_none(), "two entries of one field");
+            } else {
+                self.byte_ways.insert(field, entry["resource"]["uri"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+}
+
+/// A page of a list in a structure, and the arguments of the next one.
+fn list_told(tool: &str, args: &Json, structured: &Json) -> (Vec<Leaf>, Option<Json>) {
+    let data = &structured["data"];
+    let rows = if tool == "search" { &structured["results"] } else { &data["data"] };
+    let leaves = rows.as_array().unwrap().iter().map(|row| {
+        let mut leaf = Leaf { id: row["id"].as_str().unwrap().to_owned(), ..Leaf::default() };
+        if tool == "search" {
+            leaf.take_windows(row);
+            return leaf;
+        }
+        leaf.fields = row["data"].as_object().cloned().unwrap_or_default();
+        leaf.take(&structured["content_ladder"]);
+        leaf
+    });
+    let next = data["next_cursor"].as_str().map(|cursor| with(args, json!({ "cursor": cursor })));
+    assert_eq!(data["has_more"], next.is_some());
+    (leaves.collect(), next)
+}
+
+impl Leaf {
+    /// Takes the windows of a hit: a complete one is a field, of others the read is kept.
+    fn take_windows(&mut self, hit: &Json) {
+        for window in hit["match_windows"].as_array().into_iter().flatten() {
+            let field = window["field_path"].as_str().unwrap().to_owned();
+            if window["complete"] == true {
+                self.fields.insert(field, window["preview_text"].clone());
+                continue;
+            }
+            assert_eq!(window["read"]["tool"], "read_record_field", "{window}");
+            // The read begins at the match, so what is shown before it is the preview's beginning
+            // at most.
+            let start = window["read"]["args"]["offset_chars"].as_u64().unwrap();
+            self.windows(field, start, Way::Told(window["read"]["args"].clone()));
+        }
+    }
+
+    /// A field of which nothing is shown but from somewhere on.
+    fn windows(&mut self, field: String, start: u64, way: Way) {
+        self.cuts.insert(format!("{field}\u{0}"), Cut { shown: start, way });
+    }
+}
+
+/// The records of a page that is a text, and the arguments of the next page.
+fn list_said(tool: &str, args: &Json, text: &str) -> (Vec<Leaf>, Option<Json>) {
+    let first = text.lines().next().unwrap();
+    let fetched = first.split_once("first_fetch_id=").map(|(_, id)| id.to_owned());
+    let (mut leaves, mut next): (Vec<Leaf>, Option<Json>) = (Vec::new(), None);
+    for line in lines::of(text).skip(1) {
+        let number = format!("{}. ", leaves.len() + 1);
+        if let Some(rest) = line.strip_prefix(&number) {
+            assert_eq!(next, None, "something comes after the page goes on");
+            leaves.push(item_said(tool, rest, fetched.as_deref()));
+            continue;
+        }
+        if !line.starts_with("next:") {
+            let is_binary = line.strip_prefix("binary: ").and_then(lines::json_at_start);
+            if let (Some((told, _)), Some(leaf)) = (is_binary, leaves.last_mut()) {
+                leaf.bytes.insert(told["field_path"].as_str().unwrap().to_owned());
+                continue;
+            }
+            assert!(
+                line.starts_with("note: ") || line.starts_with("next_changes_since="),
+                "{line}"
+            );
+            continue;
+        }
+        match Next::parse(line).unwrap() {
+            Next::Again { tool: named, args: others } => {
+                assert_eq!(named, tool);
+                next = Some(with(args, others));
+            }
+            Next::Call { tool: named, args, .. } if named == tool => next = Some(args),
+            Next::Call { tool: named, args, note } => {
+                leaves.last_mut().unwrap().step(tool, &named, args, note)
+            }
+            Next::ThisId => {
+                let leaf = leaves.last_mut().unwrap();
+                leaf.next = Some(Way::Said(json!({ "id": leaf.id })));
+            }
+        }
+    }
+    if let (Some(id), Some(leaf)) = (&fetched, leaves.first()) {
+        assert_eq!(*id, leaf.id, "the first hit");
+    }
+    (leaves, next)
+}
+
+/// One record or hit in a text.
+fn item_said(tool: &str, rest: &str, first: Option<&str>) -> Leaf {
+    if rest == "next: fetch with first_fetch_id as its id" {
+        let id = first.unwrap().to_owned();
+        return Leaf { next: Some(Way::Said(json!({ "id": id }))), id, ..Leaf::default() };
+    }
+    let (id, rest) = rest.strip_prefix("id=").unwrap().split_once(' ').unwrap_or((&rest[3..], ""));
+    let mut leaf = Leaf { id: id.to_owned(), ..Leaf::default() };
+    if tool == "query_records" && rest.starts_with('{') {
+        let (fields, rest) = lines::json_at_start(rest).unwrap();
+        assert_eq!(rest, "");
+        leaf.fields = fields.as_object().unwrap().clone();
+    } else if let (Some(rest), true) = (rest.strip_suffix(" complete"), tool == "search") {
+        // A title may say ` field=` too; it is JSON and comes first.
+        let rest = match rest.strip_prefix("title=").and_then(lines::json_at_start) {
+            Some((_, rest)) => rest.strip_prefix(" field=").unwrap(),
+            None => rest.strip_prefix("field=").unwrap(),
+        };
+        let (field, rest) = lines::json_at_start(rest).unwrap();
+        let (text, rest) = lines::json_at_start(rest.trim_start()).unwrap();
+        assert_eq!(rest, "");
+        leaf.fields.insert(field.as_str().unwrap().to_owned(), text);
+    }
+    leaf
+}
+
+impl Leaf {
+    /// Takes a line that names a call.
+    fn step(&mut self, list: &str, tool: &str, args: Json, note: Option<String>) {
+        match tool {
+            "fetch" => self.next = Some(Way::Said(args)),
+            "read_record_field" => {
+                let field = args["field_path"].as_str().unwrap().to_owned();
+                let start = args["offset_chars"].as_u64().unwrap();
+                if list == "search" {
+                    self.windows(field, start, Way::Said(args));
+                } else {
+                    let note = note.unwrap();
+                    let is_from_beginning =
+                        start == 0 && note == "incomplete, read from its beginning";
+                    assert!(
+                        is_from_beginning || note.starts_with(&format!("{start} of ")),
+                        "{args}"
+                    );
+                    self.cuts.insert(field, Cut { shown: start, way: Way::Said(args) });
+                }
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+impl Walker<'_> {
+    /// Reads the fields that a hit's windows lead to.
+    pub(super) fn windows_of(&self, tool: &str, args: &Json) {
+        let answer = self.client.good(tool, args);
+        let told = list_told(tool, args, &answer.structured).0;
+        let leaves = match self.class {
+            Class::Text => {
+                let said = list_said(tool, args, &answer.text).0;
+                for (said, told) in said.iter().zip(&told).filter(|(said, _)| said.next.is_none()) {
+                    let missing: Vec<&String> =
+                        told.cuts.keys().filter(|name| !said.cuts.contains_key(*name)).collect();
+                    assert!(
+                        missing.is_empty(),
+                        "{} has more of {missing:?} than its text leads to",
+                        said.id
+                    );
+                }
+                said
+            }
+            _ => told,
+        };
+        for leaf in leaves {
+            for (name, cut) in &leaf.cuts {
+                let name = name.trim_end_matches('\0');
+                let (rest, whole) = self.both_ends(&cut.way);
+                let stored = self.shelf.field(&leaf.id, name);
+                let text = stored.text().unwrap();
+                let from: String = text.chars().skip(usize::try_from(cut.shown).unwrap()).collect();
+                assert!(whole == text && rest == from, "{} {name:?}", leaf.id);
+                assert!(!rest.is_empty(), "{} {name:?}: the first step leads to nothing", leaf.id);
+            }
+        }
+    }
+}

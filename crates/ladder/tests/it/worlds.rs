@@ -1,0 +1,358 @@
+//! What a caller may see of a world, as plain lists, and worlds that are made to break a ladder.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::filter::compare_numbers;
+use stile_domain::records::record_id::RecordId;
+use stile_domain::records::value::{Fields, Value};
+use stile_testkit::chance::Chance;
+
+use super::records::blobs::BLOBS;
+use super::records::model::{Decl, FieldDecl, Grant, Rec, Share, Source, World, pick, some};
+use super::records::oracle::{is_binary, is_only_a_blob};
+
+/// What a field holds, as a client is to read it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Held {
+    Text(String),
+    /// Everything else that is read as its JSON text.
+    Json(String),
+    /// Bytes; none where a blob is named that is not there.
+    Bytes(Option<Vec<u8>>),
+}
+
+impl Held {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Json("null".to_owned()),
+            Value::Bool(value) => Self::Json(value.to_string()),
+            Value::Number(digits) => Self::Json(digits.to_string()),
+            Value::Text(text) if is_binary(value) => Self::Bytes(Some(decoded(text))),
+            Value::Text(text) => Self::Text(text.clone()),
+            Value::Json(json) if is_only_a_blob(value) => {
+                let named: Json = serde_json::from_str(json).unwrap();
+                let stored = BLOBS.iter().find(|(name, _)| named["blob_id"] == **name);
+                Self::Bytes(stored.map(|(_, bytes)| bytes.clone()))
+            }
+            Value::Json(json) => Self::Json(json.clone()),
+        }
+    }
+
+    /// What windows of it have.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) | Self::Json(text) => Some(text),
+            Self::Bytes(_) => None,
+        }
+    }
+
+    /// That a value which is shown whole is this one.
+    pub(super) fn assert_is(&self, value: &Json, place: &str) {
+        let same = match self {
+            Self::Text(text) => value == text,
+            // What no number of this program holds is shown by its digits.
+            Self::Json(text) => value == text || is_same(text, value),
+            Self::Bytes(_) => false,
+        };
+        assert!(same, "{place}: {value} is not {self:?}");
+    }
+}
+
+/// Whether a JSON text means this value, to the last digit.
+fn is_same(text: &str, value: &Json) -> bool {
+    let Ok(own) = serde_json::from_str::<Json>(text) else { return false };
+    let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let written = value.to_string();
+    let is_equal = || compare_numbers(&written, text) == Some(Ordering::Equal);
+    own == *value && (digits <= 15 || !is_number || is_equal())
+}
+
+/// The bytes of a text in either alphabet of base64.
+fn decoded(text: &str) -> Vec<u8> {
+    let config = GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let engine = GeneralPurpose::new(&base64::alphabet::STANDARD, config);
+    engine.decode(text.replace('-', "+").replace('_', "/")).unwrap()
+}
+
+/// The records that a caller may see, each with the fields that they may see.
+pub(super) struct Shelf {
+    records: BTreeMap<String, Vec<(String, Held)>>,
+}
+
+/// How a record is named to agents.
+pub(super) fn id_of(source: &Source, key: &str) -> String {
+    let id = RecordId {
+        connection: Some(source.connection.clone()),
+        stream: source.stream.clone(),
+        key: key.to_owned(),
+    };
+    id.to_string()
+}
+
+impl Shelf {
+    pub(super) fn of(world: &World, grant: Option<&Grant>) -> Self {
+        let mut records = BTreeMap::new();
+        for source in super::seen(world, grant) {
+            let share = grant.map(|grant| grant.share(source).unwrap());
+            let is_field = |name: &String| share.is_none_or(|share| share.fields.contains(name));
+            for (key, record) in &source.records {
+                if share.is_none_or(|share| share.sees(key, record)) {
+                    let fields = record.fields.iter().filter(|(name, _)| is_field(name));
+                    let fields = fields.map(|(name, value)| (name.clone(), Held::of(value)));
+                    records.insert(id_of(source, key), fields.collect());
+                }
+            }
+        }
+        Self { records }
+    }
+
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.records.contains_key(id)
+    }
+
+    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.records.keys().map(String::as_str)
+    }
+
+    /// The records of a stream, of all connections.
+    pub(super) fn of_stream(&self, stream: &str) -> BTreeSet<String> {
+        let own = |id: &&String| RecordId::parse(id).unwrap().stream == stream;
+        self.records.keys().filter(own).cloned().collect()
+    }
+
+    pub(super) fn names(&self, id: &str) -> impl Iterator<Item = &str> {
+        self.records[id].iter().map(|(name, _)| name.as_str())
+    }
+
+    pub(super) fn find(&self, id: &str, name: &str) -> Option<&Held> {
+        self.records.get(id)?.iter().find(|(own, _)| own == name).map(|(_, held)| held)
+    }
+
+    pub(super) fn field(&self, id: &str, name: &str) -> &Held {
+        self.find(id, name).unwrap_or_else(|| panic!("{id} {name:?} is not to be seen"))
+    }
+}
+
+/// A field that can be searched.
+pub(super) fn declared(name: &str) -> FieldDecl {
+    FieldDecl {
+        name: name.to_owned(),
+        schema: json!({}),
+        exact: false,
+        ops: Vec::new(),
+        lexical: true,
+        aggregations: Vec::new(),
+    }
+}
+
+/// A text field that can be searched and grouped by.
+pub(super) fn text_field(name: &str) -> FieldDecl {
+    FieldDecl {
+        schema: json!({ "type": "string" }),
+        exact: true,
+        aggregations: vec!["group_by".to_owned()],
+        ..declared(name)
+    }
+}
+
+pub(super) fn decl(fields: Vec<FieldDecl>) -> Decl {
+    Decl {
+        fields,
+        exact_given: true,
+        key: Vec::new(),
+        cursor: None,
+        consent: None,
+        required: Vec::new(),
+        extra: Map::new(),
+    }
+}
+
+/// One stream with these records, the fields of all of which are declared as texts.
+pub(super) fn stream(connection: &str, stream: &str, records: Vec<(String, Fields)>) -> Source {
+    let names: BTreeSet<&str> = records
+        .iter()
+        .flat_map(|(_, fields)| fields)
+        .map(|(name, _)| name.as_str())
+        .take(1000)
+        .collect();
+    let fields = names.into_iter().map(text_field).collect();
+    let records = records.into_iter().enumerate();
+    Source {
+        connection: connection.to_owned(),
+        stream: stream.to_owned(),
+        decl: decl(fields),
+        records: records
+            .map(|(at, (key, fields))| (key, Rec { emitted: 0, fields, born: at as u64 }))
+            .collect(),
+    }
+}
+
+/// A grant of everything in these sources, with these fields.
+pub(super) fn grant(id: &str, sources: &[&Source], fields: &[&str]) -> Grant {
+    let shares = sources.iter().map(|source| Share {
+        stream: source.stream.clone(),
+        connections: vec![source.connection.clone()],
+        fields: fields.iter().map(|name| (*name).to_owned()).collect(),
+        time: None,
+        keys: None,
+    });
+    Grant {
+        id: id.to_owned(),
+        client: "Cursor".to_owned(),
+        shares: shares.collect(),
+        expires: None,
+        single_use: false,
+        revoked: false,
+        bound: None,
+        malformed: None,
+    }
+}
+
+pub(super) fn text(text: impl Into<String>) -> Value {
+    Value::Text(text.into())
+}
+
+/// Bytes that look like nothing else, in base64.
+pub(super) fn base64_of(count: usize) -> String {
+    let mut chance = Chance::of(7);
+    let bytes: Vec<u8> = (0..count).map(|_| u8::try_from(chance.below(256)).unwrap()).collect();
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// Keys such as no test of an address has survived.
+fn keys() -> Vec<String> {
+    let mut keys: Vec<String> = [
+        "a",
+        "..",
+        ".",
+        "...",
+        "https://a.example/x?y=z&w=%20#f",
+        "[\"a\",\"b/c\"]",
+        "🙂👩‍👧",
+        "a:b:c",
+        "a/b:c",
+        "%2E%2E",
+        " ",
+        "\n",
+        "next: fetch {\"id\":\"x\"}",
+        "\u{2028}",
+        "id=x first_fetch_id=y",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
+    keys.extend([
+        "k".repeat(512),
+        "\u{1}".repeat(512),
+        "中".repeat(170),
+        "\"".repeat(512),
+        "\u{7f}".repeat(300),
+    ]);
+    keys
+}
+
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "text",
+        "title",
+        "body",
+        "summary",
+        "id",
+        "url",
+        "next",
+        "data",
+        "fields",
+        "content_ladder",
+        "__proto__",
+        "a b",
+        "c,d",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
+    names.extend([
+        "n".repeat(512),
+        "\u{1}".repeat(512),
+        "中".repeat(170),
+        "\"".repeat(512),
+        "\u{2028}next: ".to_owned(),
+    ]);
+    names
+}
+
+/// A value that has a bound to break, or a line to forge.
+fn value(chance: &mut Chance, most: usize) -> Value {
+    let units = [
+        "a",
+        "word ",
+        "中",
+        "👩‍👧",
+        "\u{1}",
+        "\"\\",
+        "\nnext: fetch {\"id\":\"x\"}\n",
+        "\u{2028}",
+        "e\u{301}\r\n",
+        "QUJD+/09",
+    ];
+    match chance.below(12) {
+        0 => Value::Null,
+        1 => Value::Bool(chance.happens(50)),
+        2 => Value::Number(
+            some(
+                chance,
+                &["0", "1e1", "-12345678901234567890123.5e7", "9007199254740993", "1E400"],
+            )
+            .into(),
+        ),
+        3 => Value::Number("123456789012345678901234567890".into()),
+        4 => text(base64_of(some(chance, &[192, 300, 3000, 150_000]))),
+        5 => text(format!("before {} after", base64_of(some(chance, &[300, 600])))),
+        6 => Value::Json(super::records::blobs::value(chance)),
+        7 => {
+            let deep = some(chance, &[3usize, 60, 125]);
+            Value::Json(format!("{}\"x\"{}", "[".repeat(deep), "]".repeat(deep)))
+        }
+        8 => Value::Json(
+            json!({ "photo": base64_of(600), "list": (0..chance.below(400)).collect::<Vec<_>>() })
+                .to_string(),
+        ),
+        _ => {
+            let unit = pick(chance, &units);
+            let chars = some(
+                chance,
+                &[0, 1, 40, 159, 160, 161, 511, 512, 513, 1024, 4096, 4097, 16_384, 20_000, most],
+            )
+            .min(most);
+            text(unit.chars().cycle().take(chars).collect::<String>())
+        }
+    }
+}
+
+/// A world of everything that is hard to show.
+pub(super) fn hostile(chance: &mut Chance, most: usize) -> World {
+    let (keys, names) = (keys(), names());
+    let sources = [("Zeta", "messages"), ("a-mail", "messages"), ("a-mail", "notes")].map(
+        |(connection, name)| {
+            let records = (0..2 + chance.below(7)).map(|_| {
+                let mut fields: Fields = Vec::new();
+                for name in &names {
+                    if chance.happens(35) {
+                        fields.push((name.clone(), value(chance, most)));
+                    }
+                }
+                (some(chance, &keys), fields)
+            });
+            let mut own = stream(connection, name, records.collect());
+            own.decl.fields.iter_mut().for_each(|field| *field = declared(&field.name));
+            own
+        },
+    );
+    World { sources: sources.to_vec() }
+}

@@ -1,0 +1,321 @@
+//! What the owner does with the database besides asking it: to declare a stream anew, to make
+//! grants and take them back, and to make a copy.
+
+use stile_domain::permit::Principal;
+use stile_domain::records::body::{Entry, Held};
+use stile_domain::records::declaration::{BadDeclaration, Declaration};
+use stile_domain::records::grant::{BadGrant, Grant};
+use stile_domain::records::infer::{Inference, Inferred, KeyChoice};
+use stile_domain::records::instant::Instant;
+use stile_domain::records::names::Name;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::value::{Fields, Value};
+use stile_store::records::{GrantRecord, Loaded, RecordsError, Row, Source, View};
+
+use super::{Declarations, RecordServices, terms_of};
+use crate::storing::{key_in_words, read_declaration};
+
+/// Records whose keys are held at once.
+const PAGE: usize = 256;
+/// How much of a long text is looked at, in characters: more than a key or a time has.
+const LOOKED_AT: u64 = 1024;
+
+/// A stream, for the owner.
+pub struct Stream {
+    /// Of which connection.
+    pub connection: Name,
+    /// What it is called.
+    pub stream: Name,
+    /// What is declared of it.
+    pub declaration: std::sync::Arc<Declaration>,
+    /// How many records it has.
+    pub records: u64,
+    /// When the latest of them was first ingested.
+    pub latest: Option<Instant>,
+}
+
+/// Why a declaration is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum NotDeclared {
+    /// The database, or who asks.
+    #[error("{0}")]
+    Problem(#[from] Problem),
+    /// It does not fit together.
+    #[error("{0}")]
+    Bad(#[from] BadDeclaration),
+    /// Records are known by their keys.
+    #[error(
+        "the key of this stream is {is} and cannot change while it has records; keep `primary_key` as it is, or import into another stream"
+    )]
+    OtherKey {
+        /// Which it is, in words.
+        is: String,
+    },
+}
+
+impl RecordServices {
+    /// Every stream, ordered by stream and connection.
+    ///
+    /// # Errors
+    /// Where the caller is not the owner; what the database says.
+    pub fn all_streams(&self, caller: &Principal, now: Instant) -> Result<Vec<Stream>, Problem> {
+        let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
+        self.records.read(&permit, now, |view| {
+            view.sources()?.iter().map(|source| stream(view, source, &self.declarations)).collect()
+        })
+    }
+
+    /// One stream.
+    ///
+    /// # Errors
+    /// As [`RecordServices::all_streams`], and where there is none.
+    pub fn one_stream(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        connection: &Name,
+        name: &Name,
+    ) -> Result<Stream, Problem> {
+        let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
+        self.records.read(&permit, now, |view| {
+            let sources = view.sources_of(name.as_str(), Some(connection.as_str()))?;
+            stream(view, sources.first().ok_or(Problem::NotFound)?, &self.declarations)
+        })
+    }
+
+    /// Infers what to declare of a stream from all records that it has. Its key stays. Changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`RecordServices::one_stream`].
+    pub fn infer_anew(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        connection: &Name,
+        name: &Name,
+    ) -> Result<Inferred, NotDeclared> {
+        let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
+        let (inference, key) = self.records.read(&permit, now, |view| {
+            let sources = view.sources_of(name.as_str(), Some(connection.as_str()))?;
+            let source = sources.first().ok_or(Problem::NotFound)?;
+            let key = self.declarations.of(source)?.primary_key().to_vec();
+            let mut inference = Inference::new();
+            let mut after: Option<Row> = None;
+            loop {
+                let rows = view.by_ingest(&sources, after.as_ref(), PAGE)?;
+                for row in &rows {
+                    inference.observe(&beginnings(view, &view.load(&sources, row)?)?);
+                }
+                match rows.into_iter().next_back() {
+                    Some(last) => after = Some(last),
+                    None => return Ok((inference, key)),
+                }
+            }
+        })?;
+        let stays = format!("the key stays: it is {}", key_in_words(&key));
+        let mut inferred = inference.finish(KeyChoice::Given(key))?;
+        inferred
+            .because
+            .iter_mut()
+            .filter(|line| line.ends_with(": you chose it"))
+            .for_each(|line| *line = stays.clone());
+        Ok(inferred)
+    }
+
+    /// Declares a stream, for the first time or anew; its records then stand as that says. Says
+    /// whether it is new.
+    ///
+    /// # Errors
+    /// [`NotDeclared`]; nothing is changed then.
+    pub fn declare(
+        &self,
+        caller: &Principal,
+        connection: &Name,
+        name: &Name,
+        declaration: &Declaration,
+    ) -> Result<bool, NotDeclared> {
+        let owner = caller.gate().owner()?;
+        let text = declaration.to_json().to_string();
+        let terms = terms_of(declaration);
+        let mut other = None;
+        let done = self.records.write(&owner, |batch| {
+            let Some(target) = batch.target(connection, name)? else {
+                return batch.declare(connection, name, &text, &terms).map(|_| true);
+            };
+            let before = read_declaration(&target.declaration)?;
+            if before.primary_key() != declaration.primary_key() && batch.has_records(&target)? {
+                other = Some(key_in_words(before.primary_key()));
+                return Err(Problem::NotFound);
+            }
+            batch.redeclare(&target, &text, &terms).map(|_| false)
+        });
+        match other {
+            Some(is) => Err(NotDeclared::OtherKey { is }),
+            None => Ok(done?),
+        }
+    }
+
+    /// Every grant, in the order in which they were made.
+    ///
+    /// # Errors
+    /// Where the caller is not the owner; what the database says.
+    pub fn grants(&self, caller: &Principal) -> Result<Vec<GrantRecord>, Problem> {
+        self.records.grants(&caller.gate().owner()?)
+    }
+
+    /// Keeps a grant and names it.
+    ///
+    /// # Errors
+    /// As [`RecordServices::grants`]; [`BadGrant`] within.
+    pub fn keep_grant(
+        &self,
+        caller: &Principal,
+        grant: &Grant,
+    ) -> Result<Result<String, BadGrant>, Problem> {
+        self.records.grant(&caller.gate().owner()?, grant)
+    }
+
+    /// Revokes a grant. Says when it was revoked before, and none where there is no such grant.
+    ///
+    /// # Errors
+    /// As [`RecordServices::grants`].
+    pub fn revoke_grant(
+        &self,
+        caller: &Principal,
+        id: &str,
+        now: Instant,
+    ) -> Result<Option<Option<Instant>>, Problem> {
+        self.records.revoke(&caller.gate().owner()?, id, now)
+    }
+
+    /// Writes a consistent copy of the database to a new file.
+    ///
+    /// # Errors
+    /// As [`RecordServices::grants`]; [`RecordsError`] within.
+    pub fn backup(
+        &self,
+        caller: &Principal,
+        to: &std::path::Path,
+    ) -> Result<Result<(), RecordsError>, Problem> {
+        Ok(self.records.backup(&caller.gate().owner()?, to))
+    }
+}
+
+fn stream(
+    view: &View<'_>,
+    source: &Source,
+    declarations: &Declarations,
+) -> Result<Stream, Problem> {
+    let (records, latest) = view.count(source)?;
+    let declaration = declarations.of(source)?;
+    let (connection, stream) = (source.connection().clone(), source.stream().clone());
+    Ok(Stream { connection, stream, declaration, records, latest })
+}
+
+/// The fields of a record, long ones cut.
+fn beginnings(view: &View<'_>, loaded: &Loaded) -> Result<Fields, Problem> {
+    let long = |entry: &Entry<'_>| match loaded.long(entry) {
+        Some(long) => view.text(long, 0, LOOKED_AT),
+        None => Err(Problem::Corrupt),
+    };
+    let fields = loaded.body().entries().map(|entry| {
+        let entry = entry.map_err(|_| Problem::Corrupt)?;
+        let value = match entry.held {
+            Held::Null => Value::Null,
+            Held::Bool(value) => Value::Bool(value),
+            Held::Number(digits) => Value::Number(digits.into()),
+            Held::Text(text) => Value::Text(text.to_owned()),
+            Held::Json(json) => Value::Json(json.to_owned()),
+            Held::LongText(_) => Value::Text(long(&entry)?),
+            Held::LongJson(_) => Value::Json(long(&entry)?),
+        };
+        Ok((entry.name.to_owned(), value))
+    });
+    fields.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use stile_domain::records::problem::BadCursor;
+
+    use super::*;
+    use crate::endpoints::RECORDS;
+    use crate::rig::{Rig, owner, rig};
+
+    fn filled() -> Rig {
+        let rig = rig();
+        let body = "{\"id\":\"a\",\"day\":\"2026-01-01\",\"text\":\"one\"}\n{\"id\":\"b\",\"day\":\"2025-01-01\",\"text\":\"two\"}\n";
+        let pairs = [("connection_id".to_owned(), "mail".to_owned())];
+        rig.services
+            .ingest(&owner(), Instant(7), "messages", &pairs, &mut body.as_bytes())
+            .unwrap();
+        rig
+    }
+
+    fn names() -> (Name, Name) {
+        (Name::parse("mail").unwrap(), Name::parse("messages").unwrap())
+    }
+
+    #[test]
+    fn a_declaration_that_the_owner_edits_orders_the_records_at_once() {
+        let rig = filled();
+        let (mail, messages) = names();
+        assert_eq!(rig.keys("messages"), ["b", "a"]);
+        let mut json = rig
+            .services
+            .one_stream(&owner(), Instant(1), &mail, &messages)
+            .unwrap()
+            .declaration
+            .to_json();
+        json["cursor_field"] = "text".into();
+        let edited = Declaration::parse(&json).unwrap();
+        assert!(!rig.services.declare(&owner(), &mail, &messages, &edited).unwrap());
+        assert_eq!(rig.keys("messages"), ["a", "b"]);
+        json["primary_key"] = serde_json::json!(["day"]);
+        let other = Declaration::parse(&json).unwrap();
+        let refused = rig.services.declare(&owner(), &mail, &messages, &other).unwrap_err();
+        assert!(refused.to_string().starts_with("the key of this stream is `id`"), "{refused}");
+        let inferred = rig.services.infer_anew(&owner(), Instant(1), &mail, &messages).unwrap();
+        assert_eq!(inferred.declaration.cursor_field(), Some("day"));
+        assert_eq!(inferred.declaration.primary_key(), ["id"]);
+        rig.services.declare(&owner(), &mail, &messages, &inferred.declaration).unwrap();
+        assert_eq!(rig.keys("messages"), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_list_does_not_go_on_in_another_order() {
+        let rig = filled();
+        let (mail, messages) = names();
+        let first = rig.ask(&RECORDS, "messages", "", &[("limit", "1")]);
+        let cursor = first["next_cursor"].as_str().unwrap();
+        let next = |rig: &Rig| {
+            rig.try_ask(&RECORDS, "messages", "", &[("limit", "1"), ("cursor", cursor)])
+        };
+        let mut json = rig
+            .services
+            .one_stream(&owner(), Instant(1), &mail, &messages)
+            .unwrap()
+            .declaration
+            .to_json();
+        json["query"]["search"]["lexical_fields"] = serde_json::json!([]);
+        rig.services
+            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
+            .unwrap();
+        assert_eq!(
+            next(&rig).unwrap()["data"][0]["id"],
+            "b",
+            "what does not concern the order ends no list"
+        );
+        json["cursor_field"] = "text".into();
+        rig.services
+            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
+            .unwrap();
+        assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(BadCursor::Stale));
+        json["cursor_field"] = serde_json::Value::Null;
+        rig.services
+            .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
+            .unwrap();
+        assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(BadCursor::Stale));
+    }
+}

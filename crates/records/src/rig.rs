@@ -1,0 +1,94 @@
+//! A database of records for the tests of what is done with one.
+
+use serde_json::Value as Json;
+use stile_domain::permit::Principal;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+use stile_domain::scope::Scopes;
+use stile_store::records::Records;
+use stile_store::state::StateDir;
+
+use super::RecordServices;
+use super::calls::Call;
+use super::endpoints::{Endpoint, RECORD, RECORDS, STREAMS};
+use super::list::Address;
+
+pub(crate) struct Rig {
+    _folder: tempfile::TempDir,
+    pub(crate) services: RecordServices,
+}
+
+pub(crate) fn rig() -> Rig {
+    let folder = tempfile::tempdir().unwrap();
+    let state = StateDir::open(&folder.path().join("state")).unwrap();
+    let services = RecordServices::new(Records::open(&state, Instant(0)).unwrap());
+    Rig { _folder: folder, services }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is its own owner")]
+pub(crate) fn principal(claim: RecordsClaim) -> Principal {
+    Principal::assert_verified("ann", Some("token"), None, Scopes::none(), claim)
+}
+
+pub(crate) fn owner() -> Principal {
+    principal(RecordsClaim::Owner)
+}
+
+fn call(endpoint: &'static Endpoint, stream: &str, key: &str, pairs: &[(&str, &str)]) -> Call {
+    let pairs = pairs.iter().map(|&(a, b)| (a.to_owned(), b.to_owned())).collect();
+    let address = Address { path: "/".to_owned(), query: String::new() };
+    Call { endpoint, stream: stream.to_owned(), key: key.to_owned(), pairs, address }
+}
+
+impl Rig {
+    pub(crate) fn ask(
+        &self,
+        endpoint: &'static Endpoint,
+        stream: &str,
+        key: &str,
+        pairs: &[(&str, &str)],
+    ) -> Json {
+        self.try_ask(endpoint, stream, key, pairs).unwrap()
+    }
+
+    pub(crate) fn try_ask(
+        &self,
+        endpoint: &'static Endpoint,
+        stream: &str,
+        key: &str,
+        pairs: &[(&str, &str)],
+    ) -> Result<Json, Problem> {
+        let call = call(endpoint, stream, key, pairs);
+        let mut out = String::new();
+        self.services.answer(&owner(), Instant(1), &call, &mut out)?;
+        Ok(serde_json::from_str(&out).unwrap())
+    }
+
+    pub(crate) fn record(&self, stream: &str, key: &str) -> Json {
+        self.ask(&RECORD, stream, key, &[])
+    }
+
+    pub(crate) fn keys(&self, stream: &str) -> Vec<String> {
+        let list = self.ask(&RECORDS, stream, "", &[("limit", "100"), ("order", "asc")]);
+        list["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["id"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    pub(crate) fn streams(&self) -> Vec<Json> {
+        self.ask(&STREAMS, "", "", &[])["data"].as_array().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, stream: &str) -> u64 {
+        let streams = self.streams();
+        let counts = streams
+            .iter()
+            .filter(|row| row["name"] == stream)
+            .map(|row| row["record_count"].as_u64().unwrap());
+        counts.sum()
+    }
+}

@@ -1,0 +1,97 @@
+//! The resource server of this process, as the content ladder asks it.
+//!
+//! The adapter calls the same operations that `/v1` calls, with the caller's own authority.
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::{Map, Value as Json};
+use stile_domain::permit::Principal;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::request::ReadRequest;
+use stile_ladder::port::{Declined, MAX_ANSWER_BYTES, RecordServer, too_large};
+use stile_records::RecordServices;
+use stile_records::calls::Call;
+use stile_records::endpoints::Endpoint;
+use stile_records::list::Address;
+use stile_records::sink::Sink;
+
+/// The resource server of this process.
+pub struct StoredRecords {
+    services: RecordServices,
+    /// The time, by which grants are judged.
+    clock: fn() -> Instant,
+}
+
+impl StoredRecords {
+    /// The records of `services`.
+    pub fn new(services: RecordServices, clock: fn() -> Instant) -> Self {
+        Self { services, clock }
+    }
+}
+
+/// An answer that stops growing where it is longer than any should be.
+#[derive(Default)]
+struct Capped {
+    text: String,
+    is_over: bool,
+}
+
+impl Sink for Capped {
+    fn put(&mut self, part: &str) {
+        self.is_over = self.is_over || self.text.len() + part.len() > MAX_ANSWER_BYTES;
+        if !self.is_over {
+            self.text.push_str(part);
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_over
+    }
+}
+
+impl RecordServer for StoredRecords {
+    fn ask<'a>(
+        &'a self,
+        caller: &'a Principal,
+        ask: ReadRequest,
+    ) -> BoxFuture<'a, Result<String, Declined>> {
+        let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
+        let address = Address { path: ask.path(), query: String::new() };
+        let ReadRequest { operation, stream, key, parameters: pairs } = ask;
+        let endpoint = Endpoint::of(operation);
+        let call = Call { endpoint, stream, key, pairs, address };
+        async move {
+            let read = tokio::task::spawn_blocking(move || {
+                let mut out = Capped::default();
+                services.ask(&caller, now, &call, &mut out).map(|()| out)
+            });
+            let out = match read.await {
+                Ok(done) => done?,
+                // A panic, which the hook has told of.
+                Err(_) => {
+                    return Err(Problem::Internal { incident: stile_store::new_incident() }.into());
+                }
+            };
+            if out.is_over { Err(too_large()) } else { Ok(out.text) }
+        }
+        .boxed()
+    }
+
+    fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
+        Ok(self.services.records.seal(plain)?)
+    }
+
+    fn unseal(&self, text: &str) -> Option<Vec<u8>> {
+        self.services.records.unseal(text)
+    }
+
+    fn tell(
+        &self,
+        caller: &Principal,
+        tool: &'static str,
+        outcome: Result<(), &Map<String, Json>>,
+    ) {
+        self.services.tell_tool(caller, tool, outcome);
+    }
+}

@@ -1,0 +1,336 @@
+//! `docs/tools.md` and `docs/errors.md`, written from the declarations.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use stile_domain::error::{Refusal, Remedy, ShownLine};
+use stile_domain::hash::ContentHash;
+use stile_domain::path::{BadPath, SpacePath};
+use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::scope::{Scope, Verb};
+use stile_ladder::Ladder;
+use stile_ladder::resources::TEMPLATES;
+use stile_testkit::documents::assert_document;
+use stile_tools::list;
+use stile_tools::registry::TOOLS;
+use stile_tools::tool::Card;
+
+const WRITTEN: &str =
+    "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->";
+
+fn table(out: &mut String, schema: &Value) {
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    out.push_str("| name | type | | what it is |\n|---|---|---|---|\n");
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let kind = match (&property["type"], &property["enum"]) {
+            (_, Value::Array(words)) => words
+                .iter()
+                .map(|word| format!("`{}`", word.as_str().unwrap_or_default()))
+                .collect::<Vec<_>>()
+                .join(" or "),
+            (Value::String(kind), _)
+                if kind == "array" && property["items"]["type"] == "integer" =>
+            {
+                "two integers".to_owned()
+            }
+            (Value::String(kind), _) => kind.clone(),
+            _ if property["anyOf"].is_array() => property["anyOf"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|choice| choice["type"].as_str().unwrap_or("any"))
+                .collect::<Vec<_>>()
+                .join(" or "),
+            _ => "any".to_owned(),
+        };
+        let need = if required.contains(&name.as_str()) { "always" } else { "optional" };
+        let description = property["description"].as_str().unwrap_or_default();
+        let _ = writeln!(out, "| `{name}` | {kind} | {need} | {description} |");
+    }
+}
+
+fn section(out: &mut String, card: &Card, needs: &str) {
+    let hint = |name: &str, yes: bool| if yes { format!("`{name}`") } else { String::new() };
+    let hints: Vec<String> = [
+        hint("readOnlyHint", card.read_only),
+        hint("destructiveHint", card.destructive),
+        hint("idempotentHint", card.idempotent),
+    ]
+    .into_iter()
+    .filter(|hint| !hint.is_empty())
+    .collect();
+    let _ = writeln!(out, "\n## `{}`: {}\n", card.name, card.title);
+    let _ = writeln!(out, "{}\n", card.description);
+    let hints = if hints.is_empty() { "none".to_owned() } else { hints.join(", ") };
+    let _ = writeln!(out, "{needs} Hints that are true: {hints}.\n\nArguments:\n");
+    table(out, &card.input.clone().into());
+    out.push_str("\nAnswer:\n\n");
+    table(out, &card.output["anyOf"][0]);
+}
+
+#[test]
+fn tools_page_is_what_the_code_says() {
+    let mut out = format!(
+        "{WRITTEN}\n\n# Tools\n\nWhat an agent can call. Every tool refuses unknown arguments, answers within a bound, and \
+         fills `structuredContent` beside one text block. Names may also be spelt with `_` for `.`, as in `file_create`. \
+         A refused call has `isError: true` and the error object of [errors.md](errors.md), \
+         but for the four tools that tell the structure of a note: theirs is `{{\"error\", \"code\": \"RUNTIME_ERROR\"}}`. \
+         The six tools about records come last; a caller sees them whose token names a grant or is the owner's.\n"
+    );
+    let mut tools = TOOLS.to_vec();
+    tools.sort_by_key(|tool| tool.name);
+    for tool in &tools {
+        let verb = if tool.read_only { "read" } else { "write" };
+        section(&mut out, &tool.card(), &format!("Needs a `{verb}` scope that covers `path`."));
+    }
+    let _ = writeln!(
+        out,
+        "\n## The resource `{}`\n\n{}\n\nNeeds a `read` scope that covers the directory.",
+        list::TEMPLATE,
+        list::DESCRIPTION
+    );
+    for card in Ladder::cards(false) {
+        section(&mut out, &card, "Needs a token with a grant, or the owner's.");
+    }
+    for template in TEMPLATES {
+        let needs = "Needs a token with a grant, or the owner's.";
+        let _ = writeln!(
+            out,
+            "\n## The resource `{}`\n\n{}\n\n{needs}",
+            template.uri, template.description
+        );
+    }
+    assert_document("docs/tools.md", &out);
+}
+
+/// One of each refusal. The match makes a new variant fail to compile until it is listed.
+fn samples() -> Vec<Refusal> {
+    let path = SpacePath::parse("/notes/a.md").unwrap();
+    let samples = vec![
+        Refusal::InvalidPath { argument: "path", why: BadPath::AboveRoot },
+        Refusal::InvalidRange { argument: "lines", total_lines: 12 },
+        Refusal::invalid_argument("`hash` is missing"),
+        Refusal::not_found(&path),
+        Refusal::AlreadyExists { path: path.clone() },
+        Refusal::not_a_file(&path),
+        Refusal::NotADirectory { path: path.clone() },
+        Refusal::SymlinkRefused { path: path.clone() },
+        Refusal::HardLinked { path: path.clone() },
+        Refusal::NotPermitted { path: path.clone() },
+        Refusal::Busy { path: path.clone() },
+        Refusal::NotText {
+            path: path.clone(),
+            size_bytes: 3,
+            hash: ContentHash::of(&[0xff, 0xd8, 0]),
+        },
+        Refusal::Stale { path: path.clone(), argument: "hash" },
+        Refusal::NoMatch {
+            path: path.clone(),
+            argument: "old",
+            place: "in lines 3 to 4".to_owned(),
+            hint: " It stands at line 9 instead.".to_owned(),
+            lines: vec![
+                ShownLine { line: 3, text: "Water the ferns.".to_owned() },
+                ShownLine { line: 4, text: String::new() },
+            ],
+            elsewhere: vec![9],
+        },
+        Refusal::NoSuchText { path: path.clone(), first: 1, last: 12, total_lines: 12 },
+        Refusal::AmbiguousMatch { path: path.clone(), matches: vec![3, 9], more: false },
+        Refusal::TooLarge {
+            path: path.clone(),
+            limit_bytes: 67_108_864,
+            advice: "Put the text into another file, or ask the user to raise the server's limit.",
+        },
+        Refusal::NoSpace { path: path.clone() },
+        Refusal::UnknownOutcome { path: path.clone() },
+        Refusal::InsufficientScope {
+            needed: vec![Scope::needed(Verb::Write, &path)],
+            granted: vec![Scope::everything(Verb::Read)],
+        },
+        Refusal::Internal { incident: 482_113_904_771 },
+    ];
+    for sample in &samples {
+        match sample {
+            Refusal::InvalidPath { .. }
+            | Refusal::InvalidRange { .. }
+            | Refusal::InvalidArgument { .. }
+            | Refusal::NotFound { .. }
+            | Refusal::AlreadyExists { .. }
+            | Refusal::NotAFile { .. }
+            | Refusal::NotADirectory { .. }
+            | Refusal::SymlinkRefused { .. }
+            | Refusal::HardLinked { .. }
+            | Refusal::NotPermitted { .. }
+            | Refusal::Busy { .. }
+            | Refusal::NotText { .. }
+            | Refusal::Stale { .. }
+            | Refusal::NoMatch { .. }
+            | Refusal::NoSuchText { .. }
+            | Refusal::AmbiguousMatch { .. }
+            | Refusal::TooLarge { .. }
+            | Refusal::NoSpace { .. }
+            | Refusal::UnknownOutcome { .. }
+            | Refusal::InsufficientScope { .. }
+            | Refusal::Internal { .. } => {}
+        }
+    }
+    samples
+}
+
+#[test]
+fn errors_page_is_what_the_code_says() {
+    let mut out = format!(
+        "{WRITTEN}\n\n# Errors\n\nWhat a refused call says. Programs go by `code`, which is stable; the message is for the \
+         agent and may be reworded. A tool result has `isError: true`, the message as text and \
+         `structuredContent: {{\"error\": {{\"code\", \"message\", …}}}}`. Over HTTP, `insufficient_scope` is a 403 whose \
+         JSON-RPC error has the code -31403.\n\nNo refusal names a path of the machine, a secret or content, but for the lines \
+         that a failed match shows to a caller who may read them.\n"
+    );
+    for refusal in samples() {
+        let (code, remedy) = refusal.code();
+        let who = match remedy {
+            Remedy::Agent => "the agent, who corrects the call",
+            Remedy::User => "the user",
+            Remedy::Time => "nobody; it passes",
+            Remedy::Operator => "whoever runs the server",
+        };
+        let message = refusal.to_string().replace('\n', "\n> ");
+        let _ = writeln!(
+            out,
+            "\n## `{code}`\n\nWho must act: {who}.\n\n> {message}\n\n```json\n{}\n```",
+            refusal.to_json()
+        );
+    }
+    out.push_str(
+        "\n# Errors of records\n\nWhat a refused request to `/v1` says, under `error`, beside its `request_id`. The status is \
+         that of HTTP. A client is refused in the same words for what its grant hides and for what does not exist.\n",
+    );
+    for problem in problems() {
+        let (code, status) = problem.code();
+        let _ = writeln!(
+            out,
+            "\n## `{code}` ({status})\n\n> {problem}\n\n```json\n{}\n```",
+            Value::Object(problem.to_json())
+        );
+    }
+    assert_document("docs/errors.md", &out);
+}
+
+/// One of each problem. The match makes a new variant fail to compile until it is listed.
+fn problems() -> Vec<Problem> {
+    let (stream, field, param) = ("messages".to_owned(), "body".to_owned(), "fields".to_owned());
+    let connections = vec!["gmail-work".to_owned(), "gmail-home".to_owned()];
+    let problems = vec![
+        Problem::invalid("limit", "`limit` must be a whole number from 1 to 100"),
+        Problem::InvalidWindow {
+            param: "q",
+            message: "`q` is a text of 1 to 1024 characters".to_owned(),
+        },
+        Problem::InvalidFieldPath,
+        Problem::InvalidCursor(BadCursor::Malformed),
+        Problem::InvalidCursor(BadCursor::Mismatch),
+        Problem::InvalidCursor(BadCursor::Stale),
+        Problem::InvalidChangesSince(BadCursor::Malformed),
+        Problem::InvalidChangesSince(BadCursor::Mismatch),
+        Problem::InvalidFieldsCursor(BadCursor::Malformed),
+        Problem::InvalidFieldsCursor(BadCursor::Mismatch),
+        Problem::InvalidFieldsCursor(BadCursor::Stale),
+        Problem::UnknownField { field: field.clone(), param: param.clone() },
+        Problem::InvalidDeclaration { message: "`primary_key` must be a list of texts".to_owned() },
+        Problem::UnsupportedVersion { supported: "2026-04-06" },
+        Problem::InsufficientScope { message: "this needs a token of the owner" },
+        Problem::StreamNotAllowed { stream: stream.clone(), connection: None },
+        Problem::FieldNotGranted { field: field.clone(), param },
+        Problem::GrantExpired,
+        Problem::GrantRevoked,
+        Problem::GrantInvalid,
+        Problem::GrantConsumed,
+        Problem::NotFound,
+        Problem::StreamNotFound { stream, connection: Some("gmail".to_owned()) },
+        Problem::FieldNotFound { field: field.clone() },
+        Problem::QueryNotFound,
+        Problem::AmbiguousConnection { connections: connections.clone() },
+        Problem::AmbiguousSchema { connections },
+        Problem::FieldNotText { field: field.clone() },
+        Problem::FieldNotBinary { field },
+        Problem::BlobNotFound,
+        Problem::BlobTooLarge,
+        Problem::RangeNotSatisfiable { bytes: 48_213 },
+        Problem::ChangesExpired,
+        Problem::InvalidExpand {
+            param: "expand".to_owned(),
+            message: "`replies` is no relation of this stream".to_owned(),
+        },
+        Problem::InvalidSort { message: "`sort` is `sent_at` or `-sent_at`".to_owned() },
+        Problem::TooManyGroups { param: "group_by" },
+        Problem::NumberTooLong,
+        Problem::SearchTooBroad,
+        Problem::Busy,
+        Problem::Full,
+        Problem::Corrupt,
+        Problem::Internal { incident: 482_113_904_771 },
+    ];
+    for problem in &problems {
+        match problem {
+            Problem::InvalidRequest { .. }
+            | Problem::InvalidWindow { .. }
+            | Problem::InvalidFieldPath
+            | Problem::InvalidCursor(_)
+            | Problem::InvalidChangesSince(_)
+            | Problem::InvalidFieldsCursor(_)
+            | Problem::UnknownField { .. }
+            | Problem::InvalidDeclaration { .. }
+            | Problem::UnsupportedVersion { .. }
+            | Problem::InsufficientScope { .. }
+            | Problem::StreamNotAllowed { .. }
+            | Problem::FieldNotGranted { .. }
+            | Problem::GrantExpired
+            | Problem::GrantRevoked
+            | Problem::GrantInvalid
+            | Problem::GrantConsumed
+            | Problem::NotFound
+            | Problem::StreamNotFound { .. }
+            | Problem::FieldNotFound { .. }
+            | Problem::QueryNotFound
+            | Problem::AmbiguousConnection { .. }
+            | Problem::AmbiguousSchema { .. }
+            | Problem::FieldNotText { .. }
+            | Problem::FieldNotBinary { .. }
+            | Problem::BlobNotFound
+            | Problem::BlobTooLarge
+            | Problem::RangeNotSatisfiable { .. }
+            | Problem::ChangesExpired
+            | Problem::InvalidExpand { .. }
+            | Problem::InvalidSort { .. }
+            | Problem::TooManyGroups { .. }
+            | Problem::NumberTooLong
+            | Problem::SearchTooBroad
+            | Problem::Busy
+            | Problem::Full
+            | Problem::Corrupt
+            | Problem::Internal { .. } => {}
+        }
+    }
+    problems
+}
+
+#[test]
+fn messages_are_whole_sentences_that_say_what_is_true_now() {
+    for refusal in samples() {
+        let message = refusal.to_string();
+        assert!(
+            !message.contains("  ") && !message.replace("`..`", "").contains(".."),
+            "{message}"
+        );
+        let says_state = [
+            "othing was",
+            "is as it was",
+            "may or may not",
+            "whether it happened",
+            "Nothing was looked up",
+        ];
+        assert!(says_state.iter().any(|words| message.contains(words)), "{message}");
+    }
+}
