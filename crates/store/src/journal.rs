@@ -304,7 +304,7 @@ fn timestamp(micros: i64) -> String {
 
 /// The journal of all processes.
 #[derive(Debug, Default)]
-pub struct Merged {
+pub struct JournalContents {
     /// All lines, in the order of their times; lines of one file stay in their order.
     pub lines: Vec<Line>,
     /// How many lines could not be read, besides last lines that a kill or a full disk cut short.
@@ -315,16 +315,18 @@ pub struct Merged {
 ///
 /// # Errors
 /// What the file system says. A journal that was never written to is empty.
-pub fn read_all(state: &StateDir) -> io::Result<Merged> {
+pub fn read_all(state: &StateDir) -> io::Result<JournalContents> {
     let entries = match std::fs::read_dir(state.path().join(FOLDER)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Merged::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(JournalContents::default());
+        }
         entries => entries?,
     };
     let mut paths: Vec<PathBuf> =
         entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
     paths.sort();
-    let mut merged = Merged::default();
+    let mut merged = JournalContents::default();
     for path in paths {
         read_file(&path, &mut merged)?;
     }
@@ -332,7 +334,7 @@ pub fn read_all(state: &StateDir) -> io::Result<Merged> {
     Ok(merged)
 }
 
-fn read_file(path: &Path, merged: &mut Merged) -> io::Result<()> {
+fn read_file(path: &Path, merged: &mut JournalContents) -> io::Result<()> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut bytes = Vec::new();
     while reader.read_until(b'\n', &mut bytes)? > 0 {
@@ -425,7 +427,7 @@ mod tests {
         });
         let merged = read_all(&state).unwrap();
         assert_eq!((merged.lines.len(), merged.damaged, files(&state).len()), (800, 0, 1));
-        let mut in_file = Merged::default();
+        let mut in_file = JournalContents::default();
         read_file(&files(&state)[0], &mut in_file).unwrap();
         assert!(in_file.lines.is_sorted_by_key(|line| line.at.clone()));
     }
@@ -488,7 +490,7 @@ mod tests {
                 }
             }
             child.wait().unwrap();
-            let mut merged = Merged::default();
+            let mut merged = JournalContents::default();
             read_file(files(&state).last().unwrap(), &mut merged).unwrap();
             let read: Vec<_> = merged.lines.into_iter().map(|line| line.tool).collect();
             let expected: Vec<_> = (0..read.len()).map(|n| format!("n{n}")).collect();

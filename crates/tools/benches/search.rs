@@ -34,7 +34,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::value::{Fields, Value};
 use stile_domain::scope::Scopes;
-use stile_store::records::{Incoming, Records};
+use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, peak, timed};
 use stile_testkit::chance::Chance;
@@ -186,7 +186,7 @@ impl Rig {
                 let key = RecordKey::parse(key).unwrap();
                 writer.upsert(
                     &target,
-                    Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(0), fields, long: Vec::new() },
                 )?;
             }
             Ok(())

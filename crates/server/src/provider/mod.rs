@@ -20,7 +20,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_store::sealer::{CannotSeal, Sealer};
+use stile_store::sealer::{Sealer, SealerError};
 use stile_tools::ladder::port::{Ask, Declined, RecordServer, too_large};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -64,14 +64,14 @@ impl Provider {
     /// path may follow. `token` is what `read_token` gives now. Nothing is asked yet.
     ///
     /// # Errors
-    /// [`CannotSeal`].
+    /// [`SealerError`].
     pub fn new(
         outbound: Outbound,
         base: &str,
         token: &str,
         read_token: ReadToken,
         bounds: Bounds,
-    ) -> Result<Self, CannotSeal> {
+    ) -> Result<Self, SealerError> {
         let base = base.trim_end_matches('/').to_owned();
         // It stays this key when the token is renewed, so that handles do too.
         let sealer = Sealer::of_secret(token, &base, PURPOSE)?;

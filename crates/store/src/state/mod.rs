@@ -12,9 +12,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-pub use key::Key;
+pub use key::TokenKey;
 pub(crate) use private::{create_private, make_folder, sync_folder};
-pub use tokens::{Revoked, TokenRecord, Tokens};
+pub use tokens::{Revocation, TokenRecord, TokenStore};
 
 /// The largest settings file that is read.
 const SETTINGS_BYTES: u64 = 1 << 20;

@@ -17,7 +17,9 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::Fields;
-use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upserted};
+use stile_store::records::{
+    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
+};
 
 use super::input::{Format, Input, Item};
 use super::keys::Keys;
@@ -272,7 +274,11 @@ impl Import<'_> {
     }
 
     /// The stream as planned, in this transaction.
-    fn target(&self, batch: &mut Batch<'_>, plan: &Plan) -> Result<Result<Target, Why>, Problem> {
+    fn target(
+        &self,
+        batch: &mut WriteBatch<'_>,
+        plan: &Plan,
+    ) -> Result<Result<TargetStream, Why>, Problem> {
         match batch.target(self.connection, self.stream)? {
             Some(target) if target.declaration == plan.text => Ok(Ok(target)),
             Some(_) => Ok(Err(Why::Redeclared)),
@@ -360,7 +366,7 @@ impl Run<'_> {
     fn write(
         &mut self,
         owner: &OwnerPermit,
-        write: impl FnOnce(&mut Self, &mut Batch<'_>) -> Result<Result<(), Why>, Problem>,
+        write: impl FnOnce(&mut Self, &mut WriteBatch<'_>) -> Result<Result<(), Why>, Problem>,
     ) -> Result<(), Why> {
         let mut ours = None;
         let records = &self.import.services.records;
@@ -377,7 +383,12 @@ impl Run<'_> {
         }
     }
 
-    fn store(&mut self, batch: &mut Batch<'_>, target: &Target, item: Item) -> Result<(), Problem> {
+    fn store(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        target: &TargetStream,
+        item: Item,
+    ) -> Result<(), Problem> {
         let mut found = match item.row {
             Ok(found) => found,
             Err(_) => {
@@ -417,14 +428,14 @@ impl Run<'_> {
         let mut text = found.text;
         let long = text
             .iter_mut()
-            .map(|(name, file)| LongField { name, source: file as &mut dyn TextSource });
+            .map(|(name, file)| StreamedField { name, source: file as &mut dyn TextSource });
         let (emitted, fields) = (self.import.now, &found.fields);
-        let incoming = Incoming { key: &key, emitted, fields, long: long.collect() };
+        let incoming = IncomingRecord { key: &key, emitted, fields, long: long.collect() };
         match put(batch, target, self.semantics, incoming)? {
-            Upserted::Added => self.report.added += 1,
-            Upserted::Changed => self.report.changed += 1,
-            Upserted::Same => self.report.same += 1,
-            Upserted::Refused(why) => {
+            UpsertOutcome::Added => self.report.added += 1,
+            UpsertOutcome::Changed => self.report.changed += 1,
+            UpsertOutcome::Same => self.report.same += 1,
+            UpsertOutcome::Refused(why) => {
                 self.bad(bad("not_stored", why.to_string()));
                 return Ok(());
             }
@@ -457,13 +468,13 @@ fn bad_of(item: Item) -> Option<BadRow> {
 /// # Errors
 /// What the database says.
 pub(crate) fn put(
-    batch: &mut Batch<'_>,
-    target: &Target,
+    batch: &mut WriteBatch<'_>,
+    target: &TargetStream,
     semantics: Semantics,
-    incoming: Incoming<'_>,
-) -> Result<Upserted, Problem> {
+    incoming: IncomingRecord<'_>,
+) -> Result<UpsertOutcome, Problem> {
     if semantics == Semantics::AppendOnly && batch.contains(target, incoming.key)? {
-        return Ok(Upserted::Same);
+        return Ok(UpsertOutcome::Same);
     }
     batch.upsert(target, incoming)
 }
@@ -473,8 +484,8 @@ pub(crate) fn incoming<'a>(
     key: &'a RecordKey,
     emitted: Instant,
     fields: &'a Fields,
-) -> Incoming<'a> {
-    Incoming { key, emitted, fields, long: Vec::new() }
+) -> IncomingRecord<'a> {
+    IncomingRecord { key, emitted, fields, long: Vec::new() }
 }
 
 /// A declaration as it is stored.

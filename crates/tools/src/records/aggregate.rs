@@ -15,7 +15,7 @@ use stile_domain::records::declaration::{Aggregation, Type, Types};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::zone::{Granularity, Zone};
-use stile_store::records::{LongRef, Source};
+use stile_store::records::{LongValueRef, RecordSource};
 
 use super::Reading;
 use super::fields;
@@ -45,7 +45,7 @@ struct Over<'p> {
 }
 
 /// A text that is kept apart from its record, by its digest: one of the places where it lies.
-type Longs = HashMap<[u8; 32], LongRef>;
+type Longs = HashMap<[u8; 32], LongValueRef>;
 
 /// Puts an aggregation.
 ///
@@ -212,7 +212,11 @@ struct Declared {
 
 impl Over<'_> {
     /// That the caller may name the field, and that every connection declares it for this.
-    fn declared(&self, reading: Reading<'_>, sources: &[Source]) -> Result<Declared, Problem> {
+    fn declared(
+        &self,
+        reading: Reading<'_>,
+        sources: &[RecordSource],
+    ) -> Result<Declared, Problem> {
         let Self { field, param, kind } = self;
         fields::known(reading, sources, field, param)?;
         let (mut types, mut kinds) = (Vec::new(), Vec::new());
@@ -251,7 +255,7 @@ impl Over<'_> {
 /// Looks at the field of every record.
 fn tally(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     conditions: &[Condition],
     (asked, over, declared): (&Asked<'_>, &Over<'_>, &Declared),
     out: &dyn Sink,

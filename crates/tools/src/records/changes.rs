@@ -11,7 +11,7 @@ use serde_json::json;
 use stile_domain::records::changes::{ChangesPlace, Mark, Session};
 use stile_domain::records::cursor::Binding;
 use stile_domain::records::problem::{BadCursor, Problem};
-use stile_store::records::{Change, Source};
+use stile_store::records::{RecordChange, RecordSource};
 
 use super::Reading;
 use super::bounded::Cut;
@@ -38,7 +38,7 @@ pub(super) fn is_asked(reading: Reading<'_>, parameters: &Parameters) -> bool {
 /// What the parameters or the database say against it; [`Problem::ChangesExpired`].
 pub(super) fn changes(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     stream: &str,
     (parameters, cut): (&Parameters, &Cut),
     address: &Address,
@@ -51,7 +51,7 @@ pub(super) fn changes(
     let (session, after) = begun(reading, sources, parameters, &bindings)?;
     let after = after.as_ref().map(|(source, key)| (*source, key.as_str()));
     let (changes, has_more) = view.changes(sources, &session, after, limit(parameters))?;
-    let cursor_after = |change: &Change| {
+    let cursor_after = |change: &RecordChange| {
         let (source, key) = change.place();
         let stream = sources.get(source).ok_or(Problem::NotFound)?.number();
         view.seal(&ChangesPlace { session, stream, key: key.to_owned() }.encode(bindings.page))
@@ -69,8 +69,8 @@ pub(super) fn changes(
     for (at, change) in changes.iter().enumerate() {
         out.put(if at > 0 { "," } else { "" });
         match change {
-            Change::Is(row) => put_record(reading, sources, row, shown, out)?,
-            Change::Gone { .. } => put_gone(sources, change, out)?,
+            RecordChange::Is(row) => put_record(reading, sources, row, shown, out)?,
+            RecordChange::Gone { .. } => put_gone(sources, change, out)?,
         }
         if of_each(parameters) {
             put_cursor(&cursor_after(change)?, out);
@@ -129,7 +129,7 @@ type After = Option<(usize, String)>;
 /// The session that a request begins or goes on with.
 fn begun(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     parameters: &Parameters,
     bindings: &Bindings,
 ) -> Result<(Session, After), Problem> {
@@ -162,8 +162,12 @@ fn known(reading: Reading<'_>, session: Session) -> Result<Session, Problem> {
 }
 
 /// Puts what is told of a record that is gone, but for its closing brace.
-fn put_gone(sources: &[Source], change: &Change, out: &mut dyn Sink) -> Result<(), Problem> {
-    let Change::Gone { source, key, emitted, deleted } = change else { return Ok(()) };
+fn put_gone(
+    sources: &[RecordSource],
+    change: &RecordChange,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
+    let RecordChange::Gone { source, key, emitted, deleted } = change else { return Ok(()) };
     let source = sources.get(*source).ok_or(Problem::NotFound)?;
     let told = json!({
         "object": "record", "id": key, "stream": source.stream(), "connection_id": source.connection(),

@@ -18,7 +18,7 @@ use stile_domain::records::body::Held;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::files::ExportFolder;
-use stile_store::records::{LongRef, Row, Source, View};
+use stile_store::records::{LongValueRef, RecordRow, RecordSource, RecordsView};
 
 use super::RecordServices;
 use super::sink::escaped;
@@ -84,11 +84,11 @@ impl RecordServices {
         let mut failed = None;
         let exported = self.records.read(&permit, now, |view| {
             let all = view.sources()?;
-            let wanted = |source: &Source| {
+            let wanted = |source: &RecordSource| {
                 selection.connection.is_none_or(|name| source.connection().as_str() == name)
                     && selection.stream.is_none_or(|name| source.stream().as_str() == name)
             };
-            let sources: Vec<Source> = all.into_iter().filter(wanted).collect();
+            let sources: Vec<RecordSource> = all.into_iter().filter(wanted).collect();
             if sources.is_empty() && (selection.connection.is_some() || selection.stream.is_some())
             {
                 let stream = selection.stream.unwrap_or("*").to_owned();
@@ -114,8 +114,8 @@ impl RecordServices {
 }
 
 fn write_all(
-    view: &View<'_>,
-    sources: &[Source],
+    view: &RecordsView<'_>,
+    sources: &[RecordSource],
     to: &ExportFolder,
 ) -> Result<Exported, ExportError> {
     let exists = || io::Error::from(io::ErrorKind::AlreadyExists);
@@ -129,7 +129,7 @@ fn write_all(
         )?;
     }
     let mut records = 0;
-    let mut after: Option<Row> = None;
+    let mut after: Option<RecordRow> = None;
     loop {
         let rows = view.by_ingest(sources, after.as_ref(), PAGE)?;
         for row in &rows {
@@ -147,9 +147,9 @@ fn write_all(
 }
 
 fn write_record(
-    view: &View<'_>,
-    sources: &[Source],
-    row: &Row,
+    view: &RecordsView<'_>,
+    sources: &[RecordSource],
+    row: &RecordRow,
     to: &ExportFolder,
     file: &mut impl Write,
 ) -> Result<(), ExportError> {
@@ -197,7 +197,11 @@ fn write_record(
 }
 
 /// Puts a text in a file of its own, unless it is there, and says which.
-fn write_text(view: &View<'_>, long: LongRef, to: &ExportFolder) -> Result<String, ExportError> {
+fn write_text(
+    view: &RecordsView<'_>,
+    long: LongValueRef,
+    to: &ExportFolder,
+) -> Result<String, ExportError> {
     let name = format!("{TEXTS}/{}.txt", hex(&long.long.digest));
     if let Some(mut text) = to.create(&name)? {
         write_long(view, long, &mut text, |piece| piece.to_owned())?;
@@ -208,9 +212,9 @@ fn write_text(view: &View<'_>, long: LongRef, to: &ExportFolder) -> Result<Strin
 
 /// Puts the blobs of a record in files of their own, unless they are there.
 fn write_blobs(
-    view: &View<'_>,
-    sources: &[Source],
-    row: &Row,
+    view: &RecordsView<'_>,
+    sources: &[RecordSource],
+    row: &RecordRow,
     to: &ExportFolder,
 ) -> Result<(), ExportError> {
     for id in view.blobs_of(row)? {
@@ -229,8 +233,8 @@ fn write_blobs(
 }
 
 fn write_long(
-    view: &View<'_>,
-    long: LongRef,
+    view: &RecordsView<'_>,
+    long: LongValueRef,
     to: &mut impl Write,
     spelled: impl Fn(&str) -> String,
 ) -> Result<(), ExportError> {

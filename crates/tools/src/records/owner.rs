@@ -10,7 +10,9 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::{Fields, Value};
-use stile_store::records::{GrantRecord, Loaded, RecordsError, Row, Source, View};
+use stile_store::records::{
+    GrantRecord, RecordFields, RecordRow, RecordSource, RecordsError, RecordsView,
+};
 
 use super::{Declarations, RecordServices, terms_of};
 use crate::import::run::{key_in_words, read_declaration};
@@ -101,7 +103,7 @@ impl RecordServices {
             let source = sources.first().ok_or(Problem::NotFound)?;
             let key = self.declarations.of(source)?.primary_key().to_vec();
             let mut inference = Inference::new();
-            let mut after: Option<Row> = None;
+            let mut after: Option<RecordRow> = None;
             loop {
                 let rows = view.by_ingest(&sources, after.as_ref(), PAGE)?;
                 for row in &rows {
@@ -203,8 +205,8 @@ impl RecordServices {
 }
 
 fn stream(
-    view: &View<'_>,
-    source: &Source,
+    view: &RecordsView<'_>,
+    source: &RecordSource,
     declarations: &Declarations,
 ) -> Result<Stream, Problem> {
     let (records, latest) = view.count(source)?;
@@ -214,7 +216,7 @@ fn stream(
 }
 
 /// The fields of a record, long ones cut.
-fn beginnings(view: &View<'_>, loaded: &Loaded) -> Result<Fields, Problem> {
+fn beginnings(view: &RecordsView<'_>, loaded: &RecordFields) -> Result<Fields, Problem> {
     let long = |entry: &Entry<'_>| match loaded.long(entry) {
         Some(long) => view.text(long, 0, LOOKED_AT),
         None => Err(Problem::Corrupt),

@@ -5,7 +5,7 @@ use stile_domain::records::blob::is_reference;
 use stile_domain::records::body::{Entry, Held};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{Loaded, LongRef};
+use stile_store::records::{LongValueRef, RecordFields};
 
 use super::Reading;
 use super::render::digest_text;
@@ -102,12 +102,12 @@ struct Kept<'a> {
     /// Where it is here.
     inline: Option<&'a str>,
     /// Where it is in pieces.
-    long: Option<LongRef>,
+    long: Option<LongValueRef>,
     is_text: bool,
 }
 
 impl<'a> Kept<'a> {
-    fn of(loaded: &Loaded, entry: &Entry<'a>) -> Self {
+    fn of(loaded: &RecordFields, entry: &Entry<'a>) -> Self {
         let (inline, is_text) = match entry.held {
             Held::Null => (Some("null"), false),
             Held::Bool(true) => (Some("true"), false),
@@ -125,7 +125,7 @@ impl<'a> Kept<'a> {
 /// What is told of a value where more than so many scalar values are not.
 pub(super) fn told(
     reading: Reading<'_>,
-    loaded: &Loaded,
+    loaded: &RecordFields,
     entry: &Entry<'_>,
     chars: u64,
 ) -> Result<Told, Problem> {
@@ -167,7 +167,7 @@ pub(super) fn told(
 /// Puts all of a value.
 pub(super) fn put_whole(
     reading: Reading<'_>,
-    loaded: &Loaded,
+    loaded: &RecordFields,
     entry: &Entry<'_>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {

@@ -11,7 +11,7 @@ use stile_domain::records::names::is_field_name;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::selector::{ByteSelector, Selector, Span};
-use stile_store::records::{Loaded, LongRef, Source};
+use stile_store::records::{LongValueRef, RecordFields, RecordSource};
 
 use super::Reading;
 use super::bytes;
@@ -24,7 +24,7 @@ use super::sink::Sink;
 /// A field's text, wherever it is kept.
 pub(super) enum Content<'a> {
     Inline(&'a str),
-    Long(LongRef),
+    Long(LongValueRef),
 }
 
 /// Which field of which record.
@@ -39,7 +39,7 @@ pub struct Field<'a> {
 /// A field of one record, as its windows are told and their cursors bound.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    pub(super) source: &'a Source,
+    pub(super) source: &'a RecordSource,
     pub(super) field: &'a str,
     pub(super) binding: Binding,
 }
@@ -126,7 +126,7 @@ pub fn window(
 fn of_text(
     reading: Reading<'_>,
     place: Place<'_>,
-    (loaded, entry): (&Loaded, &Entry<'_>),
+    (loaded, entry): (&RecordFields, &Entry<'_>),
     selector: &Selector,
 ) -> Result<(Json, Json), Problem> {
     let (content, is_text) = Content::of(loaded, entry)?;
@@ -191,7 +191,7 @@ fn goes_on_in_bytes(reading: Reading<'_>, selector: &Selector) -> Option<ByteSel
 
 impl<'a> Content<'a> {
     /// The text of a field, and whether it is one or JSON.
-    pub(super) fn of(loaded: &Loaded, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
+    pub(super) fn of(loaded: &RecordFields, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
         let long = || loaded.long(entry).map(Self::Long).ok_or(Problem::Corrupt);
         Ok(match entry.held {
             Held::Null => (Self::Inline("null"), false),
