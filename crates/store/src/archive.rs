@@ -79,7 +79,7 @@ pub struct RefusedArchiveEntry {
     /// Its name, at most 100 characters, fit for a line of a terminal.
     pub name: String,
     /// Why.
-    pub why: ArchiveEntryError,
+    pub error: ArchiveEntryError,
 }
 
 /// Why an entry is not read.
@@ -253,7 +253,7 @@ fn refuse(
     }
     let fit = |character: char| if character.is_control() { '?' } else { character };
     let name = String::from_utf8_lossy(name).chars().take(SHOWN_CHARS).map(fit).collect();
-    refused.push(RefusedArchiveEntry { name, why });
+    refused.push(RefusedArchiveEntry { name, error: why });
     Ok(())
 }
 

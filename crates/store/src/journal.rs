@@ -31,7 +31,7 @@ const EXTENSION: &str = "jsonl";
 /// and at most 6 KiB. The rest is two hashes and a few words. That is less than 15 KiB.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
 
-/// How much room is reserved at a time. [`Journal::ready`] wants this much, so that the calls that
+/// How much room is reserved at a time. [`Journal::check_writable`] wants this much, so that the calls that
 /// are under way at once have room for their lines too, which are some 400 bytes but for the
 /// longest paths.
 const STEP: u64 = 64 * 1024;
@@ -103,7 +103,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn ready(&self) -> io::Result<()> {
+    pub fn check_writable(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
         self.shared.prepare(&mut state)?.reserve(STEP).inspect_err(|_| state.current = None)
     }
@@ -454,7 +454,7 @@ mod tests {
     fn journal_until_killed(folder: &Path) {
         let journal = Journal::open(&StateDir::open(folder).unwrap()).unwrap();
         for n in 0.. {
-            journal.ready().unwrap();
+            journal.check_writable().unwrap();
             journal.append(line(&format!("n{n}"))).unwrap();
             // In one call, so that the kill does not cut it.
             io::stderr().write_all(format!("acknowledged n{n}\n").as_bytes()).unwrap();
@@ -518,10 +518,10 @@ mod tests {
         let away = state.path().with_extension("away");
         std::fs::remove_dir_all(state.path().join(FOLDER)).unwrap();
         std::fs::rename(state.path(), &away).unwrap();
-        assert!(journal.ready().is_err());
+        assert!(journal.check_writable().is_err());
         assert!(journal.append(line("lost")).is_err());
         std::fs::rename(&away, state.path()).unwrap();
-        journal.ready().unwrap();
+        journal.check_writable().unwrap();
         journal.append(line("after")).unwrap();
         assert_eq!(tools(&state), ["after"]);
     }
@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert!(journal.append(line("lost")).is_err());
         FULL.store(false, Ordering::Relaxed);
-        journal.ready().unwrap();
+        journal.check_writable().unwrap();
         journal.append(line("two")).unwrap();
         assert_eq!(tools(&state), ["one", "two"]);
     }
@@ -563,7 +563,7 @@ mod tests {
             let state = StateDir::open(&Path::new(&folder).join("state")).unwrap();
             let journal = Journal::open(&state).unwrap();
             let mut written = 0;
-            while journal.ready().is_ok() {
+            while journal.check_writable().is_ok() {
                 // The longest lines there are, and several under way at once.
                 for _ in 0..3 {
                     let subject = Some("x".repeat(MAX_LINE_BYTES - 200));

@@ -20,7 +20,7 @@ impl Sealer {
     ///
     /// # Errors
     /// [`SealerError`].
-    pub fn of_secret(secret: &str, place: &str, purpose: &str) -> Result<Self, SealerError> {
+    pub fn from_secret(secret: &str, place: &str, purpose: &str) -> Result<Self, SealerError> {
         let key = SealKey::derive(secret.as_bytes(), place.as_bytes(), purpose.as_bytes())
             .map_err(|_| SealerError)?;
         Seals::new([key]).map(Self).map_err(|_| SealerError)
@@ -48,7 +48,7 @@ mod tests {
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
     fn sealer(secret: &str, place: &str, purpose: &str) -> Sealer {
-        Sealer::of_secret(secret, place, purpose).unwrap()
+        Sealer::from_secret(secret, place, purpose).unwrap()
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl Rig {
                         .unwrap();
                 store.upsert(
                     &target,
-                    IncomingRecord { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
                 )?;
             }
             Ok(())

@@ -186,7 +186,7 @@ impl Rig {
                 let key = RecordKey::parse(key).unwrap();
                 writer.upsert(
                     &target,
-                    IncomingRecord { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
                 )?;
             }
             Ok(())

@@ -116,7 +116,7 @@ impl Tool for TextRead {
             truncated: next.is_some(),
             match_line: window.match_line,
             next_lines: next
-                .filter(|next| !next.inside)
+                .filter(|next| !next.is_inside_line)
                 .map(|next| LineRange(line(next.cursor.line), line(next.cursor.end))),
             next_cursor: next.map(|next| next.cursor.encode(&path)),
             path,

@@ -96,8 +96,8 @@ fn store(
 /// The verifier of tokens that a `stile serve` minted, from its state folder as it is.
 fn local(config: &Config) -> Result<(Arc<dyn Verifier>, String), Failure> {
     let existing = || -> Result<_, stile_store::state::StateError> {
-        let state = StateDir::existing(&config.state)?;
-        Ok((TokenKey::existing(&state)?, TokenStore::open_to_read(&state)?))
+        let state = StateDir::open_existing(&config.state)?;
+        Ok((TokenKey::open_existing(&state)?, TokenStore::open_to_read(&state)?))
     };
     let (key, tokens) = existing().map_err(|error| {
         Failure::Usage(format!(

@@ -74,7 +74,7 @@ impl Provider {
     ) -> Result<Self, SealerError> {
         let base = base.trim_end_matches('/').to_owned();
         // It stays this key when the token is renewed, so that handles do too.
-        let sealer = Sealer::of_secret(token, &base, PURPOSE)?;
+        let sealer = Sealer::from_secret(token, &base, PURPOSE)?;
         let token = Mutex::new(token.into());
         let (plain, asks) = (Mutex::default(), Semaphore::new(MOST_ASKS));
         let reading = Arc::new(Semaphore::new(1));

@@ -109,7 +109,7 @@ impl Records {
     }
 
     /// Whether there is a database to open, or one would be made.
-    pub fn is_there(state: &StateDir) -> bool {
+    pub fn exists(state: &StateDir) -> bool {
         Sqlite::is_there(state)
     }
 

@@ -71,7 +71,7 @@ pub struct RecordHit {
     /// It.
     pub row: RecordRow,
     /// Its fields that the caller may see.
-    pub loaded: RecordFields,
+    pub fields: RecordFields,
     /// Those of them in which a term occurs, in the record's order.
     pub matches: Vec<FieldMatch>,
 }
@@ -83,7 +83,7 @@ pub struct FieldMatch {
     pub field: String,
     /// The first place of the first term of the query that occurs in it. None where the text has no
     /// word end for so long that cutting could not begin in its middle.
-    pub place: Option<Place>,
+    pub position: Option<Place>,
 }
 
 /// Pieces from the one that the index names on in which a place is looked for.
@@ -156,11 +156,6 @@ impl RecordsView<'_> {
             page.hits.push(search.scope.hit(row, query.query)?);
         }
         Ok(page)
-    }
-
-    /// The number after which a search goes on that ended with this record.
-    pub fn number_of(&self, row: &RecordRow) -> i64 {
-        row.record
     }
 }
 
@@ -375,7 +370,7 @@ impl Scope<'_> {
         let mut is_whole = true;
         for entry in self.searched(at, loaded.body()) {
             let (entry, _) = entry?;
-            let place = match (entry.held, loaded.long(&entry)) {
+            let place = match (entry.held, loaded.long_value(&entry)) {
                 (Held::Text(text), _) => tokens::find(term, text),
                 (Held::LongText(_), Some(long)) => {
                     is_whole &= long.count() <= most;
@@ -392,15 +387,15 @@ impl Scope<'_> {
     }
 
     fn hit(&self, row: RecordRow, query: &Query) -> Result<RecordHit, Problem> {
-        let loaded = self.view.load(self.sources, &row)?;
+        let loaded = self.view.load_fields(self.sources, &row)?;
         let mut matches = Vec::new();
         for entry in self.searched(row.source, loaded.body()) {
             let (entry, tag) = entry?;
             if let Some(place) = self.view.first_place(&loaded, &entry, tag, query)? {
-                matches.push(FieldMatch { field: entry.name.to_owned(), place });
+                matches.push(FieldMatch { field: entry.name.to_owned(), position: place });
             }
         }
-        Ok(RecordHit { row, loaded, matches })
+        Ok(RecordHit { row, fields: loaded, matches })
     }
 }
 
@@ -414,7 +409,7 @@ impl RecordsView<'_> {
         query: &Query,
     ) -> Result<Option<Option<Place>>, Problem> {
         for term in &query.terms {
-            let place = match (entry.held, loaded.long(entry)) {
+            let place = match (entry.held, loaded.long_value(entry)) {
                 (Held::Text(text), _) => tokens::find(term, text).map(Some),
                 (Held::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
                 _ => return Ok(None),

@@ -159,7 +159,15 @@ pub struct LongValueRef {
     record: i64,
     slot: u16,
     /// Its size and digest.
-    pub long: Long,
+    pub value: Long,
+}
+
+impl RecordRow {
+    /// The record's number in the database. Numbers grow in the order of first ingest; a search
+    /// cursor names one.
+    pub fn number(&self) -> i64 {
+        self.record
+    }
 }
 
 impl RecordSource {
@@ -179,12 +187,12 @@ impl RecordSource {
     }
 
     /// The number that it has in places.
-    pub fn number(&self) -> i64 {
+    pub fn id(&self) -> i64 {
         self.row
     }
 
     /// Names this declaration among all that the database ever had of this source.
-    pub fn revision(&self) -> (i64, i64) {
+    pub fn declaration_id(&self) -> (i64, i64) {
         (self.row, self.revision)
     }
 
@@ -396,7 +404,7 @@ impl<'c> RecordsView<'c> {
     }
 
     /// The place after which a list goes on that ended with this record.
-    pub fn place_of(&self, sources: &[RecordSource], row: &RecordRow) -> Option<ListPlace> {
+    pub fn position_of(&self, sources: &[RecordSource], row: &RecordRow) -> Option<ListPlace> {
         let source = sources.get(row.source)?;
         Some(ListPlace::new(ordering(sources), row.order.clone(), source.row, &row.key, row.record))
     }
@@ -405,7 +413,11 @@ impl<'c> RecordsView<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn find(&self, sources: &[RecordSource], key: &str) -> Result<Vec<RecordRow>, Problem> {
+    pub fn find_by_key(
+        &self,
+        sources: &[RecordSource],
+        key: &str,
+    ) -> Result<Vec<RecordRow>, Problem> {
         let mut rows = Vec::new();
         for (at, source) in sources.iter().enumerate() {
             rows.extend(
@@ -421,7 +433,7 @@ impl<'c> RecordsView<'c> {
     ///
     /// # Errors
     /// [`Problem::InsufficientScope`] for a client; what the database says.
-    pub fn by_ingest(
+    pub fn in_ingest_order(
         &self,
         sources: &[RecordSource],
         after: Option<&RecordRow>,
@@ -441,7 +453,11 @@ impl<'c> RecordsView<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn load(&self, sources: &[RecordSource], row: &RecordRow) -> Result<RecordFields, Problem> {
+    pub fn load_fields(
+        &self,
+        sources: &[RecordSource],
+        row: &RecordRow,
+    ) -> Result<RecordFields, Problem> {
         let source = sources.get(row.source).ok_or(Problem::NotFound)?;
         let bytes = self.snapshot.body(source, row.record)?;
         Ok(RecordFields { record: row.record, bytes })
@@ -452,8 +468,8 @@ impl<'c> RecordsView<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn text(&self, value: LongValueRef, start: u64, end: u64) -> Result<String, Problem> {
-        let end = end.min(value.long.chars);
+    pub fn long_text(&self, value: LongValueRef, start: u64, end: u64) -> Result<String, Problem> {
+        let end = end.min(value.value.chars);
         let mut text = String::new();
         if start >= end {
             return Ok(text);
@@ -471,15 +487,15 @@ impl<'c> RecordsView<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn pieces(
+    pub fn long_pieces(
         &self,
         value: LongValueRef,
         mut take: impl FnMut(&str) -> Result<bool, Problem>,
     ) -> Result<(), Problem> {
-        if value.long.chars == 0 {
+        if value.value.chars == 0 {
             return Ok(());
         }
-        let last = (value.long.chars - 1) / PIECE_CHARS;
+        let last = (value.value.chars - 1) / PIECE_CHARS;
         self.snapshot.pieces(value.number(0)?, value.number(last)?, &mut take)
     }
 
@@ -488,10 +504,14 @@ impl<'c> RecordsView<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn search(&self, value: LongValueRef, needle: &Needle) -> Result<Option<Found>, Problem> {
+    pub fn find_in_long(
+        &self,
+        value: LongValueRef,
+        needle: &Needle,
+    ) -> Result<Option<Found>, Problem> {
         let mut finder = Finder::new(needle);
         let mut found = None;
-        self.pieces(value, |piece| {
+        self.long_pieces(value, |piece| {
             found = finder.feed(piece);
             Ok(found.is_none())
         })?;
@@ -510,7 +530,7 @@ impl<'c> RecordsView<'c> {
     ///
     /// # Errors
     /// [`BadCursor::Malformed`].
-    pub fn open(&self, cursor: &str) -> Result<Vec<u8>, Problem> {
+    pub fn unseal(&self, cursor: &str) -> Result<Vec<u8>, Problem> {
         self.seals.open(cursor).ok_or(Problem::InvalidCursor(BadCursor::Malformed))
     }
 }
@@ -526,15 +546,15 @@ impl RecordFields {
     }
 
     /// A long value of this record.
-    pub fn long(&self, entry: &Entry<'_>) -> Option<LongValueRef> {
-        Some(LongValueRef { record: self.record, slot: entry.slot?, long: entry.held.long()? })
+    pub fn long_value(&self, entry: &Entry<'_>) -> Option<LongValueRef> {
+        Some(LongValueRef { record: self.record, slot: entry.slot?, value: entry.held.long()? })
     }
 }
 
 impl LongValueRef {
     /// How many pieces it has.
     pub(super) fn count(&self) -> u64 {
-        self.long.chars.div_ceil(PIECE_CHARS)
+        self.value.chars.div_ceil(PIECE_CHARS)
     }
 
     pub(super) fn number(&self, piece: u64) -> Result<i64, Problem> {

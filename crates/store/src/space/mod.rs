@@ -123,7 +123,7 @@ pub struct WindowCursor {
     /// Exactly where it stopped.
     pub cursor: Cursor,
     /// Whether that is inside a line.
-    pub inside: bool,
+    pub is_inside_line: bool,
 }
 
 /// A file that was made.

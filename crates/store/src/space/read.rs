@@ -337,7 +337,7 @@ impl Source<'_> {
                 line: cut.line,
                 end: place.end,
             },
-            inside: cut.inside,
+            is_inside_line: cut.inside,
         });
         Ok(Ok(FileWindow {
             content,

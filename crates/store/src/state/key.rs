@@ -65,7 +65,7 @@ impl TokenKey {
     ///
     /// # Errors
     /// As [`TokenKey::open`], and where there is none.
-    pub fn existing(state: &StateDir) -> Result<Self, StateError> {
+    pub fn open_existing(state: &StateDir) -> Result<Self, StateError> {
         read(&state.path().join(NAME))
     }
 

@@ -38,7 +38,7 @@ pub(super) fn format_of(path: &Path) -> io::Result<Option<Format>> {
     if files::is_folder(path) {
         let has = |name: &str| path.join(name).is_file();
         let chats = || {
-            files::names(path)
+            files::entry_names(path)
                 .is_ok_and(|names| names.iter().any(|name| chatgpt::is_conversations(name)))
         };
         return Ok(match () {
@@ -229,7 +229,7 @@ fn unreadable(number: usize, line: u64, ordinal: u64, error: &io::Error) -> Elem
 /// What the store refuses of an archive, as rows that are bad.
 fn refused(archive: &Archive, shown: &str) -> VecDeque<Item> {
     let item = |refused: &stile_store::archive::RefusedArchiveEntry| {
-        let row = Err((refused.why.code(), refused.why.to_string()));
+        let row = Err((refused.error.code(), refused.error.to_string()));
         Item { file: format!("{shown}/{}", refused.name).into(), line: 1, row }
     };
     archive.refused().iter().map(item).collect()

@@ -408,7 +408,7 @@ impl Run<'_> {
                 // addresses.
                 let mut fields = fields.clone();
                 blob::add_urls(&mut fields);
-                batch.has_another(target, key, &fields, known.own)
+                batch.differs_from(target, key, &fields, known.own)
             })?;
         }
         blob::add_urls(&mut found.fields);
@@ -428,13 +428,13 @@ impl Run<'_> {
         let mut text = found.text;
         let long = text
             .iter_mut()
-            .map(|(name, file)| StreamedField { name, source: file as &mut dyn TextSource });
+            .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource });
         let (emitted, fields) = (self.import.now, &found.fields);
-        let incoming = IncomingRecord { key: &key, emitted, fields, long: long.collect() };
+        let incoming = IncomingRecord { key: &key, emitted, fields, streamed: long.collect() };
         match put(batch, target, self.semantics, incoming)? {
             UpsertOutcome::Added => self.report.added += 1,
             UpsertOutcome::Changed => self.report.changed += 1,
-            UpsertOutcome::Same => self.report.same += 1,
+            UpsertOutcome::Unchanged => self.report.same += 1,
             UpsertOutcome::Refused(why) => {
                 self.bad(bad("not_stored", why.to_string()));
                 return Ok(());
@@ -474,7 +474,7 @@ pub(crate) fn put(
     incoming: IncomingRecord<'_>,
 ) -> Result<UpsertOutcome, Problem> {
     if semantics == Semantics::AppendOnly && batch.contains(target, incoming.key)? {
-        return Ok(UpsertOutcome::Same);
+        return Ok(UpsertOutcome::Unchanged);
     }
     batch.upsert(target, incoming)
 }
@@ -485,7 +485,7 @@ pub(crate) fn incoming<'a>(
     emitted: Instant,
     fields: &'a Fields,
 ) -> IncomingRecord<'a> {
-    IncomingRecord { key, emitted, fields, long: Vec::new() }
+    IncomingRecord { key, emitted, fields, streamed: Vec::new() }
 }
 
 /// A declaration as it is stored.

@@ -72,7 +72,7 @@ pub fn aggregate(
     out.put(&format!(",\"metric\":\"{}\",\"field\":{}", asked.metric, json!(field)));
     match over {
         None => {
-            let count = reading.view.matching(&sources, &conditions)?;
+            let count = reading.view.count_matching(&sources, &conditions)?;
             out.put(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
             asked.put_grouping(out);
         }
@@ -269,11 +269,11 @@ fn tally(
     let mut longs = Longs::new();
     for (source, types) in sources.iter().zip(&declared.types) {
         let mut tally = Tally::new(measure.clone(), *types);
-        reading.view.values(source, conditions, over.field, |held, long| {
+        reading.view.field_values(source, conditions, over.field, |held, long| {
             tally.add(held).map_err(refused)?;
             let is_group = over.kind == Aggregation::GroupBy && types.contains(Type::String);
             if let (Some(Held::LongText(_)), Some(long), true) = (held, long, is_group) {
-                longs.entry(long.long.digest).or_insert(long);
+                longs.entry(long.value.digest).or_insert(long);
             }
             Ok(!out.is_gone())
         })?;
@@ -314,7 +314,7 @@ fn put_groups(
             Key::None => out.put("null"),
             Key::LongText { digest, chars } => {
                 let long = longs.get(digest).ok_or(Problem::Corrupt)?;
-                put_string(out, &reading.view.text(*long, 0, SHOWN_CHARS)?);
+                put_string(out, &reading.view.long_text(*long, 0, SHOWN_CHARS)?);
                 let shown = SHOWN_CHARS.min(*chars);
                 preview = json!({ "shown_chars": shown, "size_chars": chars, "digest": digest_text(digest) });
             }

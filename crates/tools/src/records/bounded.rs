@@ -135,7 +135,7 @@ pub(super) fn page<'b>(
 fn place(reading: Reading<'_>, cursor: &str, binding: Binding) -> Result<FieldsPlace, Problem> {
     let opened = reading
         .view
-        .open(cursor)
+        .unseal(cursor)
         .map_err(|_| Problem::InvalidFieldsCursor(BadCursor::Malformed))?;
     FieldsPlace::decode(&opened, binding).map_err(Problem::InvalidFieldsCursor)
 }

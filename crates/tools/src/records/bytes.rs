@@ -55,7 +55,7 @@ pub(super) fn window(
         ByteSelector::At { start, limit } => Span::at(*start, *limit, total),
         ByteSelector::After { cursor, limit } => {
             let at = WindowPlace::decode(
-                &reading.view.open(cursor)?,
+                &reading.view.unseal(cursor)?,
                 Unit::Bytes,
                 place.binding,
                 &digest,

@@ -38,7 +38,7 @@ pub(super) fn the_one(
     sources: &[RecordSource],
     key: &str,
 ) -> Result<RecordRow, Problem> {
-    let mut rows = reading.view.find(sources, key)?;
+    let mut rows = reading.view.find_by_key(sources, key)?;
     if rows.len() > 1 {
         let having =
             rows.iter().filter_map(|row| sources.get(row.source).cloned()).collect::<Vec<_>>();

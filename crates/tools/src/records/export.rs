@@ -119,7 +119,7 @@ fn write_all(
     to: &ExportFolder,
 ) -> Result<Exported, ExportError> {
     let exists = || io::Error::from(io::ErrorKind::AlreadyExists);
-    let mut file = to.create(RECORDS_FILE)?.ok_or_else(exists)?;
+    let mut file = to.create_file(RECORDS_FILE)?.ok_or_else(exists)?;
     for source in sources {
         let (connection, stream, declaration) =
             (source.connection(), source.stream(), source.declaration());
@@ -131,7 +131,7 @@ fn write_all(
     let mut records = 0;
     let mut after: Option<RecordRow> = None;
     loop {
-        let rows = view.by_ingest(sources, after.as_ref(), PAGE)?;
+        let rows = view.in_ingest_order(sources, after.as_ref(), PAGE)?;
         for row in &rows {
             write_record(view, sources, row, to, &mut file)?;
             write_blobs(view, sources, row, to)?;
@@ -154,7 +154,7 @@ fn write_record(
     file: &mut impl Write,
 ) -> Result<(), ExportError> {
     let source = sources.get(row.source).ok_or(Problem::Corrupt)?;
-    let loaded = view.load(sources, row)?;
+    let loaded = view.load_fields(sources, row)?;
     let (connection, stream) = (source.connection(), source.stream());
     let (key, emitted) = (escaped(&row.key), row.emitted.to_rfc3339());
     write!(
@@ -165,7 +165,7 @@ fn write_record(
     for (at, entry) in loaded.body().entries().enumerate() {
         let entry = entry.map_err(|_| Problem::Corrupt)?;
         write!(file, "{}\"{}\":", if at > 0 { "," } else { "" }, escaped(entry.name))?;
-        let long = || loaded.long(&entry).ok_or(Problem::Corrupt);
+        let long = || loaded.long_value(&entry).ok_or(Problem::Corrupt);
         match entry.held {
             Held::Null => file.write_all(b"null")?,
             Held::Bool(value) => write!(file, "{value}")?,
@@ -202,8 +202,8 @@ fn write_text(
     long: LongValueRef,
     to: &ExportFolder,
 ) -> Result<String, ExportError> {
-    let name = format!("{TEXTS}/{}.txt", hex(&long.long.digest));
-    if let Some(mut text) = to.create(&name)? {
+    let name = format!("{TEXTS}/{}.txt", hex(&long.value.digest));
+    if let Some(mut text) = to.create_file(&name)? {
         write_long(view, long, &mut text, |piece| piece.to_owned())?;
         text.finish()?;
     }
@@ -220,7 +220,7 @@ fn write_blobs(
     for id in view.blobs_of(row)? {
         // What a record names need not be here.
         let Some(blob) = view.blob(sources, &id)? else { continue };
-        let Some(mut file) = to.create(&format!("{BLOBS}/{id}"))? else { continue };
+        let Some(mut file) = to.create_file(&format!("{BLOBS}/{id}"))? else { continue };
         let mut at = 0;
         while at < blob.bytes {
             let part = view.blob_bytes(&blob, at, BLOB_PART)?;
@@ -239,7 +239,7 @@ fn write_long(
     spelled: impl Fn(&str) -> String,
 ) -> Result<(), ExportError> {
     let mut failed = None;
-    view.pieces(long, |piece| {
+    view.long_pieces(long, |piece| {
         failed = to.write_all(spelled(piece).as_bytes()).err();
         Ok(failed.is_none())
     })?;

@@ -219,7 +219,7 @@ impl Ingest<'_> {
                     }
                     // Nothing is declared because there was nothing to store: there is nothing to
                     // delete either.
-                    (Ok(_), ..) => Ok(UpsertOutcome::Same),
+                    (Ok(_), ..) => Ok(UpsertOutcome::Unchanged),
                 };
                 self.tally.count(line.number, outcome);
             }
@@ -302,7 +302,7 @@ impl Tally {
     fn count(&mut self, line: u64, outcome: Result<UpsertOutcome, Rejected>) {
         let Rejected { code, message } = match outcome {
             Ok(UpsertOutcome::Added | UpsertOutcome::Changed) => return,
-            Ok(UpsertOutcome::Same) => {
+            Ok(UpsertOutcome::Unchanged) => {
                 self.unchanged += 1;
                 return;
             }
@@ -335,7 +335,7 @@ fn one(
             return Ok(rejected("invalid_op", "records of this stream are only added"));
         }
         let was_there = batch.delete(target, key.as_str())?;
-        return Ok(Ok(if was_there { UpsertOutcome::Changed } else { UpsertOutcome::Same }));
+        return Ok(Ok(if was_there { UpsertOutcome::Changed } else { UpsertOutcome::Unchanged }));
     }
     let emitted = sent.emitted.unwrap_or(now);
     put(batch, target, plan.declaration.semantics(), incoming(&key, emitted, &sent.fields)).map(Ok)

@@ -68,9 +68,9 @@ pub fn list(
     let binding = binding(reading, stream, parameters, order);
     let after = match parameters.text("cursor") {
         None => None,
-        Some(cursor) => {
-            Some(ListPlace::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?)
-        }
+        Some(cursor) => Some(
+            ListPlace::decode(&view.unseal(cursor)?, binding).map_err(Problem::InvalidCursor)?,
+        ),
     };
     let query = RecordQuery {
         order,
@@ -80,7 +80,8 @@ pub fn list(
     };
     let page = view.list(&sources, query)?;
     let cursor_after = |row: &RecordRow| {
-        let place = view.place_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
+        let place =
+            view.position_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
         view.seal(&place.encode(binding))
     };
     let next = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
@@ -158,7 +159,7 @@ fn counted(
 ) -> Result<Option<u64>, Problem> {
     match parameters.text("count") {
         None | Some("none") => Ok(None),
-        Some(_) => reading.view.matching(sources, conditions).map(Some),
+        Some(_) => reading.view.count_matching(sources, conditions).map(Some),
     }
 }
 

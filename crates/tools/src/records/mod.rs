@@ -81,7 +81,7 @@ impl Declarations {
         /// More streams than anybody has; beyond that the memory is given back.
         const MOST: usize = 1000;
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(declaration) = read.get(&source.revision()) {
+        if let Some(declaration) = read.get(&source.declaration_id()) {
             return Ok(Arc::clone(declaration));
         }
         let json = serde_json::from_str(source.declaration()).map_err(|_| Problem::Corrupt)?;
@@ -89,7 +89,7 @@ impl Declarations {
         if read.len() >= MOST {
             read.clear();
         }
-        read.insert(source.revision(), Arc::clone(&declaration));
+        read.insert(source.declaration_id(), Arc::clone(&declaration));
         Ok(declaration)
     }
 }

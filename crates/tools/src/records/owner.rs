@@ -105,9 +105,9 @@ impl RecordServices {
             let mut inference = Inference::new();
             let mut after: Option<RecordRow> = None;
             loop {
-                let rows = view.by_ingest(&sources, after.as_ref(), PAGE)?;
+                let rows = view.in_ingest_order(&sources, after.as_ref(), PAGE)?;
                 for row in &rows {
-                    inference.observe(&beginnings(view, &view.load(&sources, row)?)?);
+                    inference.observe(&beginnings(view, &view.load_fields(&sources, row)?)?);
                 }
                 match rows.into_iter().next_back() {
                     Some(last) => after = Some(last),
@@ -217,8 +217,8 @@ fn stream(
 
 /// The fields of a record, long ones cut.
 fn beginnings(view: &RecordsView<'_>, loaded: &RecordFields) -> Result<Fields, Problem> {
-    let long = |entry: &Entry<'_>| match loaded.long(entry) {
-        Some(long) => view.text(long, 0, LOOKED_AT),
+    let long = |entry: &Entry<'_>| match loaded.long_value(entry) {
+        Some(long) => view.long_text(long, 0, LOOKED_AT),
         None => Err(Problem::Corrupt),
     };
     let fields = loaded.body().entries().map(|entry| {

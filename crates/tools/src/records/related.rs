@@ -188,7 +188,7 @@ impl Wanted {
                 put_many(reading, others, (relation, &row.key, *limit), shown, out)?;
             } else {
                 let key = referred(reading, sources, row, &relation.foreign_key)?;
-                let found = key.map(|key| reading.view.find(others, &key)).transpose()?;
+                let found = key.map(|key| reading.view.find_by_key(others, &key)).transpose()?;
                 out.put(":");
                 match found.and_then(|mut rows| rows.pop()) {
                     None => out.put("null"),
@@ -260,7 +260,7 @@ fn referred(
     row: &RecordRow,
     field: &str,
 ) -> Result<Option<String>, Problem> {
-    let loaded = reading.view.load(sources, row)?;
+    let loaded = reading.view.load_fields(sources, row)?;
     let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
     Ok(match entry.map(|entry| entry.held) {
         Some(Held::Text(text) | Held::Number(text)) => Some(text.to_owned()),

@@ -35,7 +35,7 @@ pub(super) fn put_record(
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-    let loaded = reading.view.load(sources, row)?;
+    let loaded = reading.view.load_fields(sources, row)?;
     let is_shown = |name: &str| shown.fields.is_none_or(|fields| fields.contains(name));
     let entries = || {
         let entries = loaded.body().entries().map(|entry| entry.map_err(|_| Problem::Corrupt));

@@ -191,7 +191,7 @@ impl Restore<'_> {
             Ok(None | Some(UpsertOutcome::Refused(_))) => {}
             Ok(Some(UpsertOutcome::Added)) => self.report.added += 1,
             Ok(Some(UpsertOutcome::Changed)) => self.report.changed += 1,
-            Ok(Some(UpsertOutcome::Same)) => self.report.same += 1,
+            Ok(Some(UpsertOutcome::Unchanged)) => self.report.same += 1,
             Err((code, reason)) => {
                 self.report.bad_rows += 1;
                 if self.report.bad.len() < BAD_SHOWN {
@@ -252,8 +252,8 @@ fn upsert(
     }
     let long = texts
         .iter_mut()
-        .map(|(name, file)| StreamedField { name, source: file as &mut dyn TextSource });
-    let incoming = IncomingRecord { key: &key, emitted, fields: &data, long: long.collect() };
+        .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource });
+    let incoming = IncomingRecord { key: &key, emitted, fields: &data, streamed: long.collect() };
     Ok(match batch.upsert(target, incoming)? {
         UpsertOutcome::Refused(why) => Err(("not_stored", why.to_string())),
         stored => Ok(stored),
@@ -394,7 +394,7 @@ mod tests {
 
     fn export(rig: &Rig, name: &str) -> PathBuf {
         let to = rig.folder.path().join(name);
-        let folder = ExportFolder::make(&to).unwrap();
+        let folder = ExportFolder::create(&to).unwrap();
         rig.services.export(&owner(), Instant(1), Selection::default(), &folder).unwrap();
         to
     }

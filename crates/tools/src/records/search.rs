@@ -72,7 +72,7 @@ pub fn search(
     let before = match parameters.text("cursor") {
         None => None,
         Some(cursor) => Some(
-            SearchPlace::decode(&view.open(cursor)?, binding)
+            SearchPlace::decode(&view.unseal(cursor)?, binding)
                 .map_err(Problem::InvalidCursor)?
                 .record,
         ),
@@ -89,9 +89,8 @@ pub fn search(
         () => Ok(()),
     };
     let page = view.find_text(&sources, asked, &go_on)?;
-    let cursor_after = |hit: &RecordHit| {
-        view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding))
-    };
+    let cursor_after =
+        |hit: &RecordHit| view.seal(&SearchPlace { record: hit.row.number() }.encode(binding));
     let next = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = meta(parameters);
     told_of_recall(&mut meta, &query, sources.len());
@@ -189,11 +188,11 @@ fn shown(reading: Reading<'_>, sources: &[RecordSource], hit: &RecordHit) -> Res
 /// beginning of a text that is not empty and no base64.
 fn title(reading: Reading<'_>, hit: &RecordHit) -> Result<Json, Problem> {
     for name in TITLES {
-        let entry = hit.loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
+        let entry = hit.fields.body().field(name).map_err(|_| Problem::Corrupt)?;
         let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
-        let text = match (entry.held, hit.loaded.long(&entry)) {
+        let text = match (entry.held, hit.fields.long_value(&entry)) {
             (Held::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
-            (Held::LongText(_), Some(long)) => reading.view.text(long, 0, TITLE_CHARS)?,
+            (Held::LongText(_), Some(long)) => reading.view.long_text(long, 0, TITLE_CHARS)?,
             _ => continue,
         };
         if !text.is_empty() {
@@ -218,11 +217,11 @@ fn excerpt(
     record: &str,
 ) -> Result<Json, Problem> {
     let name = &found.field;
-    let entry = hit.loaded.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
-    let at = found.place.map_or(0, |place| place.start);
+    let entry = hit.fields.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
+    let at = found.position.map_or(0, |place| place.start);
     let start =
         |total: u64| if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
-    let (start, text, total, digest) = match (entry.held, hit.loaded.long(&entry)) {
+    let (start, text, total, digest) = match (entry.held, hit.fields.long_value(&entry)) {
         (Held::Text(text), _) => {
             let total = pieces::count(text);
             let start = start(total);
@@ -234,9 +233,9 @@ fn excerpt(
             )
         }
         (_, Some(long)) => {
-            let (total, start) = (long.long.chars, start(long.long.chars));
-            let shown = reading.view.text(long, start, start + EXCERPT_CHARS)?;
-            (start, shown, total, Digest::Known(long.long.digest))
+            let (total, start) = (long.value.chars, start(long.value.chars));
+            let shown = reading.view.long_text(long, start, start + EXCERPT_CHARS)?;
+            (start, shown, total, Digest::Known(long.value.digest))
         }
         _ => return Err(Problem::Corrupt),
     };
@@ -259,7 +258,7 @@ fn excerpt(
         "end_chars": end,
         "size_chars": total,
         "digest": digest,
-        "match": found.place.map(|place| json!({ "start_chars": place.start, "end_chars": place.end })),
+        "match": found.position.map(|place| json!({ "start_chars": place.start, "end_chars": place.end })),
         "provenance": "lexical_match",
         "truncated": end - start < total,
         "read": {

@@ -117,7 +117,7 @@ impl<'a> Kept<'a> {
             Held::LongText(_) => (None, true),
             Held::LongJson(_) => (None, false),
         };
-        let long = if inline.is_none() { loaded.long(entry) } else { None };
+        let long = if inline.is_none() { loaded.long_value(entry) } else { None };
         Self { inline, long, is_text }
     }
 }
@@ -130,7 +130,7 @@ pub(super) fn told(
     chars: u64,
 ) -> Result<Told, Problem> {
     let Kept { inline, long, is_text } = Kept::of(loaded, entry);
-    let size = inline.map_or_else(|| long.map_or(0, |long| long.long.chars), pieces::count);
+    let size = inline.map_or_else(|| long.map_or(0, |long| long.value.chars), pieces::count);
     let can_be_cut = match entry.held {
         // Nothing reads on in one.
         Held::Json(json) => !is_reference(json),
@@ -146,11 +146,11 @@ pub(super) fn told(
     let most = if is_cut { chars } else { size };
     let text = match (inline, long) {
         (Some(text), _) => pieces::slice(text, 0, most).to_owned(),
-        (None, Some(long)) => reading.view.text(long, 0, most)?,
+        (None, Some(long)) => reading.view.long_text(long, 0, most)?,
         (None, None) => return Err(Problem::Corrupt),
     };
     let digest = || match (inline, long) {
-        (_, Some(long)) => digest_text(&long.long.digest),
+        (_, Some(long)) => digest_text(&long.value.digest),
         (text, None) => {
             digest_text(ContentHash::of(text.unwrap_or_default().as_bytes()).as_bytes())
         }
@@ -176,7 +176,7 @@ pub(super) fn put_whole(
         Kept { inline: Some(json), .. } => out.put(json),
         Kept { long: Some(long), is_text, .. } => {
             out.put(if is_text { "\"" } else { "" });
-            reading.view.pieces(long, |piece| {
+            reading.view.long_pieces(long, |piece| {
                 if is_text {
                     out.put(&escaped(piece))
                 } else {

@@ -54,7 +54,7 @@ fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&Fields>) {
         match fields {
             Some(fields) => {
                 let incoming =
-                    IncomingRecord { key: &key, emitted: Instant(7), fields, long: Vec::new() };
+                    IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() };
                 batch.upsert(&target, incoming).map(drop)
             }
             None => batch.delete(&target, key.as_str()).map(drop),
@@ -156,7 +156,12 @@ fn what_came_in_a_batch_stays_for_its_records() {
         let (key, fields) = (RecordKey::parse("two").unwrap(), names(&[(a, "image/png")]));
         batch.upsert(
             &target,
-            IncomingRecord { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() },
+            IncomingRecord {
+                key: &key,
+                emitted: Instant(7),
+                fields: &fields,
+                streamed: Vec::new(),
+            },
         )
     });
     assert_eq!(done, Ok(UpsertOutcome::Added));

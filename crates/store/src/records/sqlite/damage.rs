@@ -27,7 +27,7 @@ fn fill(rig: &Rig, from: usize, count: usize) -> Result<(), Problem> {
                     key: &key,
                     emitted: Instant(0),
                     fields: &fields,
-                    long: Vec::new(),
+                    streamed: Vec::new(),
                 },
             )?;
         }
@@ -47,11 +47,11 @@ fn read_all(records: &Records) -> Result<usize, Problem> {
         };
         let page = view.list(&sources, query)?;
         for row in &page.rows {
-            let loaded = view.load(&sources, row)?;
+            let loaded = view.load_fields(&sources, row)?;
             for entry in loaded.body().entries() {
                 let entry = entry.map_err(|_| Problem::Corrupt)?;
-                if let Some(long) = loaded.long(&entry) {
-                    view.pieces(long, |_| Ok(true))?;
+                if let Some(long) = loaded.long_value(&entry) {
+                    view.long_pieces(long, |_| Ok(true))?;
                 }
             }
         }
@@ -191,7 +191,7 @@ fn many_first_runs_at_once_make_one_database() {
             .collect();
         for records in &opened {
             for text in &sealed {
-                records.read(&permits().1, Instant(0), |view| view.open(text)).unwrap();
+                records.read(&permits().1, Instant(0), |view| view.unseal(text)).unwrap();
             }
         }
         sealed

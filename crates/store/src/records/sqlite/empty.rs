@@ -35,7 +35,7 @@ impl WriteBatch<'_> {
     ///
     /// # Errors
     /// What the database says; the batch must then be given up.
-    pub fn remove_some(
+    pub fn remove_up_to(
         &mut self,
         target: &TargetStream,
         LastRecord(last): LastRecord,
@@ -95,7 +95,7 @@ mod tests {
                         key: &key,
                         emitted: Instant(0),
                         fields: &fields,
-                        long: Vec::new(),
+                        streamed: Vec::new(),
                     },
                 )?;
             }
@@ -129,7 +129,8 @@ mod tests {
             rig.records.write(&owner, |batch| batch.last_record(&target(batch)?)).unwrap().unwrap();
         let mut steps = 0;
         let mut left = counts(&rig)[0];
-        while rig.records.write(&owner, |batch| batch.remove_some(&target(batch)?, last)).unwrap() {
+        while rig.records.write(&owner, |batch| batch.remove_up_to(&target(batch)?, last)).unwrap()
+        {
             let now = counts(&rig)[0];
             assert!(left - now <= PAGE);
             left = now;

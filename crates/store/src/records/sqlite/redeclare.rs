@@ -308,7 +308,7 @@ mod tests {
                 let key = RecordKey::parse(key).unwrap();
                 batch.upsert(
                     &target,
-                    IncomingRecord { key: &key, emitted: Instant(7), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() },
                 )?;
             }
             Ok(())

@@ -68,7 +68,7 @@ impl Rig {
             let key = RecordKey::parse(key).unwrap();
             batch.upsert(
                 &target,
-                IncomingRecord { key: &key, emitted: Instant(7), fields, long: Vec::new() },
+                IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() },
             )
         });
         stored.unwrap()
@@ -90,7 +90,7 @@ impl Rig {
                 if !page.has_more {
                     return Ok(keys);
                 }
-                after = page.rows.last().and_then(|row| view.place_of(&sources, row));
+                after = page.rows.last().and_then(|row| view.position_of(&sources, row));
             }
         })
     }
@@ -109,16 +109,16 @@ fn a_record_is_added_changed_or_left_as_it_is() {
     let rig = rig();
     let long = "grüße 👩‍👧 ".repeat(3000);
     assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), UpsertOutcome::Added);
-    assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), UpsertOutcome::Same);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), UpsertOutcome::Unchanged);
     assert_eq!(rig.upsert("a", &message("2026-01-02", &long)), UpsertOutcome::Changed);
     let window = rig.read(|view| {
         let sources = view.sources_of("messages", None)?;
-        let row = view.find(&sources, "a")?.remove(0);
-        let loaded = view.load(&sources, &row)?;
+        let row = view.find_by_key(&sources, "a")?.remove(0);
+        let loaded = view.load_fields(&sources, &row)?;
         let entry = loaded.body().field("text").unwrap().unwrap();
-        let value = loaded.long(&entry).unwrap();
-        assert_eq!(value.long.chars, long.chars().count() as u64);
-        view.text(value, 8190, 8200)
+        let value = loaded.long_value(&entry).unwrap();
+        assert_eq!(value.value.chars, long.chars().count() as u64);
+        view.long_text(value, 8190, 8200)
     });
     assert_eq!(window, long.chars().skip(8190).take(10).collect::<String>());
     assert_eq!(rig.upsert("a", &message("2026-01-02", "short")), UpsertOutcome::Changed);
@@ -203,16 +203,16 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
             let key = RecordKey::parse("source").unwrap();
             let mut source = Slow(bytes);
             let fields = vec![("at".to_owned(), Value::Text("2026-01-01".to_owned()))];
-            let long = vec![StreamedField { name: "text", source: &mut source }];
+            let long = vec![StreamedField { name: "text", text: &mut source }];
             batch.upsert(
                 &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, long },
+                IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long },
             )
         });
         stored.unwrap()
     };
     assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Added);
-    assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Same);
+    assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Unchanged);
     assert_eq!(
         store(b"abc\xff".to_vec()),
         UpsertOutcome::Refused(super::write::WriteRefusal::NotUtf8)
@@ -220,15 +220,15 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
     let read = |key: &str| {
         rig.read(|view| {
             let sources = view.sources_of("messages", None)?;
-            let row = view.find(&sources, key)?.remove(0);
-            let loaded = view.load(&sources, &row)?;
-            let value = loaded.long(&loaded.body().field("text").unwrap().unwrap()).unwrap();
+            let row = view.find_by_key(&sources, key)?.remove(0);
+            let loaded = view.load_fields(&sources, &row)?;
+            let value = loaded.long_value(&loaded.body().field("text").unwrap().unwrap()).unwrap();
             let mut all = String::new();
-            view.pieces(value, |piece| {
+            view.long_pieces(value, |piece| {
                 all.push_str(piece);
                 Ok(true)
             })?;
-            Ok((all, value.long))
+            Ok((all, value.value))
         })
     };
     assert_eq!(read("memory"), read("source"));
@@ -239,9 +239,9 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
 fn a_record_without_fields_is_one_that_can_change() {
     let rig = rig();
     assert_eq!(rig.upsert("a", &vec![]), UpsertOutcome::Added);
-    assert_eq!(rig.upsert("a", &vec![]), UpsertOutcome::Same);
+    assert_eq!(rig.upsert("a", &vec![]), UpsertOutcome::Unchanged);
     assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), UpsertOutcome::Changed);
-    assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), UpsertOutcome::Same);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), UpsertOutcome::Unchanged);
 }
 
 /// Another text each time it is opened.
@@ -264,10 +264,10 @@ fn a_text_that_changes_while_it_is_stored_leaves_the_record_as_it_was() {
             let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
             let key = RecordKey::parse(key).unwrap();
             let mut source = Fickle(0);
-            let long = vec![StreamedField { name: "text", source: &mut source }];
+            let long = vec![StreamedField { name: "text", text: &mut source }];
             batch.upsert(
                 &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields: &vec![], long },
+                IncomingRecord { key: &key, emitted: Instant(0), fields: &vec![], streamed: long },
             )
         });
         stored.unwrap()
@@ -276,7 +276,7 @@ fn a_text_that_changes_while_it_is_stored_leaves_the_record_as_it_was() {
         assert_eq!(store(key), UpsertOutcome::Refused(super::write::WriteRefusal::Unreadable));
     }
     assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
-    assert_eq!(rig.upsert("a", &before), UpsertOutcome::Same);
+    assert_eq!(rig.upsert("a", &before), UpsertOutcome::Unchanged);
     let hits = rig.matches(&format!("\"{}words\"", index::mark(1)));
     assert_eq!(hits.len(), 2, "its pieces are found as before");
 }
@@ -293,13 +293,13 @@ fn a_long_text_stands_where_its_field_does() {
         let key = RecordKey::parse("a").unwrap();
         fields[0].1 = Value::Null;
         let mut source = Slow(long.into_bytes());
-        let long = vec![StreamedField { name: "text", source: &mut source }];
+        let long = vec![StreamedField { name: "text", text: &mut source }];
         batch.upsert(
             &target,
-            IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, long },
+            IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long },
         )
     });
-    assert_eq!(stored.unwrap(), UpsertOutcome::Same);
+    assert_eq!(stored.unwrap(), UpsertOutcome::Unchanged);
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn a_backup_is_a_database_with_everything_in_it() {
     assert_eq!(copied.keys(SortOrder::Ascending), ["a"]);
     assert_eq!(
         copied.upsert("a", &message("2026-01-01", &"words ".repeat(2000))),
-        UpsertOutcome::Same
+        UpsertOutcome::Unchanged
     );
     copied.records.check(&permits().0).unwrap();
 }
@@ -348,7 +348,7 @@ fn where_the_disk_is_full_nothing_of_the_batch_is_there_and_the_next_one_may_fit
                     key: &key,
                     emitted: Instant(7),
                     fields: &fields,
-                    long: Vec::new(),
+                    streamed: Vec::new(),
                 },
             )?;
         }
@@ -379,7 +379,7 @@ fn a_clock_that_jumps_ends_sessions_and_loses_nothing() {
                     key: &key,
                     emitted: Instant(7),
                     fields: &fields,
-                    long: Vec::new(),
+                    streamed: Vec::new(),
                 },
             )
         });

@@ -59,7 +59,7 @@ pub struct IncomingRecord<'a> {
     pub fields: &'a Fields,
     /// More of its fields: texts that are too long to be held in memory. One that `fields` has as
     /// well stands there, whatever that one holds; the others follow.
-    pub long: Vec<StreamedField<'a>>,
+    pub streamed: Vec<StreamedField<'a>>,
 }
 
 /// A text that is read where it is.
@@ -67,7 +67,7 @@ pub struct StreamedField<'a> {
     /// The field.
     pub name: &'a str,
     /// Where its text is.
-    pub source: &'a mut dyn TextSource,
+    pub text: &'a mut dyn TextSource,
 }
 
 /// A text that can be read from its beginning, more than once.
@@ -87,7 +87,7 @@ pub enum UpsertOutcome {
     /// It was there and is another now.
     Changed,
     /// It was there as it is.
-    Same,
+    Unchanged,
     /// It cannot be stored. Nothing of it was written.
     Refused(WriteRefusal),
 }
@@ -224,7 +224,7 @@ impl<'t> WriteBatch<'t> {
         target: &TargetStream,
         mut incoming: IncomingRecord<'_>,
     ) -> Result<UpsertOutcome, Problem> {
-        if incoming.long.is_empty() {
+        if incoming.streamed.is_empty() {
             return self.store(target, &mut incoming);
         }
         // A text may turn out to have changed when half of it is stored.
@@ -242,7 +242,7 @@ impl<'t> WriteBatch<'t> {
         target: &TargetStream,
         incoming: &mut IncomingRecord<'_>,
     ) -> Result<UpsertOutcome, Problem> {
-        let IncomingRecord { key, emitted, fields, long } = incoming;
+        let IncomingRecord { key, emitted, fields, streamed: long } = incoming;
         let parts = match parts(target, fields, long) {
             Ok(parts) => parts,
             Err(refused) => return Ok(UpsertOutcome::Refused(refused)),
@@ -253,7 +253,7 @@ impl<'t> WriteBatch<'t> {
         };
         let before = self.stored(target, key)?;
         if before.as_ref().is_some_and(|(_, bytes)| *bytes == body) {
-            return Ok(UpsertOutcome::Same);
+            return Ok(UpsertOutcome::Unchanged);
         }
         // A record without fields has an empty body and is there nonetheless.
         let is_new = before.is_none();
@@ -309,7 +309,7 @@ impl<'t> WriteBatch<'t> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn has_another(
+    pub fn differs_from(
         &self,
         target: &TargetStream,
         key: &RecordKey,
@@ -451,7 +451,7 @@ impl<'t> WriteBatch<'t> {
             Some(Text::Memory(text)) => store(text)?,
             Some(Text::Source(at)) => {
                 let Some(field) = long.get_mut(at) else { return Ok(Ok(())) };
-                let read = each_text(field.source, &mut |text| {
+                let read = each_text(field.text, &mut |text| {
                     digest.update(text.as_bytes());
                     store(text)
                 });
@@ -565,7 +565,7 @@ fn parts<'a>(
         parts.push(Part { name, binary, searchable, held, text });
     }
     for (at, field) in long.iter_mut().enumerate() {
-        let held = Held::LongText(measured_source(field.source)?);
+        let held = Held::LongText(measured_source(field.text)?);
         let searchable = target.terms.searchable.contains(field.name);
         let part = Part {
             name: field.name,

@@ -15,9 +15,9 @@ const PAGE: usize = 256;
 #[derive(Clone, Debug)]
 pub enum RecordChange {
     /// The record that the caller sees under it now.
-    Is(RecordRow),
+    Present(RecordRow),
     /// The caller saw a record and sees none any more.
-    Gone {
+    Deleted {
         /// Which of the sources it was from.
         source: usize,
         /// The key.
@@ -31,10 +31,10 @@ pub enum RecordChange {
 
 impl RecordChange {
     /// Which of the sources it is about, and which key.
-    pub fn place(&self) -> (usize, &str) {
+    pub fn source_and_key(&self) -> (usize, &str) {
         match self {
-            Self::Is(row) => (row.source, &row.key),
-            Self::Gone { source, key, .. } => (*source, key),
+            Self::Present(row) => (row.source, &row.key),
+            Self::Deleted { source, key, .. } => (*source, key),
         }
     }
 }
@@ -115,9 +115,9 @@ impl RecordsView<'_> {
         Ok(match (told, now) {
             (None, _) => None,
             (Some(Some((deleted, emitted))), _) => {
-                Some(RecordChange::Gone { source: at, key: key.to_owned(), emitted, deleted })
+                Some(RecordChange::Deleted { source: at, key: key.to_owned(), emitted, deleted })
             }
-            (Some(None), Some((record, emitted))) => Some(RecordChange::Is(RecordRow {
+            (Some(None), Some((record, emitted))) => Some(RecordChange::Present(RecordRow {
                 record,
                 source: at,
                 key: key.to_owned(),

@@ -12,7 +12,7 @@ impl RecordsView<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn matching(
+    pub fn count_matching(
         &self,
         sources: &[RecordSource],
         conditions: &[Condition],
@@ -26,7 +26,7 @@ impl RecordsView<'_> {
     ///
     /// # Errors
     /// What the database says, and what `take` does.
-    pub fn values(
+    pub fn field_values(
         &self,
         source: &RecordSource,
         conditions: &[Condition],
@@ -35,7 +35,7 @@ impl RecordsView<'_> {
     ) -> Result<(), Problem> {
         self.snapshot.values(source, conditions, field, &mut |record, entry| {
             let long = entry.and_then(|entry| {
-                Some(LongValueRef { record, slot: entry.slot?, long: entry.held.long()? })
+                Some(LongValueRef { record, slot: entry.slot?, value: entry.held.long()? })
             });
             take(entry.map(|entry| entry.held), long)
         })

@@ -258,7 +258,7 @@ fn write(stored: &Stored, key: &str, fields: &Fields) {
             let key = RecordKey::parse(key).unwrap();
             batch.upsert(
                 &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
             )
         });
     written.unwrap();

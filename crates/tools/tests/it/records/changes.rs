@@ -126,7 +126,7 @@ impl Store {
                         key: &key,
                         emitted: Instant(now),
                         fields,
-                        long: Vec::new(),
+                        streamed: Vec::new(),
                     };
                     batch.upsert(&target, incoming).map(drop)
                 }
@@ -604,7 +604,7 @@ fn a_session_of_very_many_changes_tells_of_each_once() {
                             key: &key,
                             emitted: Instant(now),
                             fields: &fields,
-                            long: Vec::new(),
+                            streamed: Vec::new(),
                         },
                     )?;
                 }

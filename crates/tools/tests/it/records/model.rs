@@ -925,7 +925,7 @@ impl Stored {
                             key: &key,
                             emitted,
                             fields: &fields,
-                            long: Vec::new(),
+                            streamed: Vec::new(),
                         };
                         batch.upsert(&targets[&at], incoming)?;
                     }
@@ -954,7 +954,7 @@ impl Stored {
                 let key = RecordKey::parse(key).unwrap();
                 batch.upsert(
                     &target,
-                    IncomingRecord { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
                 )
             },
         );

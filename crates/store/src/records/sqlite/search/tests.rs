@@ -28,7 +28,7 @@ fn fill(rig: &Rig, terms: &StreamTerms, rows: &[Fields]) {
             let key = RecordKey::parse(&number.to_string()).unwrap();
             batch.upsert(
                 &target,
-                IncomingRecord { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
             )?;
         }
         Ok(())
@@ -56,9 +56,9 @@ fn paged(view: &RecordsView<'_>, text: &str, limit: usize) -> Vec<(usize, Option
     loop {
         let asked = RecordSearchQuery { query: &query, conditions: &[], before, limit };
         let page = view.find_text(&sources, asked, &|| Ok(())).unwrap();
-        before = page.hits.last().map(|hit| view.number_of(&hit.row));
+        before = page.hits.last().map(|hit| hit.row.number());
         found.extend(
-            page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].place)),
+            page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].position)),
         );
         if !page.has_more {
             return found;
