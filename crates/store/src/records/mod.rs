@@ -11,7 +11,7 @@
 mod grants;
 pub(crate) mod seal;
 mod search;
-mod spool;
+mod spool_file;
 mod sqlite;
 mod view;
 
@@ -29,7 +29,7 @@ use crate::state::StateDir;
 
 pub use grants::{GrantRecord, GrantStatus};
 pub use search::{FieldMatch, RecordHit, RecordSearchPage, RecordSearchQuery};
-pub use spool::Spool;
+pub use spool_file::SpoolFile;
 pub use sqlite::{
     IncomingRecord, LastRecord, StoredBlob, StreamedField, TargetStream, TextSource, UpsertOutcome,
     WriteBatch, WriteRefusal,

@@ -111,7 +111,8 @@ impl RecordServices {
     ) -> Result<Json, Problem> {
         let owner = caller.gate().owner()?;
         Parameters::parse(call.endpoint.parameters, &call.pairs)?;
-        let mut spool = self.records.spool(&owner).map_err(|error| not_spooled(&error))?;
+        let mut spool =
+            self.records.create_spool_file(&owner).map_err(|error| not_spooled(&error))?;
         let mut bytes = 0;
         loop {
             let message = "the body ended before it was whole, so nothing is stored; send it again";
