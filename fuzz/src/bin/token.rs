@@ -20,7 +20,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes};
 use stile_fuzz::Shape;
 use stile_server::auth::{LocalVerifier, Minted, Order, Rejected, Verified, Verifier as _, mint};
-use stile_store::state::{TokenKey, StateDir, TokenStore};
+use stile_store::state::{StateDir, TokenKey, TokenStore};
 
 const NOW: i64 = 1_800_000_000;
 const LEEWAY: i64 = 5;
