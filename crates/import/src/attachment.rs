@@ -10,7 +10,7 @@ use stile_domain::records::blob::BlobId;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::Value;
 use stile_store::archive::Archive;
-use stile_store::records::{Batch, Refused};
+use stile_store::records::{WriteBatch, WriteRefusal};
 
 /// Bytes that a row refers to.
 #[derive(Debug)]
@@ -63,16 +63,19 @@ impl Attachment {
     ///
     /// # Errors
     /// What the database says; the inner one is why they cannot be stored.
-    pub(super) fn keep(&self, batch: &mut Batch<'_>) -> Result<Result<(), Refused>, Problem> {
+    pub(super) fn keep(
+        &self,
+        batch: &mut WriteBatch<'_>,
+    ) -> Result<Result<(), WriteRefusal>, Problem> {
         if batch.has_blob(&self.id)? {
             return Ok(Ok(()));
         }
-        let Ok(mut source) = self.open() else { return Ok(Err(Refused::Unreadable)) };
+        let Ok(mut source) = self.open() else { return Ok(Err(WriteRefusal::Unreadable)) };
         let put = batch.put_blob(&mut source)?;
         // What was changed between the two times that it was read is another blob than the row
         // says.
         Ok(put.and_then(|info| {
-            if info.digest == *self.id.digest() { Ok(()) } else { Err(Refused::Unreadable) }
+            if info.digest == *self.id.digest() { Ok(()) } else { Err(WriteRefusal::Unreadable) }
         }))
     }
 

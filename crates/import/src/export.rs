@@ -18,7 +18,7 @@ use stile_domain::records::body::Held;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::files::ExportFolder;
-use stile_store::records::{LongRef, Row, Source, View};
+use stile_store::records::{LongValueRef, RecordRow, RecordSource, RecordsView};
 
 use stile_domain::json_string::escaped;
 use stile_records::RecordServices;
@@ -83,11 +83,11 @@ pub fn export(
     let mut failed = None;
     let exported = services.records.read(&permit, now, |view| {
         let all = view.sources()?;
-        let wanted = |source: &Source| {
+        let wanted = |source: &RecordSource| {
             selection.connection.is_none_or(|name| source.connection().as_str() == name)
                 && selection.stream.is_none_or(|name| source.stream().as_str() == name)
         };
-        let sources: Vec<Source> = all.into_iter().filter(wanted).collect();
+        let sources: Vec<RecordSource> = all.into_iter().filter(wanted).collect();
         if sources.is_empty() && (selection.connection.is_some() || selection.stream.is_some()) {
             let stream = selection.stream.unwrap_or("*").to_owned();
             return Err(Problem::StreamNotFound {
@@ -111,12 +111,12 @@ pub fn export(
 }
 
 fn write_all(
-    view: &View<'_>,
-    sources: &[Source],
+    view: &RecordsView<'_>,
+    sources: &[RecordSource],
     to: &ExportFolder,
 ) -> Result<Exported, ExportError> {
     let exists = || io::Error::from(io::ErrorKind::AlreadyExists);
-    let mut file = to.create(RECORDS_FILE)?.ok_or_else(exists)?;
+    let mut file = to.create_file(RECORDS_FILE)?.ok_or_else(exists)?;
     for source in sources {
         let (connection, stream, declaration) =
             (source.connection(), source.stream(), source.declaration());
@@ -126,9 +126,9 @@ fn write_all(
         )?;
     }
     let mut records = 0;
-    let mut after: Option<Row> = None;
+    let mut after: Option<RecordRow> = None;
     loop {
-        let rows = view.by_ingest(sources, after.as_ref(), PAGE)?;
+        let rows = view.in_ingest_order(sources, after.as_ref(), PAGE)?;
         for row in &rows {
             write_record(view, sources, row, to, &mut file)?;
             write_blobs(view, sources, row, to)?;
@@ -144,14 +144,14 @@ fn write_all(
 }
 
 fn write_record(
-    view: &View<'_>,
-    sources: &[Source],
-    row: &Row,
+    view: &RecordsView<'_>,
+    sources: &[RecordSource],
+    row: &RecordRow,
     to: &ExportFolder,
     file: &mut impl Write,
 ) -> Result<(), ExportError> {
     let source = sources.get(row.source).ok_or(Problem::Corrupt)?;
-    let loaded = view.load(sources, row)?;
+    let loaded = view.load_fields(sources, row)?;
     let (connection, stream) = (source.connection(), source.stream());
     let (key, emitted) = (escaped(&row.key), row.emitted.to_rfc3339());
     write!(
@@ -162,7 +162,7 @@ fn write_record(
     for (at, entry) in loaded.body().entries().enumerate() {
         let entry = entry.map_err(|_| Problem::Corrupt)?;
         write!(file, "{}\"{}\":", if at > 0 { "," } else { "" }, escaped(entry.name))?;
-        let long = || loaded.long(&entry).ok_or(Problem::Corrupt);
+        let long = || loaded.long_value(&entry).ok_or(Problem::Corrupt);
         match entry.held {
             Held::Null => file.write_all(b"null")?,
             Held::Bool(value) => write!(file, "{value}")?,
@@ -194,9 +194,13 @@ fn write_record(
 }
 
 /// Puts a text in a file of its own, unless it is there, and says which.
-fn write_text(view: &View<'_>, long: LongRef, to: &ExportFolder) -> Result<String, ExportError> {
-    let name = format!("{TEXTS}/{}.txt", hex(&long.long.digest));
-    if let Some(mut text) = to.create(&name)? {
+fn write_text(
+    view: &RecordsView<'_>,
+    long: LongValueRef,
+    to: &ExportFolder,
+) -> Result<String, ExportError> {
+    let name = format!("{TEXTS}/{}.txt", hex(&long.value.digest));
+    if let Some(mut text) = to.create_file(&name)? {
         write_long(view, long, &mut text, |piece| piece.to_owned())?;
         text.finish()?;
     }
@@ -205,15 +209,15 @@ fn write_text(view: &View<'_>, long: LongRef, to: &ExportFolder) -> Result<Strin
 
 /// Puts the blobs of a record in files of their own, unless they are there.
 fn write_blobs(
-    view: &View<'_>,
-    sources: &[Source],
-    row: &Row,
+    view: &RecordsView<'_>,
+    sources: &[RecordSource],
+    row: &RecordRow,
     to: &ExportFolder,
 ) -> Result<(), ExportError> {
     for id in view.blobs_of(row)? {
         // What a record names need not be here.
         let Some(blob) = view.blob(sources, &id)? else { continue };
-        let Some(mut file) = to.create(&format!("{BLOBS}/{id}"))? else { continue };
+        let Some(mut file) = to.create_file(&format!("{BLOBS}/{id}"))? else { continue };
         let mut at = 0;
         while at < blob.bytes {
             let part = view.blob_bytes(&blob, at, BLOB_PART)?;
@@ -226,13 +230,13 @@ fn write_blobs(
 }
 
 fn write_long(
-    view: &View<'_>,
-    long: LongRef,
+    view: &RecordsView<'_>,
+    long: LongValueRef,
     to: &mut impl Write,
     spelled: impl Fn(&str) -> String,
 ) -> Result<(), ExportError> {
     let mut failed = None;
-    view.pieces(long, |piece| {
+    view.long_pieces(long, |piece| {
         failed = to.write_all(spelled(piece).as_bytes()).err();
         Ok(failed.is_none())
     })?;

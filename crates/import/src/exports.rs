@@ -9,7 +9,7 @@ use std::io::{self, BufRead, ErrorKind, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use stile_store::archive::{Archive, EntryReader};
+use stile_store::archive::{Archive, ArchiveEntryReader};
 use stile_store::files;
 
 use super::assets::{Assets, Ids};
@@ -39,7 +39,7 @@ pub(super) fn format_of(path: &Path) -> io::Result<Option<Format>> {
     if files::is_folder(path) {
         let has = |name: &str| path.join(name).is_file();
         let chats = || {
-            files::names(path)
+            files::entry_names(path)
                 .is_ok_and(|names| names.iter().any(|name| chatgpt::is_conversations(name)))
         };
         return Ok(match () {
@@ -143,7 +143,7 @@ struct Elements {
 /// The file that is read, and how many elements of it there were.
 struct Current {
     number: usize,
-    array: JsonArray<EntryReader>,
+    array: JsonArray<ArchiveEntryReader>,
     count: u64,
 }
 
@@ -229,8 +229,8 @@ fn unreadable(number: usize, line: u64, ordinal: u64, error: &io::Error) -> Elem
 
 /// What the store refuses of an archive, as rows that are bad.
 fn refused(archive: &Archive, shown: &str) -> VecDeque<Item> {
-    let item = |refused: &stile_store::archive::RefusedEntry| {
-        let row = Err((refused.why.code(), refused.why.to_string()));
+    let item = |refused: &stile_store::archive::RefusedArchiveEntry| {
+        let row = Err((refused.error.code(), refused.error.to_string()));
         Item { file: format!("{shown}/{}", refused.name).into(), line: 1, row }
     };
     archive.refused().iter().map(item).collect()
@@ -472,7 +472,7 @@ impl Days {
     }
 }
 
-fn has_event(reader: io::Result<EntryReader>) -> bool {
+fn has_event(reader: io::Result<ArchiveEntryReader>) -> bool {
     let Ok(mut reader) = reader else { return false };
     let words: [&[u8]; 2] = [b"\"message_changed\"", b"\"message_deleted\""];
     let mut window: Vec<u8> = Vec::new();

@@ -140,7 +140,7 @@ impl Input {
 
     fn notes(&self) -> io::Result<Vec<NoteFile>> {
         if files::is_folder(&self.path) {
-            return files::notes(&self.path);
+            return files::find_notes(&self.path);
         }
         let name = self.path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         Ok(vec![NoteFile { path: self.path.clone(), name }])

@@ -19,7 +19,9 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
 use stile_store::files::{self, TextFile};
-use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upserted};
+use stile_store::records::{
+    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
+};
 
 use crate::export::{BLOBS, RECORDS_FILE, TEXTS};
 use crate::run::{BAD_SHOWN, BATCH_ROWS, BadRow, Progress, Report, Stopped, Watch, Why};
@@ -147,8 +149,8 @@ impl Restore<'_> {
 
     fn store(
         &mut self,
-        batch: &mut Batch<'_>,
-        targets: &mut HashMap<(Name, Name), Target>,
+        batch: &mut WriteBatch<'_>,
+        targets: &mut HashMap<(Name, Name), TargetStream>,
         decoded: Decoded,
         folder: &Path,
     ) -> Result<(), Problem> {
@@ -182,10 +184,10 @@ impl Restore<'_> {
             }
         };
         match stored {
-            Ok(None | Some(Upserted::Refused(_))) => {}
-            Ok(Some(Upserted::Added)) => self.report.added += 1,
-            Ok(Some(Upserted::Changed)) => self.report.changed += 1,
-            Ok(Some(Upserted::Same)) => self.report.same += 1,
+            Ok(None | Some(UpsertOutcome::Refused(_))) => {}
+            Ok(Some(UpsertOutcome::Added)) => self.report.added += 1,
+            Ok(Some(UpsertOutcome::Changed)) => self.report.changed += 1,
+            Ok(Some(UpsertOutcome::Unchanged)) => self.report.same += 1,
             Err((code, reason)) => {
                 self.report.bad_rows += 1;
                 if self.report.bad.len() < BAD_SHOWN {
@@ -198,11 +200,11 @@ impl Restore<'_> {
 }
 
 fn declare(
-    batch: &mut Batch<'_>,
+    batch: &mut WriteBatch<'_>,
     connection: Name,
     stream: Name,
     declaration: &str,
-) -> Result<Result<Option<Upserted>, Bad>, Problem> {
+) -> Result<Result<Option<UpsertOutcome>, Bad>, Problem> {
     let json = serde_json::from_str(declaration).unwrap_or_default();
     let parsed = match Declaration::stored(&json) {
         Ok(parsed) => parsed,
@@ -223,10 +225,10 @@ fn declare(
 }
 
 fn upsert(
-    batch: &mut Batch<'_>,
-    target: &Target,
+    batch: &mut WriteBatch<'_>,
+    target: &TargetStream,
     record: Record,
-) -> Result<Result<Upserted, Bad>, Problem> {
+) -> Result<Result<UpsertOutcome, Bad>, Problem> {
     let Record { key, emitted, mut data, mut texts } = record;
     if let Err(error) = check(&texts) {
         return Ok(Err(("unreadable_text", error.to_string())));
@@ -246,17 +248,17 @@ fn upsert(
     }
     let long = texts
         .iter_mut()
-        .map(|(name, file)| LongField { name, source: file as &mut dyn TextSource });
-    let incoming = Incoming { key: &key, emitted, fields: &data, long: long.collect() };
+        .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource });
+    let incoming = IncomingRecord { key: &key, emitted, fields: &data, streamed: long.collect() };
     Ok(match batch.upsert(target, incoming)? {
-        Upserted::Refused(why) => Err(("not_stored", why.to_string())),
+        UpsertOutcome::Refused(why) => Err(("not_stored", why.to_string())),
         stored => Ok(stored),
     })
 }
 
 /// Stores the blobs that a record names, as far as they were exported.
 fn put_blobs(
-    batch: &mut Batch<'_>,
+    batch: &mut WriteBatch<'_>,
     data: &Fields,
     folder: &Path,
 ) -> Result<Result<(), Bad>, Problem> {
@@ -388,7 +390,7 @@ mod tests {
 
     fn export(rig: &Rig, name: &str) -> PathBuf {
         let to = rig.folder.path().join(name);
-        let folder = ExportFolder::make(&to).unwrap();
+        let folder = ExportFolder::create(&to).unwrap();
         crate::export::export(&rig.services, &owner(), Instant(1), Selection::default(), &folder)
             .unwrap();
         to

@@ -16,7 +16,9 @@ use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upserted};
+use stile_store::records::{
+    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
+};
 
 use super::input::{Format, Input, Item};
 use super::known::Place;
@@ -270,7 +272,11 @@ impl Import<'_> {
     }
 
     /// The stream as planned, in this transaction.
-    fn target(&self, batch: &mut Batch<'_>, plan: &Plan) -> Result<Result<Target, Why>, Problem> {
+    fn target(
+        &self,
+        batch: &mut WriteBatch<'_>,
+        plan: &Plan,
+    ) -> Result<Result<TargetStream, Why>, Problem> {
         match batch.target(self.connection, self.stream)? {
             Some(target) if target.declaration == plan.text => Ok(Ok(target)),
             Some(_) => Ok(Err(Why::Redeclared)),
@@ -358,7 +364,7 @@ impl Run<'_> {
     fn write(
         &mut self,
         owner: &OwnerPermit,
-        write: impl FnOnce(&mut Self, &mut Batch<'_>) -> Result<Result<(), Why>, Problem>,
+        write: impl FnOnce(&mut Self, &mut WriteBatch<'_>) -> Result<Result<(), Why>, Problem>,
     ) -> Result<(), Why> {
         let mut ours = None;
         let records = &self.import.services.records;
@@ -375,7 +381,12 @@ impl Run<'_> {
         }
     }
 
-    fn store(&mut self, batch: &mut Batch<'_>, target: &Target, item: Item) -> Result<(), Problem> {
+    fn store(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        target: &TargetStream,
+        item: Item,
+    ) -> Result<(), Problem> {
         let mut found = match item.row {
             Ok(found) => found,
             Err(_) => {
@@ -395,7 +406,7 @@ impl Run<'_> {
                 // addresses.
                 let mut fields = fields.clone();
                 blob::add_urls(&mut fields);
-                batch.has_another(target, key, &fields, known.own)
+                batch.differs_from(target, key, &fields, known.own)
             })?;
         }
         blob::add_urls(&mut found.fields);
@@ -415,14 +426,14 @@ impl Run<'_> {
         let mut text = found.text;
         let long = text
             .iter_mut()
-            .map(|(name, file)| LongField { name, source: file as &mut dyn TextSource });
+            .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource });
         let (emitted, fields) = (self.import.now, &found.fields);
-        let incoming = Incoming { key: &key, emitted, fields, long: long.collect() };
+        let incoming = IncomingRecord { key: &key, emitted, fields, streamed: long.collect() };
         match put(batch, target, self.semantics, incoming)? {
-            Upserted::Added => self.report.added += 1,
-            Upserted::Changed => self.report.changed += 1,
-            Upserted::Same => self.report.same += 1,
-            Upserted::Refused(why) => {
+            UpsertOutcome::Added => self.report.added += 1,
+            UpsertOutcome::Changed => self.report.changed += 1,
+            UpsertOutcome::Unchanged => self.report.same += 1,
+            UpsertOutcome::Refused(why) => {
                 self.bad(bad("not_stored", why.to_string()));
                 return Ok(());
             }

@@ -35,7 +35,7 @@ use stile_ladder::Ladder;
 use stile_ladder::port::RecordServer as _;
 use stile_records::{RecordServices, terms_of};
 use stile_server::stored_records::StoredRecords;
-use stile_store::records::{Incoming, Records};
+use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, cpu};
 use stile_testkit::chance::Chance;
@@ -135,7 +135,7 @@ impl Rig {
                         .unwrap();
                 store.upsert(
                     &target,
-                    Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
                 )?;
             }
             Ok(())

@@ -36,7 +36,7 @@ use stile_records::calls::Call;
 use stile_records::endpoints::{Endpoint, FIELD_WINDOW, RECORDS};
 use stile_records::list::Address;
 use stile_records::{RecordServices, terms_of};
-use stile_store::records::{Incoming, LongField, Records, TextSource};
+use stile_store::records::{IncomingRecord, Records, StreamedField, TextSource};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, peak, timed};
 
@@ -286,8 +286,8 @@ impl Rig {
             let key = RecordKey::parse(&size.to_string()).unwrap();
             let fields = vec![("id".to_owned(), Value::Text(size.to_string()))];
             let mut source = Sentences { size };
-            let long = vec![LongField { name: "text", source: &mut source }];
-            batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long })
+            let long = vec![StreamedField { name: "text", text: &mut source }];
+            batch.upsert(&target, IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long })
         });
         stored.unwrap();
         if size <= 100_000_000 {
@@ -366,7 +366,12 @@ impl Rig {
                     let key = RecordKey::parse(fields[0].1.scalar().unwrap()).unwrap();
                     writer.upsert(
                         &target,
-                        Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                        IncomingRecord {
+                            key: &key,
+                            emitted: Instant(0),
+                            fields,
+                            streamed: Vec::new(),
+                        },
                     )?;
                 }
                 Ok(batch.len())

@@ -38,7 +38,7 @@ use stile_records::calls::Call;
 use stile_records::endpoints::{Endpoint, RECORDS, SEARCH};
 use stile_records::list::Address;
 use stile_records::{RecordServices, terms_of};
-use stile_store::records::{Incoming, Records};
+use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, peak, timed};
 use stile_testkit::chance::Chance;
@@ -186,7 +186,7 @@ impl Rig {
                 let key = RecordKey::parse(key).unwrap();
                 writer.upsert(
                     &target,
-                    Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
                 )?;
             }
             Ok(())

@@ -15,7 +15,7 @@ use stile_domain::records::declaration::{Aggregation, Type, Types};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::zone::{Granularity, Zone};
-use stile_store::records::{LongRef, Source};
+use stile_store::records::{LongValueRef, RecordSource};
 
 use super::Reading;
 use super::fields;
@@ -45,7 +45,7 @@ struct Over<'p> {
 }
 
 /// A text that is kept apart from its record, by its digest: one of the places where it lies.
-type Longs = HashMap<[u8; 32], LongRef>;
+type Longs = HashMap<[u8; 32], LongValueRef>;
 
 /// Puts an aggregation.
 ///
@@ -72,7 +72,7 @@ pub fn aggregate(
     out.put(&format!(",\"metric\":\"{}\",\"field\":{}", asked.metric, json!(field)));
     match over {
         None => {
-            let count = reading.view.matching(&sources, &conditions)?;
+            let count = reading.view.count_matching(&sources, &conditions)?;
             out.put(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
             asked.put_grouping(out);
         }
@@ -212,7 +212,11 @@ struct Declared {
 
 impl Over<'_> {
     /// That the caller may name the field, and that every connection declares it for this.
-    fn declared(&self, reading: Reading<'_>, sources: &[Source]) -> Result<Declared, Problem> {
+    fn declared(
+        &self,
+        reading: Reading<'_>,
+        sources: &[RecordSource],
+    ) -> Result<Declared, Problem> {
         let Self { field, param, kind } = self;
         fields::known(reading, sources, field, param)?;
         let (mut types, mut kinds) = (Vec::new(), Vec::new());
@@ -251,7 +255,7 @@ impl Over<'_> {
 /// Looks at the field of every record.
 fn tally(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     conditions: &[Condition],
     (asked, over, declared): (&Asked<'_>, &Over<'_>, &Declared),
     out: &dyn Sink,
@@ -265,11 +269,11 @@ fn tally(
     let mut longs = Longs::new();
     for (source, types) in sources.iter().zip(&declared.types) {
         let mut tally = Tally::new(measure.clone(), *types);
-        reading.view.values(source, conditions, over.field, |held, long| {
+        reading.view.field_values(source, conditions, over.field, |held, long| {
             tally.add(held).map_err(refused)?;
             let is_group = over.kind == Aggregation::GroupBy && types.contains(Type::String);
             if let (Some(Held::LongText(_)), Some(long), true) = (held, long, is_group) {
-                longs.entry(long.long.digest).or_insert(long);
+                longs.entry(long.value.digest).or_insert(long);
             }
             Ok(!out.is_gone())
         })?;
@@ -310,7 +314,7 @@ fn put_groups(
             Key::None => out.put("null"),
             Key::LongText { digest, chars } => {
                 let long = longs.get(digest).ok_or(Problem::Corrupt)?;
-                put_string(out, &reading.view.text(*long, 0, SHOWN_CHARS)?);
+                put_string(out, &reading.view.long_text(*long, 0, SHOWN_CHARS)?);
                 let shown = SHOWN_CHARS.min(*chars);
                 preview = json!({ "shown_chars": shown, "size_chars": chars, "digest": digest_text(digest) });
             }

@@ -13,7 +13,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::blob::{self, BlobId, MAX_BYTES};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{BlobInfo, Refused, View};
+use stile_store::records::{RecordsView, StoredBlob, WriteRefusal};
 
 use super::RecordServices;
 use super::calls::{Call, failed};
@@ -71,7 +71,7 @@ impl RecordServices {
         caller: &Principal,
         now: Instant,
         call: &Call,
-        read: impl FnOnce(&View<'_>, stile_store::records::Blob) -> Result<T, Problem>,
+        read: impl FnOnce(&RecordsView<'_>, stile_store::records::Blob) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let permit = caller.gate().records()?;
         let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs);
@@ -111,7 +111,8 @@ impl RecordServices {
     ) -> Result<Json, Problem> {
         let owner = caller.gate().owner()?;
         Parameters::parse(call.endpoint.parameters, &call.pairs)?;
-        let mut spool = self.records.spool(&owner).map_err(|error| not_spooled(&error))?;
+        let mut spool =
+            self.records.create_spool_file(&owner).map_err(|error| not_spooled(&error))?;
         let mut bytes = 0;
         loop {
             let message = "the body ended before it was whole, so nothing is stored; send it again";
@@ -130,8 +131,8 @@ impl RecordServices {
             body.consume(taken);
         }
         let put = self.records.write(&owner, |batch| batch.put_blob(&mut spool.into_reader()))?;
-        let BlobInfo { id, bytes, digest } = put.map_err(|refused| match refused {
-            Refused::BlobTooLarge => Problem::BlobTooLarge,
+        let StoredBlob { id, bytes, digest } = put.map_err(|refused| match refused {
+            WriteRefusal::BlobTooLarge => Problem::BlobTooLarge,
             _ => not_spooled(&io::ErrorKind::UnexpectedEof.into()),
         })?;
         let id = BlobId::parse(&id).unwrap_or_else(|| BlobId::of(digest));

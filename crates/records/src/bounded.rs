@@ -6,7 +6,7 @@
 use stile_domain::records::body::Entry;
 use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace};
 use stile_domain::records::problem::{BadCursor, Problem};
-use stile_store::records::{Loaded, Row, Source};
+use stile_store::records::{RecordFields, RecordRow, RecordSource};
 
 use super::Reading;
 use super::parameters::Parameters;
@@ -103,7 +103,7 @@ struct More {
 /// [`Problem::InvalidFieldsCursor`]; what the database says.
 pub(super) fn page<'b>(
     reading: Reading<'_>,
-    (source, row, loaded): (&Source, &Row, &'b Loaded),
+    (source, row, loaded): (&RecordSource, &RecordRow, &'b RecordFields),
     cut: &Cut,
     mut entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
 ) -> Result<Option<Page>, Problem> {
@@ -137,7 +137,7 @@ pub(super) fn page<'b>(
 fn place(reading: Reading<'_>, cursor: &str, binding: Binding) -> Result<FieldsPlace, Problem> {
     let opened = reading
         .view
-        .open(cursor)
+        .unseal(cursor)
         .map_err(|_| Problem::InvalidFieldsCursor(BadCursor::Malformed))?;
     FieldsPlace::decode(&opened, binding).map_err(Problem::InvalidFieldsCursor)
 }
@@ -158,7 +158,7 @@ fn pass_over<'b>(
 impl Member {
     fn of(
         reading: Reading<'_>,
-        loaded: &Loaded,
+        loaded: &RecordFields,
         entry: &Entry<'_>,
         chars: u64,
     ) -> Result<Self, Problem> {

@@ -15,7 +15,7 @@ use stile_domain::records::body::{Entry, Held};
 use stile_domain::records::cursor::{Unit, WindowPlace};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::selector::{ByteSelector, Span};
-use stile_store::records::{Blob, Loaded, Source};
+use stile_store::records::{Blob, RecordFields, RecordSource};
 
 use super::Reading;
 use super::blobs::UNKNOWN_TYPE;
@@ -46,7 +46,7 @@ enum Bytes<'a> {
 pub(super) fn window(
     reading: Reading<'_>,
     place: Place<'_>,
-    (loaded, entry): (&Loaded, &Entry<'_>),
+    (loaded, entry): (&RecordFields, &Entry<'_>),
     selector: &ByteSelector,
 ) -> Result<(Json, Json), Problem> {
     let bytes = Bytes::of(reading, place.source, loaded, entry)?;
@@ -55,7 +55,7 @@ pub(super) fn window(
         ByteSelector::At { start, limit } => Span::at(*start, *limit, total),
         ByteSelector::After { cursor, limit } => {
             let at = WindowPlace::decode(
-                &reading.view.open(cursor)?,
+                &reading.view.unseal(cursor)?,
                 Unit::Bytes,
                 place.binding,
                 &digest,
@@ -97,8 +97,8 @@ impl<'a> Bytes<'a> {
     /// The bytes of a field that is binary.
     fn of(
         reading: Reading<'_>,
-        source: &Source,
-        loaded: &Loaded,
+        source: &RecordSource,
+        loaded: &RecordFields,
         entry: &Entry<'a>,
     ) -> Result<Self, Problem> {
         let Held::Json(json) = entry.held else {

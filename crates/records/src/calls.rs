@@ -112,7 +112,7 @@ impl RecordServices {
 
     /// Whether a change could be journalled. It does not begin otherwise.
     pub(super) fn ready(&self) -> Result<(), Problem> {
-        let ready = self.journal.as_ref().map_or(Ok(()), |journal| journal.ready());
+        let ready = self.journal.as_ref().map_or(Ok(()), |journal| journal.check_writable());
         ready.map_err(|error| failed("journal", &error))
     }
 
@@ -213,7 +213,7 @@ impl RecordServices {
         loop {
             let more = self.records.write_at(&owner, now, |batch| {
                 match batch.target(&connection, &stream)? {
-                    Some(target) => batch.remove_some(&target, last),
+                    Some(target) => batch.remove_up_to(&target, last),
                     None => Ok(false),
                 }
             })?;

@@ -11,7 +11,7 @@ use serde_json::json;
 use stile_domain::records::changes::{ChangesPlace, Mark, Session};
 use stile_domain::records::cursor::Binding;
 use stile_domain::records::problem::{BadCursor, Problem};
-use stile_store::records::{Change, Source};
+use stile_store::records::{RecordChange, RecordSource};
 
 use super::Reading;
 use super::bounded::Cut;
@@ -28,7 +28,7 @@ const BEGINNING: &str = "beginning";
 
 /// Whether a list is asked for what changed: by the parameter, or by a cursor of such a list.
 pub(super) fn is_asked(reading: Reading<'_>, parameters: &Parameters) -> bool {
-    let is_place = |cursor| reading.view.open(cursor).is_ok_and(|bytes| ChangesPlace::is(&bytes));
+    let is_place = |cursor| reading.view.unseal(cursor).is_ok_and(|bytes| ChangesPlace::is(&bytes));
     parameters.text(CHANGES_SINCE).is_some() || parameters.text("cursor").is_some_and(is_place)
 }
 
@@ -38,7 +38,7 @@ pub(super) fn is_asked(reading: Reading<'_>, parameters: &Parameters) -> bool {
 /// What the parameters or the database say against it; [`Problem::ChangesExpired`].
 pub(super) fn changes(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     stream: &str,
     (parameters, cut): (&Parameters, &Cut),
     address: &Address,
@@ -51,9 +51,9 @@ pub(super) fn changes(
     let (session, after) = begun(reading, sources, parameters, &bindings)?;
     let after = after.as_ref().map(|(source, key)| (*source, key.as_str()));
     let (changes, has_more) = view.changes(sources, &session, after, limit(parameters))?;
-    let cursor_after = |change: &Change| {
-        let (source, key) = change.place();
-        let stream = sources.get(source).ok_or(Problem::NotFound)?.number();
+    let cursor_after = |change: &RecordChange| {
+        let (source, key) = change.source_and_key();
+        let stream = sources.get(source).ok_or(Problem::NotFound)?.id();
         view.seal(&ChangesPlace { session, stream, key: key.to_owned() }.encode(bindings.page))
     };
     let next = changes.last().filter(|_| has_more).map(cursor_after).transpose()?;
@@ -69,8 +69,8 @@ pub(super) fn changes(
     for (at, change) in changes.iter().enumerate() {
         out.put(if at > 0 { "," } else { "" });
         match change {
-            Change::Is(row) => put_record(reading, sources, row, shown, out)?,
-            Change::Gone { .. } => put_gone(sources, change, out)?,
+            RecordChange::Present(row) => put_record(reading, sources, row, shown, out)?,
+            RecordChange::Deleted { .. } => put_gone(sources, change, out)?,
         }
         if of_each(parameters) {
             put_cursor(&cursor_after(change)?, out);
@@ -129,7 +129,7 @@ type After = Option<(usize, String)>;
 /// The session that a request begins or goes on with.
 fn begun(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     parameters: &Parameters,
     bindings: &Bindings,
 ) -> Result<(Session, After), Problem> {
@@ -137,16 +137,17 @@ fn begun(
     let since = match parameters.text(CHANGES_SINCE) {
         None | Some(BEGINNING) => None,
         Some(token) => {
-            let opened =
-                view.open(token).map_err(|_| Problem::InvalidChangesSince(BadCursor::Malformed))?;
+            let opened = view
+                .unseal(token)
+                .map_err(|_| Problem::InvalidChangesSince(BadCursor::Malformed))?;
             Some(Mark::decode(&opened, bindings.sync).map_err(Problem::InvalidChangesSince)?)
         }
     };
     // Whoever sends both goes on, and does not begin again.
     if let Some(cursor) = parameters.text("cursor") {
-        let place = ChangesPlace::decode(&view.open(cursor)?, bindings.page)
+        let place = ChangesPlace::decode(&view.unseal(cursor)?, bindings.page)
             .map_err(Problem::InvalidCursor)?;
-        let source = sources.iter().position(|source| source.number() == place.stream);
+        let source = sources.iter().position(|source| source.id() == place.stream);
         let source = source.ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
         return Ok((known(reading, place.session)?, Some((source, place.key))));
     }
@@ -162,8 +163,12 @@ fn known(reading: Reading<'_>, session: Session) -> Result<Session, Problem> {
 }
 
 /// Puts what is told of a record that is gone, but for its closing brace.
-fn put_gone(sources: &[Source], change: &Change, out: &mut dyn Sink) -> Result<(), Problem> {
-    let Change::Gone { source, key, emitted, deleted } = change else { return Ok(()) };
+fn put_gone(
+    sources: &[RecordSource],
+    change: &RecordChange,
+    out: &mut dyn Sink,
+) -> Result<(), Problem> {
+    let RecordChange::Deleted { source, key, emitted, deleted } = change else { return Ok(()) };
     let source = sources.get(*source).ok_or(Problem::NotFound)?;
     let told = json!({
         "object": "record", "id": key, "stream": source.stream(), "connection_id": source.connection(),

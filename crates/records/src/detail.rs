@@ -1,7 +1,7 @@
 //! `GET /v1/streams/{stream}/records/{id}`: one record.
 
 use stile_domain::records::problem::Problem;
-use stile_store::records::{Row, Source};
+use stile_store::records::{RecordRow, RecordSource};
 
 use super::Reading;
 use super::bounded::Cut;
@@ -33,8 +33,12 @@ pub fn detail(
 }
 
 /// The one record with this key.
-pub(super) fn the_one(reading: Reading<'_>, sources: &[Source], key: &str) -> Result<Row, Problem> {
-    let mut rows = reading.view.find(sources, key)?;
+pub(super) fn the_one(
+    reading: Reading<'_>,
+    sources: &[RecordSource],
+    key: &str,
+) -> Result<RecordRow, Problem> {
+    let mut rows = reading.view.find_by_key(sources, key)?;
     if rows.len() > 1 {
         let having =
             rows.iter().filter_map(|row| sources.get(row.source).cloned()).collect::<Vec<_>>();

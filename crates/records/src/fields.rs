@@ -9,7 +9,7 @@ use stile_domain::records::declaration::{Declaration, Field, Operator};
 use stile_domain::records::filter::{Bound, Condition, Test, is_number};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
-use stile_store::records::Source;
+use stile_store::records::RecordSource;
 
 use super::Reading;
 use super::parameters::Given;
@@ -21,7 +21,7 @@ use super::parameters::Given;
 /// [`Problem::FieldNotGranted`]; to the owner [`Problem::UnknownField`].
 pub fn requested(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     names: Option<&[String]>,
 ) -> Result<Option<BTreeSet<String>>, Problem> {
     let Some(names) = names else { return Ok(None) };
@@ -38,14 +38,14 @@ pub fn requested(
 }
 
 /// Whether a field may be seen.
-pub fn may_see(source: &Source, name: &str) -> bool {
+pub fn may_see(source: &RecordSource, name: &str) -> bool {
     source.fields().is_none_or(|fields| fields.contains(name))
 }
 
 /// That a field may be named by this caller.
 pub(super) fn known(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     name: &str,
     param: &str,
 ) -> Result<(), Problem> {
@@ -71,7 +71,7 @@ pub(super) fn known(
 /// condition, the value is of another kind, or the connections disagree.
 pub fn conditions(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     given: &[Given],
 ) -> Result<Vec<Condition>, Problem> {
     given.iter().map(|given| condition(reading, sources, given)).collect()
@@ -79,7 +79,7 @@ pub fn conditions(
 
 fn condition(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     given: &Given,
 ) -> Result<Condition, Problem> {
     known(reading, sources, &given.field, &given.param)?;

@@ -22,7 +22,7 @@ use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
 use stile_domain::records::value::{Fields, Value};
-use stile_store::records::{Batch, Target, Upserted};
+use stile_store::records::{TargetStream, UpsertOutcome, WriteBatch};
 
 use super::endpoints;
 use super::parameters::Parameters;
@@ -219,7 +219,7 @@ impl Ingest<'_> {
                     }
                     // Nothing is declared because there was nothing to store: there is nothing to
                     // delete either.
-                    (Ok(_), ..) => Ok(Upserted::Same),
+                    (Ok(_), ..) => Ok(UpsertOutcome::Unchanged),
                 };
                 self.tally.count(line.number, outcome);
             }
@@ -230,9 +230,9 @@ impl Ingest<'_> {
     /// Declares the stream as these lines look. None where no line has data.
     fn declare(
         &mut self,
-        batch: &mut Batch<'_>,
+        batch: &mut WriteBatch<'_>,
         lines: &[Line],
-    ) -> Result<Option<Target>, Problem> {
+    ) -> Result<Option<TargetStream>, Problem> {
         let sent =
             || lines.iter().filter_map(|line| line.sent.as_ref().ok()).filter(|sent| !sent.delete);
         let infer = |choice| {
@@ -299,14 +299,16 @@ impl Plan {
 }
 
 impl Tally {
-    fn count(&mut self, line: u64, outcome: Result<Upserted, Rejected>) {
+    fn count(&mut self, line: u64, outcome: Result<UpsertOutcome, Rejected>) {
         let Rejected { code, message } = match outcome {
-            Ok(Upserted::Added | Upserted::Changed) => return,
-            Ok(Upserted::Same) => {
+            Ok(UpsertOutcome::Added | UpsertOutcome::Changed) => return,
+            Ok(UpsertOutcome::Unchanged) => {
                 self.unchanged += 1;
                 return;
             }
-            Ok(Upserted::Refused(why)) => Rejected { code: "not_stored", message: why.to_string() },
+            Ok(UpsertOutcome::Refused(why)) => {
+                Rejected { code: "not_stored", message: why.to_string() }
+            }
             Err(rejected) => rejected,
         };
         self.rejected += 1;
@@ -318,12 +320,12 @@ impl Tally {
 
 /// Does what one line says.
 fn one(
-    batch: &mut Batch<'_>,
-    target: &Target,
+    batch: &mut WriteBatch<'_>,
+    target: &TargetStream,
     plan: &mut Plan,
     sent: &Sent,
     now: Instant,
-) -> Result<Result<Upserted, Rejected>, Problem> {
+) -> Result<Result<UpsertOutcome, Rejected>, Problem> {
     let key = match plan.key(sent) {
         Ok(key) => key,
         Err(rejected) => return Ok(Err(rejected)),
@@ -333,7 +335,7 @@ fn one(
             return Ok(rejected("invalid_op", "records of this stream are only added"));
         }
         let was_there = batch.delete(target, key.as_str())?;
-        return Ok(Ok(if was_there { Upserted::Changed } else { Upserted::Same }));
+        return Ok(Ok(if was_there { UpsertOutcome::Changed } else { UpsertOutcome::Unchanged }));
     }
     let emitted = sent.emitted.unwrap_or(now);
     put(batch, target, plan.declaration.semantics(), incoming(&key, emitted, &sent.fields)).map(Ok)

@@ -40,7 +40,7 @@ use stile_domain::records::declaration::Declaration;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
 use stile_store::journal::Journal;
-use stile_store::records::{Records, Source, View};
+use stile_store::records::{RecordSource, Records, RecordsView};
 
 /// What operations on records are made on. Clones are one.
 #[derive(Clone)]
@@ -77,11 +77,11 @@ impl Declarations {
     ///
     /// # Errors
     /// [`Problem::Corrupt`] where what is stored is none.
-    pub fn of(&self, source: &Source) -> Result<Arc<Declaration>, Problem> {
+    pub fn of(&self, source: &RecordSource) -> Result<Arc<Declaration>, Problem> {
         /// More streams than anybody has; beyond that the memory is given back.
         const MOST: usize = 1000;
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(declaration) = read.get(&source.revision()) {
+        if let Some(declaration) = read.get(&source.declaration_id()) {
             return Ok(Arc::clone(declaration));
         }
         let json = serde_json::from_str(source.declaration()).map_err(|_| Problem::Corrupt)?;
@@ -89,7 +89,7 @@ impl Declarations {
         if read.len() >= MOST {
             read.clear();
         }
-        read.insert(source.revision(), Arc::clone(&declaration));
+        read.insert(source.declaration_id(), Arc::clone(&declaration));
         Ok(declaration)
     }
 }
@@ -98,7 +98,7 @@ impl Declarations {
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
     /// What the caller may see.
-    pub view: &'a View<'a>,
+    pub view: &'a RecordsView<'a>,
     /// What is declared.
     pub declarations: &'a Declarations,
 }

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use stile_domain::records::cursor::{Binding, ListPlace};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::{BadCursor, Problem};
-use stile_store::records::{ListQuery, Order, Row, Source};
+use stile_store::records::{RecordQuery, RecordRow, RecordSource, SortOrder};
 
 use super::bounded::Cut;
 use super::fields;
@@ -68,19 +68,20 @@ pub fn list(
     let binding = binding(reading, stream, parameters, order);
     let after = match parameters.text("cursor") {
         None => None,
-        Some(cursor) => {
-            Some(ListPlace::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?)
-        }
+        Some(cursor) => Some(
+            ListPlace::decode(&view.unseal(cursor)?, binding).map_err(Problem::InvalidCursor)?,
+        ),
     };
-    let query = ListQuery {
+    let query = RecordQuery {
         order,
         after: after.as_ref(),
         conditions: &conditions,
         limit: limit(parameters),
     };
     let page = view.list(&sources, query)?;
-    let cursor_after = |row: &Row| {
-        let place = view.place_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
+    let cursor_after = |row: &RecordRow| {
+        let place =
+            view.position_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
         view.seal(&place.encode(binding))
     };
     let next = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
@@ -152,25 +153,27 @@ pub(super) fn put_envelope_end(
 /// How many records there are on all pages, where that is asked for.
 fn counted(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     conditions: &[Condition],
     parameters: &Parameters,
 ) -> Result<Option<u64>, Problem> {
     match parameters.text("count") {
         None | Some("none") => Ok(None),
-        Some(_) => reading.view.matching(sources, conditions).map(Some),
+        Some(_) => reading.view.count_matching(sources, conditions).map(Some),
     }
 }
 
 /// `order`, or what `sort` says of it.
-fn order(sources: &[Source], parameters: &Parameters) -> Result<Order, Problem> {
+fn order(sources: &[RecordSource], parameters: &Parameters) -> Result<SortOrder, Problem> {
     let order = parameters
         .text("order")
-        .map(|order| if order == "asc" { Order::Ascending } else { Order::Descending });
-    let Some(sort) = parameters.text("sort") else { return Ok(order.unwrap_or(Order::Descending)) };
-    let direction = |source: &Source| match source.ordered_by()? {
-        field if field == sort => Some(Order::Ascending),
-        field if Some(field) == sort.strip_prefix('-') => Some(Order::Descending),
+        .map(|order| if order == "asc" { SortOrder::Ascending } else { SortOrder::Descending });
+    let Some(sort) = parameters.text("sort") else {
+        return Ok(order.unwrap_or(SortOrder::Descending));
+    };
+    let direction = |source: &RecordSource| match source.ordered_by()? {
+        field if field == sort => Some(SortOrder::Ascending),
+        field if Some(field) == sort.strip_prefix('-') => Some(SortOrder::Descending),
         _ => None,
     };
     let invalid = |message: &str| Problem::InvalidSort { message: message.to_owned() };
@@ -189,8 +192,13 @@ fn order(sources: &[Source], parameters: &Parameters) -> Result<Order, Problem> 
 }
 
 /// Everything that a cursor of this list depends on but the size of its pages.
-fn binding(reading: Reading<'_>, stream: &str, parameters: &Parameters, order: Order) -> Binding {
-    let order = if order == Order::Ascending { "asc" } else { "desc" };
+fn binding(
+    reading: Reading<'_>,
+    stream: &str,
+    parameters: &Parameters,
+    order: SortOrder,
+) -> Binding {
+    let order = if order == SortOrder::Ascending { "asc" } else { "desc" };
     let fields = parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
     let conditions = parameters.conditions_text();
     let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));

@@ -10,7 +10,9 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::{Fields, Value};
-use stile_store::records::{GrantRecord, Loaded, RecordsError, Row, Source, View};
+use stile_store::records::{
+    GrantRecord, RecordFields, RecordRow, RecordSource, RecordsError, RecordsView,
+};
 
 use super::{Declarations, RecordServices, terms_of};
 use crate::storing::{key_in_words, read_declaration};
@@ -101,11 +103,11 @@ impl RecordServices {
             let source = sources.first().ok_or(Problem::NotFound)?;
             let key = self.declarations.of(source)?.primary_key().to_vec();
             let mut inference = Inference::new();
-            let mut after: Option<Row> = None;
+            let mut after: Option<RecordRow> = None;
             loop {
-                let rows = view.by_ingest(&sources, after.as_ref(), PAGE)?;
+                let rows = view.in_ingest_order(&sources, after.as_ref(), PAGE)?;
                 for row in &rows {
-                    inference.observe(&beginnings(view, &view.load(&sources, row)?)?);
+                    inference.observe(&beginnings(view, &view.load_fields(&sources, row)?)?);
                 }
                 match rows.into_iter().next_back() {
                     Some(last) => after = Some(last),
@@ -203,8 +205,8 @@ impl RecordServices {
 }
 
 fn stream(
-    view: &View<'_>,
-    source: &Source,
+    view: &RecordsView<'_>,
+    source: &RecordSource,
     declarations: &Declarations,
 ) -> Result<Stream, Problem> {
     let (records, latest) = view.count(source)?;
@@ -214,9 +216,9 @@ fn stream(
 }
 
 /// The fields of a record, long ones cut.
-fn beginnings(view: &View<'_>, loaded: &Loaded) -> Result<Fields, Problem> {
-    let long = |entry: &Entry<'_>| match loaded.long(entry) {
-        Some(long) => view.text(long, 0, LOOKED_AT),
+fn beginnings(view: &RecordsView<'_>, loaded: &RecordFields) -> Result<Fields, Problem> {
+    let long = |entry: &Entry<'_>| match loaded.long_value(entry) {
+        Some(long) => view.long_text(long, 0, LOOKED_AT),
         None => Err(Problem::Corrupt),
     };
     let fields = loaded.body().entries().map(|entry| {

@@ -14,7 +14,7 @@ use stile_domain::records::declaration::Relation;
 use stile_domain::records::filter::{Condition, Test};
 use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{ListQuery, Order, Row, Source};
+use stile_store::records::{RecordQuery, RecordRow, RecordSource, SortOrder};
 
 use super::Reading;
 use super::bounded::Cut;
@@ -32,7 +32,7 @@ pub(super) struct Wanted {
 }
 
 /// Sources of related streams that were looked up before.
-pub(super) type Streams = HashMap<(Name, Name), Vec<Source>>;
+pub(super) type Streams = HashMap<(Name, Name), Vec<RecordSource>>;
 
 /// That a client sends nothing that is the owner's. Before anything is looked up: the words are the
 /// same whatever there is.
@@ -61,7 +61,7 @@ pub(super) fn owner_only(reading: Reading<'_>, parameters: &Parameters) -> Resul
 /// different ones; as [`fields::requested`].
 pub(super) fn fields_of(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     parameters: &Parameters,
 ) -> Result<Option<BTreeSet<String>>, Problem> {
     let names = parameters.names("fields");
@@ -101,7 +101,7 @@ pub(super) fn fields_of(
 /// As [`fields_of`]; [`Problem::InvalidExpand`].
 pub(super) fn relations(
     reading: Reading<'_>,
-    sources: &[Source],
+    sources: &[RecordSource],
     parameters: &Parameters,
     fields: Option<BTreeSet<String>>,
 ) -> Result<Wanted, Problem> {
@@ -136,7 +136,11 @@ fn invalid_limit(name: &str, message: &str) -> Problem {
 }
 
 /// A relation that every connection declares alike.
-fn declared(reading: Reading<'_>, sources: &[Source], name: &str) -> Result<Relation, Problem> {
+fn declared(
+    reading: Reading<'_>,
+    sources: &[RecordSource],
+    name: &str,
+) -> Result<Relation, Problem> {
     let mut found: Vec<Option<Relation>> = Vec::new();
     for source in sources {
         let declaration = reading.declarations.of(source)?;
@@ -164,8 +168,8 @@ impl Wanted {
     pub(super) fn put(
         &self,
         reading: Reading<'_>,
-        sources: &[Source],
-        row: &Row,
+        sources: &[RecordSource],
+        row: &RecordRow,
         cut: &Cut,
         (streams, out): (&mut Streams, &mut dyn Sink),
     ) -> Result<(), Problem> {
@@ -184,7 +188,7 @@ impl Wanted {
                 put_many(reading, others, (relation, &row.key, *limit), shown, out)?;
             } else {
                 let key = referred(reading, sources, row, &relation.foreign_key)?;
-                let found = key.map(|key| reading.view.find(others, &key)).transpose()?;
+                let found = key.map(|key| reading.view.find_by_key(others, &key)).transpose()?;
                 out.put(":");
                 match found.and_then(|mut rows| rows.pop()) {
                     None => out.put("null"),
@@ -203,10 +207,10 @@ impl Wanted {
 /// The other stream of a relation, in the same connection, if it is there.
 fn sources_of<'s>(
     reading: Reading<'_>,
-    source: &Source,
+    source: &RecordSource,
     relation: &Relation,
     streams: &'s mut Streams,
-) -> Result<&'s [Source], Problem> {
+) -> Result<&'s [RecordSource], Problem> {
     let key = (source.connection().clone(), relation.stream.clone());
     if !streams.contains_key(&key) {
         let found = match reading
@@ -224,14 +228,15 @@ fn sources_of<'s>(
 
 fn put_many(
     reading: Reading<'_>,
-    others: &[Source],
+    others: &[RecordSource],
     (relation, key, limit): (&Relation, &str, usize),
     shown: Shown<'_>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     let refers =
         Condition { field: relation.foreign_key.clone(), test: Test::Refers(key.to_owned()) };
-    let query = ListQuery { order: Order::Descending, after: None, conditions: &[refers], limit };
+    let query =
+        RecordQuery { order: SortOrder::Descending, after: None, conditions: &[refers], limit };
     let page = reading.view.list(others, query)?;
     out.put(&format!(":{{\"object\":\"list\",\"has_more\":{},\"data\":[", page.has_more));
     for (at, other) in page.rows.iter().enumerate() {
@@ -251,11 +256,11 @@ fn put_many(
 /// The key that a field of a record refers to.
 fn referred(
     reading: Reading<'_>,
-    sources: &[Source],
-    row: &Row,
+    sources: &[RecordSource],
+    row: &RecordRow,
     field: &str,
 ) -> Result<Option<String>, Problem> {
-    let loaded = reading.view.load(sources, row)?;
+    let loaded = reading.view.load_fields(sources, row)?;
     let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
     Ok(match entry.map(|entry| entry.held) {
         Some(Held::Text(text) | Held::Number(text)) => Some(text.to_owned()),

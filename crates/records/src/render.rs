@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use stile_domain::hash::hex;
 use stile_domain::records::body::Entry;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{Loaded, Row, Source};
+use stile_store::records::{RecordFields, RecordRow, RecordSource};
 
 use super::Reading;
 use super::bounded::{self, Cut};
@@ -29,13 +29,13 @@ pub(super) const JSON_TYPE: &str = "application/json";
 /// Puts one record, but for its closing brace, so that more can be said of it.
 pub(super) fn put_record(
     reading: Reading<'_>,
-    sources: &[Source],
-    row: &Row,
+    sources: &[RecordSource],
+    row: &RecordRow,
     shown: Shown<'_>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-    let loaded = reading.view.load(sources, row)?;
+    let loaded = reading.view.load_fields(sources, row)?;
     let is_shown = |name: &str| shown.fields.is_none_or(|fields| fields.contains(name));
     let entries = || {
         let entries = loaded.body().entries().map(|entry| entry.map_err(|_| Problem::Corrupt));
@@ -60,7 +60,7 @@ pub(super) fn put_record(
 /// Puts all of these fields, from within `data` on.
 fn put_fields<'b>(
     reading: Reading<'_>,
-    loaded: &Loaded,
+    loaded: &RecordFields,
     entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
     preview: Option<u64>,
     out: &mut dyn Sink,
@@ -135,6 +135,6 @@ pub(super) fn connection(parameters: &Parameters) -> Result<Option<&str>, Proble
 }
 
 /// The connections of these sources.
-pub(super) fn connections(sources: &[Source]) -> Vec<String> {
+pub(super) fn connections(sources: &[RecordSource]) -> Vec<String> {
     sources.iter().map(|source| source.connection().to_string()).collect()
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::declaration::Field;
 use stile_domain::records::problem::Problem;
-use stile_store::records::Source;
+use stile_store::records::RecordSource;
 
 use super::Reading;
 use super::fields::{may_see, operators};
@@ -51,7 +51,7 @@ pub fn schema(
     if full && sources.len() > 1 {
         return Err(Problem::AmbiguousSchema { connections: connections(&sources) });
     }
-    let mut by_connection: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
+    let mut by_connection: BTreeMap<&str, Vec<&RecordSource>> = BTreeMap::new();
     for source in &sources {
         if wanted.is_none_or(|wanted| source.connection().as_str() == wanted) {
             by_connection.entry(source.connection().as_str()).or_default().push(source);
@@ -95,7 +95,7 @@ pub fn schema(
     Ok(())
 }
 
-fn in_short(reading: Reading<'_>, source: &Source) -> Result<Json, Problem> {
+fn in_short(reading: Reading<'_>, source: &RecordSource) -> Result<Json, Problem> {
     let declaration = reading.declarations.of(source)?;
     let fields = declaration.fields().iter().filter(|field| may_see(source, &field.name));
     let fields: Map<String, Json> =

@@ -14,7 +14,7 @@ use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, Query};
 use stile_domain::scope::encode_component;
-use stile_store::records::{FieldMatch, Hit, SearchQuery, Source};
+use stile_store::records::{FieldMatch, RecordHit, RecordSearchQuery, RecordSource};
 
 use super::Reading;
 use super::fields;
@@ -72,7 +72,7 @@ pub fn search(
     let before = match parameters.text("cursor") {
         None => None,
         Some(cursor) => Some(
-            SearchPlace::decode(&view.open(cursor)?, binding)
+            SearchPlace::decode(&view.unseal(cursor)?, binding)
                 .map_err(Problem::InvalidCursor)?
                 .record,
         ),
@@ -80,7 +80,7 @@ pub fn search(
     let query = Query::parse(text);
     let limit =
         usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
-    let asked = SearchQuery { query: &query, conditions: &conditions, before, limit };
+    let asked = RecordSearchQuery { query: &query, conditions: &conditions, before, limit };
     let since = Instant::now();
     let go_on = || match () {
         // Nobody reads what is said to one who is gone.
@@ -90,7 +90,7 @@ pub fn search(
     };
     let page = view.find_text(&sources, asked, &go_on)?;
     let cursor_after =
-        |hit: &Hit| view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding));
+        |hit: &RecordHit| view.seal(&SearchPlace { record: hit.row.number() }.encode(binding));
     let next = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = meta(parameters);
     told_of_recall(&mut meta, &query, sources.len());
@@ -109,7 +109,7 @@ pub fn search(
 }
 
 /// The sources that are searched: those of the streams that were named, or all.
-fn sources(reading: Reading<'_>, parameters: &Parameters) -> Result<Vec<Source>, Problem> {
+fn sources(reading: Reading<'_>, parameters: &Parameters) -> Result<Vec<RecordSource>, Problem> {
     let view = reading.view;
     let wanted = connection(parameters)?;
     let Some(streams) = parameters.names("streams") else {
@@ -155,7 +155,7 @@ fn told_of_recall(meta: &mut Json, query: &Query, sources: usize) {
 }
 
 /// One hit.
-fn shown(reading: Reading<'_>, sources: &[Source], hit: &Hit) -> Result<Json, Problem> {
+fn shown(reading: Reading<'_>, sources: &[RecordSource], hit: &RecordHit) -> Result<Json, Problem> {
     let source = sources.get(hit.row.source).ok_or(Problem::NotFound)?;
     let (stream, connection, key) =
         (source.stream().as_str(), source.connection().as_str(), &hit.row.key);
@@ -186,13 +186,13 @@ fn shown(reading: Reading<'_>, sources: &[Source], hit: &Hit) -> Result<Json, Pr
 
 /// What a record is called, as far as the caller may see that, and in which field it stands: the
 /// beginning of a text that is not empty and no base64.
-fn title(reading: Reading<'_>, hit: &Hit) -> Result<Json, Problem> {
+fn title(reading: Reading<'_>, hit: &RecordHit) -> Result<Json, Problem> {
     for name in TITLES {
-        let entry = hit.loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
+        let entry = hit.fields.body().field(name).map_err(|_| Problem::Corrupt)?;
         let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
-        let text = match (entry.held, hit.loaded.long(&entry)) {
+        let text = match (entry.held, hit.fields.long_value(&entry)) {
             (Held::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
-            (Held::LongText(_), Some(long)) => reading.view.text(long, 0, TITLE_CHARS)?,
+            (Held::LongText(_), Some(long)) => reading.view.long_text(long, 0, TITLE_CHARS)?,
             _ => continue,
         };
         if !text.is_empty() {
@@ -211,17 +211,17 @@ enum Digest<'a> {
 /// The text around the place of a term, and how to read on from there.
 fn excerpt(
     reading: Reading<'_>,
-    hit: &Hit,
+    hit: &RecordHit,
     found: &FieldMatch,
-    source: &Source,
+    source: &RecordSource,
     record: &str,
 ) -> Result<Json, Problem> {
     let name = &found.field;
-    let entry = hit.loaded.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
-    let at = found.place.map_or(0, |place| place.start);
+    let entry = hit.fields.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
+    let at = found.position.map_or(0, |place| place.start);
     let start =
         |total: u64| if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
-    let (start, text, total, digest) = match (entry.held, hit.loaded.long(&entry)) {
+    let (start, text, total, digest) = match (entry.held, hit.fields.long_value(&entry)) {
         (Held::Text(text), _) => {
             let total = pieces::count(text);
             let start = start(total);
@@ -233,9 +233,9 @@ fn excerpt(
             )
         }
         (_, Some(long)) => {
-            let (total, start) = (long.long.chars, start(long.long.chars));
-            let shown = reading.view.text(long, start, start + EXCERPT_CHARS)?;
-            (start, shown, total, Digest::Known(long.long.digest))
+            let (total, start) = (long.value.chars, start(long.value.chars));
+            let shown = reading.view.long_text(long, start, start + EXCERPT_CHARS)?;
+            (start, shown, total, Digest::Known(long.value.digest))
         }
         _ => return Err(Problem::Corrupt),
     };
@@ -258,7 +258,7 @@ fn excerpt(
         "end_chars": end,
         "size_chars": total,
         "digest": digest,
-        "match": found.place.map(|place| json!({ "start_chars": place.start, "end_chars": place.end })),
+        "match": found.position.map(|place| json!({ "start_chars": place.start, "end_chars": place.end })),
         "provenance": "lexical_match",
         "truncated": end - start < total,
         "read": {

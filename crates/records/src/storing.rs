@@ -5,7 +5,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::RecordKey;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::Fields;
-use stile_store::records::{Batch, Incoming, Target, Upserted};
+use stile_store::records::{IncomingRecord, TargetStream, UpsertOutcome, WriteBatch};
 
 /// The most bytes of a batch, not counting its last row.
 pub const BATCH_BYTES: u64 = 8 << 20;
@@ -15,20 +15,24 @@ pub const BATCH_BYTES: u64 = 8 << 20;
 /// # Errors
 /// What the database says.
 pub fn put(
-    batch: &mut Batch<'_>,
-    target: &Target,
+    batch: &mut WriteBatch<'_>,
+    target: &TargetStream,
     semantics: Semantics,
-    incoming: Incoming<'_>,
-) -> Result<Upserted, Problem> {
+    incoming: IncomingRecord<'_>,
+) -> Result<UpsertOutcome, Problem> {
     if semantics == Semantics::AppendOnly && batch.contains(target, incoming.key)? {
-        return Ok(Upserted::Same);
+        return Ok(UpsertOutcome::Unchanged);
     }
     batch.upsert(target, incoming)
 }
 
 /// A record without long texts.
-pub fn incoming<'a>(key: &'a RecordKey, emitted: Instant, fields: &'a Fields) -> Incoming<'a> {
-    Incoming { key, emitted, fields, long: Vec::new() }
+pub fn incoming<'a>(
+    key: &'a RecordKey,
+    emitted: Instant,
+    fields: &'a Fields,
+) -> IncomingRecord<'a> {
+    IncomingRecord { key, emitted, fields, streamed: Vec::new() }
 }
 
 /// A declaration as it is stored.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::records::declaration::{Declaration, Field};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
-use stile_store::records::Source;
+use stile_store::records::RecordSource;
 
 use super::Reading;
 use super::fields::{may_see, operators};
@@ -69,7 +69,7 @@ pub fn metadata(
 /// A declaration as a caller may see it: of a client's, only the granted fields.
 pub(super) fn described(
     reading: Reading<'_>,
-    source: &Source,
+    source: &RecordSource,
 ) -> Result<Map<String, Json>, Problem> {
     let declaration = reading.declarations.of(source)?;
     let mut shown = match source.fields() {
@@ -95,7 +95,7 @@ pub(super) fn described(
 
 /// What is left of a declaration where only some fields are granted. Nothing of it names another
 /// field.
-fn narrowed(declaration: &Declaration, source: &Source) -> Json {
+fn narrowed(declaration: &Declaration, source: &RecordSource) -> Json {
     let granted = |name: &str| may_see(source, name);
     let list = |names: &[String]| -> Vec<String> {
         names.iter().filter(|name| granted(name)).cloned().collect()
@@ -138,7 +138,7 @@ fn narrowed(declaration: &Declaration, source: &Source) -> Json {
 }
 
 /// The relations that can be asked for: by the owner alone.
-pub(super) fn expansions(declaration: &Declaration, source: &Source) -> Json {
+pub(super) fn expansions(declaration: &Declaration, source: &RecordSource) -> Json {
     let relations = declaration.relations().iter().filter(|_| source.fields().is_none());
     let told = relations.map(|relation| {
         json!({

@@ -6,7 +6,7 @@ use stile_domain::records::blob::is_reference;
 use stile_domain::records::body::{Entry, Held};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{Loaded, LongRef};
+use stile_store::records::{LongValueRef, RecordFields};
 
 use super::Reading;
 use super::render::digest_text;
@@ -103,12 +103,12 @@ struct Kept<'a> {
     /// Where it is here.
     inline: Option<&'a str>,
     /// Where it is in pieces.
-    long: Option<LongRef>,
+    long: Option<LongValueRef>,
     is_text: bool,
 }
 
 impl<'a> Kept<'a> {
-    fn of(loaded: &Loaded, entry: &Entry<'a>) -> Self {
+    fn of(loaded: &RecordFields, entry: &Entry<'a>) -> Self {
         let (inline, is_text) = match entry.held {
             Held::Null => (Some("null"), false),
             Held::Bool(true) => (Some("true"), false),
@@ -118,7 +118,7 @@ impl<'a> Kept<'a> {
             Held::LongText(_) => (None, true),
             Held::LongJson(_) => (None, false),
         };
-        let long = if inline.is_none() { loaded.long(entry) } else { None };
+        let long = if inline.is_none() { loaded.long_value(entry) } else { None };
         Self { inline, long, is_text }
     }
 }
@@ -126,12 +126,12 @@ impl<'a> Kept<'a> {
 /// What is told of a value where more than so many scalar values are not.
 pub(super) fn told(
     reading: Reading<'_>,
-    loaded: &Loaded,
+    loaded: &RecordFields,
     entry: &Entry<'_>,
     chars: u64,
 ) -> Result<Told, Problem> {
     let Kept { inline, long, is_text } = Kept::of(loaded, entry);
-    let size = inline.map_or_else(|| long.map_or(0, |long| long.long.chars), pieces::count);
+    let size = inline.map_or_else(|| long.map_or(0, |long| long.value.chars), pieces::count);
     let can_be_cut = match entry.held {
         // Nothing reads on in one.
         Held::Json(json) => !is_reference(json),
@@ -147,11 +147,11 @@ pub(super) fn told(
     let most = if is_cut { chars } else { size };
     let text = match (inline, long) {
         (Some(text), _) => pieces::slice(text, 0, most).to_owned(),
-        (None, Some(long)) => reading.view.text(long, 0, most)?,
+        (None, Some(long)) => reading.view.long_text(long, 0, most)?,
         (None, None) => return Err(Problem::Corrupt),
     };
     let digest = || match (inline, long) {
-        (_, Some(long)) => digest_text(&long.long.digest),
+        (_, Some(long)) => digest_text(&long.value.digest),
         (text, None) => {
             digest_text(ContentHash::of(text.unwrap_or_default().as_bytes()).as_bytes())
         }
@@ -168,7 +168,7 @@ pub(super) fn told(
 /// Puts all of a value.
 pub(super) fn put_whole(
     reading: Reading<'_>,
-    loaded: &Loaded,
+    loaded: &RecordFields,
     entry: &Entry<'_>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
@@ -177,7 +177,7 @@ pub(super) fn put_whole(
         Kept { inline: Some(json), .. } => out.put(json),
         Kept { long: Some(long), is_text, .. } => {
             out.put(if is_text { "\"" } else { "" });
-            reading.view.pieces(long, |piece| {
+            reading.view.long_pieces(long, |piece| {
                 if is_text {
                     out.put(&escaped(piece))
                 } else {

@@ -11,7 +11,7 @@ use stile_domain::records::names::is_field_name;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::selector::{ByteSelector, Selector, Span};
-use stile_store::records::{Loaded, LongRef, Source};
+use stile_store::records::{LongValueRef, RecordFields, RecordSource};
 
 use super::Reading;
 use super::bytes;
@@ -24,7 +24,7 @@ use super::sink::Sink;
 /// A field's text, wherever it is kept.
 pub(super) enum Content<'a> {
     Inline(&'a str),
-    Long(LongRef),
+    Long(LongValueRef),
 }
 
 /// Which field of which record.
@@ -39,7 +39,7 @@ pub struct Field<'a> {
 /// A field of one record, as its windows are told and their cursors bound.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    pub(super) source: &'a Source,
+    pub(super) source: &'a RecordSource,
     pub(super) field: &'a str,
     pub(super) binding: Binding,
 }
@@ -83,7 +83,7 @@ pub fn window(
         return Err(Problem::FieldNotGranted { field: name.to_owned(), param: "field".to_owned() });
     }
     let row = the_one(reading, &sources, of.key)?;
-    let loaded = view.load(&sources, &row)?;
+    let loaded = view.load_fields(&sources, &row)?;
     let entry = loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
     let entry = entry.ok_or_else(|| Problem::FieldNotFound { field: name.to_owned() })?;
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
@@ -126,7 +126,7 @@ pub fn window(
 fn of_text(
     reading: Reading<'_>,
     place: Place<'_>,
-    (loaded, entry): (&Loaded, &Entry<'_>),
+    (loaded, entry): (&RecordFields, &Entry<'_>),
     selector: &Selector,
 ) -> Result<(Json, Json), Problem> {
     let (content, is_text) = Content::of(loaded, entry)?;
@@ -184,15 +184,15 @@ fn byte_selector(parameters: &Parameters) -> Result<Option<ByteSelector>, Proble
 /// What goes on in bytes, though nothing but its cursor says so.
 fn goes_on_in_bytes(reading: Reading<'_>, selector: &Selector) -> Option<ByteSelector> {
     let Selector::After { cursor, limit: None } = selector else { return None };
-    let opened = reading.view.open(cursor).ok()?;
+    let opened = reading.view.unseal(cursor).ok()?;
     (Unit::of(&opened) == Some(Unit::Bytes))
         .then(|| ByteSelector::After { cursor: cursor.clone(), limit: None })
 }
 
 impl<'a> Content<'a> {
     /// The text of a field, and whether it is one or JSON.
-    pub(super) fn of(loaded: &Loaded, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
-        let long = || loaded.long(entry).map(Self::Long).ok_or(Problem::Corrupt);
+    pub(super) fn of(loaded: &RecordFields, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
+        let long = || loaded.long_value(entry).map(Self::Long).ok_or(Problem::Corrupt);
         Ok(match entry.held {
             Held::Null => (Self::Inline("null"), false),
             Held::Bool(true) => (Self::Inline("true"), false),
@@ -216,7 +216,7 @@ impl<'a> Content<'a> {
         match selector {
             Selector::At { start, limit } => Ok((Span::at(*start, *limit, total), None)),
             Selector::After { cursor, limit } => {
-                let opened = reading.view.open(cursor)?;
+                let opened = reading.view.unseal(cursor)?;
                 let unit = Unit::of(&opened).unwrap_or(Unit::Chars);
                 let place = WindowPlace::decode(&opened, unit, binding, &digest);
                 // What was binary when the cursor was made is another value by now, whatever its
@@ -246,14 +246,14 @@ impl<'a> Content<'a> {
             Self::Inline(text) => {
                 (pieces::count(text), *ContentHash::of(text.as_bytes()).as_bytes())
             }
-            Self::Long(long) => (long.long.chars, long.long.digest),
+            Self::Long(long) => (long.value.chars, long.value.digest),
         }
     }
 
     fn find(&self, reading: Reading<'_>, needle: &Needle) -> Result<Option<Found>, Problem> {
         match self {
             Self::Inline(text) => Ok(Finder::new(needle).feed(text)),
-            Self::Long(long) => reading.view.search(*long, needle),
+            Self::Long(long) => reading.view.find_in_long(*long, needle),
         }
     }
 
@@ -266,7 +266,7 @@ impl<'a> Content<'a> {
     ) -> Result<String, Problem> {
         match self {
             Self::Inline(text) => Ok(pieces::slice(text, start, end).to_owned()),
-            Self::Long(long) => reading.view.text(*long, start, end),
+            Self::Long(long) => reading.view.long_text(*long, start, end),
         }
     }
 }

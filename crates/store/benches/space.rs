@@ -28,7 +28,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::space::{ReadFrom, Space, SpaceOptions};
+use stile_store::space::{Space, SpaceOptions, WindowStart};
 use stile_testkit::bench::{Plan, compare, timed};
 
 fn main() {
@@ -57,7 +57,7 @@ fn main() {
     let big_path = SpacePath::parse("big").unwrap();
     let read = |space: &Space| {
         let permit = principal.gate().permit::<Read>(&big_path).unwrap();
-        let from = ReadFrom::Range(LineRange(500_000, 500_020));
+        let from = WindowStart::Range(LineRange(500_000, 500_020));
         runtime.block_on(space.read(permit, from)).unwrap().content.len()
     };
     std::thread::sleep(Duration::from_millis(50));

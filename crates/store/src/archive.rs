@@ -44,8 +44,8 @@ const SHOWN_CHARS: usize = 100;
 #[derive(Debug)]
 pub struct Archive {
     place: Place,
-    entries: Vec<Entry>,
-    refused: Vec<RefusedEntry>,
+    entries: Vec<ArchiveEntry>,
+    refused: Vec<RefusedArchiveEntry>,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ enum Place {
 
 /// A file in an archive.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ArchiveEntry {
     /// Its name, `/` between its parts: never absolute, no part `.` or `..`, no backslash, no
     /// control character.
     pub name: String,
@@ -75,16 +75,16 @@ struct Packed {
 
 /// An entry that is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedEntry {
+pub struct RefusedArchiveEntry {
     /// Its name, at most 100 characters, fit for a line of a terminal.
     pub name: String,
     /// Why.
-    pub why: EntryFault,
+    pub error: ArchiveEntryError,
 }
 
 /// Why an entry is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EntryFault {
+pub enum ArchiveEntryError {
     /// Its name could point outside of the archive, or is no text.
     #[error(
         "the name of the entry is not a plain path inside of the archive (absolute, `..`, a backslash, a control character, or not UTF-8); it was not read"
@@ -104,7 +104,7 @@ pub enum EntryFault {
     Method,
 }
 
-impl EntryFault {
+impl ArchiveEntryError {
     /// The stable code.
     pub fn code(self) -> &'static str {
         match self {
@@ -133,18 +133,19 @@ impl Archive {
         }
         let name =
             path.file_name().and_then(|name| name.to_str()).ok_or(ErrorKind::InvalidFilename)?;
-        let entries = vec![Entry { name: name.to_owned(), bytes: source.bytes, packed: None }];
+        let entries =
+            vec![ArchiveEntry { name: name.to_owned(), bytes: source.bytes, packed: None }];
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { place: Place::Folder(folder), entries, refused: Vec::new() })
     }
 
     /// What can be read, in the order of the archive; a folder's by name.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ArchiveEntry] {
         &self.entries
     }
 
     /// What is not read.
-    pub fn refused(&self) -> &[RefusedEntry] {
+    pub fn refused(&self) -> &[RefusedArchiveEntry] {
         &self.refused
     }
 
@@ -153,7 +154,7 @@ impl Archive {
     /// # Errors
     /// What the system says, here and while it is read; [`ErrorKind::InvalidData`] for one that is
     /// not what it says.
-    pub fn read(&self, entry: &Entry) -> io::Result<EntryReader> {
+    pub fn read(&self, entry: &ArchiveEntry) -> io::Result<ArchiveEntryReader> {
         let inner = match (&self.place, &entry.packed) {
             (Place::Zip(file), Some(packed)) => Inner::packed(file, packed)?,
             (Place::Folder(folder), _) => {
@@ -164,7 +165,7 @@ impl Archive {
         let expected = entry.packed.as_ref().map(|packed| packed.crc);
         let checked =
             Checked { inner, left: entry.bytes, crc: Crc::new(), expected, is_over: false };
-        Ok(EntryReader(BufReader::with_capacity(BUFFER, checked)))
+        Ok(ArchiveEntryReader(BufReader::with_capacity(BUFFER, checked)))
     }
 
     fn folder(path: &Path) -> io::Result<Self> {
@@ -173,12 +174,12 @@ impl Archive {
             match found.name {
                 Some(name) if is_plain(&name) => {
                     let bytes = found.path.metadata()?.len();
-                    entries.push(Entry { name, bytes, packed: None });
+                    entries.push(ArchiveEntry { name, bytes, packed: None });
                 }
                 _ => refuse(
                     &mut refused,
                     found.path.as_os_str().as_encoded_bytes(),
-                    EntryFault::Name,
+                    ArchiveEntryError::Name,
                 )?,
             }
         }
@@ -213,7 +214,7 @@ impl Archive {
                     total = total.saturating_add(entry.bytes);
                     entries.push(entry);
                 }
-                Ok(_) => refuse(&mut refused, name, EntryFault::Twice)?,
+                Ok(_) => refuse(&mut refused, name, ArchiveEntryError::Twice)?,
                 Err(why) => refuse(&mut refused, name, why)?,
             }
         }
@@ -242,13 +243,17 @@ fn bad(why: &'static str) -> Error {
     Error::new(ErrorKind::InvalidData, why)
 }
 
-fn refuse(refused: &mut Vec<RefusedEntry>, name: &[u8], why: EntryFault) -> io::Result<()> {
+fn refuse(
+    refused: &mut Vec<RefusedArchiveEntry>,
+    name: &[u8],
+    why: ArchiveEntryError,
+) -> io::Result<()> {
     if refused.len() >= MAX_REFUSED {
         return Err(bad("more than 1,000 entries of the archive cannot be read"));
     }
     let fit = |character: char| if character.is_control() { '?' } else { character };
     let name = String::from_utf8_lossy(name).chars().take(SHOWN_CHARS).map(fit).collect();
-    refused.push(RefusedEntry { name, why });
+    refused.push(RefusedArchiveEntry { name, error: why });
     Ok(())
 }
 
@@ -266,23 +271,23 @@ fn is_plain(name: &str) -> bool {
     !is_drive && !name.contains(|c: char| c == '\\' || c.is_control()) && name.split('/').all(fits)
 }
 
-fn judged(found: &ZipFileEntry<'_>) -> Result<Entry, EntryFault> {
+fn judged(found: &ZipFileEntry<'_>) -> Result<ArchiveEntry, ArchiveEntryError> {
     const KIND: u32 = 0o170_000;
     const LINK: u32 = 0o120_000;
     let name = std::str::from_utf8(found.name_raw())
         .ok()
         .filter(|name| is_plain(name))
-        .ok_or(EntryFault::Name)?;
+        .ok_or(ArchiveEntryError::Name)?;
     if found.encrypted() {
-        return Err(EntryFault::Encrypted);
+        return Err(ArchiveEntryError::Encrypted);
     }
     if (found.external_attributes() >> 16) & KIND == LINK {
-        return Err(EntryFault::Link);
+        return Err(ArchiveEntryError::Link);
     }
     let is_deflated = match found.compression() {
         CompressionMethod::Deflated => true,
         CompressionMethod::Stored => false,
-        _ => return Err(EntryFault::Method),
+        _ => return Err(ArchiveEntryError::Method),
     };
     let packed = Packed {
         header: found.header_start(),
@@ -290,19 +295,19 @@ fn judged(found: &ZipFileEntry<'_>) -> Result<Entry, EntryFault> {
         crc: found.crc32(),
         is_deflated,
     };
-    Ok(Entry { name: name.to_owned(), bytes: found.size(), packed: Some(packed) })
+    Ok(ArchiveEntry { name: name.to_owned(), bytes: found.size(), packed: Some(packed) })
 }
 
 /// The bytes of an entry, as many as it says.
-pub struct EntryReader(BufReader<Checked>);
+pub struct ArchiveEntryReader(BufReader<Checked>);
 
-impl Read for EntryReader {
+impl Read for ArchiveEntryReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
 }
 
-impl io::BufRead for EntryReader {
+impl io::BufRead for ArchiveEntryReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.0.fill_buf()
     }

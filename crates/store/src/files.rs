@@ -64,7 +64,7 @@ pub fn is_folder(path: &Path) -> bool {
 ///
 /// # Errors
 /// What the system says.
-pub fn names(folder: &Path) -> io::Result<Vec<String>> {
+pub fn entry_names(folder: &Path) -> io::Result<Vec<String>> {
     let names =
         folder.read_dir()?.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
     names.filter_map(io::Result::transpose).collect()
@@ -84,7 +84,7 @@ pub struct NoteFile {
 ///
 /// # Errors
 /// What the system says of a folder that cannot be read.
-pub fn notes(folder: &Path) -> io::Result<Vec<NoteFile>> {
+pub fn find_notes(folder: &Path) -> io::Result<Vec<NoteFile>> {
     let is_note = |path: &Path| {
         let extension =
             path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
@@ -165,7 +165,7 @@ impl ExportFolder {
     ///
     /// # Errors
     /// [`io::ErrorKind::DirectoryNotEmpty`]; what the system says.
-    pub fn make(path: &Path) -> io::Result<Self> {
+    pub fn create(path: &Path) -> io::Result<Self> {
         make_folder(path)?;
         if path.read_dir()?.next().is_some() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
@@ -178,7 +178,7 @@ impl ExportFolder {
     ///
     /// # Errors
     /// What the system says.
-    pub fn create(&self, name: &str) -> io::Result<Option<ExportFile>> {
+    pub fn create_file(&self, name: &str) -> io::Result<Option<ExportFile>> {
         let to = self.path.join(name);
         if to.try_exists()? {
             return Ok(None);
@@ -253,7 +253,7 @@ mod tests {
             std::os::unix::fs::symlink(at("b"), at("c")).unwrap();
         }
         let names: Vec<String> =
-            notes(folder.path()).unwrap().into_iter().filter_map(|note| note.name).collect();
+            find_notes(folder.path()).unwrap().into_iter().filter_map(|note| note.name).collect();
         assert_eq!(names, ["a.MD", "b/deep/two.md", "b/one.markdown", "x.md/in.md", "z.md"]);
     }
 
@@ -274,15 +274,15 @@ mod tests {
     #[test]
     fn an_export_goes_to_an_empty_folder_and_its_files_appear_whole() {
         let outer = tempfile::tempdir().unwrap();
-        let folder = ExportFolder::make(&outer.path().join("new/export")).unwrap();
-        let mut file = folder.create("texts/a.txt").unwrap().unwrap();
+        let folder = ExportFolder::create(&outer.path().join("new/export")).unwrap();
+        let mut file = folder.create_file("texts/a.txt").unwrap().unwrap();
         file.write_all(b"hello").unwrap();
         let path = outer.path().join("new/export/texts/a.txt");
         assert!(!path.exists());
         file.finish().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"hello");
-        assert!(folder.create("texts/a.txt").unwrap().is_none(), "it is there");
-        let error = ExportFolder::make(&outer.path().join("new/export")).unwrap_err();
+        assert!(folder.create_file("texts/a.txt").unwrap().is_none(), "it is there");
+        let error = ExportFolder::create(&outer.path().join("new/export")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
     }
 }

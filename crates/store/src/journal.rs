@@ -31,7 +31,7 @@ const EXTENSION: &str = "jsonl";
 /// and at most 6 KiB. The rest is two hashes and a few words. That is less than 15 KiB.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
 
-/// How much room is reserved at a time. [`Journal::ready`] wants this much, so that the calls that
+/// How much room is reserved at a time. [`Journal::check_writable`] wants this much, so that the calls that
 /// are under way at once have room for their lines too, which are some 400 bytes but for the
 /// longest paths.
 const STEP: u64 = 64 * 1024;
@@ -103,7 +103,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn ready(&self) -> io::Result<()> {
+    pub fn check_writable(&self) -> io::Result<()> {
         let mut state = self.shared.lock();
         self.shared.prepare(&mut state)?.reserve(STEP).inspect_err(|_| state.current = None)
     }
@@ -304,7 +304,7 @@ fn timestamp(micros: i64) -> String {
 
 /// The journal of all processes.
 #[derive(Debug, Default)]
-pub struct Merged {
+pub struct JournalContents {
     /// All lines, in the order of their times; lines of one file stay in their order.
     pub lines: Vec<Line>,
     /// How many lines could not be read, besides last lines that a kill or a full disk cut short.
@@ -315,16 +315,18 @@ pub struct Merged {
 ///
 /// # Errors
 /// What the file system says. A journal that was never written to is empty.
-pub fn read_all(state: &StateDir) -> io::Result<Merged> {
+pub fn read_all(state: &StateDir) -> io::Result<JournalContents> {
     let entries = match std::fs::read_dir(state.path().join(FOLDER)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Merged::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(JournalContents::default());
+        }
         entries => entries?,
     };
     let mut paths: Vec<PathBuf> =
         entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
     paths.sort();
-    let mut merged = Merged::default();
+    let mut merged = JournalContents::default();
     for path in paths {
         read_file(&path, &mut merged)?;
     }
@@ -332,7 +334,7 @@ pub fn read_all(state: &StateDir) -> io::Result<Merged> {
     Ok(merged)
 }
 
-fn read_file(path: &Path, merged: &mut Merged) -> io::Result<()> {
+fn read_file(path: &Path, merged: &mut JournalContents) -> io::Result<()> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut bytes = Vec::new();
     while reader.read_until(b'\n', &mut bytes)? > 0 {
@@ -425,7 +427,7 @@ mod tests {
         });
         let merged = read_all(&state).unwrap();
         assert_eq!((merged.lines.len(), merged.damaged, files(&state).len()), (800, 0, 1));
-        let mut in_file = Merged::default();
+        let mut in_file = JournalContents::default();
         read_file(&files(&state)[0], &mut in_file).unwrap();
         assert!(in_file.lines.is_sorted_by_key(|line| line.at.clone()));
     }
@@ -452,7 +454,7 @@ mod tests {
     fn journal_until_killed(folder: &Path) {
         let journal = Journal::open(&StateDir::open(folder).unwrap()).unwrap();
         for n in 0.. {
-            journal.ready().unwrap();
+            journal.check_writable().unwrap();
             journal.append(line(&format!("n{n}"))).unwrap();
             // In one call, so that the kill does not cut it.
             io::stderr().write_all(format!("acknowledged n{n}\n").as_bytes()).unwrap();
@@ -488,7 +490,7 @@ mod tests {
                 }
             }
             child.wait().unwrap();
-            let mut merged = Merged::default();
+            let mut merged = JournalContents::default();
             read_file(files(&state).last().unwrap(), &mut merged).unwrap();
             let read: Vec<_> = merged.lines.into_iter().map(|line| line.tool).collect();
             let expected: Vec<_> = (0..read.len()).map(|n| format!("n{n}")).collect();
@@ -516,10 +518,10 @@ mod tests {
         let away = state.path().with_extension("away");
         std::fs::remove_dir_all(state.path().join(FOLDER)).unwrap();
         std::fs::rename(state.path(), &away).unwrap();
-        assert!(journal.ready().is_err());
+        assert!(journal.check_writable().is_err());
         assert!(journal.append(line("lost")).is_err());
         std::fs::rename(&away, state.path()).unwrap();
-        journal.ready().unwrap();
+        journal.check_writable().unwrap();
         journal.append(line("after")).unwrap();
         assert_eq!(tools(&state), ["after"]);
     }
@@ -545,7 +547,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert!(journal.append(line("lost")).is_err());
         FULL.store(false, Ordering::Relaxed);
-        journal.ready().unwrap();
+        journal.check_writable().unwrap();
         journal.append(line("two")).unwrap();
         assert_eq!(tools(&state), ["one", "two"]);
     }
@@ -561,7 +563,7 @@ mod tests {
             let state = StateDir::open(&Path::new(&folder).join("state")).unwrap();
             let journal = Journal::open(&state).unwrap();
             let mut written = 0;
-            while journal.ready().is_ok() {
+            while journal.check_writable().is_ok() {
                 // The longest lines there are, and several under way at once.
                 for _ in 0..3 {
                     let subject = Some("x".repeat(MAX_LINE_BYTES - 200));

@@ -12,26 +12,26 @@ pub struct Sealer(Seals);
 /// There is no randomness, or no key can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the system gives no random bytes")]
-pub struct CannotSeal;
+pub struct SealerError;
 
 impl Sealer {
     /// With the key that `secret` gives for this purpose and in this place. The secret must be one
     /// that cannot be guessed, such as a token: a password would need to be stretched first.
     ///
     /// # Errors
-    /// [`CannotSeal`].
-    pub fn of_secret(secret: &str, place: &str, purpose: &str) -> Result<Self, CannotSeal> {
+    /// [`SealerError`].
+    pub fn from_secret(secret: &str, place: &str, purpose: &str) -> Result<Self, SealerError> {
         let key = SealKey::derive(secret.as_bytes(), place.as_bytes(), purpose.as_bytes())
-            .map_err(|_| CannotSeal)?;
-        Seals::new([key]).map(Self).map_err(|_| CannotSeal)
+            .map_err(|_| SealerError)?;
+        Seals::new([key]).map(Self).map_err(|_| SealerError)
     }
 
     /// Seals bytes into a text for a client, another one each time.
     ///
     /// # Errors
-    /// [`CannotSeal`].
-    pub fn seal(&self, plain: &[u8]) -> Result<String, CannotSeal> {
-        self.0.seal(plain).map_err(|_| CannotSeal)
+    /// [`SealerError`].
+    pub fn seal(&self, plain: &[u8]) -> Result<String, SealerError> {
+        self.0.seal(plain).map_err(|_| SealerError)
     }
 
     /// Opens what [`Sealer::seal`] made with the same secret, place and purpose. None for
@@ -48,7 +48,7 @@ mod tests {
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
     fn sealer(secret: &str, place: &str, purpose: &str) -> Sealer {
-        Sealer::of_secret(secret, place, purpose).unwrap()
+        Sealer::from_secret(secret, place, purpose).unwrap()
     }
 
     #[test]

@@ -21,7 +21,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Action, Permit, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_store::space::{ReadFrom, Space, SpaceOptions, Window};
+use stile_store::space::{FileWindow, Space, SpaceOptions, WindowStart};
 use stile_testkit::chance::scaled;
 use stile_testkit::swapper::Swapper;
 
@@ -79,8 +79,8 @@ impl Field {
         self.principal.gate().permit(&SpacePath::parse(path).unwrap()).unwrap()
     }
 
-    async fn read(&self, path: &str) -> Result<Window, Refusal> {
-        self.space.read(self.permit(path), ReadFrom::Range(LineRange::ALL)).await
+    async fn read(&self, path: &str) -> Result<FileWindow, Refusal> {
+        self.space.read(self.permit(path), WindowStart::Range(LineRange::ALL)).await
     }
 
     /// Fails where anything outside is not as it was.

@@ -60,7 +60,7 @@ impl Services {
     ) -> Result<Answer, UnknownTool> {
         let tool = registry::find(self.tools, name).ok_or(UnknownTool)?;
         if !tool.read_only
-            && let Err(error) = self.journal.ready()
+            && let Err(error) = self.journal.check_writable()
         {
             return Ok(tool.refused(stile_store::incident("journal", &error)));
         }

@@ -10,7 +10,7 @@ use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_domain::search::Query;
-use stile_store::space::{ReadFrom, Space};
+use stile_store::space::{Space, WindowStart};
 
 use crate::tool::{Output, Tool};
 
@@ -116,7 +116,7 @@ impl Tool for TextRead {
             truncated: next.is_some(),
             match_line: window.match_line,
             next_lines: next
-                .filter(|next| !next.inside)
+                .filter(|next| !next.is_inside_line)
                 .map(|next| LineRange(line(next.cursor.line), line(next.cursor.end))),
             next_cursor: next.map(|next| next.cursor.encode(&path)),
             path,
@@ -130,7 +130,7 @@ impl Tool for TextRead {
 
 impl TextRead {
     /// Where to begin, of the three ways to say it.
-    fn place(&self) -> Result<ReadFrom, Refusal> {
+    fn place(&self) -> Result<WindowStart, Refusal> {
         let range = self.lines.unwrap_or(LineRange::ALL);
         match (&self.cursor, &self.q) {
             (Some(_), Some(_)) => {
@@ -140,7 +140,7 @@ impl TextRead {
                 Err(Refusal::invalid_argument("`cursor` and `lines` exclude each other"))
             }
             (Some(cursor), None) => {
-                Cursor::decode(cursor, &self.path).map(ReadFrom::Cursor).map_err(|error| {
+                Cursor::decode(cursor, &self.path).map(WindowStart::Cursor).map_err(|error| {
                     let next = match error {
                         BadCursor::Malformed => {
                             "; send `next_cursor` exactly as it was returned, or `lines`"
@@ -151,12 +151,12 @@ impl TextRead {
                 })
             }
             (None, Some(q)) => match Query::new(q, QUERY_CHARS) {
-                Some(query) => Ok(ReadFrom::Match { range, query }),
+                Some(query) => Ok(WindowStart::Match { range, query }),
                 None => {
                     Err(Refusal::invalid_argument("`q` must be 1 to 1024 characters of one line"))
                 }
             },
-            (None, None) => Ok(ReadFrom::Range(range)),
+            (None, None) => Ok(WindowStart::Range(range)),
         }
     }
 }

@@ -8,7 +8,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, Gate, Permit};
-use stile_store::space::{Edited, Space};
+use stile_store::space::{EditedFile, Space};
 
 use crate::tool::{Output, Tool};
 
@@ -45,7 +45,7 @@ pub struct TextChanged {
 }
 
 impl TextChanged {
-    pub(crate) fn new(path: SpacePath, base: ContentHash, edited: &Edited) -> Self {
+    pub(crate) fn new(path: SpacePath, base: ContentHash, edited: &EditedFile) -> Self {
         Self { path, hash: edited.hash, total_lines: edited.total_lines, base: Some(base) }
     }
 }

@@ -20,7 +20,7 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes};
 use stile_fuzz::Shape;
 use stile_server::auth::{LocalVerifier, Minted, Order, Rejected, Verified, Verifier as _, mint};
-use stile_store::state::{Key, StateDir, Tokens};
+use stile_store::state::{StateDir, TokenKey, TokenStore};
 
 const NOW: i64 = 1_800_000_000;
 const LEEWAY: i64 = 5;
@@ -39,8 +39,8 @@ struct Rig {
 static RIG: LazyLock<Rig> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let state = StateDir::open(folder.path()).expect("a state folder");
-    let key = Key::open(&state).expect("a key");
-    let tokens = Arc::new(Tokens::open(&state).expect("a database"));
+    let key = TokenKey::open(&state).expect("a key");
+    let tokens = Arc::new(TokenStore::open(&state).expect("a database"));
     let order = Order {
         subject: "ann".to_owned(),
         records: RecordsClaim::None,

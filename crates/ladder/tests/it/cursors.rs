@@ -9,7 +9,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::value::{Fields, Value};
 use stile_records::endpoints::FIELD_WINDOW;
-use stile_store::records::Incoming;
+use stile_store::records::IncomingRecord;
 use stile_testkit::chance::Chance;
 
 use super::lines::{self, Next};
@@ -258,7 +258,7 @@ fn write(stored: &Stored, key: &str, fields: &Fields) {
             let key = RecordKey::parse(key).unwrap();
             batch.upsert(
                 &target,
-                Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
             )
         });
     written.unwrap();

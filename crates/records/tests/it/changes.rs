@@ -17,7 +17,7 @@ use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::value::{Fields, Value};
 use stile_records::endpoints::{Endpoint, RECORDS};
 use stile_records::{RecordServices, terms_of};
-use stile_store::records::{Incoming, Records};
+use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::chance::{Chance, scaled, seed};
 
@@ -99,7 +99,7 @@ impl Store {
     fn write<T>(
         &self,
         now: i64,
-        write: impl FnOnce(&mut stile_store::records::Batch<'_>) -> Result<T, Problem>,
+        write: impl FnOnce(&mut stile_store::records::WriteBatch<'_>) -> Result<T, Problem>,
     ) -> T {
         self.services
             .records
@@ -122,8 +122,12 @@ impl Store {
                 None => batch.delete(&target, key).map(drop),
                 Some(fields) => {
                     let key = RecordKey::parse(key).unwrap();
-                    let incoming =
-                        Incoming { key: &key, emitted: Instant(now), fields, long: Vec::new() };
+                    let incoming = IncomingRecord {
+                        key: &key,
+                        emitted: Instant(now),
+                        fields,
+                        streamed: Vec::new(),
+                    };
                     batch.upsert(&target, incoming).map(drop)
                 }
             }
@@ -596,11 +600,11 @@ fn a_session_of_very_many_changes_tells_of_each_once() {
                     let key = RecordKey::parse(&format!("k{number}")).unwrap();
                     batch.upsert(
                         &target,
-                        Incoming {
+                        IncomingRecord {
                             key: &key,
                             emitted: Instant(now),
                             fields: &fields,
-                            long: Vec::new(),
+                            streamed: Vec::new(),
                         },
                     )?;
                 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use stile_domain::permit::Principal;
 use stile_domain::scope::Scopes;
-use stile_store::state::{Key, Tokens};
+use stile_store::state::{TokenKey, TokenStore};
 
 use super::compact::{Audience, LEEWAY, MAX_TOKEN_BYTES, Parts, check, present};
 use super::identity::{Identity, Naming, records_claim};
@@ -27,7 +27,7 @@ pub struct LocalVerifier {
     key: DecodingKey,
     audience: String,
     validation: Validation,
-    tokens: Arc<Tokens>,
+    tokens: Arc<TokenStore>,
     clock: fn() -> SystemTime,
 }
 
@@ -68,7 +68,7 @@ struct Claims {
 
 impl LocalVerifier {
     /// A verifier for the tokens of one state folder, which reads the time from `clock`.
-    pub fn new(key: &Key, tokens: Arc<Tokens>, clock: fn() -> SystemTime) -> Self {
+    pub fn new(key: &TokenKey, tokens: Arc<TokenStore>, clock: fn() -> SystemTime) -> Self {
         crypto::install();
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_required_spec_claims(&["exp", "sub", "aud"]);
@@ -183,16 +183,16 @@ mod tests {
 
     struct Rig {
         _folder: tempfile::TempDir,
-        key: Key,
-        tokens: Arc<Tokens>,
+        key: TokenKey,
+        tokens: Arc<TokenStore>,
         verifier: LocalVerifier,
     }
 
     fn rig() -> Rig {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::open(folder.path()).unwrap();
-        let key = Key::open(&state).unwrap();
-        let tokens = Arc::new(Tokens::open(&state).unwrap());
+        let key = TokenKey::open(&state).unwrap();
+        let tokens = Arc::new(TokenStore::open(&state).unwrap());
         let record = TokenRecord {
             jti: "t1".to_owned(),
             subject: "ann".to_owned(),

@@ -6,7 +6,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::Scopes;
-use stile_store::state::{Key, StateError, TokenRecord, Tokens};
+use stile_store::state::{StateError, TokenKey, TokenRecord, TokenStore};
 
 use super::crypto;
 
@@ -80,8 +80,8 @@ struct Claims<'a> {
 /// # Errors
 /// [`MintError`].
 pub fn mint(
-    key: &Key,
-    tokens: &Tokens,
+    key: &TokenKey,
+    tokens: &TokenStore,
     order: &Order,
     now: SystemTime,
 ) -> Result<Minted, MintError> {

@@ -18,7 +18,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let to = owner::text(matches, "to").unwrap_or_default();
-    let folder = ExportFolder::make(Path::new(to)).map_err(|error| match error.kind() {
+    let folder = ExportFolder::create(Path::new(to)).map_err(|error| match error.kind() {
         io::ErrorKind::DirectoryNotEmpty => {
             Failure::Usage(format!("{to} is not empty; name a folder that is new or empty"))
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
-use stile_store::state::{Key, StateDir, Tokens};
+use stile_store::state::{StateDir, TokenKey, TokenStore};
 use stile_tools::hosted::Gateway;
 use stile_tools::hosted::session::Credential;
 
@@ -96,8 +96,8 @@ fn store(
 /// The verifier of tokens that a `stile serve` minted, from its state folder as it is.
 fn local(config: &Config) -> Result<(Arc<dyn Verifier>, String), Failure> {
     let existing = || -> Result<_, stile_store::state::StateError> {
-        let state = StateDir::existing(&config.state)?;
-        Ok((Key::existing(&state)?, Tokens::open_to_read(&state)?))
+        let state = StateDir::open_existing(&config.state)?;
+        Ok((TokenKey::open_existing(&state)?, TokenStore::open_to_read(&state)?))
     };
     let (key, tokens) = existing().map_err(|error| {
         Failure::Usage(format!(

@@ -141,7 +141,7 @@ fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolv
 fn local_user(environment: Environment<'_>) -> String {
     let names = ["USER", "LOGNAME", "USERNAME"].into_iter();
     let said = names.filter_map(environment).find(|name| !name.is_empty());
-    said.or_else(stile_store::state::recorded_user).unwrap_or_else(|| "local".to_owned())
+    said.or_else(stile_store::state::system_user_name).unwrap_or_else(|| "local".to_owned())
 }
 
 #[cfg(test)]

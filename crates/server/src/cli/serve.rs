@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Verb};
-use stile_store::state::{Key, Tokens};
+use stile_store::state::{TokenKey, TokenStore};
 
 use stile_tools::registry;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +54,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
                 .await
             }
             None => {
-                let (key, tokens) = (Key::open(&state)?, Arc::new(Tokens::open(&state)?));
+                let (key, tokens) = (TokenKey::open(&state)?, Arc::new(TokenStore::open(&state)?));
                 let verifier =
                     Arc::new(LocalVerifier::new(&key, Arc::clone(&tokens), SystemTime::now));
                 let announce = |address| announce(resolved, environment, &key, &tokens, address);
@@ -87,8 +87,8 @@ pub(super) fn say(line: &str) {
 fn announce(
     resolved: &Resolved,
     environment: Environment<'_>,
-    key: &Key,
-    tokens: &Tokens,
+    key: &TokenKey,
+    tokens: &TokenStore,
     address: SocketAddr,
 ) {
     say(&format!("listening on http://{address}"));

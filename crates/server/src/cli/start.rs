@@ -8,7 +8,7 @@ use stile_records::RecordServices;
 use stile_store::journal::Journal;
 use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
-use stile_store::state::{StateDir, check_apart, lies_in, make_space};
+use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
 use stile_tools::calls::Services;
 use stile_tools::registry;
 use tracing::level_filters::LevelFilter;
@@ -27,7 +27,7 @@ use crate::offer::Offer;
 pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure> {
     open_with(resolved, |config, journal| {
         if *resolved.source("root") == Source::Default {
-            make_space(&config.root).map_err(|error| {
+            create_space_folder(&config.root).map_err(|error| {
                 Failure::Failed(format!("cannot make {}: {error}", config.root.display()))
             })?;
         }
@@ -50,8 +50,8 @@ fn open_with(
     space: impl FnOnce(&Config, &Arc<Journal>) -> Result<Space, Failure>,
 ) -> Result<(StateDir, Services), Failure> {
     let config = &resolved.config;
-    check_apart(&config.root, &config.state)?;
-    if lies_in(&config.config, &config.root)? {
+    check_disjoint(&config.root, &config.state)?;
+    if is_inside(&config.config, &config.root)? {
         return Err(Failure::Usage(format!(
             "the settings file {} lies in the space, where an agent could change it; move it elsewhere",
             config.config.display()

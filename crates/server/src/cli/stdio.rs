@@ -26,7 +26,7 @@ pub(super) fn run(
     let journal = Arc::clone(&services.journal);
     // Where nothing was ever imported there is nothing to offer, and no database is made for that.
     let records =
-        Records::is_there(&state).then(|| start::open_records(&state, &journal)).transpose()?;
+        Records::exists(&state).then(|| start::open_records(&state, &journal)).transpose()?;
     let runtime = start::runtime()?;
     let space = services.space.clone();
     let offer = start::offer(&resolved.config, services, records);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::{Scope, Scopes};
 use stile_store::records::GrantStatus;
-use stile_store::state::{Key, Revoked, StateDir, TokenRecord, Tokens};
+use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
 use super::{Failure, duration, grant, local_user, owner, settings};
 use crate::auth::{MintError, Order, mint};
@@ -23,18 +23,18 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("list", matches)) => {
-            let tokens = Tokens::open(&state(matches, environment)?)?.list()?;
+            let tokens = TokenStore::open(&state(matches, environment)?)?.list()?;
             let list = if matches.get_flag("json") { json_list } else { table };
             output.write_all(list(&tokens, now()).as_bytes())?;
         }
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
-            match Tokens::open(&state(matches, environment)?)?.revoke(jti, now())? {
-                Revoked::Now => writeln!(
+            match TokenStore::open(&state(matches, environment)?)?.revoke(jti, now())? {
+                Revocation::Now => writeln!(
                     output,
                     "{jti} is revoked; every server refuses it from the next request on"
                 )?,
-                Revoked::Before(when) => {
+                Revocation::Before(when) => {
                     writeln!(output, "{jti} was revoked before, on {}", minute(when))?
                 }
             }
@@ -45,7 +45,7 @@ pub(super) fn run(
                 check_grant(matches, environment, id)?;
             }
             let state = state(matches, environment)?;
-            let (key, tokens) = (Key::open(&state)?, Tokens::open(&state)?);
+            let (key, tokens) = (TokenKey::open(&state)?, TokenStore::open(&state)?);
             writeln!(output, "{}", mint(&key, &tokens, &order, SystemTime::now())?.token)?;
         }
     }

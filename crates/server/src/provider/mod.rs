@@ -22,7 +22,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
 use stile_ladder::port::{Declined, RecordServer, too_large};
-use stile_store::sealer::{CannotSeal, Sealer};
+use stile_store::sealer::{Sealer, SealerError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -65,17 +65,17 @@ impl Provider {
     /// path may follow. `token` is what `read_token` gives now. Nothing is asked yet.
     ///
     /// # Errors
-    /// [`CannotSeal`].
+    /// [`SealerError`].
     pub fn new(
         outbound: Outbound,
         base: &str,
         token: &str,
         read_token: ReadToken,
         bounds: Bounds,
-    ) -> Result<Self, CannotSeal> {
+    ) -> Result<Self, SealerError> {
         let base = base.trim_end_matches('/').to_owned();
         // It stays this key when the token is renewed, so that handles do too.
-        let sealer = Sealer::of_secret(token, &base, PURPOSE)?;
+        let sealer = Sealer::from_secret(token, &base, PURPOSE)?;
         let token = Mutex::new(token.into());
         let (plain, asks) = (Mutex::default(), Semaphore::new(MOST_ASKS));
         let reading = Arc::new(Semaphore::new(1));

@@ -11,7 +11,7 @@ use stile_domain::journal::Line;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_server::auth::{Order, mint};
-use stile_store::state::{Key, StateDir, Tokens};
+use stile_store::state::{StateDir, TokenKey, TokenStore};
 use stile_testkit::client::{Caller as _, Http, Reply};
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::{Rig, Server};
@@ -94,7 +94,8 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
     let elsewhere = tempfile::tempdir().unwrap();
     let foreign =
         Rig { state: elsewhere.path().join("state"), ..stage.rig.clone() }.token(&["write:/"], &[]);
-    let (key, tokens) = (Key::open(&stage.state()).unwrap(), Tokens::open(&stage.state()).unwrap());
+    let (key, tokens) =
+        (TokenKey::open(&stage.state()).unwrap(), TokenStore::open(&stage.state()).unwrap());
     let order = Order {
         subject: "ann".to_owned(),
         scopes: Scopes::from_claim("write:/"),
@@ -251,7 +252,7 @@ fn nothing_is_given_away_whatever_is_asked() {
     let stage = Stage::new();
     let (writer, reader) =
         (stage.rig.token(&["write:/notes/"], &[]), stage.rig.token(&["read:/notes/"], &[]));
-    let key = Key::open(&stage.state()).unwrap();
+    let key = TokenKey::open(&stage.state()).unwrap();
     let hex: String = key.secret.iter().map(|byte| format!("{byte:02x}")).collect();
     let everywhere = Canaries::new()
         .plant("a token", &writer)

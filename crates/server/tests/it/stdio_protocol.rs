@@ -212,7 +212,7 @@ async fn an_input_that_ends_at_once_is_no_failure() {
 fn the_process_ends_when_its_parent_does() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("space");
-    stile_store::state::make_space(&root).unwrap();
+    stile_store::state::create_space_folder(&root).unwrap();
     let mut parent = Command::new("sh")
         .args([
             "-c",

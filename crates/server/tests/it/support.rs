@@ -58,7 +58,7 @@ impl Ground {
     pub fn with_tools(tools: &'static [Declared]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("space");
-        stile_store::state::make_space(&root).unwrap();
+        stile_store::state::create_space_folder(&root).unwrap();
         let state = StateDir::open(&folder.path().join("state")).unwrap();
         let options = SpaceOptions {
             limits: Limits::default(),

@@ -31,7 +31,7 @@ fn names(archive: &Archive) -> Vec<&str> {
 }
 
 fn codes(archive: &Archive) -> Vec<(&str, &str)> {
-    archive.refused().iter().map(|refused| (refused.name.as_str(), refused.why.code())).collect()
+    archive.refused().iter().map(|refused| (refused.name.as_str(), refused.error.code())).collect()
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The database of a person's records, and the only way to it.
 //!
 //! [`Records`] is an engine out of a closed list, today SQLite in one file of the state folder.
-//! Reading is done through a [`View`]: one moment of the database as one caller may see it. It is
+//! Reading is done through a [`RecordsView`]: one moment of the database as one caller may see it. It is
 //! made from a permit, looks the caller's grant up in that same moment, and puts what the grant
-//! excludes into every query. Writing is done through a [`Batch`], which the owner alone may make:
+//! excludes into every query. Writing is done through a [`WriteBatch`], which the owner alone may make:
 //! all of it is stored, durably, or nothing.
 //!
 //! What a grant means is decided in `view` once for all engines; an engine answers plain questions.
@@ -11,7 +11,7 @@
 mod grants;
 pub(crate) mod seal;
 mod search;
-mod spool;
+mod spool_file;
 mod sqlite;
 mod view;
 
@@ -28,12 +28,16 @@ use stile_domain::records::problem::Problem;
 use crate::state::StateDir;
 
 pub use grants::{GrantRecord, GrantStatus};
-pub use search::{FieldMatch, Hit, SearchPage, SearchQuery};
-pub use spool::Spool;
+pub use search::{FieldMatch, RecordHit, RecordSearchPage, RecordSearchQuery};
+pub use spool_file::SpoolFile;
 pub use sqlite::{
-    Batch, BlobInfo, Incoming, LastRecord, LongField, Refused, Target, TextSource, Upserted,
+    IncomingRecord, LastRecord, StoredBlob, StreamedField, TargetStream, TextSource, UpsertOutcome,
+    WriteBatch, WriteRefusal,
 };
-pub use view::{Blob, Change, ListPage, ListQuery, Loaded, LongRef, Order, Row, Source, View};
+pub use view::{
+    Blob, LongValueRef, RecordChange, RecordFields, RecordPage, RecordQuery, RecordRow,
+    RecordSource, RecordsView, SortOrder,
+};
 
 use grants::Standing;
 use sqlite::Sqlite;
@@ -105,7 +109,7 @@ impl Records {
     }
 
     /// Whether there is a database to open, or one would be made.
-    pub fn is_there(state: &StateDir) -> bool {
+    pub fn exists(state: &StateDir) -> bool {
         Sqlite::is_there(state)
     }
 
@@ -117,7 +121,7 @@ impl Records {
         &self,
         permit: &RecordsPermit,
         now: Instant,
-        read: impl FnOnce(&View<'_>) -> Result<T, Problem>,
+        read: impl FnOnce(&RecordsView<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
         let mut read = Some(read);
@@ -126,7 +130,7 @@ impl Records {
                 match grants::standing(&snapshot, permit.who(), now, &self.inner.parsed)? {
                     Standing::Unbound => Ok(None),
                     Standing::Settled(authority) => {
-                        let view = View::new(snapshot, authority, seals, now);
+                        let view = RecordsView::new(snapshot, authority, seals, now);
                         read.take().map(|read| read(&view)).transpose()
                     }
                 }
@@ -165,7 +169,7 @@ impl Records {
     pub fn write<T>(
         &self,
         permit: &OwnerPermit,
-        write: impl FnOnce(&mut Batch<'_>) -> Result<T, Problem>,
+        write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         self.write_at(permit, now(), write)
     }
@@ -178,7 +182,7 @@ impl Records {
         &self,
         _permit: &OwnerPermit,
         now: Instant,
-        write: impl FnOnce(&mut Batch<'_>) -> Result<T, Problem>,
+        write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
         sqlite.write(now, write)

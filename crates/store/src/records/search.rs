@@ -23,7 +23,7 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::tokens::{self, Place, Query, Seeker, Stream, Term, Token};
 
 use super::sqlite::Postings;
-use super::view::{Loaded, LongRef, Row, Source, View};
+use super::view::{LongValueRef, RecordFields, RecordRow, RecordSource, RecordsView};
 
 /// Visible records of a source that are gathered where many others turn out to be hidden.
 const MOST_VISIBLE: i64 = 20_000;
@@ -45,7 +45,7 @@ const PIECES_BACK: u64 = 16;
 
 /// A search.
 #[derive(Clone, Copy, Debug)]
-pub struct SearchQuery<'q> {
+pub struct RecordSearchQuery<'q> {
     /// What must occur.
     pub query: &'q Query,
     /// What must hold of the record.
@@ -58,20 +58,20 @@ pub struct SearchQuery<'q> {
 
 /// Some hits.
 #[derive(Debug)]
-pub struct SearchPage {
+pub struct RecordSearchPage {
     /// They, the newest first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<RecordHit>,
     /// Whether there are more.
     pub has_more: bool,
 }
 
 /// A record that was found.
 #[derive(Debug)]
-pub struct Hit {
+pub struct RecordHit {
     /// It.
-    pub row: Row,
+    pub row: RecordRow,
     /// Its fields that the caller may see.
-    pub loaded: Loaded,
+    pub fields: RecordFields,
     /// Those of them in which a term occurs, in the record's order.
     pub matches: Vec<FieldMatch>,
 }
@@ -83,7 +83,7 @@ pub struct FieldMatch {
     pub field: String,
     /// The first place of the first term of the query that occurs in it. None where the text has no
     /// word end for so long that cutting could not begin in its middle.
-    pub place: Option<Place>,
+    pub position: Option<Place>,
 }
 
 /// Pieces from the one that the index names on in which a place is looked for.
@@ -94,8 +94,8 @@ type Tags = HashMap<String, i64>;
 
 /// What is searched.
 struct Scope<'s> {
-    view: &'s View<'s>,
-    sources: &'s [Source],
+    view: &'s RecordsView<'s>,
+    sources: &'s [RecordSource],
     /// Which source a stream is.
     places: HashMap<i64, usize>,
     tags: Vec<Tags>,
@@ -128,7 +128,7 @@ struct List<'q> {
     misses: usize,
 }
 
-impl View<'_> {
+impl RecordsView<'_> {
     /// Finds records of some sources, the newest first. A query without a term finds none. `go_on`
     /// is asked again and again, since there may be very many records to pass over.
     ///
@@ -136,11 +136,11 @@ impl View<'_> {
     /// What the database says, and `go_on`.
     pub fn find_text(
         &self,
-        sources: &[Source],
-        query: SearchQuery<'_>,
+        sources: &[RecordSource],
+        query: RecordSearchQuery<'_>,
         go_on: &dyn Fn() -> Result<(), Problem>,
-    ) -> Result<SearchPage, Problem> {
-        let mut page = SearchPage { hits: Vec::new(), has_more: false };
+    ) -> Result<RecordSearchPage, Problem> {
+        let mut page = RecordSearchPage { hits: Vec::new(), has_more: false };
         let mut search = Search::new(self, sources, query, go_on)?;
         let mut target = query.before.map_or(MAX_RECORD, |before| before.saturating_sub(1));
         if search.lists.is_empty() {
@@ -157,18 +157,13 @@ impl View<'_> {
         }
         Ok(page)
     }
-
-    /// The number after which a search goes on that ended with this record.
-    pub fn number_of(&self, row: &Row) -> i64 {
-        row.record
-    }
 }
 
 impl<'s> Search<'s> {
     fn new(
-        view: &'s View<'s>,
-        sources: &'s [Source],
-        query: SearchQuery<'s>,
+        view: &'s RecordsView<'s>,
+        sources: &'s [RecordSource],
+        query: RecordSearchQuery<'s>,
         go_on: &'s dyn Fn() -> Result<(), Problem>,
     ) -> Result<Self, Problem> {
         let mut tags = Vec::new();
@@ -252,7 +247,7 @@ impl<'s> Search<'s> {
     }
 
     /// A record, if the caller may see it and the conditions hold.
-    fn seen(&mut self, record: i64) -> Result<Option<Row>, Problem> {
+    fn seen(&mut self, record: i64) -> Result<Option<RecordRow>, Problem> {
         let snapshot = &self.scope.view.snapshot;
         let stream = snapshot.stream_of(record)?;
         let Some((at, source)) = stream.and_then(|stream| self.scope.source(stream)) else {
@@ -270,7 +265,7 @@ impl<'s> Search<'s> {
                 self.gather()?;
             }
         }
-        Ok(row.map(|row| Row { source: at, ..row }))
+        Ok(row.map(|row| RecordRow { source: at, ..row }))
     }
 
     /// Where a grant shows few of many records, they are known from now on.
@@ -341,7 +336,7 @@ impl<'q> List<'q> {
 }
 
 impl Scope<'_> {
-    fn source(&self, stream: i64) -> Option<(usize, &Source)> {
+    fn source(&self, stream: i64) -> Option<(usize, &RecordSource)> {
         let at = *self.places.get(&stream)?;
         Some((at, self.sources.get(at)?))
     }
@@ -371,11 +366,11 @@ impl Scope<'_> {
     ) -> Result<(Option<bool>, u64), Problem> {
         let mut cost = 1;
         let Some((at, source)) = self.source(stream) else { return Ok((Some(false), cost)) };
-        let loaded = Loaded::new(record, self.view.snapshot.body(source, record)?);
+        let loaded = RecordFields::new(record, self.view.snapshot.body(source, record)?);
         let mut is_whole = true;
         for entry in self.searched(at, loaded.body()) {
             let (entry, _) = entry?;
-            let place = match (entry.held, loaded.long(&entry)) {
+            let place = match (entry.held, loaded.long_value(&entry)) {
                 (Held::Text(text), _) => tokens::find(term, text),
                 (Held::LongText(_), Some(long)) => {
                     is_whole &= long.count() <= most;
@@ -391,30 +386,30 @@ impl Scope<'_> {
         Ok((is_whole.then_some(false), cost))
     }
 
-    fn hit(&self, row: Row, query: &Query) -> Result<Hit, Problem> {
-        let loaded = self.view.load(self.sources, &row)?;
+    fn hit(&self, row: RecordRow, query: &Query) -> Result<RecordHit, Problem> {
+        let loaded = self.view.load_fields(self.sources, &row)?;
         let mut matches = Vec::new();
         for entry in self.searched(row.source, loaded.body()) {
             let (entry, tag) = entry?;
             if let Some(place) = self.view.first_place(&loaded, &entry, tag, query)? {
-                matches.push(FieldMatch { field: entry.name.to_owned(), place });
+                matches.push(FieldMatch { field: entry.name.to_owned(), position: place });
             }
         }
-        Ok(Hit { row, loaded, matches })
+        Ok(RecordHit { row, fields: loaded, matches })
     }
 }
 
-impl View<'_> {
+impl RecordsView<'_> {
     /// The first place of the first term that occurs in a field; none where no term does.
     fn first_place(
         &self,
-        loaded: &Loaded,
+        loaded: &RecordFields,
         entry: &Entry<'_>,
         tag: i64,
         query: &Query,
     ) -> Result<Option<Option<Place>>, Problem> {
         for term in &query.terms {
-            let place = match (entry.held, loaded.long(entry)) {
+            let place = match (entry.held, loaded.long_value(entry)) {
                 (Held::Text(text), _) => tokens::find(term, text).map(Some),
                 (Held::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
                 _ => return Ok(None),
@@ -429,7 +424,7 @@ impl View<'_> {
     /// The first place of a term in a long text.
     fn place_in_long(
         &self,
-        long: LongRef,
+        long: LongValueRef,
         term: &Term,
         tag: i64,
     ) -> Result<Option<Option<Place>>, Problem> {
@@ -455,7 +450,7 @@ impl View<'_> {
     }
 
     /// The last place before a piece where a text can be cut into tokens as if from its beginning.
-    fn restart(&self, long: LongRef, piece: u64) -> Result<u64, Problem> {
+    fn restart(&self, long: LongValueRef, piece: u64) -> Result<u64, Problem> {
         for back in (piece.saturating_sub(PIECES_BACK)..piece).rev() {
             let mut found = None;
             self.snapshot.piece(long.number(back)?, |text| {
@@ -472,7 +467,7 @@ impl View<'_> {
     /// from another on.
     fn seek_place(
         &self,
-        long: LongRef,
+        long: LongValueRef,
         term: &Term,
         start: u64,
         from: u64,

@@ -1,6 +1,6 @@
 //! One moment of the database, as one caller may see it.
 //!
-//! Here a grant becomes conditions of queries. A [`Source`] is one connection's stream together
+//! Here a grant becomes conditions of queries. A [`RecordSource`] is one connection's stream together
 //! with what the caller may see of it; every question to the engine carries one, and there is no
 //! other way to a record. Where a field is not granted the order of a list does not depend on it,
 //! and where a record is hidden it does not exist.
@@ -24,7 +24,7 @@ use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::terms::StreamTerms;
 
 pub use blobs::Blob;
-pub use changes::Change;
+pub use changes::RecordChange;
 
 use super::seal::Seals;
 use super::sqlite::{Range, Scan, Snapshot};
@@ -40,7 +40,7 @@ pub(super) enum Authority {
 }
 
 /// One moment of the database, as one caller may see it.
-pub struct View<'c> {
+pub struct RecordsView<'c> {
     pub(super) snapshot: Snapshot<'c>,
     authority: Authority,
     seals: &'c Seals,
@@ -49,7 +49,7 @@ pub struct View<'c> {
 
 /// One connection's stream, and what the caller may see of it.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct RecordSource {
     pub(super) row: i64,
     connection: Name,
     stream: Name,
@@ -104,7 +104,7 @@ pub(super) struct Time {
 
 /// In which direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum SortOrder {
     /// The least first.
     Ascending,
     /// The greatest first.
@@ -113,9 +113,9 @@ pub enum Order {
 
 /// Which records of some sources.
 #[derive(Clone, Copy, Debug)]
-pub struct ListQuery<'q> {
+pub struct RecordQuery<'q> {
     /// In which direction.
-    pub order: Order,
+    pub order: SortOrder,
     /// After which place.
     pub after: Option<&'q ListPlace>,
     /// Under which conditions, all on fields that the caller may see.
@@ -126,16 +126,16 @@ pub struct ListQuery<'q> {
 
 /// Some records of a list.
 #[derive(Debug)]
-pub struct ListPage {
+pub struct RecordPage {
     /// They.
-    pub rows: Vec<Row>,
+    pub rows: Vec<RecordRow>,
     /// Whether there are more.
     pub has_more: bool,
 }
 
 /// A record that the caller may see, without its fields.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct RecordRow {
     pub(super) record: i64,
     /// Which of the sources it is from.
     pub source: usize,
@@ -148,21 +148,29 @@ pub struct Row {
 
 /// The fields of a record that the caller may see.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct RecordFields {
     record: i64,
     bytes: Vec<u8>,
 }
 
 /// A long value that the caller may see.
 #[derive(Clone, Copy, Debug)]
-pub struct LongRef {
+pub struct LongValueRef {
     record: i64,
     slot: u16,
     /// Its size and digest.
-    pub long: Long,
+    pub value: Long,
 }
 
-impl Source {
+impl RecordRow {
+    /// The record's number in the database. Numbers grow in the order of first ingest; a search
+    /// cursor names one.
+    pub fn number(&self) -> i64 {
+        self.record
+    }
+}
+
+impl RecordSource {
     /// The connection.
     pub fn connection(&self) -> &Name {
         &self.connection
@@ -179,12 +187,12 @@ impl Source {
     }
 
     /// The number that it has in places.
-    pub fn number(&self) -> i64 {
+    pub fn id(&self) -> i64 {
         self.row
     }
 
     /// Names this declaration among all that the database ever had of this source.
-    pub fn revision(&self) -> (i64, i64) {
+    pub fn declaration_id(&self) -> (i64, i64) {
         (self.row, self.revision)
     }
 
@@ -205,7 +213,7 @@ impl Source {
     }
 }
 
-impl<'c> View<'c> {
+impl<'c> RecordsView<'c> {
     pub(super) fn new(
         snapshot: Snapshot<'c>,
         authority: Authority,
@@ -240,7 +248,7 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn sources(&self) -> Result<Vec<Source>, Problem> {
+    pub fn sources(&self) -> Result<Vec<RecordSource>, Problem> {
         let mut sources = self.granted(self.snapshot.streams(None)?);
         sources.sort_by(|a, b| (&a.stream, &a.connection).cmp(&(&b.stream, &b.connection)));
         Ok(sources)
@@ -254,7 +262,7 @@ impl<'c> View<'c> {
         &self,
         stream: &str,
         connection: Option<&str>,
-    ) -> Result<Vec<Source>, Problem> {
+    ) -> Result<Vec<RecordSource>, Problem> {
         let rows = self.snapshot.streams(Some(stream))?;
         let mut sources = self.granted(rows);
         sources.retain(|source| connection.is_none_or(|name| source.connection.as_str() == name));
@@ -269,7 +277,7 @@ impl<'c> View<'c> {
         Ok(sources)
     }
 
-    fn granted(&self, rows: Vec<super::sqlite::StreamRow>) -> Vec<Source> {
+    fn granted(&self, rows: Vec<super::sqlite::StreamRow>) -> Vec<RecordSource> {
         let sources = rows.into_iter().filter_map(|row| {
             let sight = match &self.authority {
                 Authority::Owner => Sight::default(),
@@ -286,7 +294,7 @@ impl<'c> View<'c> {
             };
             let super::sqlite::StreamRow { row, connection, stream, declaration, revision, terms } =
                 row;
-            Some(Source { row, connection, stream, declaration, revision, terms, sight })
+            Some(RecordSource { row, connection, stream, declaration, revision, terms, sight })
         });
         sources.collect()
     }
@@ -296,7 +304,7 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn count(&self, source: &Source) -> Result<(u64, Option<Instant>), Problem> {
+    pub fn count(&self, source: &RecordSource) -> Result<(u64, Option<Instant>), Problem> {
         self.snapshot.count(source)
     }
 
@@ -307,7 +315,11 @@ impl<'c> View<'c> {
     /// # Errors
     /// [`Problem::InvalidCursor`] where the place is of a record with a very long key that is gone,
     /// or the streams were ordered otherwise then; what the database says.
-    pub fn list(&self, sources: &[Source], query: ListQuery<'_>) -> Result<ListPage, Problem> {
+    pub fn list(
+        &self,
+        sources: &[RecordSource],
+        query: RecordQuery<'_>,
+    ) -> Result<RecordPage, Problem> {
         let wanted = query.limit.saturating_add(1);
         let after = query.after.map(|place| self.place(sources, place)).transpose()?;
         let mut rows = Vec::new();
@@ -320,18 +332,18 @@ impl<'c> View<'c> {
         }
         let has_more = rows.len() > query.limit;
         rows.truncate(query.limit);
-        Ok(ListPage { rows, has_more })
+        Ok(RecordPage { rows, has_more })
     }
 
     /// Adds the records of one phase, merged from all sources.
     fn gather(
         &self,
-        sources: &[Source],
-        query: ListQuery<'_>,
+        sources: &[RecordSource],
+        query: RecordQuery<'_>,
         phase: Phase,
         after: Option<&After>,
         wanted: usize,
-        rows: &mut Vec<Row>,
+        rows: &mut Vec<RecordRow>,
     ) -> Result<(), Problem> {
         let left = wanted - rows.len();
         let mut found = Vec::new();
@@ -356,13 +368,16 @@ impl<'c> View<'c> {
                 limit: left,
             };
             found.extend(
-                self.snapshot.scan(source, &scan)?.into_iter().map(|row| Row { source: at, ..row }),
+                self.snapshot
+                    .scan(source, &scan)?
+                    .into_iter()
+                    .map(|row| RecordRow { source: at, ..row }),
             );
         }
         found.sort_by(|a, b| {
             let order =
                 (&a.order, a.source, a.key.as_bytes()).cmp(&(&b.order, b.source, b.key.as_bytes()));
-            if query.order == Order::Descending { order.reverse() } else { order }
+            if query.order == SortOrder::Descending { order.reverse() } else { order }
         });
         found.truncate(left);
         rows.append(&mut found);
@@ -370,7 +385,7 @@ impl<'c> View<'c> {
     }
 
     /// Where a cursor stands, with the whole key.
-    fn place(&self, sources: &[Source], place: &ListPlace) -> Result<After, Problem> {
+    fn place(&self, sources: &[RecordSource], place: &ListPlace) -> Result<After, Problem> {
         let stale = || Problem::InvalidCursor(BadCursor::Stale);
         if place.ordering != ordering(sources) {
             return Err(stale());
@@ -389,7 +404,7 @@ impl<'c> View<'c> {
     }
 
     /// The place after which a list goes on that ended with this record.
-    pub fn place_of(&self, sources: &[Source], row: &Row) -> Option<ListPlace> {
+    pub fn position_of(&self, sources: &[RecordSource], row: &RecordRow) -> Option<ListPlace> {
         let source = sources.get(row.source)?;
         Some(ListPlace::new(ordering(sources), row.order.clone(), source.row, &row.key, row.record))
     }
@@ -398,10 +413,16 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn find(&self, sources: &[Source], key: &str) -> Result<Vec<Row>, Problem> {
+    pub fn find_by_key(
+        &self,
+        sources: &[RecordSource],
+        key: &str,
+    ) -> Result<Vec<RecordRow>, Problem> {
         let mut rows = Vec::new();
         for (at, source) in sources.iter().enumerate() {
-            rows.extend(self.snapshot.find(source, key)?.map(|row| Row { source: at, ..row }));
+            rows.extend(
+                self.snapshot.find(source, key)?.map(|row| RecordRow { source: at, ..row }),
+            );
         }
         Ok(rows)
     }
@@ -412,12 +433,12 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// [`Problem::InsufficientScope`] for a client; what the database says.
-    pub fn by_ingest(
+    pub fn in_ingest_order(
         &self,
-        sources: &[Source],
-        after: Option<&Row>,
+        sources: &[RecordSource],
+        after: Option<&RecordRow>,
         limit: usize,
-    ) -> Result<Vec<Row>, Problem> {
+    ) -> Result<Vec<RecordRow>, Problem> {
         match self.authority {
             Authority::Owner => {
                 self.snapshot.by_ingest(sources, after.map_or(0, |row| row.record), limit)
@@ -432,10 +453,14 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn load(&self, sources: &[Source], row: &Row) -> Result<Loaded, Problem> {
+    pub fn load_fields(
+        &self,
+        sources: &[RecordSource],
+        row: &RecordRow,
+    ) -> Result<RecordFields, Problem> {
         let source = sources.get(row.source).ok_or(Problem::NotFound)?;
         let bytes = self.snapshot.body(source, row.record)?;
-        Ok(Loaded { record: row.record, bytes })
+        Ok(RecordFields { record: row.record, bytes })
     }
 
     /// Some scalar values of a long value, from `start` up to but not including `end`. Reads the
@@ -443,8 +468,8 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn text(&self, value: LongRef, start: u64, end: u64) -> Result<String, Problem> {
-        let end = end.min(value.long.chars);
+    pub fn long_text(&self, value: LongValueRef, start: u64, end: u64) -> Result<String, Problem> {
+        let end = end.min(value.value.chars);
         let mut text = String::new();
         if start >= end {
             return Ok(text);
@@ -462,15 +487,15 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn pieces(
+    pub fn long_pieces(
         &self,
-        value: LongRef,
+        value: LongValueRef,
         mut take: impl FnMut(&str) -> Result<bool, Problem>,
     ) -> Result<(), Problem> {
-        if value.long.chars == 0 {
+        if value.value.chars == 0 {
             return Ok(());
         }
-        let last = (value.long.chars - 1) / PIECE_CHARS;
+        let last = (value.value.chars - 1) / PIECE_CHARS;
         self.snapshot.pieces(value.number(0)?, value.number(last)?, &mut take)
     }
 
@@ -479,10 +504,14 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn search(&self, value: LongRef, needle: &Needle) -> Result<Option<Found>, Problem> {
+    pub fn find_in_long(
+        &self,
+        value: LongValueRef,
+        needle: &Needle,
+    ) -> Result<Option<Found>, Problem> {
         let mut finder = Finder::new(needle);
         let mut found = None;
-        self.pieces(value, |piece| {
+        self.long_pieces(value, |piece| {
             found = finder.feed(piece);
             Ok(found.is_none())
         })?;
@@ -501,12 +530,12 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// [`BadCursor::Malformed`].
-    pub fn open(&self, cursor: &str) -> Result<Vec<u8>, Problem> {
+    pub fn unseal(&self, cursor: &str) -> Result<Vec<u8>, Problem> {
         self.seals.open(cursor).ok_or(Problem::InvalidCursor(BadCursor::Malformed))
     }
 }
 
-impl Loaded {
+impl RecordFields {
     pub(super) fn new(record: i64, bytes: Vec<u8>) -> Self {
         Self { record, bytes }
     }
@@ -517,15 +546,15 @@ impl Loaded {
     }
 
     /// A long value of this record.
-    pub fn long(&self, entry: &Entry<'_>) -> Option<LongRef> {
-        Some(LongRef { record: self.record, slot: entry.slot?, long: entry.held.long()? })
+    pub fn long_value(&self, entry: &Entry<'_>) -> Option<LongValueRef> {
+        Some(LongValueRef { record: self.record, slot: entry.slot?, value: entry.held.long()? })
     }
 }
 
-impl LongRef {
+impl LongValueRef {
     /// How many pieces it has.
     pub(super) fn count(&self) -> u64 {
-        self.long.chars.div_ceil(PIECE_CHARS)
+        self.value.chars.div_ceil(PIECE_CHARS)
     }
 
     pub(super) fn number(&self, piece: u64) -> Result<i64, Problem> {
@@ -547,7 +576,7 @@ impl Time {
 /// What lists of these sources are ordered by, as far as the caller may know. A stream declared
 /// anew may be ordered otherwise, and a list that went on there from a place in the old order would
 /// pass over records unseen.
-fn ordering(sources: &[Source]) -> Binding {
+fn ordering(sources: &[RecordSource]) -> Binding {
     let orders: BTreeSet<[&str; 2]> = sources
         .iter()
         .map(|source| match source.ordered_by() {
@@ -589,10 +618,10 @@ pub(super) enum AfterKey<'a> {
 
 impl After {
     /// Where the list of a source goes on; none where it is at its end.
-    fn for_source(&self, source: usize, order: Order) -> Option<AfterKey<'_>> {
+    fn for_source(&self, source: usize, order: SortOrder) -> Option<AfterKey<'_>> {
         let side = match order {
-            Order::Ascending => source.cmp(&self.source),
-            Order::Descending => self.source.cmp(&source),
+            SortOrder::Ascending => source.cmp(&self.source),
+            SortOrder::Descending => self.source.cmp(&source),
         };
         match (side, self.order.as_deref()) {
             (Ordering::Equal, value) => Some(AfterKey::Both(value, &self.key)),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use stile_domain::listing::Kind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 
-use super::keeper::{Events, make_conflict_copy, report_copy};
+use super::keeper::{SpaceEvents, make_conflict_copy, report_copy};
 use super::lock::Folders;
 use super::names::{Deed, Name, Owner, marker_owner, short};
 use super::os;
@@ -26,7 +26,7 @@ use super::write::UNFINISHED;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Cleans every folder of a space.
-pub(super) fn clean(root: &OwnedFd, folders: &Arc<Folders>, events: &Events) {
+pub(super) fn clean(root: &OwnedFd, folders: &Arc<Folders>, events: &SpaceEvents) {
     let mut waiting = vec![SpacePath::root()];
     while let Some(path) = waiting.pop() {
         let Ok(handle) = os::open_folder(root, relative(&path)) else { continue };
@@ -50,7 +50,7 @@ pub(super) fn clean(root: &OwnedFd, folders: &Arc<Folders>, events: &Events) {
 }
 
 /// Cleans one locked folder.
-fn clean_folder(folder: &OwnedFd, path: &SpacePath, events: &Events) {
+fn clean_folder(folder: &OwnedFd, path: &SpacePath, events: &SpaceEvents) {
     let mut names = Vec::new();
     let mut alive: HashMap<Owner, bool> = HashMap::new();
     let _ = os::entries(folder, |name, _| {
@@ -79,7 +79,7 @@ fn take_dead_marker(folder: &OwnedFd, name: &str) -> bool {
 }
 
 /// Decides about one file that a dead process left.
-fn settle(folder: &OwnedFd, path: &SpacePath, text: &str, name: &Name, events: &Events) {
+fn settle(folder: &OwnedFd, path: &SpacePath, text: &str, name: &Name, events: &SpaceEvents) {
     let Ok(status) = os::look_at(folder, text) else { return };
     if status.kind == Kind::File && status.mode == UNFINISHED {
         let _ = os::unlink(folder, text);

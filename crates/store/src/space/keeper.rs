@@ -30,7 +30,7 @@ const ROOM_BYTES: u64 = 256 * 1024 * 1024;
 const ROOM_FILES: usize = 64;
 
 /// Says what happened that no call asked for.
-pub type Events = Arc<dyn Fn(Line) + Send + Sync>;
+pub type SpaceEvents = Arc<dyn Fn(Line) + Send + Sync>;
 
 /// A folder in which files of this process are kept; its marker says to every cleaner that they are
 /// in use.
@@ -77,11 +77,11 @@ pub(super) struct Keeper {
     sequence: AtomicU64,
     queue: Mutex<Queue>,
     changed: Condvar,
-    events: Events,
+    events: SpaceEvents,
 }
 
 impl Keeper {
-    pub(super) fn new(events: Events) -> Arc<Self> {
+    pub(super) fn new(events: SpaceEvents) -> Arc<Self> {
         let (process, _) = uuid::Uuid::new_v4().as_u64_pair();
         Arc::new(Self {
             process,
@@ -258,7 +258,7 @@ pub(super) fn make_conflict_copy(folder: &OwnedFd, name: &str, about: &str) -> O
 }
 
 /// One line in the journal for a conflict copy, under the copy's own path.
-pub(super) fn report_copy(events: &Events, beside: &SpacePath, copy: &str) {
+pub(super) fn report_copy(events: &SpaceEvents, beside: &SpacePath, copy: &str) {
     let folder = beside.split().map_or_else(SpacePath::root, |(folder, _)| folder);
     tracing::warn!("a save of another program was kept as a conflict copy");
     events(Line {

@@ -39,7 +39,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Permit, Read};
 use stile_domain::search::Query;
 
-pub use keeper::Events;
+pub use keeper::SpaceEvents;
 use os::Identity;
 
 /// Bytes of facts about files that are kept in memory.
@@ -61,7 +61,7 @@ pub struct SpaceOptions {
     /// How long a change waits for others before it is refused as busy.
     pub lock_wait: Duration,
     /// Where to say what no call asked for, such as a conflict copy.
-    pub events: Events,
+    pub events: SpaceEvents,
 }
 
 /// The root could not be opened.
@@ -86,7 +86,7 @@ struct Inner {
 
 /// Where a read begins.
 #[derive(Clone, Debug)]
-pub enum ReadFrom {
+pub enum WindowStart {
     /// At the first line of a range.
     Range(LineRange),
     /// At the first line of a range that contains a text.
@@ -102,7 +102,7 @@ pub enum ReadFrom {
 
 /// Lines of a text file, bounded.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct FileWindow {
     /// The lines, as stored.
     pub content: String,
     /// Of the whole file.
@@ -114,21 +114,21 @@ pub struct Window {
     /// The line that contains the query.
     pub match_line: Option<u64>,
     /// How the range goes on.
-    pub next: Option<Next>,
+    pub next: Option<WindowCursor>,
 }
 
 /// How a bounded read goes on.
 #[derive(Clone, Copy, Debug)]
-pub struct Next {
+pub struct WindowCursor {
     /// Exactly where it stopped.
     pub cursor: Cursor,
     /// Whether that is inside a line.
-    pub inside: bool,
+    pub is_inside_line: bool,
 }
 
 /// A file that was made.
 #[derive(Clone, Copy, Debug)]
-pub struct Created {
+pub struct CreatedFile {
     /// Of its bytes.
     pub hash: ContentHash,
     /// Its size.
@@ -139,7 +139,7 @@ pub struct Created {
 
 /// A file that was changed.
 #[derive(Clone, Copy, Debug)]
-pub struct Edited {
+pub struct EditedFile {
     /// Of its new bytes.
     pub hash: ContentHash,
     /// Of its new text.
@@ -215,7 +215,11 @@ impl Space {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn read(&self, permit: Permit<Read>, from: ReadFrom) -> Result<Window, Refusal> {
+    pub async fn read(
+        &self,
+        permit: Permit<Read>,
+        from: WindowStart,
+    ) -> Result<FileWindow, Refusal> {
         self.run(move |inner| inner.read(permit.path(), &from)).await
     }
 
@@ -249,7 +253,11 @@ impl Space {
     ///
     /// # Errors
     /// [`Refusal`]; nothing is then made.
-    pub async fn create(&self, permit: Permit<Edit>, bytes: Vec<u8>) -> Result<Created, Refusal> {
+    pub async fn create(
+        &self,
+        permit: Permit<Edit>,
+        bytes: Vec<u8>,
+    ) -> Result<CreatedFile, Refusal> {
         self.run(move |inner| inner.create(permit.path(), &bytes)).await
     }
 
@@ -273,7 +281,7 @@ impl Space {
         base: ContentHash,
         arguments: [&'static str; 2],
         plan: impl FnOnce(&str) -> Result<String, EditError> + Send + 'static,
-    ) -> Result<Edited, Refusal> {
+    ) -> Result<EditedFile, Refusal> {
         self.run(move |inner| inner.edit(permit.path(), base, arguments, Box::new(plan))).await
     }
 

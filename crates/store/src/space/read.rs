@@ -19,7 +19,7 @@ use stile_domain::path::SpacePath;
 use stile_domain::search::Query;
 use stile_domain::window;
 
-use super::{Inner, Next, ReadFrom, Window, os, refusal};
+use super::{FileWindow, Inner, WindowCursor, WindowStart, os, refusal};
 
 /// Files up to this size are read in one piece.
 const ONE_PIECE: u64 = 1024 * 1024;
@@ -92,7 +92,7 @@ struct Known {
 
 impl Inner {
     /// Reads a window; the body of `text.read`.
-    pub(super) fn read(&self, path: &SpacePath, from: &ReadFrom) -> Result<Window, Refusal> {
+    pub(super) fn read(&self, path: &SpacePath, from: &WindowStart) -> Result<FileWindow, Refusal> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let opened = regular(os::open_file(&self.root, relative(path)), path)?;
@@ -307,10 +307,10 @@ impl Source<'_> {
     fn window(
         &self,
         path: &SpacePath,
-        from: &ReadFrom,
+        from: &WindowStart,
         hash: ContentHash,
         budget: usize,
-    ) -> io::Result<Result<Window, Refusal>> {
+    ) -> io::Result<Result<FileWindow, Refusal>> {
         let place = match self.place(path, from, hash)? {
             Ok(place) => place,
             Err(refusal) => return Ok(Err(refusal)),
@@ -330,16 +330,16 @@ impl Source<'_> {
             )));
         };
         let truncated = cut.inside || cut.line < place.end;
-        let next = truncated.then(|| Next {
+        let next = truncated.then(|| WindowCursor {
             cursor: Cursor {
                 hash,
                 offset: place.offset + cut.bytes as u64,
                 line: cut.line,
                 end: place.end,
             },
-            inside: cut.inside,
+            is_inside_line: cut.inside,
         });
-        Ok(Ok(Window {
+        Ok(Ok(FileWindow {
             content,
             hash,
             total_lines: self.lines.total_lines(),
@@ -352,28 +352,28 @@ impl Source<'_> {
     fn place(
         &self,
         path: &SpacePath,
-        from: &ReadFrom,
+        from: &WindowStart,
         hash: ContentHash,
     ) -> io::Result<Result<Place, Refusal>> {
         let total = self.lines.total_lines();
         Ok(match from {
-            ReadFrom::Cursor(cursor) if cursor.hash != hash => {
+            WindowStart::Cursor(cursor) if cursor.hash != hash => {
                 Err(Refusal::Stale { path: path.clone(), argument: "cursor" })
             }
-            ReadFrom::Cursor(cursor) => Ok(Place {
+            WindowStart::Cursor(cursor) => Ok(Place {
                 offset: cursor.offset.min(self.lines.size_bytes()),
                 line: cursor.line.clamp(1, total + 1),
                 end: cursor.end.clamp(1, total + 1),
                 match_line: None,
             }),
-            ReadFrom::Range(range) => match resolve(*range, total) {
+            WindowStart::Range(range) => match resolve(*range, total) {
                 Ok(lines) => {
                     let offset = self.offset_of(lines.start)?;
                     Ok(Place { offset, line: lines.start, end: lines.end, match_line: None })
                 }
                 Err(refusal) => Err(refusal),
             },
-            ReadFrom::Match { range, query } => match resolve(*range, total) {
+            WindowStart::Match { range, query } => match resolve(*range, total) {
                 Ok(lines) => self.find(lines, query)?.ok_or_else(|| Refusal::NoSuchText {
                     path: path.clone(),
                     first: lines.start,

@@ -25,7 +25,7 @@ use stile_testkit::swapper::Swapper;
 
 use super::names::{Deed, Name, Owner};
 use super::write::UNFINISHED;
-use super::{Inner, ReadFrom, Space, SpaceOptions, Window, fault, os, read};
+use super::{FileWindow, Inner, Space, SpaceOptions, WindowStart, fault, os, read};
 
 struct Rig {
     folder: tempfile::TempDir,
@@ -80,8 +80,8 @@ impl Rig {
         fs::read_to_string(self.file(name)).unwrap()
     }
 
-    fn read(&self, name: &str, start: i64, end: i64) -> Result<Window, Refusal> {
-        self.inner().read(&path(name), &ReadFrom::Range(LineRange(start, end)))
+    fn read(&self, name: &str, start: i64, end: i64) -> Result<FileWindow, Refusal> {
+        self.inner().read(&path(name), &WindowStart::Range(LineRange(start, end)))
     }
 
     fn replace(
@@ -466,13 +466,13 @@ fn windows_lead_on_to_the_end_and_stop_being_valid_with_the_file() {
     let text: String =
         (0..300).map(|line| format!("line {line} é\r\n")).chain(["x".repeat(1000)]).collect();
     rig.put("long.md", &text);
-    let (mut from, mut whole) = (ReadFrom::Range(LineRange::ALL), String::new());
+    let (mut from, mut whole) = (WindowStart::Range(LineRange::ALL), String::new());
     let last = loop {
         let window = rig.inner().read(&path("long.md"), &from).unwrap();
         assert!(window.content.len() <= 100);
         whole.push_str(&window.content);
         match window.next {
-            Some(next) => from = ReadFrom::Cursor(next.cursor),
+            Some(next) => from = WindowStart::Cursor(next.cursor),
             None => break from,
         }
     };
@@ -489,8 +489,10 @@ fn a_match_is_found_in_small_and_large_files() {
     let large = format!("{}# Überschrift\n{}", &large[..at], &large[at..]);
     rig.put("large.md", &large);
     let find = |q: &str, range| {
-        rig.inner()
-            .read(&path("large.md"), &ReadFrom::Match { range, query: Query::new(q, 100).unwrap() })
+        rig.inner().read(
+            &path("large.md"),
+            &WindowStart::Match { range, query: Query::new(q, 100).unwrap() },
+        )
     };
     std::thread::sleep(Duration::from_millis(30));
     for _ in 0..2 {

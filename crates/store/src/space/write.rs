@@ -28,7 +28,7 @@ use super::lock::{LockError, LockedFolder};
 use super::names::{Deed, Name};
 use super::os::{self, Identity};
 use super::read::{Opened, facts_of, hash_file, read_whole, regular, relative};
-use super::{Created, Edited, Inner, fault, refusal};
+use super::{CreatedFile, EditedFile, Inner, fault, refusal};
 
 /// A text that is to take a file's place.
 pub(super) type Plan = Box<dyn FnOnce(&str) -> Result<String, EditError> + Send>;
@@ -104,7 +104,7 @@ impl Inner {
         base: ContentHash,
         arguments: [&'static str; 2],
         plan: Plan,
-    ) -> Result<Edited, Refusal> {
+    ) -> Result<EditedFile, Refusal> {
         let limit = self.options.limits.file_size;
         let place = self.lock(path)?;
         let old = self.open_for_change(&place)?;
@@ -135,10 +135,10 @@ impl Inner {
             // Nothing to change, and what the answer says must be as durable as after any other
             // edit.
             os::sync(&old.file).and_then(|()| os::sync(place.handle())).map_err(place.io())?;
-            return Ok(Edited { hash, total_lines });
+            return Ok(EditedFile { hash, total_lines });
         }
         self.swap(&place, &old, base, new.as_bytes(), hash)?;
-        Ok(Edited { hash, total_lines })
+        Ok(EditedFile { hash, total_lines })
     }
 
     /// Opens the file that is to be changed, and refuses what a change would damage.
@@ -340,7 +340,7 @@ impl Inner {
     }
 
     /// Makes a file; the body of `file.create`.
-    pub(super) fn create(&self, path: &SpacePath, bytes: &[u8]) -> Result<Created, Refusal> {
+    pub(super) fn create(&self, path: &SpacePath, bytes: &[u8]) -> Result<CreatedFile, Refusal> {
         if bytes.len() as u64 > self.options.limits.file_size {
             return Err(Refusal::TooLarge {
                 path: path.clone(),
@@ -359,7 +359,7 @@ impl Inner {
         created
     }
 
-    fn create_in_folder(&self, path: &SpacePath, bytes: &[u8]) -> Result<Created, Refusal> {
+    fn create_in_folder(&self, path: &SpacePath, bytes: &[u8]) -> Result<CreatedFile, Refusal> {
         let place = self.lock(path)?;
         if os::look_at(place.handle(), place.name).is_ok() {
             return Err(Refusal::AlreadyExists { path: path.clone() });
@@ -385,7 +385,7 @@ impl Inner {
         if let Ok(status) = os::look(&draft.file) {
             self.remember_own(status.identity(), &draft.file);
         }
-        Ok(Created {
+        Ok(CreatedFile {
             hash,
             size_bytes: bytes.len() as u64,
             total_lines: lines.map(|lines| lines.total_lines()),

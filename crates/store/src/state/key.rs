@@ -21,16 +21,16 @@ const MAX_BYTES: u64 = 4096;
 
 /// What tokens are signed with and addressed to.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct TokenKey {
     /// For HMAC with SHA-256.
     pub secret: [u8; 32],
     /// The `aud` of every token: `urn:uuid:` and a UUID.
     pub audience: String,
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for TokenKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key").field("secret", &"…").field("audience", &self.audience).finish()
+        f.debug_struct("TokenKey").field("secret", &"…").field("audience", &self.audience).finish()
     }
 }
 
@@ -44,7 +44,7 @@ struct Stored {
     audience: String,
 }
 
-impl Key {
+impl TokenKey {
     /// Reads the key; makes one where there is none. Processes that do so at once agree on one.
     ///
     /// # Errors
@@ -64,8 +64,8 @@ impl Key {
     /// Reads the key; makes none.
     ///
     /// # Errors
-    /// As [`Key::open`], and where there is none.
-    pub fn existing(state: &StateDir) -> Result<Self, StateError> {
+    /// As [`TokenKey::open`], and where there is none.
+    pub fn open_existing(state: &StateDir) -> Result<Self, StateError> {
         read(&state.path().join(NAME))
     }
 
@@ -78,7 +78,7 @@ impl Key {
     }
 }
 
-fn read(path: &Path) -> Result<Key, StateError> {
+fn read(path: &Path) -> Result<TokenKey, StateError> {
     let file = File::open(path).map_err(io_error("open", path))?;
     let metadata = file.metadata().map_err(io_error("open", path))?;
     if !private::is_ours(&metadata) {
@@ -92,19 +92,19 @@ fn read(path: &Path) -> Result<Key, StateError> {
     parse(&bytes).ok_or_else(|| StateError::DamagedKey { path: path.to_owned() })
 }
 
-fn parse(bytes: &[u8]) -> Option<Key> {
+fn parse(bytes: &[u8]) -> Option<TokenKey> {
     let stored: Stored = serde_json::from_slice(bytes).ok()?;
     let uuid = Uuid::try_parse(stored.audience.strip_prefix("urn:uuid:")?).ok()?;
     if stored.version != 1 || uuid.is_nil() {
         return None;
     }
-    Some(Key { secret: from_hex(&stored.secret)?, audience: stored.audience })
+    Some(TokenKey { secret: from_hex(&stored.secret)?, audience: stored.audience })
 }
 
 /// A finished file is linked to its name, so that nobody ever reads half a key and the first one
 /// stays.
 fn create(folder: &Path, path: &Path) -> Result<(), StateError> {
-    let key = Key::generate().map_err(io_error("make", path))?;
+    let key = TokenKey::generate().map_err(io_error("make", path))?;
     let stored = Stored { version: 1, secret: hex(&key.secret), audience: key.audience };
     let text = serde_json::to_vec(&stored).map_err(|error| io_error("make", path)(error.into()))?;
     let temporary = folder.join(format!(".key-{}.tmp", Uuid::new_v4().simple()));
@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn a_key_is_made_once_and_then_read() {
         let (folder, state) = state();
-        let key = Key::open(&state).unwrap();
-        assert_eq!(Key::open(&state).unwrap(), key);
+        let key = TokenKey::open(&state).unwrap();
+        assert_eq!(TokenKey::open(&state).unwrap(), key);
         assert_ne!(key.secret, [0; 32]);
         assert!(key.audience.starts_with("urn:uuid:"));
         let names: Vec<_> = std::fs::read_dir(folder.path())
@@ -158,9 +158,9 @@ mod tests {
     fn many_first_runs_at_once_agree_on_one_key() {
         for _ in 0..20 {
             let (_folder, state) = state();
-            let keys: Vec<Key> = std::thread::scope(|scope| {
+            let keys: Vec<TokenKey> = std::thread::scope(|scope| {
                 let runs: Vec<_> =
-                    (0..8).map(|_| scope.spawn(|| Key::open(&state).unwrap())).collect();
+                    (0..8).map(|_| scope.spawn(|| TokenKey::open(&state).unwrap())).collect();
                 runs.into_iter().map(|run| run.join().unwrap()).collect()
             });
             assert!(keys.windows(2).all(|pair| pair[0] == pair[1]));
@@ -172,12 +172,12 @@ mod tests {
     fn a_key_that_others_can_open_is_refused() {
         use std::os::unix::fs::PermissionsExt as _;
         let (folder, state) = state();
-        Key::open(&state).unwrap();
+        TokenKey::open(&state).unwrap();
         let path = folder.path().join(NAME);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         for mode in [0o640, 0o604, 0o660] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            let error = Key::open(&state).unwrap_err().to_string();
+            let error = TokenKey::open(&state).unwrap_err().to_string();
             assert!(error.contains("chmod 600"), "{error}");
         }
     }
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_damaged_key_is_refused_and_left_alone() {
         let (folder, state) = state();
-        Key::open(&state).unwrap();
+        TokenKey::open(&state).unwrap();
         let path = folder.path().join(NAME);
         let good = std::fs::read_to_string(&path).unwrap();
         for bad in [
@@ -198,14 +198,14 @@ mod tests {
             good.replace('{', "{\"more\":1,"),
         ] {
             std::fs::write(&path, &bad).unwrap();
-            assert!(matches!(Key::open(&state), Err(StateError::DamagedKey { .. })), "{bad}");
+            assert!(matches!(TokenKey::open(&state), Err(StateError::DamagedKey { .. })), "{bad}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), bad);
         }
     }
 
     #[test]
     fn a_key_does_not_show_its_secret() {
-        let key = Key { secret: [0x5a; 32], audience: "urn:uuid:x".to_owned() };
+        let key = TokenKey { secret: [0x5a; 32], audience: "urn:uuid:x".to_owned() };
         let shown = format!("{key:?}");
         assert!(!shown.contains("90") && !shown.to_lowercase().contains("5a"), "{shown}");
     }

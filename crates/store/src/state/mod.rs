@@ -12,9 +12,9 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-pub use key::Key;
+pub use key::TokenKey;
 pub(crate) use private::{create_private, make_folder, sync_folder};
-pub use tokens::{Revoked, TokenRecord, Tokens};
+pub use tokens::{Revocation, TokenRecord, TokenStore};
 
 /// The largest settings file that is read.
 const SETTINGS_BYTES: u64 = 1 << 20;
@@ -144,7 +144,7 @@ impl StateDir {
     ///
     /// # Errors
     /// As [`StateDir::open`], and where there is none.
-    pub fn existing(path: &Path) -> Result<Self, StateError> {
+    pub fn open_existing(path: &Path) -> Result<Self, StateError> {
         path.metadata().map_err(io_error("open", path))?;
         Self::open_checked(path)
     }
@@ -160,7 +160,7 @@ impl StateDir {
 ///
 /// # Errors
 /// [`StateError::Overlap`]; [`StateError::Io`] where a path cannot be resolved.
-pub fn check_apart(root: &Path, state: &Path) -> Result<(), StateError> {
+pub fn check_disjoint(root: &Path, state: &Path) -> Result<(), StateError> {
     let (real_root, real_state) = (resolve(root)?, resolve(state)?);
     if real_root.starts_with(&real_state) || real_state.starts_with(&real_root) {
         return Err(StateError::Overlap { root: root.to_owned(), state: state.to_owned() });
@@ -172,7 +172,7 @@ pub fn check_apart(root: &Path, state: &Path) -> Result<(), StateError> {
 ///
 /// # Errors
 /// [`StateError::Io`] where a path cannot be resolved.
-pub fn lies_in(file: &Path, folder: &Path) -> Result<bool, StateError> {
+pub fn is_inside(file: &Path, folder: &Path) -> Result<bool, StateError> {
     Ok(resolve(file)?.starts_with(resolve(folder)?))
 }
 
@@ -214,7 +214,7 @@ fn resolve(path: &Path) -> Result<PathBuf, StateError> {
 ///
 /// # Errors
 /// What the file system says.
-pub fn make_space(path: &Path) -> io::Result<()> {
+pub fn create_space_folder(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
@@ -233,13 +233,13 @@ pub fn read_settings(path: &Path) -> io::Result<String> {
 
 /// The name under which the system has this process's user on record.
 #[cfg(unix)]
-pub fn recorded_user() -> Option<String> {
+pub fn system_user_name() -> Option<String> {
     user_in(&std::fs::read_to_string("/etc/passwd").ok()?, rustix::process::getuid().as_raw())
 }
 
 /// Only systems with a record of that kind are asked.
 #[cfg(not(unix))]
-pub fn recorded_user() -> Option<String> {
+pub fn system_user_name() -> Option<String> {
     None
 }
 
@@ -316,7 +316,7 @@ mod tests {
             ("new/space", "new", false),
             ("new/space", "new/state", true),
         ] {
-            assert_eq!(check_apart(&at(root), &at(state)).is_ok(), apart, "{root} {state}");
+            assert_eq!(check_disjoint(&at(root), &at(state)).is_ok(), apart, "{root} {state}");
         }
     }
 
@@ -328,9 +328,9 @@ mod tests {
         std::fs::create_dir_all(at("space/inner")).unwrap();
         std::os::unix::fs::symlink(at("space/inner"), at("link")).unwrap();
         std::os::unix::fs::symlink(at("space/nowhere"), at("dangling")).unwrap();
-        assert!(check_apart(&at("space"), &at("link/state")).is_err());
-        assert!(check_apart(&at("space"), &at("dangling")).is_err());
-        assert!(check_apart(&at("space"), &at("missing/../link/state")).is_err());
-        assert!(check_apart(&at("link"), &at("space")).is_err());
+        assert!(check_disjoint(&at("space"), &at("link/state")).is_err());
+        assert!(check_disjoint(&at("space"), &at("dangling")).is_err());
+        assert!(check_disjoint(&at("space"), &at("missing/../link/state")).is_err());
+        assert!(check_disjoint(&at("link"), &at("space")).is_err());
     }
 }

@@ -63,7 +63,7 @@ pub struct TokenRecord {
 
 /// What a revocation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Revoked {
+pub enum Revocation {
     /// It ended the token.
     Now,
     /// The token had been revoked before, at this time.
@@ -72,13 +72,13 @@ pub enum Revoked {
 
 /// The tokens of one state folder.
 #[derive(Debug)]
-pub struct Tokens {
+pub struct TokenStore {
     connection: Mutex<Connection>,
     /// Where the database is, if it is opened anew for each question.
     reopened: Option<PathBuf>,
 }
 
-impl Tokens {
+impl TokenStore {
     /// Opens the database; makes it, or brings it to this version, where needed.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StateError::UnknownToken`]; [`StateError::Database`].
-    pub fn revoke(&self, jti: &str, now: i64) -> Result<Revoked, StateError> {
+    pub fn revoke(&self, jti: &str, now: i64) -> Result<Revocation, StateError> {
         let connection = self.lock();
         let changed = connection
             .execute(
@@ -159,7 +159,7 @@ impl Tokens {
             )
             .map_err(failed("revoke"))?;
         if changed > 0 {
-            return Ok(Revoked::Now);
+            return Ok(Revocation::Now);
         }
         let before: Option<Option<i64>> = connection
             .query_row("SELECT revoked FROM tokens WHERE jti = ?1", [jti], |row| row.get(0))
@@ -167,7 +167,7 @@ impl Tokens {
             .map_err(failed("revoke"))?;
         before
             .flatten()
-            .map(Revoked::Before)
+            .map(Revocation::Before)
             .ok_or_else(|| StateError::UnknownToken { jti: jti.to_owned() })
     }
 
@@ -310,20 +310,20 @@ mod tests {
     #[test]
     fn a_token_lives_from_its_recording_to_its_revocation() {
         let (_folder, state) = state();
-        let tokens = Tokens::open(&state).unwrap();
+        let tokens = TokenStore::open(&state).unwrap();
         assert!(!tokens.is_live("a").unwrap());
         tokens.record(&token("a")).unwrap();
         assert!(tokens.is_live("a").unwrap());
-        assert_eq!(tokens.revoke("a", 150).unwrap(), Revoked::Now);
+        assert_eq!(tokens.revoke("a", 150).unwrap(), Revocation::Now);
         assert!(!tokens.is_live("a").unwrap());
-        assert_eq!(tokens.revoke("a", 160).unwrap(), Revoked::Before(150));
+        assert_eq!(tokens.revoke("a", 160).unwrap(), Revocation::Before(150));
         assert_eq!(tokens.list().unwrap(), [TokenRecord { revoked: Some(150), ..token("a") }]);
     }
 
     #[test]
     fn a_token_that_was_never_minted_cannot_be_revoked() {
         let (_folder, state) = state();
-        let error = Tokens::open(&state).unwrap().revoke("a", 1).unwrap_err();
+        let error = TokenStore::open(&state).unwrap().revoke("a", 1).unwrap_err();
         assert_eq!(
             error.to_string(),
             "there is no token `a`; `stile token list` shows all of them"
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn an_identifier_is_used_once() {
         let (_folder, state) = state();
-        let tokens = Tokens::open(&state).unwrap();
+        let tokens = TokenStore::open(&state).unwrap();
         tokens.record(&token("a")).unwrap();
         assert!(tokens.record(&token("a")).is_err());
     }
@@ -341,7 +341,8 @@ mod tests {
     #[test]
     fn a_revocation_through_another_connection_is_seen_at_once() {
         let (_folder, state) = state();
-        let (server, command) = (Tokens::open(&state).unwrap(), Tokens::open(&state).unwrap());
+        let (server, command) =
+            (TokenStore::open(&state).unwrap(), TokenStore::open(&state).unwrap());
         for n in 0..50 {
             let jti = format!("t{n}");
             command.record(&token(&jti)).unwrap();
@@ -359,18 +360,18 @@ mod tests {
                 for n in 0..8 {
                     let state = &state;
                     scope.spawn(move || {
-                        Tokens::open(state).unwrap().record(&token(&n.to_string())).unwrap()
+                        TokenStore::open(state).unwrap().record(&token(&n.to_string())).unwrap()
                     });
                 }
             });
-            assert_eq!(Tokens::open(&state).unwrap().list().unwrap().len(), 8);
+            assert_eq!(TokenStore::open(&state).unwrap().list().unwrap().len(), 8);
         }
     }
 
     #[test]
     fn writes_are_durable_before_they_are_acknowledged() {
         let (_folder, state) = state();
-        let tokens = Tokens::open(&state).unwrap();
+        let tokens = TokenStore::open(&state).unwrap();
         let connection = tokens.lock();
         let mode: String =
             connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
@@ -384,7 +385,7 @@ mod tests {
     fn all_files_are_for_their_owner_alone() {
         use std::os::unix::fs::PermissionsExt as _;
         let (folder, state) = state();
-        let tokens = Tokens::open(&state).unwrap();
+        let tokens = TokenStore::open(&state).unwrap();
         tokens.record(&token("a")).unwrap();
         let mut files = 0;
         for entry in std::fs::read_dir(folder.path()).unwrap() {
@@ -406,12 +407,12 @@ mod tests {
         let path = folder.path().join(NAME);
         std::fs::write(&path, "not a database, but long enough to be looked at".repeat(40))
             .unwrap();
-        assert!(matches!(Tokens::open(&state), Err(StateError::ForeignDatabase { .. })));
+        assert!(matches!(TokenStore::open(&state), Err(StateError::ForeignDatabase { .. })));
 
         std::fs::remove_file(&path).unwrap();
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE theirs (a)").unwrap();
         let before = std::fs::read(&path).unwrap();
-        assert!(matches!(Tokens::open(&state), Err(StateError::ForeignDatabase { .. })));
+        assert!(matches!(TokenStore::open(&state), Err(StateError::ForeignDatabase { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 
@@ -425,24 +426,27 @@ mod tests {
         old.pragma_update(None, "application_id", APPLICATION).unwrap();
         old.pragma_update(None, "user_version", 1).unwrap();
         drop(old);
-        let tokens = Tokens::open(&state).unwrap();
+        let tokens = TokenStore::open(&state).unwrap();
         assert!(tokens.is_live("a").unwrap());
         let owners = TokenRecord { owner: true, ..token("b") };
         let clients = TokenRecord { grant: Some("g".to_owned()), ..token("c") };
         tokens.record(&owners).unwrap();
         tokens.record(&clients).unwrap();
         drop(tokens);
-        assert_eq!(Tokens::open(&state).unwrap().list().unwrap(), [token("a"), owners, clients]);
+        assert_eq!(
+            TokenStore::open(&state).unwrap().list().unwrap(),
+            [token("a"), owners, clients]
+        );
     }
 
     #[test]
     fn a_newer_database_is_refused() {
         let (folder, state) = state();
-        drop(Tokens::open(&state).unwrap());
+        drop(TokenStore::open(&state).unwrap());
         let connection = Connection::open(folder.path().join(NAME)).unwrap();
         connection.pragma_update(None, "user_version", 99).unwrap();
         drop(connection);
-        let error = Tokens::open(&state).unwrap_err().to_string();
+        let error = TokenStore::open(&state).unwrap_err().to_string();
         assert!(error.contains("newer stile"), "{error}");
     }
 
@@ -460,7 +464,7 @@ mod tests {
             expires: 2,
             revoked: None,
         };
-        assert!(Tokens::open_to_read(&state).is_err());
+        assert!(TokenStore::open_to_read(&state).is_err());
         let names = || {
             let mut names: Vec<_> = std::fs::read_dir(folder.path())
                 .unwrap()
@@ -470,9 +474,9 @@ mod tests {
             names
         };
         assert!(names().is_empty());
-        let own = Tokens::open(&state).unwrap();
+        let own = TokenStore::open(&state).unwrap();
         own.record(&token("a")).unwrap();
-        let reading = Tokens::open_to_read(&state).unwrap();
+        let reading = TokenStore::open_to_read(&state).unwrap();
         assert!(reading.is_live("a").unwrap() && !reading.is_live("b").unwrap());
         own.record(&token("b")).unwrap();
         own.revoke("a", 5).unwrap();
@@ -483,7 +487,7 @@ mod tests {
         assert!(reading.is_live("b").unwrap() && !reading.is_live("a").unwrap());
         drop(reading);
         assert_eq!(names(), alone);
-        Tokens::open(&state).unwrap().revoke("b", 6).unwrap();
-        assert!(!Tokens::open_to_read(&state).unwrap().is_live("b").unwrap());
+        TokenStore::open(&state).unwrap().revoke("b", 6).unwrap();
+        assert!(!TokenStore::open_to_read(&state).unwrap().is_live("b").unwrap());
     }
 }

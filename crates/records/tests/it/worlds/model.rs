@@ -15,7 +15,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::value::{Fields, Value};
 use stile_records::{RecordServices, terms_of};
-use stile_store::records::{Incoming, Records};
+use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::chance::Chance;
 
@@ -921,8 +921,12 @@ impl Stored {
                     Op::Put(at, key, emitted, fields) | Op::Born(_, at, key, emitted, fields) => {
                         let key = RecordKey::parse(key).unwrap();
                         let emitted = Instant(EMITTED[emitted].0);
-                        let incoming =
-                            Incoming { key: &key, emitted, fields: &fields, long: Vec::new() };
+                        let incoming = IncomingRecord {
+                            key: &key,
+                            emitted,
+                            fields: &fields,
+                            streamed: Vec::new(),
+                        };
                         batch.upsert(&targets[&at], incoming)?;
                     }
                     Op::Delete(at, key) => assert!(batch.delete(&targets[&at], key)?),
@@ -950,7 +954,7 @@ impl Stored {
                 let key = RecordKey::parse(key).unwrap();
                 batch.upsert(
                     &target,
-                    Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
                 )
             },
         );

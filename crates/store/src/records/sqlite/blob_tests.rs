@@ -54,7 +54,7 @@ fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&Fields>) {
         match fields {
             Some(fields) => {
                 let incoming =
-                    Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() };
+                    IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() };
                 batch.upsert(&target, incoming).map(drop)
             }
             None => batch.delete(&target, key.as_str()).map(drop),
@@ -156,10 +156,15 @@ fn what_came_in_a_batch_stays_for_its_records() {
         let (key, fields) = (RecordKey::parse("two").unwrap(), names(&[(a, "image/png")]));
         batch.upsert(
             &target,
-            Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() },
+            IncomingRecord {
+                key: &key,
+                emitted: Instant(7),
+                fields: &fields,
+                streamed: Vec::new(),
+            },
         )
     });
-    assert_eq!(done, Ok(Upserted::Added));
+    assert_eq!(done, Ok(UpsertOutcome::Added));
     assert!(read(&rig, a).is_some());
 }
 
@@ -194,7 +199,7 @@ fn where_the_source_fails_nothing_of_it_is_stored() {
     let rig = rig();
     let refused =
         rig.records.write(&permits().0, |batch| batch.put_blob(&mut Cut(3 * PIECE_BYTES)));
-    assert_eq!(refused, Ok(Err(Refused::Unreadable)));
+    assert_eq!(refused, Ok(Err(WriteRefusal::Unreadable)));
     assert_eq!((count(&rig, "blobs"), count(&rig, "blob_pieces")), (0, 0));
 }
 

@@ -18,10 +18,10 @@ use stile_domain::records::blob::{self, BlobId, MAX_BYTES, PIECE_BYTES};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::{Fields, Value};
 
-use super::super::view::Source;
+use super::super::view::RecordSource;
 use super::problem;
 use super::read::{Snapshot, Where};
-use super::write::{Batch, Refused};
+use super::write::{WriteBatch, WriteRefusal};
 
 /// Bits of a piece's number that count the pieces of one blob.
 const PIECE_BITS: u32 = 16;
@@ -35,7 +35,7 @@ const _: () = assert!(MAX_BYTES / PIECE_BYTES == 1 << PIECE_BITS);
 
 /// A blob that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BlobInfo {
+pub struct StoredBlob {
     /// Its name, as [`BlobId`] writes it.
     pub id: String,
     /// How many bytes it has.
@@ -50,7 +50,7 @@ pub(super) fn number(blob: i64, piece: u64) -> Option<i64> {
     blob.checked_mul(1 << PIECE_BITS)?.checked_add(piece)
 }
 
-impl Batch<'_> {
+impl WriteBatch<'_> {
     /// Stores bytes that are read from a source, a piece in memory at a time. The same bytes are
     /// stored once.
     ///
@@ -61,7 +61,7 @@ impl Batch<'_> {
     pub fn put_blob(
         &mut self,
         source: &mut dyn Read,
-    ) -> Result<Result<BlobInfo, Refused>, Problem> {
+    ) -> Result<Result<StoredBlob, WriteRefusal>, Problem> {
         self.execute("SAVEPOINT blob", [])?;
         let put = self.take_blob(source)?;
         if put.is_err() {
@@ -86,20 +86,25 @@ impl Batch<'_> {
         Ok(self.blob(id.digest())?.is_some())
     }
 
-    fn take_blob(&self, source: &mut dyn Read) -> Result<Result<BlobInfo, Refused>, Problem> {
+    fn take_blob(
+        &self,
+        source: &mut dyn Read,
+    ) -> Result<Result<StoredBlob, WriteRefusal>, Problem> {
         let blob = self.next_blob()?;
         let mut context = Context::new(&SHA256);
         let mut buffer = vec![0; usize::try_from(PIECE_BYTES).unwrap_or_default()];
         let mut bytes = 0;
         loop {
-            let Ok(count) = fill(source, &mut buffer) else { return Ok(Err(Refused::Unreadable)) };
+            let Ok(count) = fill(source, &mut buffer) else {
+                return Ok(Err(WriteRefusal::Unreadable));
+            };
             let piece = buffer.get(..count).unwrap_or_default();
             if piece.is_empty() {
                 break;
             }
             context.update(piece);
             let Some(number) = number(blob, bytes / PIECE_BYTES) else {
-                return Ok(Err(Refused::BlobTooLarge));
+                return Ok(Err(WriteRefusal::BlobTooLarge));
             };
             self.execute(
                 "INSERT INTO blob_pieces (id, data) VALUES (?1, ?2)",
@@ -115,7 +120,7 @@ impl Batch<'_> {
             let text = "INSERT INTO blobs (id, digest, bytes) VALUES (?1, ?2, ?3)";
             self.execute(text, params![blob, digest, i64::try_from(bytes).unwrap_or(i64::MAX)])?;
         }
-        Ok(Ok(BlobInfo { id: BlobId::of(digest).to_string(), bytes, digest }))
+        Ok(Ok(StoredBlob { id: BlobId::of(digest).to_string(), bytes, digest }))
     }
 
     fn next_blob(&self) -> Result<i64, Problem> {
@@ -241,7 +246,7 @@ impl Snapshot<'_> {
     /// to be, in a field that they may see. Uses of one type are looked at until one may be seen.
     pub(in super::super) fn media_type(
         &self,
-        source: &Source,
+        source: &RecordSource,
         id: &BlobId,
         after: Option<&str>,
     ) -> Result<Option<String>, Problem> {

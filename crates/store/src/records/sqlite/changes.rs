@@ -14,10 +14,10 @@ use stile_domain::records::changes::{KEPT, MARGIN, Mark, Session};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::super::view::Source;
+use super::super::view::RecordSource;
 use super::problem;
 use super::read::{Snapshot, Where};
-use super::write::Batch;
+use super::write::WriteBatch;
 
 /// Lines that go with a write, beside as many as it makes.
 const EXPIRING: i64 = 1000;
@@ -36,7 +36,7 @@ pub(in super::super) struct StateRow {
     pub(in super::super) body: Vec<u8>,
 }
 
-impl Batch<'_> {
+impl WriteBatch<'_> {
     /// Keeps the state of a record that is about to change or to go.
     pub(super) fn keep_state(&mut self, record: i64, body: &[u8]) -> Result<(), Problem> {
         let body = Body::new(body).digested().map_err(|_| Problem::Corrupt)?;
@@ -91,7 +91,7 @@ impl Snapshot<'_> {
     /// see.
     pub(in super::super) fn changed_keys(
         &self,
-        source: &Source,
+        source: &RecordSource,
         session: &Session,
         after: Option<&str>,
         limit: usize,
@@ -131,7 +131,7 @@ impl Snapshot<'_> {
     /// The states of a key from a mark on, the oldest first; the one that there is comes last.
     pub(in super::super) fn states(
         &self,
-        source: &Source,
+        source: &RecordSource,
         key: &str,
         since: &Mark,
         take: &mut dyn FnMut(StateRow) -> Result<(), Problem>,

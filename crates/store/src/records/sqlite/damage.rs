@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use stile_domain::records::names::RecordKey;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::super::{ListQuery, Order, Records, RecordsError};
+use super::super::{RecordQuery, Records, RecordsError, SortOrder};
 use super::tests::{Rig, message, name, permits, rig, terms};
 use super::*;
 
@@ -23,7 +23,12 @@ fn fill(rig: &Rig, from: usize, count: usize) -> Result<(), Problem> {
             let fields = message("2026-01-01", &format!("{number} ").repeat(400));
             batch.upsert(
                 &target,
-                Incoming { key: &key, emitted: Instant(0), fields: &fields, long: Vec::new() },
+                IncomingRecord {
+                    key: &key,
+                    emitted: Instant(0),
+                    fields: &fields,
+                    streamed: Vec::new(),
+                },
             )?;
         }
         Ok(())
@@ -34,15 +39,19 @@ fn fill(rig: &Rig, from: usize, count: usize) -> Result<(), Problem> {
 fn read_all(records: &Records) -> Result<usize, Problem> {
     records.read(&permits().1, Instant(1), |view| {
         let sources = view.sources_of("messages", None)?;
-        let query =
-            ListQuery { order: Order::Ascending, after: None, conditions: &[], limit: 10_000 };
+        let query = RecordQuery {
+            order: SortOrder::Ascending,
+            after: None,
+            conditions: &[],
+            limit: 10_000,
+        };
         let page = view.list(&sources, query)?;
         for row in &page.rows {
-            let loaded = view.load(&sources, row)?;
+            let loaded = view.load_fields(&sources, row)?;
             for entry in loaded.body().entries() {
                 let entry = entry.map_err(|_| Problem::Corrupt)?;
-                if let Some(long) = loaded.long(&entry) {
-                    view.pieces(long, |_| Ok(true))?;
+                if let Some(long) = loaded.long_value(&entry) {
+                    view.long_pieces(long, |_| Ok(true))?;
                 }
             }
         }
@@ -182,7 +191,7 @@ fn many_first_runs_at_once_make_one_database() {
             .collect();
         for records in &opened {
             for text in &sealed {
-                records.read(&permits().1, Instant(0), |view| view.open(text)).unwrap();
+                records.read(&permits().1, Instant(0), |view| view.unseal(text)).unwrap();
             }
         }
         sealed

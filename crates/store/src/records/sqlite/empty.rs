@@ -6,7 +6,7 @@ use rusqlite::params;
 use stile_domain::records::problem::Problem;
 
 use super::problem;
-use super::write::{Batch, Target};
+use super::write::{TargetStream, WriteBatch};
 
 /// Records whose numbers are held at once.
 const PAGE: i64 = 500;
@@ -17,12 +17,12 @@ const ROWS: u64 = 5000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastRecord(i64);
 
-impl Batch<'_> {
+impl WriteBatch<'_> {
     /// The last record that a stream has, if it has any.
     ///
     /// # Errors
     /// What the database says.
-    pub fn last_record(&self, target: &Target) -> Result<Option<LastRecord>, Problem> {
+    pub fn last_record(&self, target: &TargetStream) -> Result<Option<LastRecord>, Problem> {
         // The sign keeps SQLite from walking all records of the database.
         let text = "SELECT max(+id) FROM records WHERE stream = ?1";
         let last: Option<i64> =
@@ -35,9 +35,9 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// What the database says; the batch must then be given up.
-    pub fn remove_some(
+    pub fn remove_up_to(
         &mut self,
-        target: &Target,
+        target: &TargetStream,
         LastRecord(last): LastRecord,
     ) -> Result<bool, Problem> {
         let mut removed = 0;
@@ -55,7 +55,7 @@ impl Batch<'_> {
         Ok(removed > 0)
     }
 
-    fn some_records(&self, target: &Target, last: i64) -> Result<Vec<i64>, Problem> {
+    fn some_records(&self, target: &TargetStream, last: i64) -> Result<Vec<i64>, Problem> {
         let text = "SELECT id FROM records WHERE stream = ?1 AND +id <= ?2 LIMIT ?3";
         let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
         let rows = query.query_map(params![target.row, last, PAGE], |row| row.get(0));
@@ -72,7 +72,7 @@ mod tests {
     use stile_domain::records::value::Value;
 
     use super::super::tests::{Rig, name, permits, rig};
-    use super::super::{Incoming, NAME};
+    use super::super::{IncomingRecord, NAME};
     use super::*;
 
     fn put(rig: &Rig, stream: &str, keys: std::ops::Range<u32>) {
@@ -91,7 +91,12 @@ mod tests {
                 let key = RecordKey::parse(&key.to_string()).unwrap();
                 batch.upsert(
                     &target,
-                    Incoming { key: &key, emitted: Instant(0), fields: &fields, long: Vec::new() },
+                    IncomingRecord {
+                        key: &key,
+                        emitted: Instant(0),
+                        fields: &fields,
+                        streamed: Vec::new(),
+                    },
                 )?;
             }
             Ok(())
@@ -117,13 +122,15 @@ mod tests {
         let kept = counts(&rig);
         put(&rig, "emptied", 0..1700);
         let owner = permits().0;
-        let target =
-            |batch: &Batch<'_>| batch.target(&name("mail"), &name("emptied")).map(Option::unwrap);
+        let target = |batch: &WriteBatch<'_>| {
+            batch.target(&name("mail"), &name("emptied")).map(Option::unwrap)
+        };
         let last =
             rig.records.write(&owner, |batch| batch.last_record(&target(batch)?)).unwrap().unwrap();
         let mut steps = 0;
         let mut left = counts(&rig)[0];
-        while rig.records.write(&owner, |batch| batch.remove_some(&target(batch)?, last)).unwrap() {
+        while rig.records.write(&owner, |batch| batch.remove_up_to(&target(batch)?, last)).unwrap()
+        {
             let now = counts(&rig)[0];
             assert!(left - now <= PAGE);
             left = now;

@@ -35,11 +35,14 @@ use super::RecordsError;
 use super::seal::{SealKey, Seals};
 use crate::state::{StateDir, create_private, sync_folder};
 
-pub use blobs::BlobInfo;
+pub use blobs::StoredBlob;
 pub use empty::LastRecord;
 pub(super) use read::{GrantRow, Range, Scan, Snapshot, StreamRow};
 pub(super) use search::Postings;
-pub use write::{Batch, Incoming, LongField, Refused, Target, TextSource, Upserted};
+pub use write::{
+    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
+    WriteRefusal,
+};
 
 const NAME: &str = "records.db";
 /// How long one process waits for another to finish writing.
@@ -135,12 +138,12 @@ impl Sqlite {
     pub(super) fn write<T>(
         &self,
         now: Instant,
-        write: impl FnOnce(&mut Batch<'_>) -> Result<T, Problem>,
+        write: impl FnOnce(&mut WriteBatch<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
         let mut writer = lock(&self.writer);
         let transaction =
             writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(problem)?;
-        let mut batch = Batch::new(&transaction, now);
+        let mut batch = WriteBatch::new(&transaction, now);
         let done = write(&mut batch)?;
         batch.forget_states()?;
         batch.drop_idle_blobs()?;

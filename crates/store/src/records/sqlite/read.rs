@@ -17,7 +17,7 @@ use stile_domain::records::order::order_of_time;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
 
-use super::super::view::{AfterKey, Order, Row, Source, Time};
+use super::super::view::{AfterKey, RecordRow, RecordSource, SortOrder, Time};
 use super::problem;
 
 mod values;
@@ -59,7 +59,7 @@ pub(in super::super) enum Range {
 /// A piece of the list of one source.
 pub(in super::super) struct Scan<'q> {
     pub(in super::super) range: Range,
-    pub(in super::super) order: Order,
+    pub(in super::super) order: SortOrder,
     pub(in super::super) after: Option<AfterKey<'q>>,
     pub(in super::super) conditions: &'q [Condition],
     pub(in super::super) limit: usize,
@@ -74,7 +74,7 @@ pub(super) struct Where {
 impl Where {
     /// The record of a source that has this key, if the caller may see it. None where the grant
     /// does not name the key, which takes a look at the grant and not a copy of all that it names.
-    fn keyed(source: &Source, key: &str) -> Option<Self> {
+    fn keyed(source: &RecordSource, key: &str) -> Option<Self> {
         if source.sight.keys().is_some_and(|keys| !keys.contains(key)) {
             return None;
         }
@@ -84,7 +84,7 @@ impl Where {
     }
 
     /// The records of a source that the caller may see. All that a grant says of records is here.
-    pub(super) fn seen(source: &Source) -> Result<Self, Problem> {
+    pub(super) fn seen(source: &RecordSource) -> Result<Self, Problem> {
         let mut this = Self::timely(source);
         if let Some(keys) = source.sight.keys() {
             let keys: Vec<Sql> =
@@ -95,12 +95,12 @@ impl Where {
     }
 
     /// What is kept of a source, whether the caller may see it or not.
-    pub(super) fn of(source: &Source) -> Self {
+    pub(super) fn of(source: &RecordSource) -> Self {
         Self { text: "stream = ?".to_owned(), values: vec![Box::new(source.row)] }
     }
 
     /// The records of a source at the times that the caller may see.
-    pub(super) fn timely(source: &Source) -> Self {
+    pub(super) fn timely(source: &RecordSource) -> Self {
         let mut this = Self::of(source);
         if let Some(time) = &source.sight.time {
             this.time(time);
@@ -141,8 +141,8 @@ impl Where {
 
     fn after(&mut self, scan: &Scan<'_>) {
         let (more, or_equal) = match scan.order {
-            Order::Ascending => (">", ">="),
-            Order::Descending => ("<", "<="),
+            SortOrder::Ascending => (">", ">="),
+            SortOrder::Descending => ("<", "<="),
         };
         match scan.after {
             None | Some(AfterKey::Beginning) => {}
@@ -208,7 +208,7 @@ impl<'c> Snapshot<'c> {
 
     pub(in super::super) fn count(
         &self,
-        source: &Source,
+        source: &RecordSource,
     ) -> Result<(u64, Option<Instant>), Problem> {
         let seen = Where::seen(source)?;
         let mut query = self
@@ -221,13 +221,13 @@ impl<'c> Snapshot<'c> {
 
     pub(in super::super) fn scan(
         &self,
-        source: &Source,
+        source: &RecordSource,
         scan: &Scan<'_>,
-    ) -> Result<Vec<Row>, Problem> {
+    ) -> Result<Vec<RecordRow>, Problem> {
         let mut seen = Where::seen(source)?;
         let direction = match scan.order {
-            Order::Ascending => "ASC",
-            Order::Descending => "DESC",
+            SortOrder::Ascending => "ASC",
+            SortOrder::Descending => "DESC",
         };
         let (columns, bounds, order) = match scan.range {
             Range::Ordered => {
@@ -251,17 +251,17 @@ impl<'c> Snapshot<'c> {
 
     pub(in super::super) fn find(
         &self,
-        source: &Source,
+        source: &RecordSource,
         key: &str,
-    ) -> Result<Option<Row>, Problem> {
+    ) -> Result<Option<RecordRow>, Problem> {
         Where::keyed(source, key).map_or(Ok(None), |seen| self.one(&seen))
     }
 
     pub(in super::super) fn find_by_number(
         &self,
-        source: &Source,
+        source: &RecordSource,
         record: i64,
-    ) -> Result<Option<Row>, Problem> {
+    ) -> Result<Option<RecordRow>, Problem> {
         let mut seen = Where::seen(source)?;
         seen.and(" AND id = ?", record);
         self.one(&seen)
@@ -270,10 +270,10 @@ impl<'c> Snapshot<'c> {
     /// Records of these sources by their numbers, all of them.
     pub(in super::super) fn by_ingest(
         &self,
-        sources: &[Source],
+        sources: &[RecordSource],
         after: i64,
         limit: usize,
-    ) -> Result<Vec<Row>, Problem> {
+    ) -> Result<Vec<RecordRow>, Problem> {
         let wanted: Vec<Sql> = sources.iter().map(|source| Sql::Integer(source.row)).collect();
         // The sign keeps SQLite from sorting all records of a stream for every page.
         let text = "SELECT id, key, emitted, NULL, stream FROM records \
@@ -283,12 +283,12 @@ impl<'c> Snapshot<'c> {
         let rows = query.query_map(params![after, Rc::new(wanted), limit], |row| {
             let stream: i64 = row.get(4)?;
             let source = sources.iter().position(|source| source.row == stream).unwrap_or_default();
-            Ok(Row { source, ..found(row)? })
+            Ok(RecordRow { source, ..found(row)? })
         });
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    pub(super) fn one(&self, seen: &Where) -> Result<Option<Row>, Problem> {
+    pub(super) fn one(&self, seen: &Where) -> Result<Option<RecordRow>, Problem> {
         let mut query = self
             .prepare(&format!("SELECT id, key, emitted, ord FROM records WHERE {}", seen.text))?;
         query.query_row(params_from_iter(&seen.values), found).optional().map_err(problem)
@@ -296,7 +296,11 @@ impl<'c> Snapshot<'c> {
 
     /// The granted fields of a record that was found through the same source. The others are not
     /// copied out of the database's own memory.
-    pub(in super::super) fn body(&self, source: &Source, record: i64) -> Result<Vec<u8>, Problem> {
+    pub(in super::super) fn body(
+        &self,
+        source: &RecordSource,
+        record: i64,
+    ) -> Result<Vec<u8>, Problem> {
         let mut query = self.prepare("SELECT body FROM records WHERE id = ?1")?;
         let mut rows = query.query([record]).map_err(problem)?;
         let row = rows.next().map_err(problem)?.ok_or(Problem::Corrupt)?;
@@ -353,11 +357,11 @@ fn grant_row(row: &SqlRow<'_>) -> rusqlite::Result<GrantRow> {
     })
 }
 
-fn found(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
+fn found(row: &SqlRow<'_>) -> rusqlite::Result<RecordRow> {
     let key = String::from_utf8(row.get(1)?).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, Box::new(error))
     })?;
-    Ok(Row {
+    Ok(RecordRow {
         record: row.get(0)?,
         source: 0,
         key,

@@ -17,7 +17,7 @@ use stile_domain::records::value::Value;
 
 use super::index::Indexer;
 use super::problem;
-use super::write::{Batch, Target};
+use super::write::{TargetStream, WriteBatch};
 
 /// Records whose keys are held at once.
 const PAGE: i64 = 500;
@@ -30,7 +30,7 @@ struct Moving<'a> {
     indexed: bool,
 }
 
-impl Batch<'_> {
+impl WriteBatch<'_> {
     /// Declares a stream anew and makes its records stand as that says.
     ///
     /// # Errors
@@ -38,15 +38,15 @@ impl Batch<'_> {
     /// have; what the database says. The batch must then be given up.
     pub fn redeclare(
         &mut self,
-        target: &Target,
+        target: &TargetStream,
         declaration: &str,
         terms: &StreamTerms,
-    ) -> Result<Target, Problem> {
+    ) -> Result<TargetStream, Problem> {
         let text = "UPDATE streams SET declaration = ?2, terms = ?3, revision = revision + 1 WHERE id = ?1";
         let written = serde_json::to_string(terms).unwrap_or_default();
         self.execute(text, params![target.row, declaration, written])?;
         let tags = self.tags(target.row, terms)?;
-        let made = Target {
+        let made = TargetStream {
             row: target.row,
             declaration: declaration.to_owned(),
             terms: terms.clone(),
@@ -71,7 +71,7 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn has_records(&self, target: &Target) -> Result<bool, Problem> {
+    pub fn has_records(&self, target: &TargetStream) -> Result<bool, Problem> {
         let query = self.transaction.prepare_cached("SELECT 1 FROM records WHERE stream = ?1");
         query.and_then(|mut query| query.exists([target.row])).map_err(problem)
     }
@@ -86,7 +86,12 @@ impl Batch<'_> {
         rows.and_then(Iterator::collect).map_err(problem)
     }
 
-    fn place_anew(&self, old: &Target, new: &Target, record: i64) -> Result<(), Problem> {
+    fn place_anew(
+        &self,
+        old: &TargetStream,
+        new: &TargetStream,
+        record: i64,
+    ) -> Result<(), Problem> {
         let mut query = self
             .transaction
             .prepare_cached("SELECT body FROM records WHERE id = ?1")
@@ -155,7 +160,7 @@ impl Batch<'_> {
         })
     }
 
-    fn index(&self, target: &Target, record: i64, field: &Moving<'_>) -> Result<(), Problem> {
+    fn index(&self, target: &TargetStream, record: i64, field: &Moving<'_>) -> Result<(), Problem> {
         let (Some(slot), Some(&tag)) = (field.slot, target.tags.get(field.entry.name)) else {
             return Ok(());
         };
@@ -247,7 +252,7 @@ mod tests {
     use stile_domain::records::value::Fields;
 
     use super::super::tests::{Rig, name, permits, rig};
-    use super::super::{Incoming, NAME};
+    use super::super::{IncomingRecord, NAME};
     use super::*;
 
     fn terms(
@@ -303,7 +308,7 @@ mod tests {
                 let key = RecordKey::parse(key).unwrap();
                 batch.upsert(
                     &target,
-                    Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() },
+                    IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() },
                 )?;
             }
             Ok(())

@@ -12,7 +12,7 @@ use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokens::Term;
 
-use super::super::view::{Row, Source};
+use super::super::view::{RecordRow, RecordSource};
 use super::index::mark;
 use super::problem;
 use super::read::{Snapshot, Where};
@@ -154,7 +154,10 @@ fn expression(term: &Term, tags: &[i64]) -> String {
 
 impl Snapshot<'_> {
     /// The marks of a stream's fields, those among them that are searchable no more included.
-    pub(in super::super) fn tags(&self, source: &Source) -> Result<HashMap<String, i64>, Problem> {
+    pub(in super::super) fn tags(
+        &self,
+        source: &RecordSource,
+    ) -> Result<HashMap<String, i64>, Problem> {
         let mut query = self.prepare("SELECT field, id FROM tags WHERE stream = ?1")?;
         let rows = query.query_map([source.row], |row| Ok((row.get(0)?, row.get(1)?)));
         rows.and_then(Iterator::collect).map_err(problem)
@@ -176,10 +179,10 @@ impl Snapshot<'_> {
     /// A record of a source, if it is at a time that the caller may see and the conditions hold.
     pub(in super::super) fn timely(
         &self,
-        source: &Source,
+        source: &RecordSource,
         record: i64,
         conditions: &[Condition],
-    ) -> Result<Option<Row>, Problem> {
+    ) -> Result<Option<RecordRow>, Problem> {
         let mut seen = Where::timely(source);
         seen.passing(conditions)?;
         seen.and(" AND id = ?", record);
@@ -190,7 +193,7 @@ impl Snapshot<'_> {
     /// `most`.
     pub(in super::super) fn visible(
         &self,
-        source: &Source,
+        source: &RecordSource,
         most: i64,
     ) -> Result<Option<Vec<i64>>, Problem> {
         let mut seen = Where::seen(source)?;

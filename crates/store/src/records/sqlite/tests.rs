@@ -9,7 +9,7 @@ use stile_domain::records::value::Value;
 
 use stile_domain::scope::Scopes;
 
-use super::super::{Engine, ListQuery, Order, Records, View};
+use super::super::{Engine, RecordQuery, Records, RecordsView, SortOrder};
 use super::*;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::StreamTerms;
@@ -58,7 +58,7 @@ impl Rig {
         sqlite
     }
 
-    fn upsert(&self, key: &str, fields: &Fields) -> Upserted {
+    fn upsert(&self, key: &str, fields: &Fields) -> UpsertOutcome {
         let stored = self.records.write(&permits().0, |batch| {
             let (mail, messages) = (name("mail"), name("messages"));
             let target = match batch.target(&mail, &messages)? {
@@ -68,29 +68,29 @@ impl Rig {
             let key = RecordKey::parse(key).unwrap();
             batch.upsert(
                 &target,
-                Incoming { key: &key, emitted: Instant(7), fields, long: Vec::new() },
+                IncomingRecord { key: &key, emitted: Instant(7), fields, streamed: Vec::new() },
             )
         });
         stored.unwrap()
     }
 
-    fn read<T>(&self, read: impl FnOnce(&View<'_>) -> Result<T, Problem>) -> T {
+    fn read<T>(&self, read: impl FnOnce(&RecordsView<'_>) -> Result<T, Problem>) -> T {
         self.records.read(&permits().1, Instant(1), read).unwrap()
     }
 
-    fn keys(&self, order: Order) -> Vec<String> {
+    fn keys(&self, order: SortOrder) -> Vec<String> {
         self.read(|view| {
             let sources = view.sources_of("messages", None)?;
             let mut keys = Vec::new();
             let mut after = None;
             loop {
-                let query = ListQuery { order, after: after.as_ref(), conditions: &[], limit: 2 };
+                let query = RecordQuery { order, after: after.as_ref(), conditions: &[], limit: 2 };
                 let page = view.list(&sources, query)?;
                 keys.extend(page.rows.iter().map(|row| row.key.clone()));
                 if !page.has_more {
                     return Ok(keys);
                 }
-                after = page.rows.last().and_then(|row| view.place_of(&sources, row));
+                after = page.rows.last().and_then(|row| view.position_of(&sources, row));
             }
         })
     }
@@ -108,20 +108,20 @@ impl Rig {
 fn a_record_is_added_changed_or_left_as_it_is() {
     let rig = rig();
     let long = "grüße 👩‍👧 ".repeat(3000);
-    assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), Upserted::Added);
-    assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), Upserted::Same);
-    assert_eq!(rig.upsert("a", &message("2026-01-02", &long)), Upserted::Changed);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), UpsertOutcome::Added);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", &long)), UpsertOutcome::Unchanged);
+    assert_eq!(rig.upsert("a", &message("2026-01-02", &long)), UpsertOutcome::Changed);
     let window = rig.read(|view| {
         let sources = view.sources_of("messages", None)?;
-        let row = view.find(&sources, "a")?.remove(0);
-        let loaded = view.load(&sources, &row)?;
+        let row = view.find_by_key(&sources, "a")?.remove(0);
+        let loaded = view.load_fields(&sources, &row)?;
         let entry = loaded.body().field("text").unwrap().unwrap();
-        let value = loaded.long(&entry).unwrap();
-        assert_eq!(value.long.chars, long.chars().count() as u64);
-        view.text(value, 8190, 8200)
+        let value = loaded.long_value(&entry).unwrap();
+        assert_eq!(value.value.chars, long.chars().count() as u64);
+        view.long_text(value, 8190, 8200)
     });
     assert_eq!(window, long.chars().skip(8190).take(10).collect::<String>());
-    assert_eq!(rig.upsert("a", &message("2026-01-02", "short")), Upserted::Changed);
+    assert_eq!(rig.upsert("a", &message("2026-01-02", "short")), UpsertOutcome::Changed);
     let connection = Connection::open(rig.folder.path().join(NAME)).unwrap();
     let pieces: i64 =
         connection.query_row("SELECT count(*) FROM pieces", [], |row| row.get(0)).unwrap();
@@ -141,8 +141,8 @@ fn lists_go_by_time_then_key_and_end_with_those_that_have_none() {
         rig.upsert(key, &message(at, "x"));
     }
     rig.upsert("x", &vec![]);
-    assert_eq!(rig.keys(Order::Ascending), ["a", "b", "c", "z", "x", "y"]);
-    assert_eq!(rig.keys(Order::Descending), ["z", "c", "b", "a", "y", "x"]);
+    assert_eq!(rig.keys(SortOrder::Ascending), ["a", "b", "c", "z", "x", "y"]);
+    assert_eq!(rig.keys(SortOrder::Descending), ["z", "c", "b", "a", "y", "x"]);
 }
 
 #[test]
@@ -203,27 +203,32 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
             let key = RecordKey::parse("source").unwrap();
             let mut source = Slow(bytes);
             let fields = vec![("at".to_owned(), Value::Text("2026-01-01".to_owned()))];
-            let long = vec![LongField { name: "text", source: &mut source }];
-            batch
-                .upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long })
+            let long = vec![StreamedField { name: "text", text: &mut source }];
+            batch.upsert(
+                &target,
+                IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long },
+            )
         });
         stored.unwrap()
     };
-    assert_eq!(store(text.clone().into_bytes()), Upserted::Added);
-    assert_eq!(store(text.clone().into_bytes()), Upserted::Same);
-    assert_eq!(store(b"abc\xff".to_vec()), Upserted::Refused(super::write::Refused::NotUtf8));
+    assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Added);
+    assert_eq!(store(text.clone().into_bytes()), UpsertOutcome::Unchanged);
+    assert_eq!(
+        store(b"abc\xff".to_vec()),
+        UpsertOutcome::Refused(super::write::WriteRefusal::NotUtf8)
+    );
     let read = |key: &str| {
         rig.read(|view| {
             let sources = view.sources_of("messages", None)?;
-            let row = view.find(&sources, key)?.remove(0);
-            let loaded = view.load(&sources, &row)?;
-            let value = loaded.long(&loaded.body().field("text").unwrap().unwrap()).unwrap();
+            let row = view.find_by_key(&sources, key)?.remove(0);
+            let loaded = view.load_fields(&sources, &row)?;
+            let value = loaded.long_value(&loaded.body().field("text").unwrap().unwrap()).unwrap();
             let mut all = String::new();
-            view.pieces(value, |piece| {
+            view.long_pieces(value, |piece| {
                 all.push_str(piece);
                 Ok(true)
             })?;
-            Ok((all, value.long))
+            Ok((all, value.value))
         })
     };
     assert_eq!(read("memory"), read("source"));
@@ -233,10 +238,10 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
 #[test]
 fn a_record_without_fields_is_one_that_can_change() {
     let rig = rig();
-    assert_eq!(rig.upsert("a", &vec![]), Upserted::Added);
-    assert_eq!(rig.upsert("a", &vec![]), Upserted::Same);
-    assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), Upserted::Changed);
-    assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), Upserted::Same);
+    assert_eq!(rig.upsert("a", &vec![]), UpsertOutcome::Added);
+    assert_eq!(rig.upsert("a", &vec![]), UpsertOutcome::Unchanged);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), UpsertOutcome::Changed);
+    assert_eq!(rig.upsert("a", &message("2026-01-01", "now")), UpsertOutcome::Unchanged);
 }
 
 /// Another text each time it is opened.
@@ -259,17 +264,19 @@ fn a_text_that_changes_while_it_is_stored_leaves_the_record_as_it_was() {
             let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
             let key = RecordKey::parse(key).unwrap();
             let mut source = Fickle(0);
-            let long = vec![LongField { name: "text", source: &mut source }];
-            batch
-                .upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &vec![], long })
+            let long = vec![StreamedField { name: "text", text: &mut source }];
+            batch.upsert(
+                &target,
+                IncomingRecord { key: &key, emitted: Instant(0), fields: &vec![], streamed: long },
+            )
         });
         stored.unwrap()
     };
     for key in ["a", "new"] {
-        assert_eq!(store(key), Upserted::Refused(super::write::Refused::Unreadable));
+        assert_eq!(store(key), UpsertOutcome::Refused(super::write::WriteRefusal::Unreadable));
     }
-    assert_eq!(rig.keys(Order::Ascending), ["a"]);
-    assert_eq!(rig.upsert("a", &before), Upserted::Same);
+    assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
+    assert_eq!(rig.upsert("a", &before), UpsertOutcome::Unchanged);
     let hits = rig.matches(&format!("\"{}words\"", index::mark(1)));
     assert_eq!(hits.len(), 2, "its pieces are found as before");
 }
@@ -286,10 +293,13 @@ fn a_long_text_stands_where_its_field_does() {
         let key = RecordKey::parse("a").unwrap();
         fields[0].1 = Value::Null;
         let mut source = Slow(long.into_bytes());
-        let long = vec![LongField { name: "text", source: &mut source }];
-        batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long })
+        let long = vec![StreamedField { name: "text", text: &mut source }];
+        batch.upsert(
+            &target,
+            IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long },
+        )
     });
-    assert_eq!(stored.unwrap(), Upserted::Same);
+    assert_eq!(stored.unwrap(), UpsertOutcome::Unchanged);
 }
 
 #[test]
@@ -306,8 +316,11 @@ fn a_backup_is_a_database_with_everything_in_it() {
     rig.upsert("b", &message("2026-01-02", "later"));
     let records = Records::open(&StateDir::open(other.path()).unwrap(), Instant(0)).unwrap();
     let copied = Rig { folder: other, records };
-    assert_eq!(copied.keys(Order::Ascending), ["a"]);
-    assert_eq!(copied.upsert("a", &message("2026-01-01", &"words ".repeat(2000))), Upserted::Same);
+    assert_eq!(copied.keys(SortOrder::Ascending), ["a"]);
+    assert_eq!(
+        copied.upsert("a", &message("2026-01-01", &"words ".repeat(2000))),
+        UpsertOutcome::Unchanged
+    );
     copied.records.check(&permits().0).unwrap();
 }
 
@@ -331,15 +344,20 @@ fn where_the_disk_is_full_nothing_of_the_batch_is_there_and_the_next_one_may_fit
             let key = RecordKey::parse(key).unwrap();
             batch.upsert(
                 &target,
-                Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() },
+                IncomingRecord {
+                    key: &key,
+                    emitted: Instant(7),
+                    fields: &fields,
+                    streamed: Vec::new(),
+                },
             )?;
         }
         Ok(())
     });
     assert_eq!(stored, Err(Problem::Full));
-    assert_eq!(rig.keys(Order::Ascending), ["a"]);
+    assert_eq!(rig.keys(SortOrder::Ascending), ["a"]);
     limit(10_000);
-    assert_eq!(rig.upsert("b", &fields), Upserted::Added);
+    assert_eq!(rig.upsert("b", &fields), UpsertOutcome::Added);
     rig.records.check(&permits().0).unwrap();
 }
 
@@ -357,7 +375,12 @@ fn a_clock_that_jumps_ends_sessions_and_loses_nothing() {
             let (key, fields) = (RecordKey::parse("k").unwrap(), message("2026-01-01", text));
             batch.upsert(
                 &target,
-                Incoming { key: &key, emitted: Instant(7), fields: &fields, long: Vec::new() },
+                IncomingRecord {
+                    key: &key,
+                    emitted: Instant(7),
+                    fields: &fields,
+                    streamed: Vec::new(),
+                },
             )
         });
         done.unwrap();

@@ -27,7 +27,7 @@ use super::index::Indexer;
 use super::problem;
 
 /// A transaction that writes.
-pub struct Batch<'t> {
+pub struct WriteBatch<'t> {
     pub(super) transaction: &'t Transaction<'t>,
     /// When it is.
     pub(super) now: Instant,
@@ -39,7 +39,7 @@ pub struct Batch<'t> {
 
 /// A stream that records are written to.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct TargetStream {
     pub(super) row: i64,
     /// What is declared of it, as JSON.
     pub declaration: String,
@@ -50,7 +50,7 @@ pub struct Target {
 }
 
 /// A record as it comes.
-pub struct Incoming<'a> {
+pub struct IncomingRecord<'a> {
     /// Its key.
     pub key: &'a RecordKey,
     /// When it was made or came here.
@@ -59,15 +59,15 @@ pub struct Incoming<'a> {
     pub fields: &'a Fields,
     /// More of its fields: texts that are too long to be held in memory. One that `fields` has as
     /// well stands there, whatever that one holds; the others follow.
-    pub long: Vec<LongField<'a>>,
+    pub streamed: Vec<StreamedField<'a>>,
 }
 
 /// A text that is read where it is.
-pub struct LongField<'a> {
+pub struct StreamedField<'a> {
     /// The field.
     pub name: &'a str,
     /// Where its text is.
-    pub source: &'a mut dyn TextSource,
+    pub text: &'a mut dyn TextSource,
 }
 
 /// A text that can be read from its beginning, more than once.
@@ -81,20 +81,20 @@ pub trait TextSource {
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upserted {
+pub enum UpsertOutcome {
     /// It is new.
     Added,
     /// It was there and is another now.
     Changed,
     /// It was there as it is.
-    Same,
+    Unchanged,
     /// It cannot be stored. Nothing of it was written.
-    Refused(Refused),
+    Refused(WriteRefusal),
 }
 
 /// Why a record cannot be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum WriteRefusal {
     /// More long or searchable values than a record can have.
     #[error("a record has at most 4,096 values of more than 1,024 bytes")]
     TooManyLong,
@@ -134,7 +134,7 @@ enum Text<'a> {
     Source(usize),
 }
 
-impl<'t> Batch<'t> {
+impl<'t> WriteBatch<'t> {
     pub(super) fn new(transaction: &'t Transaction<'t>, now: Instant) -> Self {
         Self { transaction, now, kept: 0, put: 0 }
     }
@@ -143,7 +143,11 @@ impl<'t> Batch<'t> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn target(&self, connection: &Name, stream: &Name) -> Result<Option<Target>, Problem> {
+    pub fn target(
+        &self,
+        connection: &Name,
+        stream: &Name,
+    ) -> Result<Option<TargetStream>, Problem> {
         let text = "SELECT s.id, s.declaration, s.terms FROM streams s JOIN connections c ON c.id = s.connection \
                     WHERE c.name = ?1 AND s.name = ?2";
         let row: Option<(i64, String, String)> = self
@@ -159,7 +163,7 @@ impl<'t> Batch<'t> {
         let Some((row, declaration, terms)) = row else { return Ok(None) };
         let terms: StreamTerms = serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?;
         let tags = self.tags(row, &terms)?;
-        Ok(Some(Target { row, declaration, terms, tags }))
+        Ok(Some(TargetStream { row, declaration, terms, tags }))
     }
 
     /// Makes a stream of a connection that there is not yet.
@@ -172,7 +176,7 @@ impl<'t> Batch<'t> {
         stream: &Name,
         declaration: &str,
         terms: &StreamTerms,
-    ) -> Result<Target, Problem> {
+    ) -> Result<TargetStream, Problem> {
         let insert = || -> rusqlite::Result<i64> {
             let name = connection.as_str();
             self.transaction.execute(
@@ -187,7 +191,7 @@ impl<'t> Batch<'t> {
         };
         let row = insert().map_err(problem)?;
         let tags = self.tags(row, terms)?;
-        Ok(Target { row, declaration: declaration.to_owned(), terms: terms.clone(), tags })
+        Ok(TargetStream { row, declaration: declaration.to_owned(), terms: terms.clone(), tags })
     }
 
     /// The marks of a stream's searchable fields; makes those that there are not yet.
@@ -217,35 +221,39 @@ impl<'t> Batch<'t> {
     /// What the database says; the batch must then be given up.
     pub fn upsert(
         &mut self,
-        target: &Target,
-        mut incoming: Incoming<'_>,
-    ) -> Result<Upserted, Problem> {
-        if incoming.long.is_empty() {
+        target: &TargetStream,
+        mut incoming: IncomingRecord<'_>,
+    ) -> Result<UpsertOutcome, Problem> {
+        if incoming.streamed.is_empty() {
             return self.store(target, &mut incoming);
         }
         // A text may turn out to have changed when half of it is stored.
         self.execute("SAVEPOINT record", [])?;
         let upserted = self.store(target, &mut incoming)?;
-        if let Upserted::Refused(_) = upserted {
+        if let UpsertOutcome::Refused(_) = upserted {
             self.execute("ROLLBACK TO record", [])?;
         }
         self.execute("RELEASE record", [])?;
         Ok(upserted)
     }
 
-    fn store(&mut self, target: &Target, incoming: &mut Incoming<'_>) -> Result<Upserted, Problem> {
-        let Incoming { key, emitted, fields, long } = incoming;
+    fn store(
+        &mut self,
+        target: &TargetStream,
+        incoming: &mut IncomingRecord<'_>,
+    ) -> Result<UpsertOutcome, Problem> {
+        let IncomingRecord { key, emitted, fields, streamed: long } = incoming;
         let parts = match parts(target, fields, long) {
             Ok(parts) => parts,
-            Err(refused) => return Ok(Upserted::Refused(refused)),
+            Err(refused) => return Ok(UpsertOutcome::Refused(refused)),
         };
         let (body, slots) = match assemble(&parts) {
             Some(assembled) => assembled,
-            None => return Ok(Upserted::Refused(Refused::TooManyLong)),
+            None => return Ok(UpsertOutcome::Refused(WriteRefusal::TooManyLong)),
         };
         let before = self.stored(target, key)?;
         if before.as_ref().is_some_and(|(_, bytes)| *bytes == body) {
-            return Ok(Upserted::Same);
+            return Ok(UpsertOutcome::Unchanged);
         }
         // A record without fields has an empty body and is there nonetheless.
         let is_new = before.is_none();
@@ -255,7 +263,7 @@ impl<'t> Batch<'t> {
         };
         if record > MAX_RECORD {
             self.execute("DELETE FROM records WHERE id = ?1", params![record])?;
-            return Ok(Upserted::Refused(Refused::TooManyRecords));
+            return Ok(UpsertOutcome::Refused(WriteRefusal::TooManyRecords));
         }
         let old_slots = by_slot(&old)?;
         let new_slots = by_slot(&body)?;
@@ -270,24 +278,24 @@ impl<'t> Batch<'t> {
                 continue;
             };
             if let Err(refused) = self.store_slot(target, record, slot, part, long)? {
-                return Ok(Upserted::Refused(refused));
+                return Ok(UpsertOutcome::Refused(refused));
             }
         }
         if is_new {
             self.note_uses(record, fields)?;
-            return Ok(Upserted::Added);
+            return Ok(UpsertOutcome::Added);
         }
         self.note_uses_anew(record, Some(fields))?;
         self.keep_state(record, &old)?;
         self.update(target, record, fields, &body)?;
-        Ok(Upserted::Changed)
+        Ok(UpsertOutcome::Changed)
     }
 
     /// Whether there is a record with this key.
     ///
     /// # Errors
     /// What the database says.
-    pub fn contains(&self, target: &Target, key: &RecordKey) -> Result<bool, Problem> {
+    pub fn contains(&self, target: &TargetStream, key: &RecordKey) -> Result<bool, Problem> {
         let text = "SELECT 1 FROM records WHERE stream = ?1 AND key = ?2";
         let found = self
             .transaction
@@ -301,9 +309,9 @@ impl<'t> Batch<'t> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn has_another(
+    pub fn differs_from(
         &self,
-        target: &Target,
+        target: &TargetStream,
         key: &RecordKey,
         fields: &Fields,
         apart_from: &[&str],
@@ -329,7 +337,7 @@ impl<'t> Batch<'t> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn delete(&mut self, target: &Target, key: &str) -> Result<bool, Problem> {
+    pub fn delete(&mut self, target: &TargetStream, key: &str) -> Result<bool, Problem> {
         let Ok(key) = RecordKey::parse(key) else { return Ok(false) };
         let Some((record, body)) = self.stored(target, &key)? else { return Ok(false) };
         self.remove(record, &body)?;
@@ -349,7 +357,11 @@ impl<'t> Batch<'t> {
         Ok(rows)
     }
 
-    fn stored(&self, target: &Target, key: &RecordKey) -> Result<Option<(i64, Vec<u8>)>, Problem> {
+    fn stored(
+        &self,
+        target: &TargetStream,
+        key: &RecordKey,
+    ) -> Result<Option<(i64, Vec<u8>)>, Problem> {
         let text = "SELECT id, body FROM records WHERE stream = ?1 AND key = ?2";
         let mut query = self.transaction.prepare_cached(text).map_err(problem)?;
         let row = query.query_row(params![target.row, key.as_str().as_bytes()], |row| {
@@ -360,7 +372,7 @@ impl<'t> Batch<'t> {
 
     fn insert(
         &self,
-        target: &Target,
+        target: &TargetStream,
         key: &RecordKey,
         emitted: Instant,
         fields: &Fields,
@@ -377,7 +389,7 @@ impl<'t> Batch<'t> {
 
     fn update(
         &self,
-        target: &Target,
+        target: &TargetStream,
         record: i64,
         fields: &Fields,
         body: &[u8],
@@ -409,12 +421,12 @@ impl<'t> Batch<'t> {
     /// Stores the pieces and tokens of one value.
     fn store_slot(
         &self,
-        target: &Target,
+        target: &TargetStream,
         record: i64,
         slot: u16,
         part: &Part<'_>,
-        long: &mut [LongField<'_>],
-    ) -> Result<Result<(), Refused>, Problem> {
+        long: &mut [StreamedField<'_>],
+    ) -> Result<Result<(), WriteRefusal>, Problem> {
         let tag = part.searchable.then(|| target.tags.get(part.name).copied()).flatten();
         let mut indexer = tag.map(|tag| Indexer::new(tag, record, slot));
         let mut cutter = part.held.long().map(|_| Cutter {
@@ -439,7 +451,7 @@ impl<'t> Batch<'t> {
             Some(Text::Memory(text)) => store(text)?,
             Some(Text::Source(at)) => {
                 let Some(field) = long.get_mut(at) else { return Ok(Ok(())) };
-                let read = each_text(field.source, &mut |text| {
+                let read = each_text(field.text, &mut |text| {
                     digest.update(text.as_bytes());
                     store(text)
                 });
@@ -448,7 +460,7 @@ impl<'t> Batch<'t> {
                 }
                 // The body says what was read first.
                 if part.held.long().is_none_or(|long| long.digest != *digest.finish().as_ref()) {
-                    return Ok(Err(Refused::Unreadable));
+                    return Ok(Err(WriteRefusal::Unreadable));
                 }
             }
         }
@@ -529,10 +541,10 @@ fn place(
 
 /// Sorts values into those that stay in the record and those that do not.
 fn parts<'a>(
-    target: &Target,
+    target: &TargetStream,
     fields: &'a Fields,
-    long: &mut [LongField<'a>],
-) -> Result<Vec<Part<'a>>, Refused> {
+    long: &mut [StreamedField<'a>],
+) -> Result<Vec<Part<'a>>, WriteRefusal> {
     let mut parts = Vec::with_capacity(fields.len() + long.len());
     for (name, value) in fields {
         let (text, json) = match value {
@@ -553,7 +565,7 @@ fn parts<'a>(
         parts.push(Part { name, binary, searchable, held, text });
     }
     for (at, field) in long.iter_mut().enumerate() {
-        let held = Held::LongText(measured_source(field.source)?);
+        let held = Held::LongText(measured_source(field.text)?);
         let searchable = target.terms.searchable.contains(field.name);
         let part = Part {
             name: field.name,
@@ -597,19 +609,19 @@ fn by_slot(body: &[u8]) -> Result<BTreeMap<u16, Entry<'_>>, Problem> {
     entries.collect()
 }
 
-fn measured(text: &str) -> Result<Long, Refused> {
+fn measured(text: &str) -> Result<Long, WriteRefusal> {
     let mut measure = Measure::new();
     measure.add(text);
     measure.finish()
 }
 
-fn measured_source(source: &mut dyn TextSource) -> Result<Long, Refused> {
+fn measured_source(source: &mut dyn TextSource) -> Result<Long, WriteRefusal> {
     let mut measure = Measure::new();
     let read = each_text(source, &mut |text| {
         measure.add(text);
         Ok(())
     });
-    read.unwrap_or(Err(Refused::Unreadable))?;
+    read.unwrap_or(Err(WriteRefusal::Unreadable))?;
     measure.finish()
 }
 
@@ -630,11 +642,12 @@ impl Measure {
         self.bytes += text.len() as u64;
     }
 
-    fn finish(self) -> Result<Long, Refused> {
+    fn finish(self) -> Result<Long, WriteRefusal> {
         if self.chars.div_ceil(PIECE_CHARS) > MAX_PIECES {
-            return Err(Refused::TooLong);
+            return Err(WriteRefusal::TooLong);
         }
-        let digest = self.digest.finish().as_ref().try_into().map_err(|_| Refused::Unreadable)?;
+        let digest =
+            self.digest.finish().as_ref().try_into().map_err(|_| WriteRefusal::Unreadable)?;
         Ok(Long { chars: self.chars, bytes: self.bytes, digest })
     }
 }
@@ -684,9 +697,9 @@ impl Cutter {
 fn each_text(
     source: &mut dyn TextSource,
     take: &mut dyn FnMut(&str) -> Result<(), Problem>,
-) -> Result<Result<(), Refused>, Problem> {
+) -> Result<Result<(), WriteRefusal>, Problem> {
     const BUFFER: usize = 64 * 1024;
-    let Ok(mut reader) = source.open() else { return Ok(Err(Refused::Unreadable)) };
+    let Ok(mut reader) = source.open() else { return Ok(Err(WriteRefusal::Unreadable)) };
     let mut buffer = vec![0; BUFFER];
     let mut held = 0;
     loop {
@@ -694,7 +707,7 @@ fn each_text(
         let read = match reader.read(free) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return Ok(Err(Refused::Unreadable)),
+            Err(_) => return Ok(Err(WriteRefusal::Unreadable)),
         };
         let filled = buffer.get(..held + read).unwrap_or_default();
         let valid = match std::str::from_utf8(filled) {
@@ -704,7 +717,7 @@ fn each_text(
                 let whole = filled.get(..error.valid_up_to()).unwrap_or_default();
                 std::str::from_utf8(whole).unwrap_or_default()
             }
-            Err(_) => return Ok(Err(Refused::NotUtf8)),
+            Err(_) => return Ok(Err(WriteRefusal::NotUtf8)),
         };
         let taken = valid.len();
         take(valid)?;

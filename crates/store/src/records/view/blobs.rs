@@ -3,7 +3,7 @@
 use stile_domain::records::blob::{BlobId, PIECE_BYTES};
 use stile_domain::records::problem::Problem;
 
-use super::{Authority, Row, Source, View};
+use super::{Authority, RecordRow, RecordSource, RecordsView};
 
 /// A blob that the caller may see.
 #[derive(Clone, Debug)]
@@ -15,13 +15,13 @@ pub struct Blob {
     pub media_type: Option<String>,
 }
 
-impl View<'_> {
+impl RecordsView<'_> {
     /// A blob that a record of these sources exposes to the caller. None where there is none, or
     /// its bytes are not here.
     ///
     /// # Errors
     /// What the database says.
-    pub fn blob(&self, sources: &[Source], id: &BlobId) -> Result<Option<Blob>, Problem> {
+    pub fn blob(&self, sources: &[RecordSource], id: &BlobId) -> Result<Option<Blob>, Problem> {
         let mut said: Option<String> = None;
         let mut agreed = true;
         for source in sources {
@@ -70,7 +70,7 @@ impl View<'_> {
     ///
     /// # Errors
     /// [`Problem::InsufficientScope`] for a client; what the database says.
-    pub fn blobs_of(&self, row: &Row) -> Result<Vec<BlobId>, Problem> {
+    pub fn blobs_of(&self, row: &RecordRow) -> Result<Vec<BlobId>, Problem> {
         match self.authority {
             Authority::Owner => self.snapshot.blobs_of(row.record),
             Authority::Client { .. } => {

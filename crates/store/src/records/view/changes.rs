@@ -6,18 +6,18 @@ use stile_domain::records::filter::time_of;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::{Row, Source, View};
+use super::{RecordRow, RecordSource, RecordsView};
 
 /// Keys that are looked at at once.
 const PAGE: usize = 256;
 
 /// A key of which something changed.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub enum RecordChange {
     /// The record that the caller sees under it now.
-    Is(Row),
+    Present(RecordRow),
     /// The caller saw a record and sees none any more.
-    Gone {
+    Deleted {
         /// Which of the sources it was from.
         source: usize,
         /// The key.
@@ -29,17 +29,17 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl RecordChange {
     /// Which of the sources it is about, and which key.
-    pub fn place(&self) -> (usize, &str) {
+    pub fn source_and_key(&self) -> (usize, &str) {
         match self {
-            Self::Is(row) => (row.source, &row.key),
-            Self::Gone { source, key, .. } => (*source, key),
+            Self::Present(row) => (row.source, &row.key),
+            Self::Deleted { source, key, .. } => (*source, key),
         }
     }
 }
 
-impl View<'_> {
+impl RecordsView<'_> {
     /// This moment.
     ///
     /// # Errors
@@ -63,11 +63,11 @@ impl View<'_> {
     /// What the database says.
     pub fn changes(
         &self,
-        sources: &[Source],
+        sources: &[RecordSource],
         session: &Session,
         after: Option<(usize, &str)>,
         limit: usize,
-    ) -> Result<(Vec<Change>, bool), Problem> {
+    ) -> Result<(Vec<RecordChange>, bool), Problem> {
         let mut found = Vec::new();
         let (first, mut key) =
             after.map_or((0, None), |(source, key)| (source, Some(key.to_owned())));
@@ -93,10 +93,10 @@ impl View<'_> {
     fn change(
         &self,
         at: usize,
-        source: &Source,
+        source: &RecordSource,
         session: &Session,
         key: &str,
-    ) -> Result<Option<Change>, Problem> {
+    ) -> Result<Option<RecordChange>, Problem> {
         let mut story = Story::new(*session, source.fields());
         let mut now = None;
         self.snapshot.states(source, key, &session.since, &mut |row| {
@@ -115,9 +115,9 @@ impl View<'_> {
         Ok(match (told, now) {
             (None, _) => None,
             (Some(Some((deleted, emitted))), _) => {
-                Some(Change::Gone { source: at, key: key.to_owned(), emitted, deleted })
+                Some(RecordChange::Deleted { source: at, key: key.to_owned(), emitted, deleted })
             }
-            (Some(None), Some((record, emitted))) => Some(Change::Is(Row {
+            (Some(None), Some((record, emitted))) => Some(RecordChange::Present(RecordRow {
                 record,
                 source: at,
                 key: key.to_owned(),
@@ -129,7 +129,7 @@ impl View<'_> {
     }
 }
 
-impl Source {
+impl RecordSource {
     /// Whether the caller may see a record with this body, if the grant names its key. What a query
     /// asks of the records that there are, asked of one that there was.
     fn sees(&self, body: Body<'_>) -> Result<bool, Problem> {

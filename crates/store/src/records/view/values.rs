@@ -4,15 +4,19 @@ use stile_domain::records::body::Held;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 
-use super::{LongRef, Source, View};
+use super::{LongValueRef, RecordSource, RecordsView};
 
-impl View<'_> {
+impl RecordsView<'_> {
     /// How many records of some sources the caller may see that meet conditions, all on fields that
     /// they may see. Without a condition no record is read.
     ///
     /// # Errors
     /// What the database says.
-    pub fn matching(&self, sources: &[Source], conditions: &[Condition]) -> Result<u64, Problem> {
+    pub fn count_matching(
+        &self,
+        sources: &[RecordSource],
+        conditions: &[Condition],
+    ) -> Result<u64, Problem> {
         sources.iter().map(|source| self.snapshot.matching(source, conditions)).sum()
     }
 
@@ -22,16 +26,16 @@ impl View<'_> {
     ///
     /// # Errors
     /// What the database says, and what `take` does.
-    pub fn values(
+    pub fn field_values(
         &self,
-        source: &Source,
+        source: &RecordSource,
         conditions: &[Condition],
         field: &str,
-        mut take: impl FnMut(Option<Held<'_>>, Option<LongRef>) -> Result<bool, Problem>,
+        mut take: impl FnMut(Option<Held<'_>>, Option<LongValueRef>) -> Result<bool, Problem>,
     ) -> Result<(), Problem> {
         self.snapshot.values(source, conditions, field, &mut |record, entry| {
             let long = entry.and_then(|entry| {
-                Some(LongRef { record, slot: entry.slot?, long: entry.held.long()? })
+                Some(LongValueRef { record, slot: entry.slot?, value: entry.held.long()? })
             });
             take(entry.map(|entry| entry.held), long)
         })

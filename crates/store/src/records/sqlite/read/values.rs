@@ -5,7 +5,7 @@ use stile_domain::records::body::{Body, Entry};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 
-use super::super::super::view::Source;
+use super::super::super::view::RecordSource;
 use super::super::problem;
 use super::{Snapshot, Where};
 
@@ -18,7 +18,7 @@ impl Snapshot<'_> {
     /// condition on one.
     pub(in super::super::super) fn matching(
         &self,
-        source: &Source,
+        source: &RecordSource,
         conditions: &[Condition],
     ) -> Result<u64, Problem> {
         let mut seen = Where::seen(source)?;
@@ -34,7 +34,7 @@ impl Snapshot<'_> {
     /// no record has. Nothing is copied out of the database's own memory.
     pub(in super::super::super) fn values(
         &self,
-        source: &Source,
+        source: &RecordSource,
         conditions: &[Condition],
         field: &str,
         take: Take<'_>,

@@ -14,7 +14,7 @@ use stile_domain::records::tokens::{Place, Query};
 use stile_domain::records::value::{Fields, Value};
 use stile_domain::scope::Scopes;
 
-use super::super::super::{Incoming, SearchQuery, View};
+use super::super::super::{IncomingRecord, RecordSearchQuery, RecordsView};
 use super::super::tests::{Rig, message, name, permits, rig, terms};
 
 fn fill(rig: &Rig, terms: &StreamTerms, rows: &[Fields]) {
@@ -28,7 +28,7 @@ fn fill(rig: &Rig, terms: &StreamTerms, rows: &[Fields]) {
             let key = RecordKey::parse(&number.to_string()).unwrap();
             batch.upsert(
                 &target,
-                Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
+                IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
             )?;
         }
         Ok(())
@@ -46,19 +46,19 @@ fn client(grant: &str) -> RecordsPermit {
 }
 
 /// The keys of all hits, and the first place in each, a page of two after the other.
-fn all(view: &View<'_>, text: &str) -> Vec<(usize, Option<Place>)> {
+fn all(view: &RecordsView<'_>, text: &str) -> Vec<(usize, Option<Place>)> {
     paged(view, text, 2)
 }
 
-fn paged(view: &View<'_>, text: &str, limit: usize) -> Vec<(usize, Option<Place>)> {
+fn paged(view: &RecordsView<'_>, text: &str, limit: usize) -> Vec<(usize, Option<Place>)> {
     let (sources, query) = (view.sources_of("messages", None).unwrap(), Query::parse(text));
     let (mut found, mut before) = (Vec::new(), None);
     loop {
-        let asked = SearchQuery { query: &query, conditions: &[], before, limit };
+        let asked = RecordSearchQuery { query: &query, conditions: &[], before, limit };
         let page = view.find_text(&sources, asked, &|| Ok(())).unwrap();
-        before = page.hits.last().map(|hit| view.number_of(&hit.row));
+        before = page.hits.last().map(|hit| hit.row.number());
         found.extend(
-            page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].place)),
+            page.hits.iter().map(|hit| (hit.row.key.parse().unwrap(), hit.matches[0].position)),
         );
         if !page.has_more {
             return found;
@@ -67,7 +67,7 @@ fn paged(view: &View<'_>, text: &str, limit: usize) -> Vec<(usize, Option<Place>
 }
 
 fn keys(rig: &Rig, text: &str) -> Vec<usize> {
-    let both = |view: &View<'_>| Ok((all(view, text), paged(view, text, 5_000)));
+    let both = |view: &RecordsView<'_>| Ok((all(view, text), paged(view, text, 5_000)));
     let (found, at_once) = rig.records.read(&permits().1, Instant(1), both).unwrap();
     // A page that is longer than what is read of a list at once goes on in it.
     assert_eq!(found, at_once, "{text}");
@@ -183,7 +183,7 @@ fn a_search_stops_where_it_is_told_to() {
         let (sources, query) = (view.sources_of("messages", None)?, Query::parse("moss ferns"));
         view.find_text(
             &sources,
-            SearchQuery { query: &query, conditions: &[], before: None, limit: 2 },
+            RecordSearchQuery { query: &query, conditions: &[], before: None, limit: 2 },
             &go_on,
         )
     });

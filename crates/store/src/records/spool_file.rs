@@ -14,7 +14,7 @@ use crate::state::create_private;
 
 /// A file without a name, to be written and then read once.
 #[derive(Debug)]
-pub struct Spool {
+pub struct SpoolFile {
     to: File,
     from: File,
 }
@@ -24,24 +24,24 @@ impl Records {
     ///
     /// # Errors
     /// What the system says.
-    pub fn spool(&self, _permit: &OwnerPermit) -> io::Result<Spool> {
+    pub fn create_spool_file(&self, _permit: &OwnerPermit) -> io::Result<SpoolFile> {
         let Engine::Sqlite(sqlite) = &self.inner.engine;
         let path = sqlite.beside(&format!("incoming-{}", uuid::Uuid::new_v4().simple()));
         let to = create_private(&path)?;
         let from = File::open(&path);
         std::fs::remove_file(&path)?;
-        Ok(Spool { to, from: from? })
+        Ok(SpoolFile { to, from: from? })
     }
 }
 
-impl Spool {
+impl SpoolFile {
     /// What was written, from its beginning.
     pub fn into_reader(self) -> impl Read {
         BufReader::new(self.from)
     }
 }
 
-impl Write for Spool {
+impl Write for SpoolFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.to.write(bytes)
     }
