@@ -16,6 +16,7 @@ pub mod lines;
 pub mod listing;
 pub mod notes;
 pub mod path;
+pub mod percent;
 pub mod permit;
 pub mod records;
 pub mod role;

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::hash::ContentHash;
 use crate::path::{BadPath, SpacePath};
-use crate::scope::{encode_component, percent_decode};
+use crate::percent;
 
 /// What kind of thing an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -83,14 +83,14 @@ const AFTER: &str = "?after=";
 
 /// The URI of a directory's first page.
 pub fn uri(path: &SpacePath) -> String {
-    let segments: Vec<String> = path.components().map(encode_component).collect();
+    let segments: Vec<String> = path.components().map(percent::encode_component).collect();
     format!("{SCHEME}/{}", segments.join("/"))
 }
 
 /// The URI of the page that follows an entry.
 pub fn uri_after(path: &SpacePath, last: &Position) -> String {
     let mark = if last.is_file { 'f' } else { 'd' };
-    format!("{}{AFTER}{mark}.{}", uri(path), encode_component(&last.name))
+    format!("{}{AFTER}{mark}.{}", uri(path), percent::encode_component(&last.name))
 }
 
 /// A listing that was asked for.
@@ -129,7 +129,7 @@ pub fn parse_uri(uri: &str) -> Result<Request, BadUri> {
         Some((path, after)) => (path, Some(after)),
         None => (rest, None),
     };
-    let path = percent_decode(path).ok_or(BadUri::Encoding)?;
+    let path = percent::decode(path).ok_or(BadUri::Encoding)?;
     let path = if path.is_empty() { SpacePath::root() } else { SpacePath::parse(&path)? };
     let after = after
         .map(|after| {
@@ -139,7 +139,7 @@ pub fn parse_uri(uri: &str) -> Result<Request, BadUri> {
                 "f" => true,
                 _ => return Err(BadUri::After),
             };
-            let name = percent_decode(name)
+            let name = percent::decode(name)
                 .filter(|name| path.child(name).is_some())
                 .ok_or(BadUri::After)?;
             Ok(Position { is_file, name })

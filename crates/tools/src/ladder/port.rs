@@ -10,12 +10,12 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value as Json, json};
+use stile_domain::percent::encode_component;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::record_id::encode_key;
-use stile_domain::scope::encode_component;
 
 use crate::records::RecordServices;
 use crate::records::calls::Call;

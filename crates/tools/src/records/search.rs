@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
+use stile_domain::percent::encode_component;
 use stile_domain::records::body::Held;
 use stile_domain::records::cursor::{Binding, SearchPlace};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, Query};
-use stile_domain::scope::encode_component;
 use stile_store::records::{FieldMatch, Hit, SearchQuery, Source};
 
 use super::Reading;

@@ -21,8 +21,9 @@ mod states;
 mod truth;
 mod words;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
+use stile_domain::percent;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
@@ -81,8 +82,9 @@ fn gives_pages(endpoint: &str) -> bool {
 
 impl Ask {
     fn path(&self) -> String {
-        let path = self.endpoint.path.replace("{stream}", &encoded(&self.stream));
-        path.replace("{id}", &encoded(&self.key)).replace("{blob_id}", &encoded(&self.key))
+        let path = self.endpoint.path.replace("{stream}", &percent::encode_component(&self.stream));
+        path.replace("{id}", &percent::encode_component(&self.key))
+            .replace("{blob_id}", &percent::encode_component(&self.key))
     }
 
     fn is_blob(&self) -> bool {
@@ -92,8 +94,11 @@ impl Ask {
     /// The query without its cursor.
     fn query(&self) -> String {
         let others = self.pairs.iter().filter(|(name, _)| name != "cursor");
-        let parts: Vec<String> =
-            others.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        let parts: Vec<String> = others
+            .map(|(name, value)| {
+                format!("{}={}", percent::encode_component(name), percent::encode_component(value))
+            })
+            .collect();
         parts.join("&")
     }
 
@@ -136,18 +141,6 @@ impl Ask {
         let mut body = String::new();
         services.answer(caller, now, &call, &mut body).map(|()| body)
     }
-}
-
-fn encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            write!(out, "%{byte:02X}").unwrap();
-        }
-    }
-    out
 }
 
 /// Something to search for, most of it such as some records have.
