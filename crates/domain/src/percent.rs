@@ -94,7 +94,7 @@ mod tests {
             .map(|c| encode_uri_component(&c.to_string()) + "\n")
             .collect();
         assert_eq!(
-            ContentHash::of(lines.as_bytes()).to_string(),
+            ContentHash::digest(lines.as_bytes()).to_string(),
             "185908d5c4108be753889c9caaad3caff688ff92f84e3a9e1fef4f0d68861c80"
         );
     }

@@ -254,7 +254,8 @@ fn window<'a>(
     let shown = whole[start..end].concat();
     let shown = String::from_utf16_lossy(&shown);
     let end = start + manner.units.told_len(&shown);
-    let digest = manner.has_digests.then(|| format!("sha256:{}", ContentHash::of(text.as_bytes())));
+    let digest =
+        manner.has_digests.then(|| format!("sha256:{}", ContentHash::digest(text.as_bytes())));
     let (connection, path) = match manner.tells_names {
         true => (Some("mail"), Some("$.body")),
         false => (None, get("field")),

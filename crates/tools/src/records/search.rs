@@ -242,7 +242,7 @@ fn excerpt(
     let end = start + pieces::count(&text);
     // Whoever has the whole text needs no name for its version.
     let digest = (end - start < total).then(|| match digest {
-        Digest::Of(text) => digest_text(ContentHash::of(text.as_bytes()).as_bytes()),
+        Digest::Of(text) => digest_text(ContentHash::digest(text.as_bytes()).as_bytes()),
         Digest::Known(digest) => digest_text(&digest),
     });
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
