@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use pulldown_cmark::{Options, Parser};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use stile_domain::notes::path::NotePath;
+use stile_domain::notes::NotePath;
 use stile_domain::notes::{Note, section_source};
 
 #[global_allocator]
@@ -106,7 +106,7 @@ fn main() {
             }));
             ours = ours.min(once(|| {
                 for note in &notes {
-                    let _ = black_box(section_source(&path, Note::of_file(note)));
+                    let _ = black_box(section_source(&path, Note::parse(note)));
                 }
             }));
         }
@@ -119,7 +119,7 @@ fn main() {
             black_box(Parser::new_ext(note, Options::empty()).into_offset_iter().count());
         });
         let ours_asked = asked(&|note| {
-            let _ = black_box(section_source(&path, Note::of_file(note)));
+            let _ = black_box(section_source(&path, Note::parse(note)));
         });
         let speed = |took: Duration| bytes as f64 / 1e6 / took.as_secs_f64();
         let ratio = ours.as_secs_f64() / bare.as_secs_f64();

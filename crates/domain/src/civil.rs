@@ -5,7 +5,7 @@
 //! `civil_from_days`.
 
 /// Days from 1970-01-01 to a day; a month or a day past its end counts on.
-pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let months = year * 12 + month - 1;
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
     // Years begin in March here, so that the leap day is a year's last.
@@ -16,7 +16,7 @@ pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// The year, month and day that are so many days after 1970-01-01.
-pub(crate) fn date(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era =
@@ -35,12 +35,16 @@ mod tests {
     #[test]
     fn each_day_of_many_years_is_one_after_the_last() {
         assert_eq!(
-            (days(1970, 1, 1), days(2000, 2, 29), days(2000, 14, 0)),
-            (0, 11_016, days(2001, 1, 31))
+            (
+                days_from_civil(1970, 1, 1),
+                days_from_civil(2000, 2, 29),
+                days_from_civil(2000, 14, 0)
+            ),
+            (0, 11_016, days_from_civil(2001, 1, 31))
         );
         for day in -800_000..800_000 {
-            let (year, month, of_month) = date(day);
-            assert_eq!(days(year, month, of_month), day);
+            let (year, month, of_month) = civil_from_days(day);
+            assert_eq!(days_from_civil(year, month, of_month), day);
             assert!((1..=12).contains(&month) && (1..=31).contains(&of_month));
         }
     }

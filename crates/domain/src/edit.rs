@@ -5,10 +5,12 @@
 //! lines are compared with the file's, and nothing else is. A byte order mark belongs to the file,
 //! not to its first line: it stays in front whatever happens to that line.
 
-use crate::error::ShownLine;
-use crate::limits::{NAMED_MATCHES, SHOWN_LINE_CHARS, SHOWN_LINES};
-use crate::lines::{LineRange, Lines, Span, resolve_line, spans, without_final_terminator};
-use crate::search::Pattern;
+use crate::error::LineExcerpt;
+use crate::limits::{MAX_EXCERPT_LINE_CHARS, MAX_EXCERPT_LINES, MAX_LISTED_MATCHES};
+use crate::line_search::Pattern;
+use crate::lines::{
+    LineRange, LineSpan, ResolvedLines, line_spans, resolve_line, without_final_terminator,
+};
 
 /// Why a text was left as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +23,9 @@ pub enum EditError {
     /// `old` or `anchor` does not stand there.
     NoMatch {
         /// Where it was looked for: 1-based, end exclusive.
-        searched: Lines,
+        searched: ResolvedLines,
         /// What stands there now, bounded.
-        lines: Vec<ShownLine>,
+        lines: Vec<LineExcerpt>,
         /// 1-based lines of the text where it stands instead, bounded.
         elsewhere: Vec<u64>,
     },
@@ -50,19 +52,19 @@ pub fn replace(text: &str, range: LineRange, old: &str, new: &str) -> Result<Str
     let total_lines = body.count();
     let within = range.resolve(total_lines).map_err(|_| EditError::Range { total_lines })?;
 
-    let found = body.find_all(within, old, NAMED_MATCHES + 1);
+    let found = body.find_all(within, old, MAX_LISTED_MATCHES + 1);
     let [place] = found.as_slice() else {
         if found.is_empty() {
-            let everywhere = Lines { start: 1, end: total_lines + 1 };
-            let elsewhere = body.find_all(everywhere, old, NAMED_MATCHES);
+            let everywhere = ResolvedLines { start: 1, end: total_lines + 1 };
+            let elsewhere = body.find_all(everywhere, old, MAX_LISTED_MATCHES);
             return Err(EditError::NoMatch {
                 searched: within,
                 lines: body.show(within),
                 elsewhere: elsewhere.iter().map(|place| place.line + 1).collect(),
             });
         }
-        let more = found.len() > NAMED_MATCHES;
-        let matches = found.iter().take(NAMED_MATCHES).map(|place| place.line + 1).collect();
+        let more = found.len() > MAX_LISTED_MATCHES;
+        let matches = found.iter().take(MAX_LISTED_MATCHES).map(|place| place.line + 1).collect();
         return Err(EditError::Ambiguous { matches, more });
     };
 
@@ -89,13 +91,13 @@ pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<Stri
     let line = resolve_line(line, total_lines).ok_or(EditError::Range { total_lines })?;
     let index = usize::try_from(line).unwrap_or(usize::MAX);
     let span = body.spans().nth(index).ok_or(EditError::Range { total_lines })?;
-    let stands_at = |span: Span, line: u64| {
+    let stands_at = |span: LineSpan, line: u64| {
         span.content(body.text) == body.for_line(line, without_final_terminator(anchor))
     };
     if !stands_at(span, line) {
-        let here = Lines { start: line + 1, end: line + 2 };
+        let here = ResolvedLines { start: line + 1, end: line + 2 };
         let elsewhere = body.spans().zip(0u64..).filter(|(span, line)| stands_at(*span, *line));
-        let elsewhere = elsewhere.map(|(_, line)| line + 1).take(NAMED_MATCHES).collect();
+        let elsewhere = elsewhere.map(|(_, line)| line + 1).take(MAX_LISTED_MATCHES).collect();
         return Err(EditError::NoMatch { searched: here, lines: body.show(here), elsewhere });
     }
     let ending = body.ending_at(span, span);
@@ -137,13 +139,13 @@ impl<'t> Body<'t> {
     }
 
     /// Its lines. A file that is a mark and nothing else has one, which is empty.
-    fn spans(&self) -> impl Iterator<Item = Span> + 't {
-        let lone = (self.text.is_empty() && !self.bom.is_empty()).then_some(Span {
+    fn spans(&self) -> impl Iterator<Item = LineSpan> + 't {
+        let lone = (self.text.is_empty() && !self.bom.is_empty()).then_some(LineSpan {
             start: 0,
             content_end: 0,
             end: 0,
         });
-        lone.into_iter().chain(spans(self.text, 0))
+        lone.into_iter().chain(line_spans(self.text, 0))
     }
 
     fn count(&self) -> u64 {
@@ -162,24 +164,24 @@ impl<'t> Body<'t> {
 
     /// Every place, overlapping ones too, where the lines of `old` stand inside `within`; at most
     /// `most`.
-    fn find_all(&self, within: Lines, old: &str, most: usize) -> Vec<Place> {
+    fn find_all(&self, within: ResolvedLines, old: &str, most: usize) -> Vec<Place> {
         let wanted = wanted_lines(old);
         let bare = wanted_lines(self.for_line(0, old));
         if bare == wanted || within.start > 1 {
             return find_all(self, within, &wanted, most);
         }
         // At the very beginning the mark is the file's, and from the second line on it is content.
-        let top = Lines { start: 1, end: within.end.min(bare.len() as u64 + 1) };
+        let top = ResolvedLines { start: 1, end: within.end.min(bare.len() as u64 + 1) };
         let mut found = find_all(self, top, &bare, 1);
-        let below = Lines { start: within.end.min(2), end: within.end };
+        let below = ResolvedLines { start: within.end.min(2), end: within.end };
         found.extend(find_all(self, below, &wanted, most - found.len()));
         found
     }
 
     /// The line ending in use at an edited region: its own first one, else that of the line before
     /// it.
-    fn ending_at(&self, first: Span, last: Span) -> &'static str {
-        let own = spans(self.text, first.start)
+    fn ending_at(&self, first: LineSpan, last: LineSpan) -> &'static str {
+        let own = line_spans(self.text, first.start)
             .take_while(|span| span.start <= last.start)
             .map(|span| span.terminator(self.text))
             .find(|terminator| !terminator.is_empty());
@@ -198,12 +200,12 @@ impl<'t> Body<'t> {
     }
 
     /// The lines of a range, bounded in number and length.
-    fn show(&self, lines: Lines) -> Vec<ShownLine> {
+    fn show(&self, lines: ResolvedLines) -> Vec<LineExcerpt> {
         let from = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
-        let count = usize::try_from(lines.count()).unwrap_or(usize::MAX).min(SHOWN_LINES);
+        let count = usize::try_from(lines.count()).unwrap_or(usize::MAX).min(MAX_EXCERPT_LINES);
         let shown = self.spans().zip(1u64..).skip(from).take(count);
-        let cut = |text: &str| text.chars().take(SHOWN_LINE_CHARS).collect();
-        shown.map(|(span, line)| ShownLine { line, text: cut(span.content(self.text)) }).collect()
+        let cut = |text: &str| text.chars().take(MAX_EXCERPT_LINE_CHARS).collect();
+        shown.map(|(span, line)| LineExcerpt { line, text: cut(span.content(self.text)) }).collect()
     }
 }
 
@@ -238,14 +240,14 @@ fn wanted_lines(text: &str) -> Vec<&str> {
 struct Place {
     /// 0-based.
     line: u64,
-    first: Span,
-    last: Span,
+    first: LineSpan,
+    last: LineSpan,
 }
 
 /// Every place, overlapping ones too, where `wanted` stands as consecutive whole lines inside
 /// `within`; at most `most`. Linear in lines whatever they hold (Knuth, Morris and Pratt over
 /// lines).
-fn find_all(body: &Body<'_>, within: Lines, wanted: &[&str], most: usize) -> Vec<Place> {
+fn find_all(body: &Body<'_>, within: ResolvedLines, wanted: &[&str], most: usize) -> Vec<Place> {
     let pattern = Pattern::new(wanted.to_vec());
     let mut found = Vec::new();
     let mut matched = 0;
@@ -322,8 +324,8 @@ mod tests {
         else {
             panic!("expected no match");
         };
-        assert_eq!(searched, Lines { start: 3, end: 4 });
-        assert_eq!(lines, [ShownLine { line: 3, text: "c".into() }]);
+        assert_eq!(searched, ResolvedLines { start: 3, end: 4 });
+        assert_eq!(lines, [LineExcerpt { line: 3, text: "c".into() }]);
         assert_eq!(elsewhere, [2, 4]);
     }
 
@@ -345,8 +347,8 @@ mod tests {
         assert_eq!(
             insert("a\nb\nc", 1, "c", "x"),
             Err(EditError::NoMatch {
-                searched: Lines { start: 1, end: 2 },
-                lines: vec![ShownLine { line: 1, text: "a".into() }],
+                searched: ResolvedLines { start: 1, end: 2 },
+                lines: vec![LineExcerpt { line: 1, text: "a".into() }],
                 elsewhere: vec![3],
             })
         );

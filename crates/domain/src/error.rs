@@ -13,10 +13,10 @@ use crate::scope::Scope;
 
 /// A line of a file, shown in a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ShownLine {
+pub struct LineExcerpt {
     /// 1-based.
     pub line: u64,
-    /// Its content without the terminator, cut to [`crate::limits::SHOWN_LINE_CHARS`] characters.
+    /// Its content without the terminator, cut to [`crate::limits::MAX_EXCERPT_LINE_CHARS`] characters.
     pub text: String,
 }
 
@@ -163,7 +163,7 @@ pub enum Refusal {
         /// What else helps, beginning with a space, or nothing.
         hint: String,
         /// What stands there now.
-        lines: Vec<ShownLine>,
+        lines: Vec<LineExcerpt>,
         /// 1-based lines where it stands instead.
         elsewhere: Vec<u64>,
     },
@@ -184,7 +184,7 @@ pub enum Refusal {
     AmbiguousMatch {
         /// What was asked for.
         path: SpacePath,
-        /// The 1-based first line of each match, at most [`crate::limits::NAMED_MATCHES`].
+        /// The 1-based first line of each match, at most [`crate::limits::MAX_LISTED_MATCHES`].
         matches: Vec<u64>,
         /// Whether there are more than those.
         more: bool,
@@ -251,7 +251,7 @@ fn counted(matches: &[u64], more: bool) -> String {
     if more { format!("more than {}", matches.len()) } else { matches.len().to_string() }
 }
 
-fn shown(lines: &[ShownLine]) -> String {
+fn shown(lines: &[LineExcerpt]) -> String {
     if lines.is_empty() {
         return "No line stands there now.".to_owned();
     }

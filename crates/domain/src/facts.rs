@@ -13,11 +13,11 @@ use crate::hash::ContentHash;
 use crate::lines::LineIndex;
 
 /// Nanoseconds since 1970-01-01 UTC, by the clock that stamps files.
-pub type Nanos = i64;
+pub type UnixNanos = i64;
 
 /// What the file system says of a file's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
+pub struct FileStamp {
     /// Which file system.
     pub device: u64,
     /// Which file in it.
@@ -25,22 +25,22 @@ pub struct Stamp {
     /// Bytes.
     pub size: u64,
     /// When its bytes last changed.
-    pub modified: Nanos,
+    pub modified: UnixNanos,
     /// When its bytes or its metadata last changed; no program can set this one.
-    pub changed: Nanos,
+    pub changed: UnixNanos,
 }
 
 /// The coarsest tick of a clock that gives fractions of a second, doubled: 100 Hz is the slowest
 /// kernel clock in use.
-pub const FINE_GRANULARITY: Nanos = 20_000_000;
+pub const FINE_GRANULARITY: UnixNanos = 20_000_000;
 /// The tick of file systems that store whole seconds, or pairs of them.
-pub const COARSE_GRANULARITY: Nanos = 2_000_000_000;
+pub const COARSE_GRANULARITY: UnixNanos = 2_000_000_000;
 
-impl Stamp {
+impl FileStamp {
     /// How coarse the clock that made it may be: a stamp without any fraction may come from a clock
     /// that knows none.
-    pub fn granularity(&self) -> Nanos {
-        let whole = |time: Nanos| time % 1_000_000_000 == 0;
+    pub fn granularity(&self) -> UnixNanos {
+        let whole = |time: UnixNanos| time % 1_000_000_000 == 0;
         if whole(self.modified) && whole(self.changed) {
             COARSE_GRANULARITY
         } else {
@@ -50,47 +50,49 @@ impl Stamp {
 
     /// Whether any later change must show in the stamp, for a stamp taken at `taken`: the file last
     /// changed longer ago than the clock's granularity. A time in the future settles nothing.
-    pub fn settled_at(&self, taken: Nanos) -> bool {
+    pub fn settled_at(&self, taken: UnixNanos) -> bool {
         self.modified.max(self.changed).saturating_add(self.granularity()) <= taken
     }
 }
 
 /// What reading a whole file told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct FileFacts {
     /// Of all bytes.
     pub hash: ContentHash,
     /// Where lines begin; `None` where the file is not UTF-8.
     pub lines: Option<LineIndex>,
 }
 
-impl Facts {
+impl FileFacts {
     fn footprint(&self) -> usize {
-        size_of::<Self>() + size_of::<Stamp>() + self.lines.as_ref().map_or(0, LineIndex::footprint)
+        size_of::<Self>()
+            + size_of::<FileStamp>()
+            + self.lines.as_ref().map_or(0, LineIndex::footprint)
     }
 }
 
 struct Slot {
-    facts: Arc<Facts>,
+    facts: Arc<FileFacts>,
     used: u64,
 }
 
 /// A bounded memory of facts; the least recently used go first.
-pub struct Memory {
-    slots: HashMap<Stamp, Slot>,
+pub struct FactsCache {
+    slots: HashMap<FileStamp, Slot>,
     footprint: usize,
     most: usize,
     clock: u64,
 }
 
-impl Memory {
+impl FactsCache {
     /// A memory that holds at most `most` bytes of facts.
     pub fn new(most: usize) -> Self {
         Self { slots: HashMap::new(), footprint: 0, most, clock: 0 }
     }
 
     /// What is known of the file in exactly this state.
-    pub fn recall(&mut self, stamp: &Stamp) -> Option<Arc<Facts>> {
+    pub fn get(&mut self, stamp: &FileStamp) -> Option<Arc<FileFacts>> {
         self.clock += 1;
         let clock = self.clock;
         self.slots.get_mut(stamp).map(|slot| {
@@ -101,7 +103,7 @@ impl Memory {
 
     /// Remembers what a read told that began at `began` with this stamp, if that may be believed
     /// later.
-    pub fn remember(&mut self, stamp: Stamp, facts: &Arc<Facts>, began: Nanos) {
+    pub fn insert(&mut self, stamp: FileStamp, facts: &Arc<FileFacts>, began: UnixNanos) {
         if !stamp.settled_at(began) || facts.footprint() > self.most {
             return;
         }
@@ -119,7 +121,7 @@ impl Memory {
 
     /// Drops the least recently used until an eighth is free, so that the sort is paid for rarely.
     fn forget_oldest(&mut self) {
-        let mut by_age: Vec<(u64, Stamp)> =
+        let mut by_age: Vec<(u64, FileStamp)> =
             self.slots.iter().map(|(stamp, slot)| (slot.used, *stamp)).collect();
         by_age.sort_unstable_by_key(|(used, _)| *used);
         for (_, stamp) in by_age {
@@ -143,34 +145,34 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn facts(content: u8) -> Arc<Facts> {
-        Arc::new(Facts { hash: ContentHash::of(&[content]), lines: None })
+    fn facts(content: u8) -> Arc<FileFacts> {
+        Arc::new(FileFacts { hash: ContentHash::digest(&[content]), lines: None })
     }
 
     #[test]
     fn a_stamp_within_the_granularity_settles_nothing() {
-        let at = |changed| Stamp { device: 1, inode: 1, size: 1, modified: 1, changed };
+        let at = |changed| FileStamp { device: 1, inode: 1, size: 1, modified: 1, changed };
         assert!(!at(1_000).settled_at(1_000));
         assert!(!at(1_000).settled_at(1_000 + FINE_GRANULARITY - 1));
         assert!(at(1_000).settled_at(1_000 + FINE_GRANULARITY));
         assert!(!at(5_000).settled_at(4_000));
-        let whole = Stamp { modified: 0, ..at(3_000_000_000) };
+        let whole = FileStamp { modified: 0, ..at(3_000_000_000) };
         assert!(!whole.settled_at(3_000_000_000 + FINE_GRANULARITY));
         assert!(whole.settled_at(3_000_000_000 + COARSE_GRANULARITY));
     }
 
     #[test]
     fn memory_is_bounded_and_keeps_what_is_used() {
-        let mut memory = Memory::new(4_000);
-        let stamp = |inode| Stamp { device: 1, inode, size: 1, modified: 1, changed: 1 };
+        let mut memory = FactsCache::new(4_000);
+        let stamp = |inode| FileStamp { device: 1, inode, size: 1, modified: 1, changed: 1 };
         let began = FINE_GRANULARITY * 2;
-        memory.remember(stamp(0), &facts(0), began);
+        memory.insert(stamp(0), &facts(0), began);
         for inode in 1..200 {
-            memory.remember(stamp(inode), &facts(1), began);
-            assert!(memory.recall(&stamp(0)).is_some());
+            memory.insert(stamp(inode), &facts(1), began);
+            assert!(memory.get(&stamp(0)).is_some());
             assert!(memory.footprint() <= 4_000);
         }
-        assert!(memory.recall(&stamp(1)).is_none());
+        assert!(memory.get(&stamp(1)).is_none());
     }
 
     proptest! {
@@ -181,7 +183,7 @@ mod tests {
             events in proptest::collection::vec((0i64..8_000_000, any::<bool>()), 1..60),
             tick in prop_oneof![Just(1i64), Just(4_000_000), Just(10_000_000)]
         ) {
-            let mut memory = Memory::new(100_000);
+            let mut memory = FactsCache::new(100_000);
             let (mut now, mut content, mut stamped) = (1_500_000_001i64, 0u8, 1_500_000_001i64);
             for (elapsed, is_write) in events {
                 now += elapsed;
@@ -190,10 +192,10 @@ mod tests {
                     stamped = now - now % tick;
                     continue;
                 }
-                let stamp = Stamp { device: 1, inode: 1, size: 1, modified: stamped, changed: stamped };
-                match memory.recall(&stamp) {
-                    Some(known) => prop_assert_eq!(known.hash, ContentHash::of(&[content])),
-                    None => memory.remember(stamp, &facts(content), now),
+                let stamp = FileStamp { device: 1, inode: 1, size: 1, modified: stamped, changed: stamped };
+                match memory.get(&stamp) {
+                    Some(known) => prop_assert_eq!(known.hash, ContentHash::digest(&[content])),
+                    None => memory.insert(stamp, &facts(content), now),
                 }
             }
         }

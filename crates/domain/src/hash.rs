@@ -21,7 +21,7 @@ pub struct BadHash;
 
 impl ContentHash {
     /// Hashes bytes that are all in memory.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn digest(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
@@ -74,9 +74,9 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Hashes bytes that arrive in pieces.
 #[derive(Clone, Default)]
-pub struct Hasher(Sha256);
+pub struct ContentHasher(Sha256);
 
-impl Hasher {
+impl ContentHasher {
     /// Adds the next piece.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
@@ -133,14 +133,14 @@ mod tests {
     #[test]
     fn the_empty_file_has_the_published_digest() {
         assert_eq!(
-            ContentHash::of(b"").to_string(),
+            ContentHash::digest(b"").to_string(),
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
         );
     }
 
     #[test]
     fn other_spellings_are_refused() {
-        let text = ContentHash::of(b"a").to_string();
+        let text = ContentHash::digest(b"a").to_string();
         assert_eq!(ContentHash::parse(&text.to_uppercase()), Err(BadHash));
         assert_eq!(ContentHash::parse(&text[..63]), Err(BadHash));
         assert_eq!(ContentHash::parse(&format!("{} ", &text[..63])), Err(BadHash));
@@ -157,10 +157,10 @@ mod tests {
         #[test]
         fn pieces_hash_like_the_whole(bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in 0usize..300) {
             let cut = cut.min(bytes.len());
-            let mut hasher = Hasher::default();
+            let mut hasher = ContentHasher::default();
             hasher.update(&bytes[..cut]);
             hasher.update(&bytes[cut..]);
-            prop_assert_eq!(hasher.finish(), ContentHash::of(&bytes));
+            prop_assert_eq!(hasher.finish(), ContentHash::digest(&bytes));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::path::SpacePath;
 
 /// One call, or one event that no call asked for, as a line of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
+pub struct JournalLine {
     /// When it ended: RFC 3339, UTC, microseconds.
     pub at: String,
     /// The user.

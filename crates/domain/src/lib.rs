@@ -5,21 +5,22 @@
 //! rule can be tested alone and is the same for every transport and every store.
 
 mod civil;
-pub mod cursor;
 pub mod edit;
 pub mod error;
 pub mod facts;
+pub mod file_cursor;
 pub mod hash;
 pub mod journal;
 pub mod json_string;
 pub mod limits;
+pub mod line_search;
 pub mod lines;
 pub mod listing;
 pub mod notes;
 pub mod path;
+pub mod percent;
 pub mod permit;
 pub mod records;
 pub mod role;
 pub mod scope;
-pub mod search;
 pub mod window;

@@ -36,14 +36,14 @@ impl JsonSchema for LineRange {
 
 /// Resolved lines: 1-based `start`, exclusive `end`, `start <= end <= total + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Lines {
+pub struct ResolvedLines {
     /// The first line, from 1.
     pub start: u64,
     /// One past the last line.
     pub end: u64,
 }
 
-impl Lines {
+impl ResolvedLines {
     /// How many lines.
     pub fn count(self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -60,7 +60,7 @@ impl LineRange {
     /// # Errors
     /// [`EmptyRange`] where nothing is selected in a file that has lines, or the start lies after
     /// the end.
-    pub fn resolve(self, total: u64) -> Result<Lines, EmptyRange> {
+    pub fn resolve(self, total: u64) -> Result<ResolvedLines, EmptyRange> {
         let total = i128::from(total);
         let place = |number: i64, open: i128| match i128::from(number) {
             0 => open,
@@ -73,7 +73,7 @@ impl LineRange {
             return Err(EmptyRange);
         }
         let clip = |number: i128| u64::try_from(number.clamp(1, total + 1)).unwrap_or(1);
-        Ok(Lines { start: clip(start), end: clip(end) })
+        Ok(ResolvedLines { start: clip(start), end: clip(end) })
     }
 }
 
@@ -87,7 +87,7 @@ pub fn resolve_line(number: i64, total: u64) -> Option<u64> {
 /// One line of a text: byte offsets of its beginning, the end of its content, and the end of its
 /// terminator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct LineSpan {
     /// The first byte.
     pub start: usize,
     /// One past the content, where the terminator begins.
@@ -96,7 +96,7 @@ pub struct Span {
     pub end: usize,
 }
 
-impl Span {
+impl LineSpan {
     /// The terminator of the line: `"\n"`, `"\r\n"` or nothing.
     pub fn terminator<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.content_end..self.end).unwrap_or_default()
@@ -110,20 +110,20 @@ impl Span {
 
 /// Walks the lines of a text from a byte offset that begins a line.
 #[derive(Clone, Debug)]
-pub struct Spans<'t> {
+pub struct LineSpans<'t> {
     text: &'t [u8],
     at: usize,
 }
 
 /// The lines of `text` from byte `at` on.
-pub fn spans(text: &str, at: usize) -> Spans<'_> {
-    Spans { text: text.as_bytes(), at }
+pub fn line_spans(text: &str, at: usize) -> LineSpans<'_> {
+    LineSpans { text: text.as_bytes(), at }
 }
 
-impl Iterator for Spans<'_> {
-    type Item = Span;
+impl Iterator for LineSpans<'_> {
+    type Item = LineSpan;
 
-    fn next(&mut self) -> Option<Span> {
+    fn next(&mut self) -> Option<LineSpan> {
         let rest = self.text.get(self.at..)?;
         if rest.is_empty() {
             return None;
@@ -133,9 +133,9 @@ impl Iterator for Spans<'_> {
             Some(length) => {
                 let end = start + length;
                 let carriage = length > 0 && rest.get(length - 1) == Some(&b'\r');
-                Span { start, content_end: end - usize::from(carriage), end: end + 1 }
+                LineSpan { start, content_end: end - usize::from(carriage), end: end + 1 }
             }
-            None => Span { start, content_end: self.text.len(), end: self.text.len() },
+            None => LineSpan { start, content_end: self.text.len(), end: self.text.len() },
         };
         self.at = span.end;
         Some(span)
@@ -143,7 +143,7 @@ impl Iterator for Spans<'_> {
 }
 
 /// How many lines a text has.
-pub fn count(text: &str) -> u64 {
+pub fn count_lines(text: &str) -> u64 {
     let mut scanner = LineScanner::default();
     scanner.feed(text.as_bytes());
     scanner.finish().total_lines()
@@ -248,13 +248,13 @@ mod tests {
         for (text, lines) in
             [("", 0), ("a", 1), ("a\n", 1), ("a\n\n", 2), ("\n", 1), ("\r\n", 1), ("a\rb", 1)]
         {
-            assert_eq!(count(text), lines, "{text:?}");
+            assert_eq!(count_lines(text), lines, "{text:?}");
         }
     }
 
     #[test]
     fn ranges_resolve_as_the_contract_says() {
-        let lines = |start, end| Ok(Lines { start, end });
+        let lines = |start, end| Ok(ResolvedLines { start, end });
         for (range, total, expected) in [
             ((0, 0), 10, lines(1, 11)),
             ((1, 3), 10, lines(1, 3)),
@@ -310,8 +310,8 @@ mod tests {
 
         #[test]
         fn spans_cover_the_text_and_agree_with_counting(text in "(a|\r|\n|\r\n|é){0,40}") {
-            let all: Vec<Span> = spans(&text, 0).collect();
-            prop_assert_eq!(all.len() as u64, count(&text));
+            let all: Vec<LineSpan> = line_spans(&text, 0).collect();
+            prop_assert_eq!(all.len() as u64, count_lines(&text));
             let mut at = 0;
             for span in &all {
                 prop_assert_eq!(span.start, at);

@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use crate::hash::ContentHash;
 use crate::path::{BadPath, SpacePath};
-use crate::scope::{encode_component, percent_decode};
+use crate::percent;
 
 /// What kind of thing an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum EntryKind {
     /// A directory; these come first.
     Directory,
     /// A regular file.
@@ -28,12 +28,12 @@ pub enum Kind {
 
 /// One child of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Entry {
+pub struct ListEntry {
     /// Its name in the directory.
     pub name: String,
     /// What it is.
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// The size of a regular file, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
@@ -45,31 +45,31 @@ pub struct Entry {
 /// The place of an entry in the order of a listing: directories first, then by name in code-point
 /// order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct ListPosition {
     is_file: bool,
     name: String,
 }
 
-impl Position {
+impl ListPosition {
     /// Where an entry stands.
-    pub fn of(kind: Kind, name: &str) -> Self {
+    pub fn new(kind: EntryKind, name: &str) -> Self {
         // UTF-8 sorts by bytes as Unicode sorts by code points.
-        Self { is_file: kind != Kind::Directory, name: name.to_owned() }
+        Self { is_file: kind != EntryKind::Directory, name: name.to_owned() }
     }
 
-    /// Whether an entry comes after this place; what [`Ord`] says of [`Position::of`] it.
-    pub fn is_before(&self, kind: Kind, name: &str) -> bool {
-        (self.is_file, self.name.as_str()) < (kind != Kind::Directory, name)
+    /// Whether an entry comes after this place; what [`Ord`] says of [`ListPosition::new`] it.
+    pub fn is_before(&self, kind: EntryKind, name: &str) -> bool {
+        (self.is_file, self.name.as_str()) < (kind != EntryKind::Directory, name)
     }
 }
 
 /// A page of a directory, as `resources/read` answers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Page {
+pub struct ListPage {
     /// The canonical path of the directory.
     pub path: SpacePath,
-    /// At most [`crate::limits::PAGE_ENTRIES`] immediate children.
-    pub entries: Vec<Entry>,
+    /// At most [`crate::limits::MAX_LIST_ENTRIES`] immediate children.
+    pub entries: Vec<ListEntry>,
     /// Whether there are more.
     pub truncated: bool,
     /// Where they continue.
@@ -83,28 +83,28 @@ const AFTER: &str = "?after=";
 
 /// The URI of a directory's first page.
 pub fn uri(path: &SpacePath) -> String {
-    let segments: Vec<String> = path.components().map(encode_component).collect();
+    let segments: Vec<String> = path.components().map(percent::encode_component).collect();
     format!("{SCHEME}/{}", segments.join("/"))
 }
 
 /// The URI of the page that follows an entry.
-pub fn uri_after(path: &SpacePath, last: &Position) -> String {
+pub fn next_page_uri(path: &SpacePath, last: &ListPosition) -> String {
     let mark = if last.is_file { 'f' } else { 'd' };
-    format!("{}{AFTER}{mark}.{}", uri(path), encode_component(&last.name))
+    format!("{}{AFTER}{mark}.{}", uri(path), percent::encode_component(&last.name))
 }
 
 /// A listing that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct ListRequest {
     /// Which directory.
     pub path: SpacePath,
     /// Only what comes after this place.
-    pub after: Option<Position>,
+    pub after: Option<ListPosition>,
 }
 
 /// Why a URI asks for no listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadUri {
+pub enum BadListUri {
     /// Another scheme: not this resource at all.
     #[error("is not a `list://` URI")]
     Scheme,
@@ -122,30 +122,30 @@ pub enum BadUri {
 /// Reads a listing URI.
 ///
 /// # Errors
-/// [`BadUri`].
-pub fn parse_uri(uri: &str) -> Result<Request, BadUri> {
-    let rest = uri.strip_prefix(SCHEME).ok_or(BadUri::Scheme)?;
+/// [`BadListUri`].
+pub fn parse_uri(uri: &str) -> Result<ListRequest, BadListUri> {
+    let rest = uri.strip_prefix(SCHEME).ok_or(BadListUri::Scheme)?;
     let (path, after) = match rest.rsplit_once(AFTER) {
         Some((path, after)) => (path, Some(after)),
         None => (rest, None),
     };
-    let path = percent_decode(path).ok_or(BadUri::Encoding)?;
+    let path = percent::decode(path).ok_or(BadListUri::Encoding)?;
     let path = if path.is_empty() { SpacePath::root() } else { SpacePath::parse(&path)? };
     let after = after
         .map(|after| {
-            let (mark, name) = after.split_once('.').ok_or(BadUri::After)?;
+            let (mark, name) = after.split_once('.').ok_or(BadListUri::After)?;
             let is_file = match mark {
                 "d" => false,
                 "f" => true,
-                _ => return Err(BadUri::After),
+                _ => return Err(BadListUri::After),
             };
-            let name = percent_decode(name)
+            let name = percent::decode(name)
                 .filter(|name| path.child(name).is_some())
-                .ok_or(BadUri::After)?;
-            Ok(Position { is_file, name })
+                .ok_or(BadListUri::After)?;
+            Ok(ListPosition { is_file, name })
         })
         .transpose()?;
-    Ok(Request { path, after })
+    Ok(ListRequest { path, after })
 }
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn path(uri: &str) -> Result<String, BadUri> {
+    fn path(uri: &str) -> Result<String, BadListUri> {
         parse_uri(uri).map(|request| request.path.to_string())
     }
 
@@ -167,22 +167,22 @@ mod tests {
         assert_eq!(path("list:///My Folder/%C3%A9"), Ok("/My Folder/é".into()));
         assert_eq!(path("list:///a?b#c"), Ok("/a?b#c".into()));
         assert_eq!(path("list:///a%252e"), Ok("/a%2e".into()));
-        assert_eq!(path("list:///a/%2e%2e/%2e%2e"), Err(BadUri::Path(BadPath::AboveRoot)));
-        assert_eq!(path("list:///a%00"), Err(BadUri::Path(BadPath::Control)));
-        assert_eq!(path("list:///%ff"), Err(BadUri::Encoding));
-        assert_eq!(path("list:///%4"), Err(BadUri::Encoding));
-        assert_eq!(path("file:///etc"), Err(BadUri::Scheme));
-        assert_eq!(parse_uri("list:///a?after=x"), Err(BadUri::After));
-        assert_eq!(parse_uri("list:///a?after=f.a%2Fb"), Err(BadUri::After));
+        assert_eq!(path("list:///a/%2e%2e/%2e%2e"), Err(BadListUri::Path(BadPath::AboveRoot)));
+        assert_eq!(path("list:///a%00"), Err(BadListUri::Path(BadPath::Control)));
+        assert_eq!(path("list:///%ff"), Err(BadListUri::Encoding));
+        assert_eq!(path("list:///%4"), Err(BadListUri::Encoding));
+        assert_eq!(path("file:///etc"), Err(BadListUri::Scheme));
+        assert_eq!(parse_uri("list:///a?after=x"), Err(BadListUri::After));
+        assert_eq!(parse_uri("list:///a?after=f.a%2Fb"), Err(BadListUri::After));
     }
 
     proptest! {
         #[test]
         fn a_place_is_before_what_sorts_after_it(one in "\\PC{0,3}", other in "\\PC{0,3}", kinds in 0..4) {
-            let kind = |is_directory| if is_directory { Kind::Directory } else { Kind::File };
+            let kind = |is_directory| if is_directory { EntryKind::Directory } else { EntryKind::File };
             let (first, second) = (kind(kinds & 1 == 0), kind(kinds & 2 == 0));
-            let place = Position::of(first, &one);
-            prop_assert_eq!(place.is_before(second, &other), place < Position::of(second, &other));
+            let place = ListPosition::new(first, &one);
+            prop_assert_eq!(place.is_before(second, &other), place < ListPosition::new(second, &other));
         }
 
         #[test]
@@ -190,13 +190,13 @@ mod tests {
             parts in proptest::collection::vec("\\PC{1,6}", 0..4), name in "\\PC{1,8}", is_directory in any::<bool>()
         ) {
             if let Ok(path) = SpacePath::parse(&format!("/{}", parts.join("/"))) {
-                prop_assert_eq!(parse_uri(&uri(&path)).unwrap(), Request { path: path.clone(), after: None });
+                prop_assert_eq!(parse_uri(&uri(&path)).unwrap(), ListRequest { path: path.clone(), after: None });
                 if path.child(&name).is_some() {
-                    let kind = if is_directory { Kind::Directory } else { Kind::File };
-                    let after = Position::of(kind, &name);
-                    let link = uri_after(&path, &after);
+                    let kind = if is_directory { EntryKind::Directory } else { EntryKind::File };
+                    let after = ListPosition::new(kind, &name);
+                    let link = next_page_uri(&path, &after);
                     prop_assert!(link.is_ascii());
-                    prop_assert_eq!(parse_uri(&link).unwrap(), Request { path, after: Some(after) });
+                    prop_assert_eq!(parse_uri(&link).unwrap(), ListRequest { path, after: Some(after) });
                 }
             }
         }

@@ -187,13 +187,13 @@ impl<A: Action> Permit<A> {
 impl Permit<List> {
     /// Whether an entry of the listed directory may be shown: the caller could read or list it
     /// itself.
-    pub fn shows(&self, name: &str) -> bool {
+    pub fn may_list(&self, name: &str) -> bool {
         self.path.child(name).is_some_and(|entry| self.scopes.cover(Verb::Read, &entry))
     }
 
     /// Whether every entry that a path can name may be shown, so that they need not be asked for
     /// one by one.
-    pub fn shows_all(&self) -> bool {
+    pub fn may_list_all(&self) -> bool {
         self.scopes.cover_children(Verb::Read, &self.path)
     }
 }
@@ -235,12 +235,12 @@ mod tests {
     fn a_listing_shows_only_what_the_caller_could_read() {
         let root = SpacePath::parse("/work").unwrap();
         let permit = principal("read:/work/*").gate().permit::<List>(&root).unwrap();
-        assert!(permit.shows("a") && permit.shows_all());
-        assert!(!permit.shows("a/b") && !permit.shows("..") && !permit.shows(""));
+        assert!(permit.may_list("a") && permit.may_list_all());
+        assert!(!permit.may_list("a/b") && !permit.may_list("..") && !permit.may_list(""));
         let permit = principal("read:/work/* read:/work/sub/b")
             .gate()
             .permit::<List>(&root.child("sub").unwrap())
             .unwrap();
-        assert!(permit.shows("b") && !permit.shows("c") && !permit.shows_all());
+        assert!(permit.may_list("b") && !permit.may_list("c") && !permit.may_list_all());
     }
 }

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::path::SpacePath;
+use crate::percent;
 
 /// What a scope allows; [`Verb::Write`] includes reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,7 +98,7 @@ impl Scope {
         let (body, reach) = split_reach(rest);
         let mut parts = Vec::new();
         for part in body.split('/').skip(1) {
-            let part = decode_component(part).ok_or(BadScope::Encoding)?;
+            let part = percent::decode_component(part).ok_or(BadScope::Encoding)?;
             if part.is_empty() || part == "." || part == ".." || part.contains('/') {
                 return Err(BadScope::Path);
             }
@@ -160,65 +161,11 @@ fn split_reach(path: &str) -> (&str, Reach) {
     }
 }
 
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-')
-}
-
-/// Percent-encodes one path component: every byte but the unreserved ones of RFC 3986.
-pub fn encode_component(component: &str) -> String {
-    percent_encode(component, is_plain)
-}
-
-/// Percent-encodes every byte but those that are plain (RFC 3986, section 2.1).
-pub fn percent_encode(text: &str, is_plain: impl Fn(u8) -> bool) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if is_plain(byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push('%');
-            for digit in [byte >> 4, byte & 15] {
-                encoded.extend(
-                    char::from_digit(u32::from(digit), 16).map(|digit| digit.to_ascii_uppercase()),
-                );
-            }
-        }
-    }
-    encoded
-}
-
-/// Undoes [`encode_component`], once; `None` where a character should have been encoded, or an
-/// escape is malformed or not UTF-8.
-fn decode_component(component: &str) -> Option<String> {
-    if !component.bytes().all(|byte| is_plain(byte) || byte == b'%') {
-        return None;
-    }
-    percent_decode(component)
-}
-
-/// Percent-decodes once; characters that are not part of an escape stay as they are.
-///
-/// `None` where an escape is malformed or the result is not UTF-8.
-pub fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-            let (high, low) = (digit()?, digit()?);
-            bytes.push(u8::try_from(high << 4 | low).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.verb.word())?;
         for component in self.path.components() {
-            write!(f, "/{}", encode_component(component))?;
+            write!(f, "/{}", percent::encode_component(component))?;
         }
         f.write_str(match self.reach {
             Reach::Subtree if self.path.is_root() => "/",

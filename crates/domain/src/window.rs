@@ -6,7 +6,7 @@
 
 /// Where a window stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct WindowEnd {
     /// How many of the bytes belong to the window.
     pub bytes: usize,
     /// 1-based line of the first byte after the window.
@@ -15,12 +15,28 @@ pub struct Cut {
     pub inside: bool,
 }
 
+/// What the bytes given to [`find_end`] hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowInput {
+    /// Every byte up to the end of the file.
+    ToEndOfFile,
+    /// More bytes than the budget, but not the rest of the file.
+    Partial,
+}
+
 /// Cuts a window from `bytes`, which begin in line `first` (1-based), so that it ends before line
 /// `end` and within `budget`.
 ///
 /// `bytes` hold either all up to the end of the file (`whole`) or more than `budget` bytes. The
 /// budget is at least one character, 4 bytes.
-pub fn cut(bytes: &[u8], first: u64, end: u64, budget: usize, whole: bool) -> Cut {
+pub fn find_end(
+    bytes: &[u8],
+    first: u64,
+    end: u64,
+    budget: usize,
+    input: WindowInput,
+) -> WindowEnd {
+    let whole = input == WindowInput::ToEndOfFile;
     let mut taken = 0;
     let mut line = first;
     while line < end {
@@ -33,14 +49,14 @@ pub fn cut(bytes: &[u8], first: u64, end: u64, budget: usize, whole: bool) -> Cu
         };
         if next > budget {
             if taken > 0 {
-                return Cut { bytes: taken, line, inside: false };
+                return WindowEnd { bytes: taken, line, inside: false };
             }
-            return Cut { bytes: floor_char_boundary(bytes, budget), line, inside: true };
+            return WindowEnd { bytes: floor_char_boundary(bytes, budget), line, inside: true };
         }
         taken = next;
         line += 1;
     }
-    Cut { bytes: taken, line, inside: false }
+    WindowEnd { bytes: taken, line, inside: false }
 }
 
 /// The last character boundary at or before `at`, in bytes that are UTF-8 up to there.
@@ -53,23 +69,39 @@ fn floor_char_boundary(bytes: &[u8], at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::WindowInput::{Partial, ToEndOfFile};
     use super::*;
     use crate::lines;
     use proptest::prelude::*;
 
     #[test]
     fn a_window_holds_whole_lines_while_they_fit() {
-        assert_eq!(cut(b"ab\ncd\n", 1, 3, 10, true), Cut { bytes: 6, line: 3, inside: false });
-        assert_eq!(cut(b"ab\ncd\n", 1, 2, 10, true), Cut { bytes: 3, line: 2, inside: false });
-        assert_eq!(cut(b"ab\ncd\n", 1, 3, 5, true), Cut { bytes: 3, line: 2, inside: false });
-        assert_eq!(cut(b"ab\ncd", 1, 3, 5, true), Cut { bytes: 5, line: 3, inside: false });
-        assert_eq!(cut("aéé\n".as_bytes(), 1, 2, 4, true), Cut { bytes: 3, line: 1, inside: true });
+        assert_eq!(
+            find_end(b"ab\ncd\n", 1, 3, 10, ToEndOfFile),
+            WindowEnd { bytes: 6, line: 3, inside: false }
+        );
+        assert_eq!(
+            find_end(b"ab\ncd\n", 1, 2, 10, ToEndOfFile),
+            WindowEnd { bytes: 3, line: 2, inside: false }
+        );
+        assert_eq!(
+            find_end(b"ab\ncd\n", 1, 3, 5, ToEndOfFile),
+            WindowEnd { bytes: 3, line: 2, inside: false }
+        );
+        assert_eq!(
+            find_end(b"ab\ncd", 1, 3, 5, ToEndOfFile),
+            WindowEnd { bytes: 5, line: 3, inside: false }
+        );
+        assert_eq!(
+            find_end("aéé\n".as_bytes(), 1, 2, 4, ToEndOfFile),
+            WindowEnd { bytes: 3, line: 1, inside: true }
+        );
     }
 
     proptest! {
         #[test]
         fn windows_concatenate_to_the_text(text in "(a|é|🜨|\n|\r\n){0,40}", budget in 4usize..12) {
-            let total = lines::count(&text);
+            let total = lines::count_lines(&text);
             let (mut at, mut line, mut read) = (0, 1, String::new());
             for _ in 0..200 {
                 if at == text.len() { break }
@@ -77,7 +109,7 @@ mod tests {
                 // As a store does: everything that is left, or a little more than the budget.
                 let whole = rest.len() <= budget + 4;
                 let piece = if whole { rest } else { &rest[..budget + 4] };
-                let cut = cut(piece, line, total + 1, budget, whole);
+                let cut = find_end(piece, line, total + 1, budget, if whole { ToEndOfFile } else { Partial });
                 prop_assert!(cut.bytes > 0 && cut.bytes <= budget);
                 read.push_str(&text[at..at + cut.bytes]);
                 at += cut.bytes;

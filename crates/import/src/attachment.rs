@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use serde_json::json;
-use stile_domain::hash::{ContentHash, Hasher};
+use stile_domain::hash::{ContentHash, ContentHasher};
 use stile_domain::records::blob::BlobId;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::Value;
@@ -33,7 +33,7 @@ enum Bytes {
 impl Attachment {
     /// Bytes in memory.
     pub fn of(bytes: Vec<u8>, media_type: String, file_name: Option<String>) -> Self {
-        let id = BlobId::of(*ContentHash::of(&bytes).as_bytes());
+        let id = BlobId::of(*ContentHash::digest(&bytes).as_bytes());
         Self { id, size: bytes.len() as u64, media_type, file_name, bytes: Bytes::Held(bytes) }
     }
 
@@ -105,7 +105,7 @@ impl Attachment {
 /// # Errors
 /// What reading it fails with.
 pub(super) fn measured(archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
-    let mut hasher = Hasher::default();
+    let mut hasher = ContentHasher::default();
     let mut reader = entry(archive, number)?;
     let mut buffer = vec![0; 64 * 1024];
     let mut size = 0;

@@ -78,7 +78,7 @@ pub fn read(raw: &[u8], place: &Place) -> Result<Mail, BadMessage> {
     let body = found.part(raw, ("text", "plain"), 0)?.read();
     let fits = |id: &String| id.len() <= MAX_ID_BYTES;
     let first = |name: &str| header.ids(name).into_iter().find(fits);
-    let id = first("message-id").unwrap_or_else(|| format!("sha256:{}", ContentHash::of(raw)));
+    let id = first("message-id").unwrap_or_else(|| format!("sha256:{}", ContentHash::digest(raw)));
     let answered = first("in-reply-to");
     let thread = first("references").or_else(|| answered.clone()).unwrap_or_else(|| id.clone());
     let answered_ref = answered.as_ref().map(|answered| place.reference(answered));

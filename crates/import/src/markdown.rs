@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value as Json;
-use stile_domain::notes::front_matter;
+use stile_domain::notes::parse_front_matter;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names;
 use stile_domain::records::value::{Fields, Value};
@@ -41,7 +41,7 @@ pub struct Head {
 /// A mark before the first character belongs neither to the front matter nor to the text.
 pub fn head(first: &str) -> Head {
     let unmarked = first.strip_prefix('\u{feff}').unwrap_or(first);
-    let (members, starts) = front_matter(unmarked);
+    let (members, starts) = parse_front_matter(unmarked);
     let mut names: HashSet<String> = [PATH, MODIFIED, TEXT].map(str::to_owned).into();
     // Other members keep their names, also where a prefix makes one of ours into such a name.
     names.extend(

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use stile_domain::hash::{ContentHash, Hasher};
+use stile_domain::hash::{ContentHash, ContentHasher};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob::{self, BlobId};
@@ -305,7 +305,7 @@ fn check(texts: &[(String, TextFile)]) -> io::Result<()> {
 }
 
 fn digest_of(path: &Path) -> io::Result<ContentHash> {
-    let mut hasher = Hasher::default();
+    let mut hasher = ContentHasher::default();
     let mut reader = files::open(path)?.reader;
     let mut buffer = vec![0; 64 * 1024];
     loop {

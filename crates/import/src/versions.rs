@@ -42,7 +42,7 @@ impl Versions {
         // It ends, since what gets longer is no key some time.
         while let Some((_, Value::Text(key))) = fields.get(at) {
             let Ok(parsed) = RecordKey::parse(key) else { break };
-            let name = ContentHash::of(key.as_bytes())
+            let name = ContentHash::digest(key.as_bytes())
                 .as_bytes()
                 .first_chunk()
                 .copied()
@@ -73,5 +73,5 @@ fn mark_of(known: &Known, fields: &Fields) -> String {
 }
 
 fn beginning(text: &str) -> [u8; 8] {
-    ContentHash::of(text.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default()
+    ContentHash::digest(text.as_bytes()).as_bytes().first_chunk().copied().unwrap_or_default()
 }

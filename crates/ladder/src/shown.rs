@@ -240,7 +240,7 @@ impl Field {
                 size_chars: Some(text.chars().count() as u64),
                 // All of it is here, so that an address of the rest can name the version that it is
                 // of.
-                digest: Some(format!("sha256:{}", ContentHash::of(text.as_bytes()))),
+                digest: Some(format!("sha256:{}", ContentHash::digest(text.as_bytes()))),
                 kind,
             },
         };

@@ -132,7 +132,7 @@ impl<'a> Bytes<'a> {
     /// base64.
     fn digest(&self) -> [u8; 32] {
         match self {
-            Self::Blob { id, .. } => *ContentHash::of(id.to_string().as_bytes()).as_bytes(),
+            Self::Blob { id, .. } => *ContentHash::digest(id.to_string().as_bytes()).as_bytes(),
             Self::Base64 { text, .. } => text.measure().1,
         }
     }

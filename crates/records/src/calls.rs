@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 use stile_domain::error::Refusal;
-use stile_domain::journal::Line;
+use stile_domain::journal::JournalLine;
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -149,7 +149,7 @@ impl RecordServices {
 
     fn write_line(&self, caller: &Principal, tool: String, outcome: &str, incident: Option<u64>) {
         let Some(journal) = &self.journal else { return };
-        let line = Line {
+        let line = JournalLine {
             at: String::new(),
             subject: Some(caller.subject().to_owned()),
             token: caller.token().map(str::to_owned),

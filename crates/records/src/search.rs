@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
+use stile_domain::percent::encode_component;
 use stile_domain::records::body::Held;
 use stile_domain::records::cursor::{Binding, SearchPlace};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, Query};
-use stile_domain::scope::encode_component;
 use stile_store::records::{FieldMatch, RecordHit, RecordSearchQuery, RecordSource};
 
 use super::Reading;
@@ -242,7 +242,7 @@ fn excerpt(
     let end = start + pieces::count(&text);
     // Whoever has the whole text needs no name for its version.
     let digest = (end - start < total).then(|| match digest {
-        Digest::Of(text) => digest_text(ContentHash::of(text.as_bytes()).as_bytes()),
+        Digest::Of(text) => digest_text(ContentHash::digest(text.as_bytes()).as_bytes()),
         Digest::Known(digest) => digest_text(&digest),
     });
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());

@@ -153,7 +153,7 @@ pub(super) fn told(
     let digest = || match (inline, long) {
         (_, Some(long)) => digest_text(&long.value.digest),
         (text, None) => {
-            digest_text(ContentHash::of(text.unwrap_or_default().as_bytes()).as_bytes())
+            digest_text(ContentHash::digest(text.unwrap_or_default().as_bytes()).as_bytes())
         }
     };
     Ok(match (is_cut, is_text) {

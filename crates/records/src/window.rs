@@ -244,7 +244,7 @@ impl<'a> Content<'a> {
     pub(super) fn measure(&self) -> (u64, [u8; 32]) {
         match self {
             Self::Inline(text) => {
-                (pieces::count(text), *ContentHash::of(text.as_bytes()).as_bytes())
+                (pieces::count(text), *ContentHash::digest(text.as_bytes()).as_bytes())
             }
             Self::Long(long) => (long.value.chars, long.value.digest),
         }

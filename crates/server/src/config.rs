@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use stile_domain::limits::Limits;
+use stile_domain::limits::FileLimits;
 use stile_ladder::budget::Budgets;
 
 mod values;
@@ -168,8 +168,8 @@ impl Config {
     }
 
     /// The ceilings of the file tools.
-    pub fn limits(&self) -> Limits {
-        Limits {
+    pub fn limits(&self) -> FileLimits {
+        FileLimits {
             read_budget: self.read_budget_bytes,
             file_size: self.max_file_bytes,
             read_size: self.max_read_bytes,
@@ -556,7 +556,7 @@ mod tests {
         assert_eq!(config.listen.to_string(), "127.0.0.1:9999");
         assert_eq!(config.root, Path::new("/home/ann/stile"));
         assert_eq!(config.max_body_bytes, 4 * 1024 * 1024);
-        assert_eq!(config.limits(), Limits::default());
+        assert_eq!(config.limits(), FileLimits::default());
         assert_eq!((config.rate_per_second, config.rate_burst), (2000, 5000));
         assert_eq!(config.public_url, None);
         assert_eq!(config.budgets(), Budgets::default());

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use stile_domain::edit;
 use stile_domain::hash::ContentHash;
-use stile_domain::limits::Limits;
+use stile_domain::limits::FileLimits;
 use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Principal, Read};
@@ -44,7 +44,7 @@ fn main() {
     );
     let open = || {
         let options = SpaceOptions {
-            limits: Limits::default(),
+            limits: FileLimits::default(),
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
         };
@@ -69,7 +69,7 @@ fn main() {
             timed(|| read(&space))
         },
         "read and hash 50 MB by hand",
-        || timed(|| ContentHash::of(&fs::read(folder.path().join("big")).unwrap())),
+        || timed(|| ContentHash::digest(&fs::read(folder.path().join("big")).unwrap())),
     );
     let space = open();
     read(&space);
@@ -93,7 +93,7 @@ fn main() {
     fs::write(folder.path().join("note"), &note).unwrap();
     fs::write(folder.path().join("hand"), &note).unwrap();
     let note_path = SpacePath::parse("note").unwrap();
-    let (mut base, mut version) = (ContentHash::of(note.as_bytes()), 0);
+    let (mut base, mut version) = (ContentHash::digest(note.as_bytes()), 0);
     let mut hand_version = 0;
     compare(
         "durable edit of one line of 1 MB",
@@ -140,13 +140,13 @@ fn main() {
 /// What any durable edit needs, without lock, comparison of what was displaced, or metadata.
 fn edit_by_hand(folder: &Path, version: u64) {
     let text = fs::read_to_string(folder.join("hand")).unwrap();
-    let hash = ContentHash::of(text.as_bytes());
+    let hash = ContentHash::digest(text.as_bytes());
     std::hint::black_box(hash);
     let at = 10_000 * 52;
     let new = format!("{}{version:>51}{}", &text.get(..at).unwrap(), text.get(at + 51..).unwrap());
     let mut file = fs::File::create(folder.join("hand.tmp")).unwrap();
     file.write_all(new.as_bytes()).unwrap();
-    std::hint::black_box(ContentHash::of(new.as_bytes()));
+    std::hint::black_box(ContentHash::digest(new.as_bytes()));
     file.sync_all().unwrap();
     fs::rename(folder.join("hand.tmp"), folder.join("hand")).unwrap();
     fs::File::open(folder).unwrap().sync_all().unwrap();

@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use stile_domain::journal::Line;
+use stile_domain::journal::JournalLine;
 use uuid::Uuid;
 
 use crate::state::{StateDir, create_private, make_folder, sync_folder};
@@ -112,7 +112,7 @@ impl Journal {
     ///
     /// # Errors
     /// What the file system says. The line may then be in the file in part, and is not read back.
-    pub fn append(&self, mut line: Line) -> io::Result<()> {
+    pub fn append(&self, mut line: JournalLine) -> io::Result<()> {
         let mut state = self.shared.lock();
         state.last = not_before(Utc::now().timestamp_micros(), state.last);
         line.at = timestamp(state.last);
@@ -306,7 +306,7 @@ fn timestamp(micros: i64) -> String {
 #[derive(Debug, Default)]
 pub struct JournalContents {
     /// All lines, in the order of their times; lines of one file stay in their order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<JournalLine>,
     /// How many lines could not be read, besides last lines that a kill or a full disk cut short.
     pub damaged: usize,
 }
@@ -364,8 +364,8 @@ mod tests {
         (folder, state)
     }
 
-    fn line(tool: &str) -> Line {
-        Line { tool: tool.to_owned(), outcome: "ok".to_owned(), ..Line::default() }
+    fn line(tool: &str) -> JournalLine {
+        JournalLine { tool: tool.to_owned(), outcome: "ok".to_owned(), ..JournalLine::default() }
     }
 
     fn tools(state: &StateDir) -> Vec<String> {
@@ -385,12 +385,15 @@ mod tests {
         let journal = Journal::open(&state).unwrap();
         assert!(files(&state).is_empty(), "a process that journals nothing leaves no file");
         let path = SpacePath::parse("/a\"b").unwrap();
-        let written =
-            Line { path: Some(path), after: Some(ContentHash::of(b"x")), ..line("file.create") };
+        let written = JournalLine {
+            path: Some(path),
+            after: Some(ContentHash::digest(b"x")),
+            ..line("file.create")
+        };
         journal.append(written.clone()).unwrap();
         // A kill now would change nothing: the bytes are the system's.
         let read = read_all(&state).unwrap().lines;
-        assert_eq!(read, [Line { at: read[0].at.clone(), ..written }]);
+        assert_eq!(read, [JournalLine { at: read[0].at.clone(), ..written }]);
         assert_eq!(read[0].at.len(), "2026-01-02T03:04:05.123456Z".len());
         #[cfg(unix)]
         {
@@ -567,7 +570,9 @@ mod tests {
                 // The longest lines there are, and several under way at once.
                 for _ in 0..3 {
                     let subject = Some("x".repeat(MAX_LINE_BYTES - 200));
-                    journal.append(Line { subject, ..line("long") }).expect("there was room");
+                    journal
+                        .append(JournalLine { subject, ..line("long") })
+                        .expect("there was room");
                     written += 1;
                 }
                 assert!(written < 1000, "the disk is not small");
@@ -594,13 +599,13 @@ mod tests {
     #[test]
     fn the_longest_line_that_a_token_and_a_path_make_fits() {
         let path = vec!["\"".repeat(250); 16].join("/");
-        let long = Line {
+        let long = JournalLine {
             subject: Some("\u{1}".repeat(1000)),
             token: Some("t".repeat(60)),
             client: Some("c".repeat(60)),
             path: Some(SpacePath::parse(&path).unwrap()),
-            before: Some(ContentHash::of(b"")),
-            after: Some(ContentHash::of(b"")),
+            before: Some(ContentHash::digest(b"")),
+            after: Some(ContentHash::digest(b"")),
             incident: Some(u64::MAX),
             ..line("text.replace")
         };
@@ -609,7 +614,7 @@ mod tests {
         journal.append(long).unwrap();
         assert!(
             journal
-                .append(Line { subject: Some("x".repeat(MAX_LINE_BYTES)), ..line("x") })
+                .append(JournalLine { subject: Some("x".repeat(MAX_LINE_BYTES)), ..line("x") })
                 .is_err()
         );
         journal.append(line("after")).unwrap();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use stile_domain::edit;
 use stile_domain::error::Refusal;
-use stile_domain::limits::Limits;
+use stile_domain::limits::FileLimits;
 use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Action, Permit, Principal};
@@ -55,7 +55,7 @@ impl Field {
         symlink("../outside", inside.join("other")).unwrap();
         symlink(outside.join("swapped.md"), inside.join("plain/other.md")).unwrap();
         let options = SpaceOptions {
-            limits: Limits::default(),
+            limits: FileLimits::default(),
             lock_wait: Duration::from_secs(20),
             events: Arc::new(|_| {}),
         };

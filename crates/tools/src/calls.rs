@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use serde_json::Value;
 use stile_domain::error::Refusal;
-use stile_domain::journal::Line;
+use stile_domain::journal::JournalLine;
 use stile_domain::permit::Principal;
 use stile_domain::scope::Verb;
 use stile_store::journal::Journal;
@@ -104,8 +104,8 @@ pub(crate) fn line(
     principal: &Principal,
     trace: Trace,
     refusal: Option<&Refusal>,
-) -> Line {
-    Line {
+) -> JournalLine {
+    JournalLine {
         at: String::new(),
         subject: Some(principal.subject().to_owned()),
         token: principal.token().map(str::to_owned),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use stile_domain::error::Refusal;
-use stile_domain::listing::{self, BadUri};
+use stile_domain::listing::{self, BadListUri};
 use stile_domain::permit::{List, Permit, Principal};
 
 use crate::calls::{Services, line};
@@ -29,11 +29,11 @@ pub enum ListError {
     Refused(Refusal),
 }
 
-fn request(uri: &str) -> Result<listing::Request, ListError> {
+fn request(uri: &str) -> Result<listing::ListRequest, ListError> {
     listing::parse_uri(uri).map_err(|error| match error {
-        BadUri::Scheme => ListError::NoSuchResource,
-        BadUri::Path(why) => ListError::Refused(Refusal::InvalidPath { argument: "uri", why }),
-        BadUri::Encoding | BadUri::After => {
+        BadListUri::Scheme => ListError::NoSuchResource,
+        BadListUri::Path(why) => ListError::Refused(Refusal::InvalidPath { argument: "uri", why }),
+        BadListUri::Encoding | BadListUri::After => {
             ListError::Refused(Refusal::invalid_argument(format!("`uri` {error}")))
         }
     })
@@ -71,7 +71,7 @@ impl Services {
 
     async fn list(
         &self,
-        request: listing::Request,
+        request: listing::ListRequest,
         principal: &Principal,
     ) -> Result<Value, Refusal> {
         let permit: Permit<List> = principal.gate().permit(&request.path)?;

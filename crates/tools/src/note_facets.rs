@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stile_domain::notes::answers::{Extent, MetadataFacets};
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{Note, TooLarge, metadata_facets};
+use stile_domain::notes::NotePath;
+use stile_domain::notes::answers::{AnswerExtent, MetadataFacets};
+use stile_domain::notes::{Note, NoteTooLarge, metadata_facets};
 
 use crate::notes::NoteTool;
 use crate::tool::Output;
@@ -20,7 +20,7 @@ pub struct GetMetadataFacets {
 }
 
 impl Output for MetadataFacets {
-    fn extent(&self) -> Option<Extent> {
+    fn extent(&self) -> Option<AnswerExtent> {
         Some(MetadataFacets::extent(self))
     }
 }
@@ -34,7 +34,7 @@ impl NoteTool for GetMetadataFacets {
         &self.path
     }
 
-    fn derive(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets, TooLarge> {
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets, NoteTooLarge> {
         metadata_facets(path, note)
     }
 }

@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stile_domain::notes::answers::{Extent, NoteOutline};
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{Note, TooLarge, note_outline};
+use stile_domain::notes::NotePath;
+use stile_domain::notes::answers::{AnswerExtent, NoteOutline};
+use stile_domain::notes::{Note, NoteTooLarge, note_outline};
 
 use crate::notes::NoteTool;
 use crate::tool::Output;
@@ -20,7 +20,7 @@ pub struct GetNoteOutline {
 }
 
 impl Output for NoteOutline {
-    fn extent(&self) -> Option<Extent> {
+    fn extent(&self) -> Option<AnswerExtent> {
         Some(NoteOutline::extent(self))
     }
 }
@@ -36,7 +36,7 @@ impl NoteTool for GetNoteOutline {
         &self.path
     }
 
-    fn derive(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, TooLarge> {
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, NoteTooLarge> {
         note_outline(path, note)
     }
 }

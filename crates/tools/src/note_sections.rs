@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stile_domain::notes::answers::{Extent, SectionSource};
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{Note, TooLarge, section_source};
+use stile_domain::notes::NotePath;
+use stile_domain::notes::answers::{AnswerExtent, SectionSource};
+use stile_domain::notes::{Note, NoteTooLarge, section_source};
 
 use crate::notes::NoteTool;
 use crate::tool::Output;
@@ -21,7 +21,7 @@ pub struct GetSectionSource {
 }
 
 impl Output for SectionSource {
-    fn extent(&self) -> Option<Extent> {
+    fn extent(&self) -> Option<AnswerExtent> {
         Some(SectionSource::extent(self))
     }
 }
@@ -36,7 +36,7 @@ impl NoteTool for GetSectionSource {
         &self.path
     }
 
-    fn derive(path: &NotePath, note: Note<'_>) -> Result<SectionSource, TooLarge> {
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<SectionSource, NoteTooLarge> {
         section_source(path, note)
     }
 }

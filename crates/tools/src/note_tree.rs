@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use stile_domain::notes::answers::{DocumentTree, Extent};
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{Note, TooLarge, document_tree};
+use stile_domain::notes::NotePath;
+use stile_domain::notes::answers::{AnswerExtent, DocumentTree};
+use stile_domain::notes::{Note, NoteTooLarge, document_tree};
 
 use crate::notes::NoteTool;
 use crate::tool::Output;
@@ -20,7 +20,7 @@ pub struct GetDocumentTree {
 }
 
 impl Output for DocumentTree {
-    fn extent(&self) -> Option<Extent> {
+    fn extent(&self) -> Option<AnswerExtent> {
         Some(DocumentTree::extent(self))
     }
 }
@@ -34,7 +34,7 @@ impl NoteTool for GetDocumentTree {
         &self.path
     }
 
-    fn derive(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, TooLarge> {
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, NoteTooLarge> {
         document_tree(path, note)
     }
 }

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{MAX_NOTE_BYTES, Note, TooLarge};
+use stile_domain::notes::NotePath;
+use stile_domain::notes::{MAX_NOTE_BYTES, Note, NoteTooLarge};
 use stile_domain::path::{BadPath, SpacePath};
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::Space;
@@ -36,8 +36,8 @@ pub trait NoteTool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'stati
     /// What is told of it.
     ///
     /// # Errors
-    /// [`TooLarge`].
-    fn derive(path: &NotePath, note: Note<'_>) -> Result<Self::Answer, TooLarge>;
+    /// [`NoteTooLarge`].
+    fn derive(path: &NotePath, note: Note<'_>) -> Result<Self::Answer, NoteTooLarge>;
 }
 
 /// Over a space, such a tool is a tool like any other: it reads one note, once.
@@ -58,11 +58,13 @@ impl<T: NoteTool> Tool for T {
 
     async fn run(self, permit: Permit<Read>, space: &Space) -> Result<T::Answer, Refusal> {
         let file = self.path().space_path().clone();
-        let derive = move |text: &str| T::derive(self.path(), Note::of_file(text));
-        space.derive(permit, MAX_NOTE_BYTES, derive).await?.map_err(|TooLarge| Refusal::TooLarge {
-            path: file,
-            limit_bytes: MAX_NOTE_BYTES,
-            advice: "Call `text.read`, which reads a part of it.",
+        let derive = move |text: &str| T::derive(self.path(), Note::parse(text));
+        space.derive(permit, MAX_NOTE_BYTES, derive).await?.map_err(|NoteTooLarge| {
+            Refusal::TooLarge {
+                path: file,
+                limit_bytes: MAX_NOTE_BYTES,
+                advice: "Call `text.read`, which reads a part of it.",
+            }
         })
     }
 

@@ -2,14 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use stile_domain::cursor::{BadCursor, Cursor};
 use stile_domain::error::Refusal;
+use stile_domain::file_cursor::{BadFileCursor, FileCursor};
 use stile_domain::hash::ContentHash;
-use stile_domain::limits::QUERY_CHARS;
+use stile_domain::limits::MAX_QUERY_CHARS;
+use stile_domain::line_search::LineQuery;
 use stile_domain::lines::LineRange;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read};
-use stile_domain::search::Query;
 use stile_store::space::{Space, WindowStart};
 
 use crate::tool::{Output, Tool};
@@ -140,17 +140,19 @@ impl TextRead {
                 Err(Refusal::invalid_argument("`cursor` and `lines` exclude each other"))
             }
             (Some(cursor), None) => {
-                Cursor::decode(cursor, &self.path).map(WindowStart::Cursor).map_err(|error| {
+                FileCursor::decode(cursor, &self.path).map(WindowStart::Cursor).map_err(|error| {
                     let next = match error {
-                        BadCursor::Malformed => {
+                        BadFileCursor::Malformed => {
                             "; send `next_cursor` exactly as it was returned, or `lines`"
                         }
-                        BadCursor::Mismatch => "; send it with the `path` that it was returned for",
+                        BadFileCursor::Mismatch => {
+                            "; send it with the `path` that it was returned for"
+                        }
                     };
                     Refusal::invalid_argument(format!("{error}{next}"))
                 })
             }
-            (None, Some(q)) => match Query::new(q, QUERY_CHARS) {
+            (None, Some(q)) => match LineQuery::new(q, MAX_QUERY_CHARS) {
                 Some(query) => Ok(WindowStart::Match { range, query }),
                 None => {
                     Err(Refusal::invalid_argument("`q` must be 1 to 1024 characters of one line"))

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
-use stile_domain::notes::answers::Extent;
+use stile_domain::notes::answers::AnswerExtent;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permits, Principal};
 use stile_store::space::Space;
@@ -67,7 +67,7 @@ pub trait Output: Serialize + JsonSchema + Send {
         (None, None)
     }
     /// How much of a note's structure it tells, which the journal records too.
-    fn extent(&self) -> Option<Extent> {
+    fn extent(&self) -> Option<AnswerExtent> {
         None
     }
 }
@@ -123,7 +123,7 @@ pub struct Trace {
     /// The version made.
     pub after: Option<ContentHash>,
     /// How much of a note's structure was told.
-    pub extent: Option<Extent>,
+    pub extent: Option<AnswerExtent>,
 }
 
 impl Trace {

@@ -5,10 +5,10 @@
 //! reads with `text.read`, piece by piece.
 
 use stile_domain::error::Refusal;
-use stile_domain::journal::Line;
+use stile_domain::journal::JournalLine;
 use stile_domain::notes::MAX_NOTE_BYTES;
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::portable::portable;
+use stile_domain::notes::NotePath;
+use stile_domain::notes::portable::to_json;
 use stile_domain::permit::{Permit, Principal, Read};
 
 use crate::calls::{Services, line};
@@ -31,7 +31,7 @@ impl Services {
     ) -> Result<String, Refusal> {
         let trace = Trace { path: Some(path.space_path().clone()), ..Trace::default() };
         let read = self.whole_note(path, principal).await;
-        let line = Line {
+        let line = JournalLine {
             subject: Some(user.to_owned()),
             ..line(NAME, principal, trace, read.as_ref().err())
         };
@@ -41,6 +41,6 @@ impl Services {
 
     async fn whole_note(&self, path: NotePath, principal: &Principal) -> Result<String, Refusal> {
         let permit: Permit<Read> = principal.gate().permit(path.space_path())?;
-        self.space.derive(permit, MAX_NOTE_BYTES, move |text| portable(&path, text)).await
+        self.space.derive(permit, MAX_NOTE_BYTES, move |text| to_json(&path, text)).await
     }
 }

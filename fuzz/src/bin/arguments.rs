@@ -12,7 +12,7 @@ use std::time::Duration;
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::{Map, Value};
 use stile_domain::error::Refusal;
-use stile_domain::limits::Limits;
+use stile_domain::limits::FileLimits;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
@@ -32,7 +32,7 @@ static NOBODY: LazyLock<Principal> =
 static SPACE: LazyLock<Space> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let options =
-        SpaceOptions { limits: Limits::default(), lock_wait: Duration::from_secs(5), events: Arc::new(|_| {}) };
+        SpaceOptions { limits: FileLimits::default(), lock_wait: Duration::from_secs(5), events: Arc::new(|_| {}) };
     Space::open_ambient(folder.path(), options).expect("an open folder").0
 });
 

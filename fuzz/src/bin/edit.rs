@@ -10,15 +10,15 @@ use std::collections::HashSet;
 use libfuzzer_sys::arbitrary::{self, Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use stile_domain::edit::{self, EditError};
-use stile_domain::limits::NAMED_MATCHES;
+use stile_domain::limits::MAX_LISTED_MATCHES;
 use stile_domain::lines::{self, LineRange, LineScanner};
-use stile_domain::search::{Found, Query, fold};
-use stile_domain::window::{self, Cut};
+use stile_domain::line_search::{LineMatch, LineQuery, fold_case};
+use stile_domain::window::{self, WindowEnd, WindowInput};
 
 const BOM: &str = "\u{feff}";
 /// Long texts are cut at about this many bytes: some strides of a line index, and still quick.
 const LONG_BYTES: usize = 250_000;
-const QUERY_CHARS: usize = 40;
+const MAX_QUERY_CHARS: usize = 40;
 
 /// `numbers|text|old|new`.
 ///
@@ -185,8 +185,8 @@ fn a_range_is_a_slice_of_a_list(range: LineRange, total: usize) {
 
 fn counting_agrees(text: &str) {
     let list = line_list(text);
-    assert_eq!(lines::count(text), list.len() as u64);
-    assert!(lines::spans(text, 0).map(|span| (span.content(text), span.terminator(text))).eq(list));
+    assert_eq!(lines::count_lines(text), list.len() as u64);
+    assert!(lines::line_spans(text, 0).map(|span| (span.content(text), span.terminator(text))).eq(list));
 }
 
 /// What a caller's bare line breaks become where `lines` end.
@@ -230,7 +230,7 @@ fn replacing_changes_one_place(case: &Case) {
         everywhere.iter().copied().filter(|at| within.contains(&(at + 1)) && within.contains(&(at + height))).collect();
     match (places.as_slice(), outcome) {
         ([], Err(EditError::NoMatch { elsewhere, lines: shown, .. })) => {
-            assert_eq!(elsewhere, numbered(&everywhere, NAMED_MATCHES));
+            assert_eq!(elsewhere, numbered(&everywhere, MAX_LISTED_MATCHES));
             for shown in shown {
                 let line = shown.line as usize;
                 assert!(within.contains(&line) && lines[line - 1].0.starts_with(&shown.text));
@@ -256,8 +256,8 @@ fn replacing_changes_one_place(case: &Case) {
             assert_eq!(lines_behind(bom, &result), lines.len() - height + added);
         }
         ([_, _, ..], Err(EditError::Ambiguous { matches, more })) => {
-            assert_eq!(matches, numbered(&places, NAMED_MATCHES));
-            assert_eq!(more, places.len() > NAMED_MATCHES);
+            assert_eq!(matches, numbered(&places, MAX_LISTED_MATCHES));
+            assert_eq!(more, places.len() > MAX_LISTED_MATCHES);
         }
         (places, outcome) => panic!("{outcome:?} where it stands at {places:?}"),
     }
@@ -284,7 +284,7 @@ fn inserting_only_adds(case: &Case) {
         if !stands(at) {
             let places: Vec<usize> = (0..lines.len()).filter(|at| stands(*at)).collect();
             let Err(EditError::NoMatch { elsewhere, .. }) = outcome else { panic!("{outcome:?}") };
-            assert_eq!(elsewhere, numbered(&places, NAMED_MATCHES));
+            assert_eq!(elsewhere, numbered(&places, MAX_LISTED_MATCHES));
             continue;
         }
         let ending = ending_at(&lines, at, at + 1);
@@ -326,7 +326,8 @@ fn windows_are_the_text(case: &Case) {
         let rest = &text[at..];
         // As a store reads: all that is left, or more than the budget.
         let read = rest.len().min(case.budget + 1 + sizes.next().copied().unwrap_or(0));
-        let cut = window::cut(&rest.as_bytes()[..read], line, end, case.budget, read == rest.len());
+        let input = if read == rest.len() { WindowInput::ToEndOfFile } else { WindowInput::Partial };
+        let cut = window::find_end(&rest.as_bytes()[..read], line, end, case.budget, input);
         assert_eq!(cut, slow_cut(rest, line, end, case.budget));
         assert!(cut.bytes > 0 && cut.bytes <= case.budget && rest.is_char_boundary(cut.bytes));
         at += cut.bytes;
@@ -335,8 +336,8 @@ fn windows_are_the_text(case: &Case) {
     assert_eq!((at, line), (stop, end));
 }
 
-fn slow_cut(rest: &str, line: u64, end: u64, budget: usize) -> Cut {
-    let mut cut = Cut { bytes: 0, line, inside: false };
+fn slow_cut(rest: &str, line: u64, end: u64, budget: usize) -> WindowEnd {
+    let mut cut = WindowEnd { bytes: 0, line, inside: false };
     for text in rest.split_inclusive('\n') {
         if cut.line == end {
             break;
@@ -344,7 +345,7 @@ fn slow_cut(rest: &str, line: u64, end: u64, budget: usize) -> Cut {
         if cut.bytes + text.len() > budget {
             if cut.bytes == 0 {
                 let whole = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= budget).last();
-                cut = Cut { bytes: whole.unwrap_or(0), line, inside: true };
+                cut = WindowEnd { bytes: whole.unwrap_or(0), line, inside: true };
             }
             break;
         }
@@ -373,9 +374,9 @@ fn pieces_index_as_one(text: &str, sizes: &[usize]) {
     assert_eq!(pieces.finish(), whole);
     assert_eq!(whole.size_bytes(), bytes.len() as u64);
 
-    let starts: HashSet<(u64, u64)> = (0..).zip(lines::spans(text, 0).map(|span| span.start as u64)).collect();
+    let starts: HashSet<(u64, u64)> = (0..).zip(lines::line_spans(text, 0).map(|span| span.start as u64)).collect();
     let mut start = 0;
-    for (line, span) in lines::spans(text, 0).enumerate() {
+    for (line, span) in lines::line_spans(text, 0).enumerate() {
         let (marked, byte) = whole.nearest(line as u64);
         assert!(marked <= line as u64 && byte <= start);
         // The mark is a line start, and less than a stride away.
@@ -385,10 +386,10 @@ fn pieces_index_as_one(text: &str, sizes: &[usize]) {
 }
 
 fn a_query_finds_what_a_scan_finds(text: &str, query: &str, sizes: &[usize]) {
-    let folded = |text: &str| text.chars().map(fold).collect::<String>();
+    let folded = |text: &str| text.chars().map(fold_case).collect::<String>();
     let chars = query.chars().count();
-    let usable = chars > 0 && chars <= QUERY_CHARS && !query.contains('\n');
-    let prepared = Query::new(query, QUERY_CHARS);
+    let usable = chars > 0 && chars <= MAX_QUERY_CHARS && !query.contains('\n');
+    let prepared = LineQuery::new(query, MAX_QUERY_CHARS);
     assert_eq!(prepared.is_some(), usable);
     let Some(prepared) = prepared else { return };
     assert_eq!(folded(&folded(query)), folded(query), "what is folded stays");
@@ -396,7 +397,7 @@ fn a_query_finds_what_a_scan_finds(text: &str, query: &str, sizes: &[usize]) {
     let wanted = folded(query);
     let mut start = 0;
     let expected = text.split('\n').zip(0..).find_map(|(content, line)| {
-        let found = Found { line, line_start: start };
+        let found = LineMatch { line, line_start: start };
         start += content.len() as u64 + 1;
         folded(content).contains(&wanted).then_some(found)
     });

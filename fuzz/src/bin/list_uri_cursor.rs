@@ -6,9 +6,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::cursor::{BadCursor, Cursor};
+use stile_domain::file_cursor::{BadFileCursor, FileCursor};
 use stile_domain::hash::ContentHash;
-use stile_domain::listing::{BadUri, SCHEME, parse_uri, uri, uri_after};
+use stile_domain::listing::{BadListUri, SCHEME, next_page_uri, parse_uri, uri};
 use stile_domain::path::SpacePath;
 
 fuzz_target!(|input: &[u8]| {
@@ -29,20 +29,20 @@ fuzz_target!(|input: &[u8]| {
 fn a_link_leads_where_its_uri_led(text: &str) {
     let request = match parse_uri(text) {
         Ok(request) => request,
-        Err(error) => return assert_eq!(error == BadUri::Scheme, !text.starts_with(SCHEME), "{text:?}"),
+        Err(error) => return assert_eq!(error == BadListUri::Scheme, !text.starts_with(SCHEME), "{text:?}"),
     };
     let link = match &request.after {
         None => uri(&request.path),
-        Some(after) => uri_after(&request.path, after),
+        Some(after) => next_page_uri(&request.path, after),
     };
     assert!(link.bytes().all(|byte| byte.is_ascii_graphic()) && link.starts_with("list:///"), "{link}");
     assert_eq!(parse_uri(&link), Ok(request));
 }
 
 fn a_cursor_has_one_text(text: &str, path: &SpacePath) {
-    if let Ok(cursor) = Cursor::decode(text, path) {
+    if let Ok(cursor) = FileCursor::decode(text, path) {
         assert_eq!(cursor.encode(path), text);
-        assert_eq!(Cursor::decode(text, &another(path)), Err(BadCursor::Mismatch));
+        assert_eq!(FileCursor::decode(text, &another(path)), Err(BadFileCursor::Mismatch));
     }
 }
 
@@ -56,20 +56,20 @@ fn a_changed_cursor_is_none(bytes: &[u8], path: &SpacePath) {
         taken.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
     };
     let (offset, line, end, at, to) = (number(), number(), number(), number(), number());
-    let cursor = Cursor { hash: ContentHash::of(bytes), offset, line, end };
+    let cursor = FileCursor { hash: ContentHash::digest(bytes), offset, line, end };
     let text = cursor.encode(path);
     assert_eq!(text.len(), 99);
-    assert_eq!(Cursor::decode(&text, path), Ok(cursor));
-    assert_eq!(Cursor::decode(&text, &another(path)), Err(BadCursor::Mismatch));
+    assert_eq!(FileCursor::decode(&text, path), Ok(cursor));
+    assert_eq!(FileCursor::decode(&text, &another(path)), Err(BadFileCursor::Mismatch));
 
     let at = usize::try_from(at % 99).expect("it is below 99");
     let mut changed = text.clone();
     changed.replace_range(at..=at, &char::from(to.to_le_bytes()[0] & 0x7f).to_string());
     if changed != text {
-        assert_eq!(Cursor::decode(&changed, path), Err(BadCursor::Malformed));
+        assert_eq!(FileCursor::decode(&changed, path), Err(BadFileCursor::Malformed));
     }
     for changed in [&text[at + 1..], &text[..at], &format!("{text}="), &format!("{text}A")] {
-        assert_eq!(Cursor::decode(changed, path), Err(BadCursor::Malformed));
+        assert_eq!(FileCursor::decode(changed, path), Err(BadFileCursor::Malformed));
     }
 }
 

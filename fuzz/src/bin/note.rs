@@ -7,8 +7,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::portable::{PortableNote, portable};
+use stile_domain::notes::NotePath;
+use stile_domain::notes::portable::{PortableNote, to_json};
 use stile_domain::notes::{MAX_ANSWER_BYTES, MAX_HEADINGS, MAX_TEXT_CHARS};
 use stile_domain::notes::{Note, document_tree, metadata_facets, note_outline, section_source};
 
@@ -28,10 +28,10 @@ fuzz_target!(|input: &[u8]| {
 
 fn answers_agree(text: &str) {
     let path = NotePath::parse("inbox/one.md").expect("a path");
-    let [outline, tree, facets, sections] = answers(&path, Note::of_file(text));
+    let [outline, tree, facets, sections] = answers(&path, Note::parse(text));
     // The same note after a journey to another server.
-    let arrived = PortableNote::parse(portable(&path, text).as_bytes()).expect("a note");
-    assert_eq!(answers(&path, Note::of_portable(&arrived)), [&outline, &tree, &facets, &sections].map(Value::clone));
+    let arrived = PortableNote::parse(to_json(&path, text).as_bytes()).expect("a note");
+    assert_eq!(answers(&path, arrived.as_note()), [&outline, &tree, &facets, &sections].map(Value::clone));
     for answer in [&outline, &tree, &facets, &sections] {
         let json = answer.to_string();
         assert!(json.len() <= MAX_ANSWER_BYTES);

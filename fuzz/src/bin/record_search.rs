@@ -12,7 +12,7 @@ use stile_domain::records::tokens::{
     MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, Query, Stream, Term, Token, find, matches,
     restart, tokens,
 };
-use stile_domain::search::fold;
+use stile_domain::line_search::fold_case;
 
 fuzz_target!(|input: &[u8]| {
     let input = String::from_utf8_lossy(input);
@@ -85,7 +85,7 @@ fn a_query_is_bounded(wanted: &str, text: &str) {
 
 fn a_text_is_found_whatever_the_pieces(wanted: &str, text: &str) {
     let Some(needle) = Needle::new(wanted) else { return };
-    let folded = |text: &str| -> Vec<char> { text.chars().map(fold).collect() };
+    let folded = |text: &str| -> Vec<char> { text.chars().map(fold_case).collect() };
     let (slow, text_folded) = (folded(wanted), folded(text));
     let start = text_folded.windows(slow.len()).position(|window| window == slow);
     let expected = start.map(|at| Found { start: at as u64, end: (at + slow.len()) as u64 });

@@ -6,9 +6,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use stile_domain::notes::path::NotePath;
+use stile_domain::notes::NotePath;
 use stile_domain::notes::portable::PortableNote;
-use stile_domain::notes::{MAX_ANSWER_BYTES, MAX_FACET_CHARS, MAX_TEXT_CHARS, Note};
+use stile_domain::notes::{MAX_ANSWER_BYTES, MAX_FACET_CHARS, MAX_TEXT_CHARS};
 use stile_domain::notes::{document_tree, metadata_facets, note_outline, section_source};
 
 fuzz_target!(|input: &[u8]| {
@@ -24,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     let path = NotePath::parse("inbox/one.md").expect("a path");
-    let note = Note::of_portable(&note);
+    let note = note.as_note();
     let outline = serde_json::to_value(note_outline(&path, note).expect("a small note")).expect("JSON");
     let facets = serde_json::to_value(metadata_facets(&path, note).expect("a small note")).expect("JSON");
     let tree = serde_json::to_value(document_tree(&path, note).expect("a small note")).expect("JSON");

@@ -9,24 +9,24 @@ use std::collections::VecDeque;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
-use super::path::NotePath;
+use super::note_path::NotePath;
 
 /// `h2-water-the-ferns-0007`: level, slug, and place among all headings from 1.
 pub type HeadingId = String;
 
 /// Always `false`: an answer says that it holds no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Never;
+pub struct AlwaysFalse;
 
-impl Serialize for Never {
+impl Serialize for AlwaysFalse {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bool(false)
     }
 }
 
-impl JsonSchema for Never {
+impl JsonSchema for AlwaysFalse {
     fn schema_name() -> Cow<'static, str> {
-        "Never".into()
+        "AlwaysFalse".into()
     }
     fn inline_schema() -> bool {
         true
@@ -163,7 +163,7 @@ pub struct MetadataFacets {
     /// The note.
     path: NotePath,
     facets: Facets,
-    inferred: Inferred,
+    inferred: PathFacets,
     /// Whether something was cut.
     truncated: bool,
 }
@@ -189,7 +189,7 @@ pub struct Facets {
 /// From the path. Nothing says where a note came from, so `source_type` is null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub struct Inferred {
+pub struct PathFacets {
     #[schemars(schema_with = "nullable")]
     pub(super) folder: Option<String>,
     #[schemars(schema_with = "nullable")]
@@ -224,13 +224,13 @@ pub struct Section {
     pub(super) heading_text: String,
     pub(super) child_section_ids: Vec<String>,
     pub(super) body_available: bool,
-    pub(super) body_returned: Never,
-    pub(super) snippet_returned: Never,
+    pub(super) body_returned: AlwaysFalse,
+    pub(super) snippet_returned: AlwaysFalse,
 }
 
 /// How much an answer tells, for the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct AnswerExtent {
     /// Headings or sections.
     pub sections: u64,
     /// Whether something was left out.
@@ -243,8 +243,8 @@ impl NoteOutline {
     }
 
     /// How much it tells.
-    pub fn extent(&self) -> Extent {
-        Extent { sections: self.headings.len() as u64, truncated: self.truncated }
+    pub fn extent(&self) -> AnswerExtent {
+        AnswerExtent { sections: self.headings.len() as u64, truncated: self.truncated }
     }
 }
 
@@ -260,14 +260,14 @@ impl DocumentTree {
     }
 
     /// How much it tells.
-    pub fn extent(&self) -> Extent {
+    pub fn extent(&self) -> AnswerExtent {
         let mut sections = 0;
         let mut left: Vec<&TreeNode> = self.root.children.iter().collect();
         while let Some(node) = left.pop() {
             sections += 1;
             left.extend(&node.children);
         }
-        Extent { sections, truncated: self.truncated }
+        AnswerExtent { sections, truncated: self.truncated }
     }
 }
 
@@ -275,15 +275,15 @@ impl MetadataFacets {
     pub(super) fn new(
         path: &NotePath,
         facets: Facets,
-        inferred: Inferred,
+        inferred: PathFacets,
         truncated: bool,
     ) -> Self {
         Self { schema: MetadataFacetsV0, path: path.clone(), facets, inferred, truncated }
     }
 
     /// How much it tells; it has no sections.
-    pub fn extent(&self) -> Extent {
-        Extent { sections: 0, truncated: self.truncated }
+    pub fn extent(&self) -> AnswerExtent {
+        AnswerExtent { sections: 0, truncated: self.truncated }
     }
 }
 
@@ -293,7 +293,7 @@ impl SectionSource {
     }
 
     /// How much it tells.
-    pub fn extent(&self) -> Extent {
-        Extent { sections: self.sections.len() as u64, truncated: self.truncated }
+    pub fn extent(&self) -> AnswerExtent {
+        AnswerExtent { sections: self.sections.len() as u64, truncated: self.truncated }
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn iso(text: &str) -> Option<String> {
     if scan.is_empty() {
         // A date alone has two digits for each.
         return (month_digits == 2 && day_digits == 2)
-            .then(|| written(civil::days(year, month, day) * MILLIS_A_DAY));
+            .then(|| written(civil::days_from_civil(year, month, day) * MILLIS_A_DAY));
     }
     if scan.byte(b'T').or_else(|| scan.byte(b't')).is_none() && !scan.spaces() {
         return None;
@@ -31,7 +31,9 @@ pub(super) fn iso(text: &str) -> Option<String> {
     let offset = scan.zone()?;
     let minutes = hour * 60 + minute - offset;
     Some(written(
-        civil::days(year, month, day) * MILLIS_A_DAY + (minutes * 60 + second) * 1000 + millis,
+        civil::days_from_civil(year, month, day) * MILLIS_A_DAY
+            + (minutes * 60 + second) * 1000
+            + millis,
     ))
 }
 
@@ -103,7 +105,7 @@ impl Scan<'_> {
 
 fn written(millis: i64) -> String {
     let (days, millis) = (millis.div_euclid(MILLIS_A_DAY), millis.rem_euclid(MILLIS_A_DAY));
-    let (year, month, day) = civil::date(days);
+    let (year, month, day) = civil::civil_from_days(days);
     let year = match year {
         0..=9999 => format!("{year:04}"),
         _ => format!("{year:+07}"),

@@ -5,24 +5,24 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use super::answers::{
-    DocumentTree, HeadingId, MetadataFacets, Never, NoteOutline, OutlineHeading, Section,
+    AlwaysFalse, DocumentTree, HeadingId, MetadataFacets, NoteOutline, OutlineHeading, Section,
     SectionSource, TreeNode,
 };
 use super::front_matter::Note;
 use super::headings::{Heading, Headings, headings};
-use super::path::NotePath;
-use super::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, facets, white};
+use super::note_path::NotePath;
+use super::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, facets, whitespace};
 
 /// A body that is too long to be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the note is too large")]
-pub struct TooLarge;
+pub struct NoteTooLarge;
 
 /// A note's headings in document order.
 ///
 /// # Errors
-/// [`TooLarge`].
-pub fn note_outline(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, TooLarge> {
+/// [`NoteTooLarge`].
+pub fn note_outline(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, NoteTooLarge> {
     let parsed = Parsed::of(path, note)?;
     let mut answer = NoteOutline::new(path, parsed.title, parsed.truncated);
     let mut room = Room::beside(&answer);
@@ -41,8 +41,8 @@ pub fn note_outline(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, TooL
 /// A note's headings as a tree.
 ///
 /// # Errors
-/// [`TooLarge`].
-pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, TooLarge> {
+/// [`NoteTooLarge`].
+pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, NoteTooLarge> {
     let parsed = Parsed::of(path, note)?;
     let mut answer = DocumentTree::new(path, parsed.title, parsed.truncated);
     let mut room = Room::beside(&answer);
@@ -76,13 +76,13 @@ pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, To
 /// body.
 ///
 /// # Errors
-/// [`TooLarge`].
-pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, TooLarge> {
+/// [`NoteTooLarge`].
+pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, NoteTooLarge> {
     let parsed = Parsed::of(path, note)?;
     let mut answer = SectionSource::new(path, parsed.title, parsed.truncated);
     let mut room = Room::beside(&answer);
     let parents = parents(parsed.headings.iter());
-    let prefix = white::slug(path.as_str());
+    let prefix = whitespace::slug(path.as_str());
     let prefix = if prefix.is_empty() { "note" } else { &prefix };
     for ((heading, id), parent) in parsed.headings.iter().zip(&parsed.ids).zip(parents) {
         let above = parent.and_then(|parent| answer.sections.get(parent));
@@ -96,8 +96,8 @@ pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, 
             heading_text: heading.text.clone(),
             child_section_ids: Vec::new(),
             body_available: heading.body,
-            body_returned: Never,
-            snippet_returned: Never,
+            body_returned: AlwaysFalse,
+            snippet_returned: AlwaysFalse,
         };
         // Its parent names it too, with quotes and a comma.
         let named = if parent.is_some() { section.section_id.len() + 3 } else { 0 };
@@ -116,8 +116,8 @@ pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, 
 /// What a note's front matter says of it, as far as it is told.
 ///
 /// # Errors
-/// [`TooLarge`].
-pub fn metadata_facets(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets, TooLarge> {
+/// [`NoteTooLarge`].
+pub fn metadata_facets(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets, NoteTooLarge> {
     bounded(note.markdown())?;
     Ok(facets::facets(path, note.front))
 }
@@ -130,7 +130,7 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn of(path: &NotePath, note: Note<'_>) -> Result<Self, TooLarge> {
+    fn of(path: &NotePath, note: Note<'_>) -> Result<Self, NoteTooLarge> {
         let Headings { list, truncated } = headings(bounded(note.markdown())?);
         let (title, cut) = facets::title(path, note.front);
         let ids = list.iter().zip(1..).map(|(heading, ordinal)| id(heading, ordinal)).collect();
@@ -139,18 +139,18 @@ impl Parsed {
 }
 
 /// Refuses a body that has more UTF-16 code units than are parsed.
-fn bounded(body: &str) -> Result<&str, TooLarge> {
+fn bounded(body: &str) -> Result<&str, NoteTooLarge> {
     // A text never has more code units than bytes.
     if body.len() > MAX_BODY_UNITS
         && body.chars().map(char::len_utf16).sum::<usize>() > MAX_BODY_UNITS
     {
-        return Err(TooLarge);
+        return Err(NoteTooLarge);
     }
     Ok(body)
 }
 
 fn id(heading: &Heading, ordinal: usize) -> HeadingId {
-    let slug = white::slug(&heading.text);
+    let slug = whitespace::slug(&heading.text);
     let slug = if slug.is_empty() { "heading" } else { &slug };
     format!("h{}-{slug}-{ordinal:04}", heading.level)
 }

@@ -1,9 +1,9 @@
 //! The few values of a note's front matter that are told, made into slugs and dates.
 
-use super::answers::{Facets, Inferred, MetadataFacets};
+use super::answers::{Facets, MetadataFacets, PathFacets};
 use super::front_matter::Front;
-use super::path::NotePath;
-use super::white::{cut, slug, trim};
+use super::note_path::NotePath;
+use super::whitespace::{cut, slug, trim};
 use super::yaml::{Scalar, Value};
 use super::{MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_TEXT_CHARS, dates};
 
@@ -26,7 +26,7 @@ pub(super) fn facets(path: &NotePath, front: Front<'_>) -> MetadataFacets {
         entity: cuts.list(entity),
         episode_id: scalar(episode).and_then(|episode| cuts.slug(&episode.text)),
     };
-    let inferred = Inferred { folder: folder.map(str::to_owned), source_type: None };
+    let inferred = PathFacets { folder: folder.map(str::to_owned), source_type: None };
     MetadataFacets::new(path, facets, inferred, cuts.0)
 }
 

@@ -1,8 +1,14 @@
 //! Where a note's front matter ends and its body begins.
 
-use super::portable::{self, PortableNote};
-use super::white::trim_end;
-use super::yaml::{self, Value};
+use std::borrow::Cow;
+
+use serde_json::{Map, Value as Json};
+
+use super::whitespace::trim_end;
+use super::yaml::{self, Scalar, Value};
+
+/// The members of a front matter.
+pub(super) type FrontMatterMembers = Map<String, Json>;
 
 /// A note, taken apart: what is said about it, and its Markdown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +26,7 @@ pub(super) enum Front<'a> {
     /// What stands between the fences of a file.
     Yaml(&'a str),
     /// What another server made of it.
-    Json(&'a portable::Members),
+    Json(&'a FrontMatterMembers),
 }
 
 impl<'a> Front<'a> {
@@ -29,7 +35,7 @@ impl<'a> Front<'a> {
         match self {
             Self::None => [const { None }; N],
             Self::Yaml(text) => yaml::values(text, keys),
-            Self::Json(members) => keys.map(|key| portable::value(members, key)),
+            Self::Json(members) => keys.map(|key| value(members, key)),
         }
     }
 }
@@ -37,18 +43,13 @@ impl<'a> Front<'a> {
 impl<'a> Note<'a> {
     /// Splits the text of a file at its fences: `---`, newline, YAML, newline, `---`, newline, at
     /// the very beginning. A newline is LF or CRLF.
-    pub fn of_file(text: &'a str) -> Self {
+    pub fn parse(text: &'a str) -> Self {
         let (front, body) =
             fenced(text).map_or((Front::None, text), |(front, body)| (Front::Yaml(front), body));
         Self::new(front, body)
     }
 
-    /// A note that came from elsewhere, already taken apart.
-    pub fn of_portable(note: &'a PortableNote) -> Self {
-        Self::new(note.front.as_ref().map_or(Front::None, Front::Json), &note.body)
-    }
-
-    fn new(front: Front<'a>, body: &'a str) -> Self {
+    pub(super) fn new(front: Front<'a>, body: &'a str) -> Self {
         Self { front, body: trim_end(body) }
     }
 
@@ -63,10 +64,29 @@ impl<'a> Note<'a> {
 /// Values are told as their source spells them ([`portable::portable`]). Where there is no front
 /// matter, or it does not count, there are no members and the body begins at 0, so that none of the
 /// text is lost.
-pub fn front_matter(text: &str) -> (portable::Members, usize) {
+pub fn parse_front_matter(text: &str) -> (FrontMatterMembers, usize) {
     let counted = fenced(text)
         .and_then(|(front, body)| Some((yaml::members(front)?, text.len() - body.len())));
     counted.unwrap_or_default()
+}
+
+/// A value of the front matter, as far as a facet can be made of it.
+fn value<'a>(members: &'a FrontMatterMembers, key: &str) -> Option<Value<'a>> {
+    match members.get(key)? {
+        Json::Array(items) => Some(Value::List(items.iter().filter_map(scalar).collect())),
+        other => scalar(other).map(Value::Scalar),
+    }
+}
+
+/// JSON has no dates, so none is `plain`: whoever wrote it has told a moment as text.
+fn scalar(value: &Json) -> Option<Scalar<'_>> {
+    let text = match value {
+        Json::String(text) => Cow::Borrowed(text.as_str()),
+        Json::Number(number) => Cow::Owned(number.to_string()),
+        Json::Bool(truth) => Cow::Owned(truth.to_string()),
+        Json::Null | Json::Array(_) | Json::Object(_) => return None,
+    };
+    Some(Scalar { text, plain: false })
 }
 
 fn fenced(text: &str) -> Option<(&str, &str)> {
@@ -104,7 +124,7 @@ mod tests {
             ("---\na: [\n---\nbody", "{}", "---\na: [\n---\nbody"),
             ("body", "{}", "body"),
         ] {
-            let (found, at) = front_matter(text);
+            let (found, at) = parse_front_matter(text);
             assert_eq!(
                 (serde_json::Value::Object(found).to_string().as_str(), &text[at..]),
                 (members, body)
@@ -130,7 +150,7 @@ mod tests {
             ("---\n", None, "---"),
         ] {
             let front = front.map_or(Front::None, Front::Yaml);
-            let note = Note::of_file(text);
+            let note = Note::parse(text);
             assert_eq!(note, Note { front, body }, "{text:?}");
             assert!(!note.markdown().starts_with('\u{feff}'), "{text:?}");
         }

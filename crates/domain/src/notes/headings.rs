@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Tag, TagEnd};
 
-use super::{MAX_HEADINGS, MAX_TEXT_CHARS, commonmark, white};
+use super::{MAX_HEADINGS, MAX_TEXT_CHARS, commonmark, whitespace};
 
 /// A heading, without what follows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +95,10 @@ impl Text {
     fn finish(&self) -> String {
         let mut raw = self.raw.as_str();
         if self.unseen > 0 {
-            raw = white::trim_end(raw);
+            raw = whitespace::trim_end(raw);
             raw = raw.get(..raw.len().saturating_sub(self.unseen)).unwrap_or_default();
         }
-        white::normal(raw)
+        whitespace::normal(raw)
     }
 }
 
@@ -188,7 +188,7 @@ impl Walk {
     }
 
     fn hold(&mut self, piece: &str) {
-        self.full = self.full || !piece.chars().all(white::is_white);
+        self.full = self.full || !piece.chars().all(whitespace::is_white);
     }
 
     fn heading(&mut self, level: u8, body: &str, range: Range<usize>) {
@@ -225,7 +225,7 @@ impl Walk {
         if let Some(index) = index
             && let Some(heading) = self.found.list.get_mut(index)
         {
-            self.found.truncated |= white::cut(&mut text, MAX_TEXT_CHARS);
+            self.found.truncated |= whitespace::cut(&mut text, MAX_TEXT_CHARS);
             heading.text = text;
         }
     }

@@ -15,13 +15,14 @@ mod derive;
 mod facets;
 mod front_matter;
 mod headings;
-pub mod path;
+mod note_path;
 pub mod portable;
-mod white;
+mod whitespace;
 mod yaml;
 
-pub use derive::{TooLarge, document_tree, metadata_facets, note_outline, section_source};
-pub use front_matter::{Note, front_matter};
+pub use derive::{NoteTooLarge, document_tree, metadata_facets, note_outline, section_source};
+pub use front_matter::{Note, parse_front_matter};
+pub use note_path::NotePath;
 
 /// Headings that an answer holds at most. More are a table of contents that nobody reads.
 pub const MAX_HEADINGS: usize = 500;

@@ -4,22 +4,17 @@
 //! ([`PortableNote::parse`]) from a server that it does not trust further than that. What both make
 //! of a note is the same as what is made of the file itself.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
-use super::front_matter::{Front, Note};
-use super::path::NotePath;
-use super::yaml::{self, Scalar, Value};
-
-/// The members of a front matter.
-pub type Members = Map<String, Json>;
+use super::front_matter::{Front, FrontMatterMembers, Note};
+use super::note_path::NotePath;
+use super::yaml;
 
 /// A note that came from elsewhere.
 #[derive(Clone, PartialEq)]
 pub struct PortableNote {
-    pub(super) front: Option<Members>,
+    pub(super) front: Option<FrontMatterMembers>,
     pub(super) body: String,
 }
 
@@ -60,6 +55,11 @@ impl PortableNote {
         Ok(Self { front, body })
     }
 
+    /// The note, taken apart.
+    pub fn as_note(&self) -> Note<'_> {
+        Note::new(self.front.as_ref().map_or(Front::None, Front::Json), &self.body)
+    }
+
     /// How long the body is.
     pub fn body_bytes(&self) -> usize {
         self.body.len()
@@ -67,7 +67,7 @@ impl PortableNote {
 }
 
 /// The object in a string, or in a string in a string.
-fn unwrapped(text: &str) -> Option<Members> {
+fn unwrapped(text: &str) -> Option<FrontMatterMembers> {
     let parse = |text: &str| serde_json::from_str::<Json>(text).ok();
     match parse(text)? {
         Json::Object(members) => Some(members),
@@ -79,35 +79,16 @@ fn unwrapped(text: &str) -> Option<Members> {
     }
 }
 
-/// A value of the front matter, as far as a facet can be made of it.
-pub(super) fn value<'a>(members: &'a Members, key: &str) -> Option<Value<'a>> {
-    match members.get(key)? {
-        Json::Array(items) => Some(Value::List(items.iter().filter_map(scalar).collect())),
-        other => scalar(other).map(Value::Scalar),
-    }
-}
-
-/// JSON has no dates, so none is `plain`: whoever wrote it has told a moment as text.
-fn scalar(value: &Json) -> Option<Scalar<'_>> {
-    let text = match value {
-        Json::String(text) => Cow::Borrowed(text.as_str()),
-        Json::Number(number) => Cow::Owned(number.to_string()),
-        Json::Bool(truth) => Cow::Owned(truth.to_string()),
-        Json::Null | Json::Array(_) | Json::Object(_) => return None,
-    };
-    Some(Scalar { text, plain: false })
-}
-
 /// The note in a file, as JSON: `{"path","frontmatter","body"}`.
 ///
 /// Values of the front matter are told as their source spells them; a number that JSON would spell
 /// otherwise is a string. The exceptions are `date` and `updated`, which become ISO 8601 where YAML
 /// has a date: JSON has none, and readers of those two want a moment.
-pub fn portable(path: &NotePath, text: &str) -> String {
-    let note = Note::of_file(text);
+pub fn to_json(path: &NotePath, text: &str) -> String {
+    let note = Note::parse(text);
     let front = match note.front {
         Front::Yaml(text) => yaml::members(text).unwrap_or_default(),
-        _ => Members::new(),
+        _ => FrontMatterMembers::new(),
     };
     json!({ "path": path.as_str(), "frontmatter": front, "body": note.body }).to_string()
 }
@@ -176,7 +157,7 @@ mod tests {
     fn values_are_spelled_as_in_the_file() {
         let text = "---\nn: 1\nf: 1.50\nh: 0x1F\nt: True\nb: true\nz: ~\nd: 2025-03-01\ndate: 2025-03-01\n\
                     updated: '2025-03-01'\nl: [2, a, {x: [~]}, 2025-03-01]\n? [k]\n: v\n---\n# A\n\nb \n";
-        let told = portable(&NotePath::parse("a/b.md").unwrap(), text);
+        let told = to_json(&NotePath::parse("a/b.md").unwrap(), text);
         let expected = json!({
             "path": "a/b.md",
             "frontmatter": {
@@ -187,7 +168,7 @@ mod tests {
             "body": "# A\n\nb"
         });
         assert_eq!(serde_json::from_str::<Json>(&told).unwrap(), expected);
-        let told = portable(&NotePath::parse("a").unwrap(), "---\na: 1\na: 2\n---\nb");
+        let told = to_json(&NotePath::parse("a").unwrap(), "---\na: 1\na: 2\n---\nb");
         assert_eq!(serde_json::from_str::<Json>(&told).unwrap()["frontmatter"], json!({}));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! One pass over the events of the parser takes the text of the wanted values, since a number, a
 //! date or a boolean is told as it was written, and sees whether the YAML is so plain that it
-//! counts for certain ([`Events`]). Where it is not, a second one decides: `serde-saphyr` reads it
+//! counts for certain ([`WatchedEvents`]). Where it is not, a second one decides: `serde-saphyr` reads it
 //! whole under a budget and refuses duplicate keys. Neither keeps anything else, and no error
 //! leaves this file: it could quote the note.
 
@@ -14,11 +14,11 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle};
 
-use self::plain::Events;
+use self::plain::WatchedEvents;
 use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES, dates};
 
 #[cfg(test)]
-mod laws;
+mod one_pass_tests;
 mod plain;
 
 /// A value of the front matter, as far as a facet can be made of it.
@@ -46,7 +46,7 @@ pub(super) fn values<'a, const N: usize>(
     if front.is_empty() || front.len() > MAX_FRONT_MATTER_BYTES {
         return [const { None }; N];
     }
-    let mut events = Events::new(front);
+    let mut events = WatchedEvents::new(front);
     let values = wanted(&mut events, keys);
     if events.plain() || counts(front) { values } else { [const { None }; N] }
 }

@@ -42,7 +42,7 @@ pub struct Long {
 impl Long {
     /// Of a text that is in memory.
     fn of(text: &str) -> Self {
-        let digest = *ContentHash::of(text.as_bytes()).as_bytes();
+        let digest = *ContentHash::digest(text.as_bytes()).as_bytes();
         Self { chars: pieces::count(text), bytes: text.len() as u64, digest }
     }
 }

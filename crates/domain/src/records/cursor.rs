@@ -7,7 +7,7 @@
 
 use super::order::MAX_ORDER_BYTES;
 use super::problem::BadCursor;
-use crate::hash::{ContentHash, Hasher};
+use crate::hash::{ContentHash, ContentHasher};
 
 /// How much of a record key is in a cursor; of a longer one the rest is looked up.
 const KEY_BYTES: usize = 96;
@@ -33,7 +33,7 @@ impl Binding {
             bytes.extend((part.len() as u64).to_be_bytes());
             bytes.extend(part.as_bytes());
         }
-        Self(first(ContentHash::of(&bytes).as_bytes()))
+        Self(first(ContentHash::digest(&bytes).as_bytes()))
     }
 
     /// Takes the binding that stands at the beginning of some bytes.
@@ -118,7 +118,7 @@ pub struct FieldsPlace {
 #[derive(Clone, Default)]
 pub struct FieldNames {
     count: u64,
-    hasher: Hasher,
+    hasher: ContentHasher,
 }
 
 impl FieldNames {

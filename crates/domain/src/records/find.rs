@@ -10,7 +10,7 @@
 mod anchor;
 
 use self::anchor::Anchor;
-use crate::search::{Pattern, fold};
+use crate::line_search::{Pattern, fold_case};
 
 /// The longest text that can be looked for, in scalar values.
 pub const MAX_NEEDLE_SCALARS: usize = 1024;
@@ -34,7 +34,7 @@ pub struct Found {
 impl Needle {
     /// Prepares a text; `None` where it is empty or has more than [`MAX_NEEDLE_SCALARS`].
     pub fn new(text: &str) -> Option<Self> {
-        let folded: Vec<char> = text.chars().take(MAX_NEEDLE_SCALARS + 1).map(fold).collect();
+        let folded: Vec<char> = text.chars().take(MAX_NEEDLE_SCALARS + 1).map(fold_case).collect();
         if folded.is_empty() || folded.len() > MAX_NEEDLE_SCALARS {
             return None;
         }
@@ -133,7 +133,7 @@ impl<'n> Finder<'n> {
             if self.matched <= read {
                 return Ok(());
             }
-            self.matched = self.needle.folded.step(self.matched, &fold(character));
+            self.matched = self.needle.folded.step(self.matched, &fold_case(character));
             if self.matched == self.needle.scalars() {
                 let end = self.passed + read as u64 + 1;
                 return Err(Some(self.found_at(end - self.needle.scalars() as u64)));
@@ -147,7 +147,7 @@ impl<'n> Finder<'n> {
     fn read(&mut self, text: &str) -> Option<u64> {
         self.matched = 0;
         for (character, read) in text.chars().zip(1..) {
-            self.matched = self.needle.folded.step(self.matched, &fold(character));
+            self.matched = self.needle.folded.step(self.matched, &fold_case(character));
             if self.matched == self.needle.scalars() {
                 return Some(read);
             }
@@ -185,7 +185,7 @@ impl<'n> Finder<'n> {
         for wanted in first.iter().rev() {
             *left = left.saturating_sub(1);
             match back.next() {
-                Some((at, character)) if fold(character) == *wanted => start = at,
+                Some((at, character)) if fold_case(character) == *wanted => start = at,
                 _ => return Compared::Differs,
             }
         }
@@ -193,7 +193,7 @@ impl<'n> Finder<'n> {
         for wanted in last {
             *left = left.saturating_sub(1);
             match on.next() {
-                Some(character) if fold(character) == *wanted => {}
+                Some(character) if fold_case(character) == *wanted => {}
                 Some(_) => return Compared::Differs,
                 None => return Compared::Unfinished,
             }
@@ -209,8 +209,8 @@ mod tests {
 
     /// The slow twin: folds everything and tries every place.
     fn naive(text: &str, needle: &str) -> Option<Found> {
-        let text: Vec<char> = text.chars().map(fold).collect();
-        let needle: Vec<char> = needle.chars().map(fold).collect();
+        let text: Vec<char> = text.chars().map(fold_case).collect();
+        let needle: Vec<char> = needle.chars().map(fold_case).collect();
         let start = text.windows(needle.len()).position(|window| window == needle)? as u64;
         Some(Found { start, end: start + needle.len() as u64 })
     }

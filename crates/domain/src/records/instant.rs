@@ -48,7 +48,7 @@ impl Instant {
         if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
             return None;
         }
-        let days = civil::days(year, month, day);
+        let days = civil::days_from_civil(year, month, day);
         let micros = if scan.is_empty() { 0 } else { scan.time()? };
         let instant = Self(days * MICROS_A_DAY + micros);
         (Self::FIRST..=Self::LAST).contains(&instant).then_some(instant)
@@ -60,7 +60,7 @@ impl Instant {
     /// A year outside 0000 to 9999, which no text is read as, is written with a sign and six
     /// digits.
     pub fn to_rfc3339(self) -> String {
-        let (year, month, day) = civil::date(self.0.div_euclid(MICROS_A_DAY));
+        let (year, month, day) = civil::civil_from_days(self.0.div_euclid(MICROS_A_DAY));
         let micros = self.0.rem_euclid(MICROS_A_DAY);
         let (second, micros) = (micros / MICROS_A_SECOND, micros % MICROS_A_SECOND);
         let (minute, second) = (second / 60, second % 60);

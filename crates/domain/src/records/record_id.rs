@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::scope::{percent_decode, percent_encode};
+use crate::percent;
 
 /// The longest segment, in bytes and decoded. Keys of our own have far fewer; those of another
 /// server may have more.
@@ -94,17 +94,15 @@ fn encode(segment: &str, is_key: bool) -> Cow<'_, str> {
     if !is_dots && segment.bytes().all(|byte| is_plain(byte, is_key)) {
         return Cow::Borrowed(segment);
     }
-    percent_encode(segment, |byte| is_plain(byte, is_key) && !is_dots).into()
+    percent::encode_except(segment, |byte| is_plain(byte, is_key) && !is_dots).into()
 }
 
 fn decode(segment: &str, is_key: bool) -> Result<String, BadId> {
     if matches!(segment, "." | "..") {
         return Err(BadId::DotSegment);
     }
-    if !segment.bytes().all(|byte| is_plain(byte, is_key) || byte == b'%') {
-        return Err(BadId::Malformed);
-    }
-    let decoded = percent_decode(segment).ok_or(BadId::Malformed)?;
+    let decoded =
+        percent::decode_except(segment, |byte| is_plain(byte, is_key)).ok_or(BadId::Malformed)?;
     if (1..=MAX_SEGMENT_BYTES).contains(&decoded.len()) {
         Ok(decoded)
     } else {

@@ -4,7 +4,7 @@
 //! HTTP.
 
 use super::record_id::encode_key;
-use crate::scope::encode_component;
+use crate::percent::encode_component;
 
 /// The reading operations that a client of `/v1` uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

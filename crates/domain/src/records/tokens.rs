@@ -24,7 +24,7 @@ use self::characters::{Class, is_compatibility_ideograph, is_diacritic, is_voici
 pub use self::place::{Place, Seeker, find};
 pub use self::query::{MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, Query, Term, matches};
 pub use self::stream::{Stream, restart};
-use crate::search::fold;
+use crate::line_search::fold_case;
 
 /// The longest token, in scalar values of its own text; a longer run is cut into several. Texts
 /// that hold base64 or the like would otherwise put keys of any length into an index.
@@ -178,7 +178,7 @@ fn push_folded(text: &mut String, character: char) -> usize {
     let mut added = 0;
     decompose_canonical(character, |part| {
         if !is_diacritic(part) && (part.is_ascii_alphanumeric() || !part.is_ascii()) {
-            text.push(fold(part));
+            text.push(fold_case(part));
             added += 1;
         }
     });

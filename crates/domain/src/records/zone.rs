@@ -92,7 +92,7 @@ impl Zone {
         let offset = self.offset(seconds);
         let local = seconds + i64::from(offset);
         let within = |length: i64| Start { instant: seconds - local.rem_euclid(length), offset };
-        let (year, month, _) = civil::date(local.div_euclid(DAY));
+        let (year, month, _) = civil::civil_from_days(local.div_euclid(DAY));
         let day = local.div_euclid(DAY);
         let start = match granularity {
             Granularity::Minute => within(60),
@@ -100,9 +100,11 @@ impl Zone {
             Granularity::Day => self.midnight(day),
             // 1970-01-01 was a Thursday.
             Granularity::Week => self.midnight(day - (day + 3).rem_euclid(7)),
-            Granularity::Month => self.midnight(civil::days(year, month, 1)),
-            Granularity::Quarter => self.midnight(civil::days(year, (month - 1) / 3 * 3 + 1, 1)),
-            Granularity::Year => self.midnight(civil::days(year, 1, 1)),
+            Granularity::Month => self.midnight(civil::days_from_civil(year, month, 1)),
+            Granularity::Quarter => {
+                self.midnight(civil::days_from_civil(year, (month - 1) / 3 * 3 + 1, 1))
+            }
+            Granularity::Year => self.midnight(civil::days_from_civil(year, 1, 1)),
         };
         let (first, last) =
             (Instant::FIRST.0.div_euclid(MICROS), Instant::LAST.0.div_euclid(MICROS));
@@ -142,7 +144,7 @@ impl Zone {
 
     /// The offsets at midnight of a day, as far as the tables go.
     fn ambiguous(&self, day: i64) -> Option<AmbiguousOffset> {
-        let (year, month, of_month) = civil::date(day);
+        let (year, month, of_month) = civil::civil_from_days(day);
         let date =
             Date::new(year.try_into().ok()?, month.try_into().ok()?, of_month.try_into().ok()?)
                 .ok()?;
@@ -159,7 +161,7 @@ impl Start {
     /// offsets had seconds, which RFC 3339 cannot write; they are cut off.
     pub fn to_rfc3339(self) -> String {
         let local = self.local();
-        let (year, month, day) = civil::date(local.div_euclid(DAY));
+        let (year, month, day) = civil::civil_from_days(local.div_euclid(DAY));
         let second = local.rem_euclid(DAY);
         let ahead = self.offset.unsigned_abs() / 60;
         let sign = if self.offset < 0 { '-' } else { '+' };

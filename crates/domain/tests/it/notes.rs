@@ -1,8 +1,8 @@
 //! The structure of 1,372 notes, equal as JSON and in the order of the fields.
 
 use serde::Deserialize;
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::portable::{PortableNote, portable};
+use stile_domain::notes::NotePath;
+use stile_domain::notes::portable::{PortableNote, to_json};
 use stile_domain::notes::{Note, document_tree, metadata_facets, note_outline, section_source};
 
 #[derive(Deserialize)]
@@ -39,10 +39,10 @@ fn check(file: &str, expected: usize) {
     assert_eq!(cases.len(), expected);
     let mut differing = Vec::new();
     for case in &cases {
-        differing.extend(differences(case, Note::of_file(&case.markdown)));
-        let travelled = portable(&NotePath::parse(&case.path).unwrap(), &case.markdown);
+        differing.extend(differences(case, Note::parse(&case.markdown)));
+        let travelled = to_json(&NotePath::parse(&case.path).unwrap(), &case.markdown);
         let arrived = PortableNote::parse(travelled.as_bytes()).unwrap();
-        differing.extend(differences(case, Note::of_portable(&arrived)));
+        differing.extend(differences(case, arrived.as_note()));
     }
     assert!(
         differing.is_empty(),

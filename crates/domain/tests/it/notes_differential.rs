@@ -8,7 +8,7 @@
 use comrak::nodes::{AstNode, NodeValue};
 use comrak::{Arena, Options, parse_document};
 use serde::Deserialize;
-use stile_domain::notes::path::NotePath;
+use stile_domain::notes::NotePath;
 use stile_domain::notes::{Note, section_source};
 
 /// A heading as both tell it.
@@ -25,8 +25,7 @@ struct Sections {
 }
 
 fn ours(markdown: &str) -> Vec<Told> {
-    let answer =
-        section_source(&NotePath::parse("a.md").unwrap(), Note::of_file(markdown)).unwrap();
+    let answer = section_source(&NotePath::parse("a.md").unwrap(), Note::parse(markdown)).unwrap();
     serde_json::from_value::<Sections>(serde_json::to_value(&answer).unwrap()).unwrap().sections
 }
 

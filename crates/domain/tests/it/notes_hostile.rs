@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use stile_domain::notes::path::NotePath;
+use stile_domain::notes::NotePath;
 use stile_domain::notes::{
     MAX_ANSWER_BYTES, MAX_BODY_UNITS, Note, metadata_facets, section_source,
 };
@@ -155,14 +155,14 @@ fn slowest(text: String) -> Duration {
         };
         let began = spent();
         timed(
-            serde_json::to_string(&section_source(&path, Note::of_file(&text)).unwrap())
+            serde_json::to_string(&section_source(&path, Note::parse(&text)).unwrap())
                 .unwrap()
                 .len(),
             began,
         );
         let began = spent();
         timed(
-            serde_json::to_string(&metadata_facets(&path, Note::of_file(&text)).unwrap())
+            serde_json::to_string(&metadata_facets(&path, Note::parse(&text)).unwrap())
                 .unwrap()
                 .len(),
             began,
@@ -217,8 +217,8 @@ fn security_errors_of_yaml_never_leave() {
     for (_, yaml) in front_matter() {
         let text = format!("---\nx: canary7f3a\n{yaml}\n---\n# H\n");
         for answer in [
-            serde_json::to_string(&metadata_facets(&path, Note::of_file(&text)).unwrap()),
-            serde_json::to_string(&section_source(&path, Note::of_file(&text)).unwrap()),
+            serde_json::to_string(&metadata_facets(&path, Note::parse(&text)).unwrap()),
+            serde_json::to_string(&section_source(&path, Note::parse(&text)).unwrap()),
         ] {
             assert!(!answer.unwrap().contains("canary7f3a"));
         }

@@ -109,7 +109,7 @@ impl Keys {
             fields.sort_by(|(a, _), (b, _)| a.cmp(b));
             row::to_json(&fields)
         };
-        let hash = ContentHash::of(json.as_bytes());
+        let hash = ContentHash::digest(json.as_bytes());
         let digest = hash.as_bytes().first_chunk().copied().unwrap_or_default();
         let count = self.seen.entry(digest).or_insert(0);
         *count += 1;

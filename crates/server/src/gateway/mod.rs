@@ -6,6 +6,3 @@
 
 pub mod terms;
 pub mod upstream;
-mod uri;
-
-pub use uri::encode_component;

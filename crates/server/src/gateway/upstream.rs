@@ -5,11 +5,11 @@ use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use stile_domain::notes::portable::PortableNote;
+use stile_domain::percent;
 use stile_tools::hosted::upstream::{Failure, NoteStore, Reading};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::uri::encode_component;
 use crate::outbound::{Bounds, Failed, Outbound};
 
 /// The vault that the path is looked for in.
@@ -46,7 +46,8 @@ impl HttpUpstream {
 
     async fn fetch(&self, reading: Reading<'_>) -> Result<PortableNote, Failure> {
         let headers = self.headers(&reading)?;
-        let uri: Uri = (self.notes.clone() + &encode_component(reading.path().as_str()))
+        let uri: Uri = (self.notes.clone()
+            + &percent::encode_uri_component(reading.path().as_str()))
             .parse()
             .map_err(|_| Failure::Unavailable)?;
         let due = Instant::now() + self.bounds.total;

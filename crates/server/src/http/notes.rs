@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use ring::hmac;
 use serde_json::json;
 use stile_domain::error::Refusal;
-use stile_domain::notes::path::NotePath;
+use stile_domain::notes::NotePath;
 use stile_tools::calls::Services;
 
 use super::bearer::{self, Unauthorized};

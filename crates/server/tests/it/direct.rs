@@ -53,7 +53,7 @@ fn call(id: Value, name: &str, arguments: Value) -> Value {
 #[tokio::test]
 async fn a_plain_call_is_answered_in_the_words_of_the_sdk() {
     let server = Server::start().await;
-    let hash = |text: &str| ContentHash::of(text.as_bytes()).to_string();
+    let hash = |text: &str| ContentHash::digest(text.as_bytes()).to_string();
     for (path, text) in
         [("/a.md", "# A\n\n\u{e9} \"q\" \\ \u{1f680} \u{7}\u{2028}\n"), ("/b.md", "b\n")]
     {

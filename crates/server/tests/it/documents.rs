@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use stile_domain::error::{Refusal, Remedy, ShownLine};
+use stile_domain::error::{LineExcerpt, Refusal, Remedy};
 use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, SpacePath};
 use stile_domain::records::problem::{BadCursor, Problem};
@@ -122,7 +122,7 @@ fn samples() -> Vec<Refusal> {
         Refusal::NotText {
             path: path.clone(),
             size_bytes: 3,
-            hash: ContentHash::of(&[0xff, 0xd8, 0]),
+            hash: ContentHash::digest(&[0xff, 0xd8, 0]),
         },
         Refusal::Stale { path: path.clone(), argument: "hash" },
         Refusal::NoMatch {
@@ -131,8 +131,8 @@ fn samples() -> Vec<Refusal> {
             place: "in lines 3 to 4".to_owned(),
             hint: " It stands at line 9 instead.".to_owned(),
             lines: vec![
-                ShownLine { line: 3, text: "Water the ferns.".to_owned() },
-                ShownLine { line: 4, text: String::new() },
+                LineExcerpt { line: 3, text: "Water the ferns.".to_owned() },
+                LineExcerpt { line: 4, text: String::new() },
             ],
             elsewhere: vec![9],
         },

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::journal::Line;
+use stile_domain::journal::JournalLine;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 use stile_server::auth::{Order, mint};
@@ -47,7 +47,7 @@ impl Stage {
 /// A call of each tool on `/notes/a.md` that succeeds for a caller who may make it. A tool without
 /// a row here fails the test.
 fn sample(tool: &str) -> Value {
-    let hash = ContentHash::of(NOTE.as_bytes());
+    let hash = ContentHash::digest(NOTE.as_bytes());
     match tool {
         "file.create" => json!({ "path": "/notes/new.md", "content": "new" }),
         "file.remove" => json!({ "path": "/notes/a.md", "hash": hash }),
@@ -228,7 +228,7 @@ fn a_day_with_an_agent_leaves_its_lines_and_nothing_else() {
             ("file.remove", "ok"),
         ]
     );
-    let of = |line: &Line| {
+    let of = |line: &JournalLine| {
         (line.before.map(|hash| hash.to_string()), line.after.map(|hash| hash.to_string()))
     };
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -265,8 +265,8 @@ fn nothing_is_given_away_whatever_is_asked() {
         .plant("what an agent sent", "canary-of-an-argument 90ee");
     let body = Canaries::new().plant("the body", "canary-of-the-body 5b1c");
 
-    let note = ContentHash::of(NOTE.as_bytes());
-    let wrong = ContentHash::of(b"something else");
+    let note = ContentHash::digest(NOTE.as_bytes());
+    let wrong = ContentHash::digest(b"something else");
     let argument = "canary-of-an-argument 90ee";
     let mut client = stage.server.client(&writer);
     let mut narrow = stage.server.client(&reader);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::scope::percent_decode;
+use stile_domain::percent;
 use stile_testkit::upstream::{Behaviour, Received, Reply, Upstream};
 
 /// Where its interface begins, below its origin.
@@ -117,7 +117,7 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
     let get =
         |name: &str| pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
     let parts: Vec<String> =
-        path.split('/').skip(1).map(|part| percent_decode(part).unwrap()).collect();
+        path.split('/').skip(1).map(|part| percent::decode(part).unwrap()).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let known: &[&str] = match parts.as_slice() {
         ["v1", "schema"] => &["view", "detail", "stream", "connection_id"],
@@ -182,7 +182,7 @@ fn answer(received: &Received, records: &[(String, Map<String, Value>)], manner:
 
 fn decoded(pair: &str) -> (String, String) {
     let (name, value) = pair.split_once('=').unwrap();
-    (percent_decode(name).unwrap(), percent_decode(value).unwrap())
+    (percent::decode(name).unwrap(), percent::decode(value).unwrap())
 }
 
 fn schema() -> Value {
@@ -254,7 +254,8 @@ fn window<'a>(
     let shown = whole[start..end].concat();
     let shown = String::from_utf16_lossy(&shown);
     let end = start + manner.units.told_len(&shown);
-    let digest = manner.has_digests.then(|| format!("sha256:{}", ContentHash::of(text.as_bytes())));
+    let digest =
+        manner.has_digests.then(|| format!("sha256:{}", ContentHash::digest(text.as_bytes())));
     let (connection, path) = match manner.tells_names {
         true => (Some("mail"), Some("$.body")),
         false => (None, get("field")),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
-use stile_domain::limits::Limits;
+use stile_domain::limits::FileLimits;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
@@ -61,7 +61,7 @@ impl Ground {
         stile_store::state::create_space_folder(&root).unwrap();
         let state = StateDir::open(&folder.path().join("state")).unwrap();
         let options = SpaceOptions {
-            limits: Limits::default(),
+            limits: FileLimits::default(),
             lock_wait: Duration::from_secs(10),
             events: Arc::new(|_| {}),
         };

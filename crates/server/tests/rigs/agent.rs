@@ -77,7 +77,7 @@ impl Agent {
     pub(crate) fn new_line(&mut self, parent: &str) -> String {
         self.versions += 1;
         let parent: String =
-            ContentHash::of(parent.as_bytes()).to_string().chars().take(12).collect();
+            ContentHash::digest(parent.as_bytes()).to_string().chars().take(12).collect();
         format!("version {}-{} parent {parent} {CANARY}", self.name, self.versions)
     }
 
@@ -90,7 +90,7 @@ impl Agent {
             let (text, hash) =
                 (answer["content"].as_str().unwrap(), answer["hash"].as_str().unwrap());
             assert_eq!(answer["truncated"], false, "{path} grew past a window");
-            let version = ContentHash::of(text.as_bytes());
+            let version = ContentHash::digest(text.as_bytes());
             assert_eq!(version.to_string(), hash, "{path}: the hash is not that of the text");
             self.views.insert(path.to_owned(), text.to_owned());
             self.note(path, Event { began, ended, deed: Deed::Saw(version) });
@@ -109,11 +109,11 @@ impl Agent {
         }
         let text = self.views.remove(path).unwrap();
         let line = self.new_line(&text);
-        let parent = ContentHash::of(text.as_bytes());
+        let parent = ContentHash::digest(text.as_bytes());
         let (tool, mut arguments, new) = propose(&text, &line, &mut self.chance);
         arguments["path"] = path.into();
         arguments["hash"] = parent.to_string().into();
-        let version = ContentHash::of(new.as_bytes());
+        let version = ContentHash::digest(new.as_bytes());
         let began = self.clock.now();
         let told = self.call(tool, arguments);
         let (ended, outcome) = match &told {

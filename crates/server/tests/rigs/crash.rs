@@ -70,7 +70,7 @@ impl Worker {
 
     fn remove(&mut self, path: &str) -> bool {
         let before = self.own[path][0].clone();
-        let hash = ContentHash::of(before.as_deref().unwrap().as_bytes()).to_string();
+        let hash = ContentHash::digest(before.as_deref().unwrap().as_bytes()).to_string();
         let told = self.agent.call("file.remove", json!({ "path": path, "hash": hash }));
         self.settle(path.to_owned(), before, None, told)
     }
@@ -78,7 +78,7 @@ impl Worker {
     fn change(&mut self, path: &str) -> bool {
         let before = self.own[path][0].clone().unwrap();
         let line = self.agent.new_line(&before);
-        let hash = ContentHash::of(before.as_bytes()).to_string();
+        let hash = ContentHash::digest(before.as_bytes()).to_string();
         let arguments = json!({ "path": path, "hash": hash, "content": format!("{line}\n") });
         let told = self.agent.call("text.append", arguments);
         let after = format!("{before}{line}\n");
@@ -206,7 +206,7 @@ fn a_kill_at_any_instant_tears_nothing_and_loses_nothing_acknowledged() {
                     _ => {}
                 }
             }
-            let last = ContentHash::of(field.text(path).as_bytes());
+            let last = ContentHash::digest(field.text(path).as_bytes());
             if let Err(faults) = check_line(first, last, &events) {
                 fail(format!("{path}: {faults:?}"));
             }

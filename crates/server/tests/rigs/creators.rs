@@ -57,7 +57,7 @@ fn play(
     if made.len() != 1 || std::fs::read_to_string(&file).ok().as_ref() != made.first() {
         fault(format!("{path} was made {} times", made.len()));
     }
-    let hash = ContentHash::of(made.concat().as_bytes()).to_string();
+    let hash = ContentHash::digest(made.concat().as_bytes()).to_string();
     start.wait();
     let removed = match agent.call("file.remove", json!({ "path": path, "hash": hash })) {
         Told::Done(_) => {

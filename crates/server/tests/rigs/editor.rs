@@ -74,8 +74,8 @@ impl Editor<'_> {
             Manner::Overwrite => self.write(&folder.join(name), &content, false)?,
         };
         if opened.elapsed() < WITHIN {
-            let version = ContentHash::of(content.as_bytes());
-            self.saves.push(Save { version, overwrote: Some(ContentHash::of(&overwrote)) });
+            let version = ContentHash::digest(content.as_bytes());
+            self.saves.push(Save { version, overwrote: Some(ContentHash::digest(&overwrote)) });
         } else {
             self.late += 1;
         }

@@ -91,7 +91,8 @@ fn of_agents_that_race_in_many_processes_none_loses_an_edit() {
                 events.push(*event);
             }
         }
-        let [first, last] = [first, &field.text(path)].map(|text| ContentHash::of(text.as_bytes()));
+        let [first, last] =
+            [first, &field.text(path)].map(|text| ContentHash::digest(text.as_bytes()));
         let line = check_line(first, last, &events)
             .unwrap_or_else(|faults| panic!("seed {seed}: {path}: {faults:?}"));
         handed_over +=

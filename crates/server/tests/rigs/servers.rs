@@ -108,7 +108,7 @@ impl Field {
                 let inside = path.strip_prefix(self.root()).unwrap();
                 files.insert(
                     format!("/{}", inside.display()),
-                    ContentHash::of(&fs::read(path).unwrap()),
+                    ContentHash::digest(&fs::read(path).unwrap()),
                 );
             }
         });

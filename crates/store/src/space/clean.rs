@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stile_domain::listing::Kind;
+use stile_domain::listing::EntryKind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 
 use super::keeper::{SpaceEvents, make_conflict_copy, report_copy};
@@ -35,7 +35,7 @@ pub(super) fn clean(root: &OwnedFd, folders: &Arc<Folders>, events: &SpaceEvents
         let _ = os::entries(&handle, |name, kind| {
             if name.starts_with(RESERVED_PREFIX) {
                 is_ours = true;
-            } else if kind == Kind::Directory {
+            } else if kind == EntryKind::Directory {
                 waiting.extend(path.child(name));
             }
         });
@@ -81,7 +81,7 @@ fn take_dead_marker(folder: &OwnedFd, name: &str) -> bool {
 /// Decides about one file that a dead process left.
 fn settle(folder: &OwnedFd, path: &SpacePath, text: &str, name: &Name, events: &SpaceEvents) {
     let Ok(status) = os::look_at(folder, text) else { return };
-    if status.kind == Kind::File && status.mode == UNFINISHED {
+    if status.kind == EntryKind::File && status.mode == UNFINISHED {
         let _ = os::unlink(folder, text);
         return;
     }

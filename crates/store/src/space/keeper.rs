@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use stile_domain::hash::ContentHash;
-use stile_domain::journal::Line;
+use stile_domain::journal::JournalLine;
 use stile_domain::path::SpacePath;
 
 use super::names::{self, Owner};
@@ -30,7 +30,7 @@ const ROOM_BYTES: u64 = 256 * 1024 * 1024;
 const ROOM_FILES: usize = 64;
 
 /// Says what happened that no call asked for.
-pub type SpaceEvents = Arc<dyn Fn(Line) + Send + Sync>;
+pub type SpaceEvents = Arc<dyn Fn(JournalLine) + Send + Sync>;
 
 /// A folder in which files of this process are kept; its marker says to every cleaner that they are
 /// in use.
@@ -261,10 +261,10 @@ pub(super) fn make_conflict_copy(folder: &OwnedFd, name: &str, about: &str) -> O
 pub(super) fn report_copy(events: &SpaceEvents, beside: &SpacePath, copy: &str) {
     let folder = beside.split().map_or_else(SpacePath::root, |(folder, _)| folder);
     tracing::warn!("a save of another program was kept as a conflict copy");
-    events(Line {
+    events(JournalLine {
         tool: "conflict_copy".to_owned(),
         path: folder.child(copy),
         outcome: "ok".to_owned(),
-        ..Line::default()
+        ..JournalLine::default()
     });
 }

@@ -27,17 +27,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stile_domain::cursor::Cursor;
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
-use stile_domain::facts::{Memory, Stamp};
+use stile_domain::facts::{FactsCache, FileStamp};
+use stile_domain::file_cursor::FileCursor;
 use stile_domain::hash::ContentHash;
-use stile_domain::limits::Limits;
-use stile_domain::lines::{LineRange, Lines};
-use stile_domain::listing::{Page, Position};
+use stile_domain::limits::FileLimits;
+use stile_domain::line_search::LineQuery;
+use stile_domain::lines::{LineRange, ResolvedLines};
+use stile_domain::listing::{ListPage, ListPosition};
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Edit, List, Permit, Read};
-use stile_domain::search::Query;
 
 pub use keeper::SpaceEvents;
 use os::Identity;
@@ -57,7 +57,7 @@ pub struct Space(Arc<Inner>);
 #[derive(Clone)]
 pub struct SpaceOptions {
     /// Ceilings.
-    pub limits: Limits,
+    pub limits: FileLimits,
     /// How long a change waits for others before it is refused as busy.
     pub lock_wait: Duration,
     /// Where to say what no call asked for, such as a conflict copy.
@@ -78,8 +78,8 @@ struct Inner {
     can_exchange: bool,
     folders: Arc<lock::Folders>,
     keeper: Arc<keeper::Keeper>,
-    memory: Mutex<Memory>,
-    own: Mutex<VecDeque<Stamp>>,
+    memory: Mutex<FactsCache>,
+    own: Mutex<VecDeque<FileStamp>>,
     first_reads: lock::Turnstile,
     large_edits: lock::Turnstile,
 }
@@ -94,10 +94,10 @@ pub enum WindowStart {
         /// The range.
         range: LineRange,
         /// The text.
-        query: Query,
+        query: LineQuery,
     },
     /// Where an earlier read stopped.
-    Cursor(Cursor),
+    Cursor(FileCursor),
 }
 
 /// Lines of a text file, bounded.
@@ -110,7 +110,7 @@ pub struct FileWindow {
     /// Of the whole file.
     pub total_lines: u64,
     /// Which lines `content` touches.
-    pub lines: Lines,
+    pub lines: ResolvedLines,
     /// The line that contains the query.
     pub match_line: Option<u64>,
     /// How the range goes on.
@@ -121,7 +121,7 @@ pub struct FileWindow {
 #[derive(Clone, Copy, Debug)]
 pub struct WindowCursor {
     /// Exactly where it stopped.
-    pub cursor: Cursor,
+    pub cursor: FileCursor,
     /// Whether that is inside a line.
     pub is_inside_line: bool,
 }
@@ -202,7 +202,7 @@ impl Space {
             can_exchange: abilities.exchange.unwrap_or(true),
             folders,
             keeper: keeper::Keeper::new(Arc::clone(&options.events)),
-            memory: Mutex::new(Memory::new(MEMORY_BYTES)),
+            memory: Mutex::new(FactsCache::new(MEMORY_BYTES)),
             own: Mutex::default(),
             first_reads: lock::Turnstile::new(LARGE_AT_ONCE),
             large_edits: lock::Turnstile::new(LARGE_AT_ONCE),
@@ -244,8 +244,8 @@ impl Space {
     pub async fn list(
         &self,
         permit: Permit<List>,
-        after: Option<Position>,
-    ) -> Result<Page, Refusal> {
+        after: Option<ListPosition>,
+    ) -> Result<ListPage, Refusal> {
         self.run(move |inner| inner.list(&permit, after.as_ref())).await
     }
 
@@ -304,7 +304,7 @@ impl Space {
 }
 
 impl Inner {
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, FactsCache> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -321,7 +321,7 @@ impl Inner {
     }
 
     /// Whether a write of ours left a file in exactly this state.
-    fn is_own(&self, stamp: &Stamp) -> bool {
+    fn is_own(&self, stamp: &FileStamp) -> bool {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().any(|own| own == stamp)
     }
 }
@@ -343,7 +343,7 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 fn probe(root: &OwnedFd) -> Abilities {
     let locked = lock::await_lock(root, Instant::now() + PROBE_PATIENCE);
     let owner = names::Owner::new(uuid::Uuid::new_v4().as_u64_pair().0, 0);
-    let empty = ContentHash::of(b"");
+    let empty = ContentHash::digest(b"");
     let name = |sequence| {
         names::Name::new(&owner, sequence, names::Deed::Create, None, Some(&empty), "probe")
             .to_string()

@@ -175,7 +175,7 @@ mod tests {
             process in any::<u64>(), number in any::<u64>(), sequence in any::<u64>(), about in "[^/\0]{1,255}"
         ) {
             let owner = Owner::new(process, number);
-            let hash = ContentHash::of(about.as_bytes());
+            let hash = ContentHash::digest(about.as_bytes());
             for deed in [Deed::Create, Deed::Exchange, Deed::Replace, Deed::Remove] {
                 let name = Name::new(&owner, sequence, deed, Some(&hash), None, &about);
                 prop_assert!(name.to_string().len() <= 255);

@@ -17,8 +17,8 @@ use rustix::fs::{
     openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
-use stile_domain::facts::{Nanos, Stamp};
-use stile_domain::listing::Kind;
+use stile_domain::facts::{FileStamp, UnixNanos};
+use stile_domain::listing::EntryKind;
 
 use super::fault;
 
@@ -134,8 +134,8 @@ fn is_link(stat: &Stat) -> bool {
 /// What the file system says of an open file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Status {
-    pub(super) kind: Kind,
-    pub(super) stamp: Stamp,
+    pub(super) kind: EntryKind,
+    pub(super) stamp: FileStamp,
     pub(super) links: u64,
     pub(super) mode: u32,
     pub(super) owner: (u32, u32),
@@ -153,17 +153,17 @@ impl Status {
     reason = "the widths differ between platforms"
 )]
 fn status(stat: &Stat) -> Status {
-    let nanos = |seconds: i64, fraction: i64| -> Nanos {
+    let nanos = |seconds: i64, fraction: i64| -> UnixNanos {
         seconds.saturating_mul(1_000_000_000).saturating_add(fraction)
     };
     Status {
         kind: match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink,
-            _ => Kind::Other,
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            FileType::Symlink => EntryKind::Symlink,
+            _ => EntryKind::Other,
         },
-        stamp: Stamp {
+        stamp: FileStamp {
             device: stat.st_dev as u64,
             inode: stat.st_ino as u64,
             size: u64::try_from(stat.st_size).unwrap_or(0),
@@ -187,7 +187,7 @@ pub(super) fn look_at(folder: &OwnedFd, name: &str) -> io::Result<Status> {
 }
 
 /// The time by the clock that stamps files.
-pub(super) fn now() -> Nanos {
+pub(super) fn now() -> UnixNanos {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     (now.tv_sec as i64).saturating_mul(1_000_000_000).saturating_add(now.tv_nsec as i64)
 }
@@ -344,7 +344,7 @@ fn attribute(file: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
 
 /// Calls `each` with the name and kind of every entry of a folder, itself and its parent left out;
 /// a name that is not UTF-8 is passed over, since no path can express it.
-pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, Kind)) -> io::Result<()> {
+pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, EntryKind)) -> io::Result<()> {
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
         let Ok(name) = entry.file_name().to_str() else { continue };
@@ -352,11 +352,13 @@ pub(super) fn entries(folder: &OwnedFd, mut each: impl FnMut(&str, Kind)) -> io:
             continue;
         }
         let kind = match entry.file_type() {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Symlink,
-            FileType::Unknown => look_at(folder, name).map_or(Kind::Other, |status| status.kind),
-            _ => Kind::Other,
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            FileType::Symlink => EntryKind::Symlink,
+            FileType::Unknown => {
+                look_at(folder, name).map_or(EntryKind::Other, |status| status.kind)
+            }
+            _ => EntryKind::Other,
         };
         each(name, kind);
     }

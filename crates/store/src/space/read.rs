@@ -9,15 +9,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stile_domain::cursor::Cursor;
 use stile_domain::error::Refusal;
-use stile_domain::facts::{Facts, Stamp};
-use stile_domain::hash::{ContentHash, Hasher};
-use stile_domain::lines::{LineIndex, LineRange, LineScanner, Lines};
-use stile_domain::listing::Kind;
+use stile_domain::facts::{FileFacts, FileStamp};
+use stile_domain::file_cursor::FileCursor;
+use stile_domain::hash::{ContentHash, ContentHasher};
+use stile_domain::line_search::LineQuery;
+use stile_domain::lines::{LineIndex, LineRange, LineScanner, ResolvedLines};
+use stile_domain::listing::EntryKind;
 use stile_domain::path::SpacePath;
-use stile_domain::search::Query;
 use stile_domain::window;
+use stile_domain::window::WindowInput::{Partial, ToEndOfFile};
 
 use super::{FileWindow, Inner, WindowCursor, WindowStart, os, refusal};
 
@@ -32,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Hashes an open file from its beginning to its end.
 pub(super) fn hash_file(file: &File) -> io::Result<ContentHash> {
-    let mut hasher = Hasher::default();
+    let mut hasher = ContentHasher::default();
     let size = os::look(file)?.stamp.size;
     let mut buffer = vec![0; usize::try_from(size).unwrap_or(PIECE).clamp(1, PIECE)];
     let mut offset = 0;
@@ -76,7 +77,7 @@ pub(super) struct Opened {
 pub(super) fn regular(file: io::Result<File>, path: &SpacePath) -> Result<Opened, Refusal> {
     let file = file.map_err(|error| refusal(&error, path))?;
     let status = os::look(&file).map_err(|error| refusal(&error, path))?;
-    if status.kind == Kind::File {
+    if status.kind == EntryKind::File {
         Ok(Opened { file, status })
     } else {
         Err(Refusal::not_a_file(path))
@@ -85,8 +86,8 @@ pub(super) fn regular(file: io::Result<File>, path: &SpacePath) -> Result<Opened
 
 /// What is known of a file in one state, with its bytes where they were read in one piece.
 struct Known {
-    stamp: Stamp,
-    facts: Arc<Facts>,
+    stamp: FileStamp,
+    facts: Arc<FileFacts>,
     bytes: Option<Vec<u8>>,
 }
 
@@ -155,7 +156,7 @@ impl Inner {
                     return String::from_utf8(bytes).map_err(|error| Refusal::NotText {
                         path: path.clone(),
                         size_bytes: stamp.size,
-                        hash: ContentHash::of(error.as_bytes()),
+                        hash: ContentHash::digest(error.as_bytes()),
                     });
                 }
                 if !patient {
@@ -178,7 +179,7 @@ impl Inner {
         let io = |error: io::Error| refusal(&error, path);
         let Opened { file, status } = opened;
         let stamp = status.stamp;
-        if let Some(facts) = self.memory().recall(&stamp) {
+        if let Some(facts) = self.memory().get(&stamp) {
             return Ok(Some(Known { stamp, facts, bytes: None }));
         }
         let patient = Instant::now() < deadline;
@@ -195,7 +196,7 @@ impl Inner {
                 return Ok(None);
             }
             if after == stamp {
-                self.memory().remember(stamp, &facts, began);
+                self.memory().insert(stamp, &facts, began);
             }
             return Ok(Some(Known { stamp, facts, bytes: Some(bytes) }));
         }
@@ -210,13 +211,13 @@ impl Inner {
         if os::look(file).map_err(io)?.stamp != stamp {
             return if patient { Ok(None) } else { Err(Refusal::Busy { path: path.clone() }) };
         }
-        self.memory().remember(stamp, &facts, began);
+        self.memory().insert(stamp, &facts, began);
         Ok(Some(Known { stamp, facts, bytes: None }))
     }
 
     /// Whether a file may be in the middle of a save by another program: it changed a moment ago,
     /// and not by us. An editor that truncates and then writes shows an empty file for that moment.
-    fn is_settling(&self, stamp: &Stamp, now: i64) -> bool {
+    fn is_settling(&self, stamp: &FileStamp, now: i64) -> bool {
         let settling = i64::try_from(SETTLING.as_nanos()).unwrap_or(0);
         stamp.modified.saturating_add(settling) > now && !self.is_own(stamp)
     }
@@ -228,18 +229,18 @@ pub(super) fn relative(path: &SpacePath) -> &str {
 }
 
 /// The facts of bytes in memory.
-pub(super) fn facts_of(bytes: &[u8]) -> Facts {
+pub(super) fn facts_of(bytes: &[u8]) -> FileFacts {
     let lines = std::str::from_utf8(bytes).ok().map(|text| {
         let mut scanner = LineScanner::default();
         scanner.feed(text.as_bytes());
         scanner.finish()
     });
-    Facts { hash: ContentHash::of(bytes), lines }
+    FileFacts { hash: ContentHash::digest(bytes), lines }
 }
 
 /// The facts of a file that is read in pieces.
-fn scan(file: &File) -> io::Result<Facts> {
-    let (mut hasher, mut scanner) = (Hasher::default(), LineScanner::default());
+fn scan(file: &File) -> io::Result<FileFacts> {
+    let (mut hasher, mut scanner) = (ContentHasher::default(), LineScanner::default());
     let mut text = Utf8Check::default();
     let mut buffer = vec![0; PIECE];
     let mut offset = 0;
@@ -252,7 +253,7 @@ fn scan(file: &File) -> io::Result<Facts> {
         offset += read as u64;
         if read < PIECE {
             let lines = text.is_text().then(|| scanner.finish());
-            return Ok(Facts { hash: hasher.finish(), lines });
+            return Ok(FileFacts { hash: hasher.finish(), lines });
         }
     }
 }
@@ -321,8 +322,8 @@ impl Source<'_> {
         // And a budget below one character would never lead on.
         let budget = budget.max(4);
         let bytes = self.bytes_at(place.offset, left.min(budget.saturating_add(4)))?;
-        let whole = bytes.len() == left;
-        let cut = window::cut(&bytes, place.line, place.end, budget, whole);
+        let input = if bytes.len() == left { ToEndOfFile } else { Partial };
+        let cut = window::find_end(&bytes, place.line, place.end, budget, input);
         let Ok(content) = String::from_utf8(bytes.get(..cut.bytes).unwrap_or_default().to_vec())
         else {
             return Ok(Err(Refusal::invalid_argument(
@@ -331,7 +332,7 @@ impl Source<'_> {
         };
         let truncated = cut.inside || cut.line < place.end;
         let next = truncated.then(|| WindowCursor {
-            cursor: Cursor {
+            cursor: FileCursor {
                 hash,
                 offset: place.offset + cut.bytes as u64,
                 line: cut.line,
@@ -343,7 +344,7 @@ impl Source<'_> {
             content,
             hash,
             total_lines: self.lines.total_lines(),
-            lines: Lines { start: place.line, end: cut.line + u64::from(cut.inside) },
+            lines: ResolvedLines { start: place.line, end: cut.line + u64::from(cut.inside) },
             match_line: place.match_line,
             next,
         }))
@@ -412,7 +413,7 @@ impl Source<'_> {
         Ok(offset)
     }
 
-    fn find(&self, within: Lines, query: &Query) -> io::Result<Option<Place>> {
+    fn find(&self, within: ResolvedLines, query: &LineQuery) -> io::Result<Option<Place>> {
         let start = self.offset_of(within.start)?;
         let mut matcher = query.matcher();
         let mut offset = start;
@@ -457,6 +458,6 @@ impl Source<'_> {
     }
 }
 
-fn resolve(range: LineRange, total_lines: u64) -> Result<Lines, Refusal> {
+fn resolve(range: LineRange, total_lines: u64) -> Result<ResolvedLines, Refusal> {
     range.resolve(total_lines).map_err(|_| Refusal::InvalidRange { argument: "lines", total_lines })
 }

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use stile_domain::edit;
 use stile_domain::error::Refusal;
 use stile_domain::hash::ContentHash;
-use stile_domain::journal::Line;
-use stile_domain::limits::Limits;
+use stile_domain::journal::JournalLine;
+use stile_domain::limits::FileLimits;
+use stile_domain::line_search::LineQuery;
 use stile_domain::lines::LineRange;
-use stile_domain::listing::Kind;
+use stile_domain::listing::EntryKind;
 use stile_domain::path::{RESERVED_PREFIX, SpacePath};
 use stile_domain::permit::{List, Principal};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_domain::search::Query;
 use stile_testkit::chance::scaled;
 use stile_testkit::swapper::Swapper;
 
@@ -30,7 +30,7 @@ use super::{FileWindow, Inner, Space, SpaceOptions, WindowStart, fault, os, read
 struct Rig {
     folder: tempfile::TempDir,
     space: Space,
-    events: Arc<Mutex<Vec<Line>>>,
+    events: Arc<Mutex<Vec<JournalLine>>>,
 }
 
 fn path(text: &str) -> SpacePath {
@@ -38,20 +38,20 @@ fn path(text: &str) -> SpacePath {
 }
 
 fn hash(text: &str) -> ContentHash {
-    ContentHash::of(text.as_bytes())
+    ContentHash::digest(text.as_bytes())
 }
 
 impl Rig {
     fn new() -> Self {
-        Self::with(Limits::default())
+        Self::with(FileLimits::default())
     }
 
-    fn with(limits: Limits) -> Self {
+    fn with(limits: FileLimits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self::on(folder, limits)
     }
 
-    fn on(folder: tempfile::TempDir, limits: Limits) -> Self {
+    fn on(folder: tempfile::TempDir, limits: FileLimits) -> Self {
         let events = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&events);
         let options = SpaceOptions {
@@ -117,7 +117,7 @@ impl Rig {
         names
     }
 
-    fn list(&self, folder: &str, claim: &str) -> Result<Vec<(String, Kind)>, Refusal> {
+    fn list(&self, folder: &str, claim: &str) -> Result<Vec<(String, EntryKind)>, Refusal> {
         let principal = Principal::assert_verified(
             "ann",
             None,
@@ -455,14 +455,14 @@ fn a_binary_is_named_by_size_and_hash_alone() {
     let Err(Refusal::NotText { size_bytes, hash, .. }) = rig.read("image", 0, 0) else {
         panic!("expected not_text")
     };
-    assert_eq!((size_bytes, hash), (3, ContentHash::of(&[0xff, 0xd8, 0])));
+    assert_eq!((size_bytes, hash), (3, ContentHash::digest(&[0xff, 0xd8, 0])));
     rig.inner().remove(&path("image"), hash).unwrap();
     assert!(rig.visible().is_empty());
 }
 
 #[test]
 fn windows_lead_on_to_the_end_and_stop_being_valid_with_the_file() {
-    let rig = Rig::with(Limits { read_budget: 100, ..Limits::default() });
+    let rig = Rig::with(FileLimits { read_budget: 100, ..FileLimits::default() });
     let text: String =
         (0..300).map(|line| format!("line {line} é\r\n")).chain(["x".repeat(1000)]).collect();
     rig.put("long.md", &text);
@@ -491,7 +491,7 @@ fn a_match_is_found_in_small_and_large_files() {
     let find = |q: &str, range| {
         rig.inner().read(
             &path("large.md"),
-            &WindowStart::Match { range, query: Query::new(q, 100).unwrap() },
+            &WindowStart::Match { range, query: LineQuery::new(q, 100).unwrap() },
         )
     };
     std::thread::sleep(Duration::from_millis(30));
@@ -512,9 +512,9 @@ fn a_large_file_is_read_once_and_windowed_after() {
     let first = rig.read("large", 200_000, 200_003).unwrap();
     assert_eq!(first.content, "199999\n200000\n200001\n");
     let stamp = os::look(os::open_file(&rig.inner().root, "large").unwrap()).unwrap().stamp;
-    assert!(rig.inner().memory().recall(&stamp).is_some());
+    assert!(rig.inner().memory().get(&stamp).is_some());
     assert_eq!(rig.read("large", -1, 0).unwrap().content, "399999\n");
-    assert_eq!(rig.read("large", 1, 2).unwrap().hash, ContentHash::of(text.as_bytes()));
+    assert_eq!(rig.read("large", 1, 2).unwrap().hash, ContentHash::digest(text.as_bytes()));
 }
 
 #[test]
@@ -585,7 +585,7 @@ fn pages_concatenate_to_the_whole_folder() {
 
 #[test]
 fn limits_are_refused_before_anything_is_written() {
-    let rig = Rig::with(Limits { file_size: 10, read_size: 20, ..Limits::default() });
+    let rig = Rig::with(FileLimits { file_size: 10, read_size: 20, ..FileLimits::default() });
     assert_eq!(code(rig.inner().create(&path("a"), b"01234567890")), "too_large");
     rig.put("b", "12345\n");
     assert_eq!(code(rig.replace("b", "12345\n", "12345", "1234567890")), "too_large");
@@ -662,7 +662,7 @@ fn content_is_synced_before_it_is_put_in_place_and_the_folder_after() {
 #[test]
 fn without_an_exchange_nothing_is_lost_either() {
     let folder = tempfile::tempdir().unwrap();
-    let rig = Rig::on(folder, Limits::default());
+    let rig = Rig::on(folder, FileLimits::default());
     let Rig { folder, space, events } = rig;
     let mut inner = Arc::into_inner(space.0).unwrap();
     inner.can_exchange = false;
@@ -703,7 +703,7 @@ fn a_start_sweeps_what_is_ours_and_rescues_what_is_not() {
     leave(Deed::Remove, "saved.md", "saved before it was removed\n", 0o600);
     leave(Deed::Replace, "aside.md", "old\n", 0o644);
     leave(Deed::Create, "c.md", "new\n", 0o644);
-    let rig = Rig::on(folder, Limits::default());
+    let rig = Rig::on(folder, FileLimits::default());
     let [copy] = rig.copies().try_into().unwrap();
     assert_eq!(rig.text(&copy), "a save of an editor\n");
     assert_eq!(rig.visible(), [copy.as_str(), "a.md", "aside.md", "saved.md"]);
@@ -721,7 +721,7 @@ fn a_start_spares_what_a_living_process_uses() {
     let before = rig.hidden();
     assert_eq!(before.len(), 2);
     let options = SpaceOptions {
-        limits: Limits::default(),
+        limits: FileLimits::default(),
         lock_wait: Duration::from_secs(1),
         events: Arc::new(|_| panic!("nothing happens")),
     };
@@ -733,7 +733,7 @@ fn a_start_spares_what_a_living_process_uses() {
 fn a_folder_held_by_another_is_busy_and_then_free() {
     let folder = tempfile::tempdir().unwrap();
     let options = SpaceOptions {
-        limits: Limits::default(),
+        limits: FileLimits::default(),
         lock_wait: Duration::from_millis(30),
         events: Arc::new(|_| {}),
     };

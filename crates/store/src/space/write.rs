@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use stile_domain::edit::EditError;
 use stile_domain::error::Refusal;
-use stile_domain::facts::Facts;
+use stile_domain::facts::FileFacts;
 use stile_domain::hash::ContentHash;
 use stile_domain::lines;
 use stile_domain::path::SpacePath;
@@ -117,7 +117,7 @@ impl Inner {
         let bytes = read_whole(&old.file, old.status.stamp.size, limit)
             .map_err(place.io())?
             .ok_or_else(too_large)?;
-        if ContentHash::of(&bytes) != base {
+        if ContentHash::digest(&bytes) != base {
             return Err(Refusal::Stale { path: path.clone(), argument: "hash" });
         }
         let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::NotText {
@@ -129,8 +129,8 @@ impl Inner {
         if new.len() as u64 > limit {
             return Err(too_large());
         }
-        let hash = ContentHash::of(new.as_bytes());
-        let total_lines = lines::count(&new);
+        let hash = ContentHash::digest(new.as_bytes());
+        let total_lines = lines::count_lines(&new);
         if new == text {
             // Nothing to change, and what the answer says must be as durable as after any other
             // edit.
@@ -364,7 +364,7 @@ impl Inner {
         if os::look_at(place.handle(), place.name).is_ok() {
             return Err(Refusal::AlreadyExists { path: path.clone() });
         }
-        let Facts { hash, lines } = facts_of(bytes);
+        let FileFacts { hash, lines } = facts_of(bytes);
         let name = Name::new(
             &place.kept.owner,
             self.keeper.next_sequence(),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension as _, Row, TransactionBehavior, params,
 };
+use stile_domain::percent;
 
 use super::{StateDir, StateError, create_private, io_error};
 
@@ -224,23 +225,14 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
 /// since SQLite would make one. Which of the two it is may change, so a connection is good for one
 /// question.
 fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
-    let text = path.to_string_lossy();
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     let how = if Path::new(&log).exists() { "readonly_shm=1" } else { "immutable=1" };
-    let mut uri = String::from("file:");
-    for character in text.chars() {
-        match character {
-            '%' => uri.push_str("%25"),
-            '?' => uri.push_str("%3f"),
-            '#' => uri.push_str("%23"),
-            other => uri.push(other),
-        }
-    }
+    let uri = percent::encode_except(&path.to_string_lossy(), |byte| !b"%?#".contains(&byte));
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(format!("{uri}?mode=ro&{how}"), flags)?;
+    let connection = Connection::open_with_flags(format!("file:{uri}?mode=ro&{how}"), flags)?;
     connection.busy_timeout(BUSY)?;
     Ok(connection)
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use serde_json::Value;
-use stile_domain::notes::Note;
-use stile_domain::notes::answers::Extent;
-use stile_domain::notes::path::NotePath;
+use stile_domain::notes::NotePath;
+use stile_domain::notes::answers::AnswerExtent;
 use stile_domain::role::Role;
 
 use super::refusals::Refused;
@@ -43,7 +42,7 @@ pub struct Outcome {
     /// Why it was refused, if it was.
     pub refused: Option<Refused>,
     /// How much was told.
-    pub extent: Option<Extent>,
+    pub extent: Option<AnswerExtent>,
 }
 
 impl Outcome {
@@ -112,9 +111,9 @@ impl Gateway {
         let note =
             self.store.read(Reading::new(&path, session)).await.map_err(Refused::Upstream)?;
         if note.body_bytes() <= LONG_BODY_BYTES {
-            return tool.derive(&path, Note::of_portable(&note));
+            return tool.derive(&path, note.as_note());
         }
-        let derive = move |path: NotePath| tool.derive(&path, Note::of_portable(&note));
+        let derive = move |path: NotePath| tool.derive(&path, note.as_note());
         tokio::task::spawn_blocking(move || derive(path)).await.unwrap_or_else(|_| Err(internal()))
     }
 }

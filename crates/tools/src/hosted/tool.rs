@@ -1,9 +1,9 @@
 //! The note tools without their types, as the gateway lists them.
 
 use serde_json::Value;
-use stile_domain::notes::answers::Extent;
-use stile_domain::notes::path::NotePath;
-use stile_domain::notes::{Note, TooLarge};
+use stile_domain::notes::NotePath;
+use stile_domain::notes::answers::AnswerExtent;
+use stile_domain::notes::{Note, NoteTooLarge};
 
 use super::refusals::{self, Refused};
 use crate::arguments;
@@ -26,7 +26,7 @@ pub const TOOLS: &[HostedTool] = &[
 pub(super) struct Told {
     /// Compact JSON.
     pub(super) text: String,
-    pub(super) extent: Option<Extent>,
+    pub(super) extent: Option<AnswerExtent>,
 }
 
 /// A note tool without its type.
@@ -78,7 +78,7 @@ fn parse<T: NoteTool>(arguments: &Value) -> Result<NotePath, Refused> {
 }
 
 fn derive<T: NoteTool>(path: &NotePath, note: Note<'_>) -> Result<Told, Refused> {
-    let answer = T::derive(path, note).map_err(|TooLarge| Refused::TooLarge)?;
+    let answer = T::derive(path, note).map_err(|NoteTooLarge| Refused::TooLarge)?;
     let extent = answer.extent();
     // A section is told in some three hundred bytes.
     let sections = extent.map_or(0, |extent| usize::try_from(extent.sections).unwrap_or_default());

@@ -1,7 +1,7 @@
 //! The port through which a note comes from elsewhere.
 
 use futures::future::BoxFuture;
-use stile_domain::notes::path::NotePath;
+use stile_domain::notes::NotePath;
 use stile_domain::notes::portable::PortableNote;
 
 use super::session::Session;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use stile_domain::limits::Limits;
+use stile_domain::limits::FileLimits;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
@@ -45,7 +45,7 @@ impl Rig {
     pub(crate) fn new() -> Self {
         let (space, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let options = SpaceOptions {
-            limits: Limits::default(),
+            limits: FileLimits::default(),
             lock_wait: Duration::from_secs(5),
             events: Arc::new(|_| {}),
         };

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use stile_domain::notes::Note;
-use stile_domain::notes::path::NotePath;
+use stile_domain::notes::NotePath;
 use stile_tools::registry::TOOLS;
 use stile_tools::tool::Answer;
 
@@ -108,16 +108,16 @@ async fn integration_the_answer_is_what_the_derivation_makes_of_the_same_note() 
     let path = NotePath::parse("inbox/garden.md").unwrap();
     let texts = [
         serde_json::to_string(
-            &stile_domain::notes::note_outline(&path, Note::of_file(NOTE)).unwrap(),
+            &stile_domain::notes::note_outline(&path, Note::parse(NOTE)).unwrap(),
         ),
         serde_json::to_string(
-            &stile_domain::notes::document_tree(&path, Note::of_file(NOTE)).unwrap(),
+            &stile_domain::notes::document_tree(&path, Note::parse(NOTE)).unwrap(),
         ),
         serde_json::to_string(
-            &stile_domain::notes::metadata_facets(&path, Note::of_file(NOTE)).unwrap(),
+            &stile_domain::notes::metadata_facets(&path, Note::parse(NOTE)).unwrap(),
         ),
         serde_json::to_string(
-            &stile_domain::notes::section_source(&path, Note::of_file(NOTE)).unwrap(),
+            &stile_domain::notes::section_source(&path, Note::parse(NOTE)).unwrap(),
         ),
     ];
     for (tool, expected) in NOTE_TOOLS.into_iter().zip(texts) {

@@ -1,7 +1,7 @@
 //! What a note says stays in it, and nothing is written: data integrity and security.
 
 use serde_json::{Value, json};
-use stile_domain::journal::Line;
+use stile_domain::journal::JournalLine;
 use stile_testkit::leaks::Canaries;
 use stile_tools::registry::TOOLS;
 
@@ -234,7 +234,7 @@ async fn security_the_journal_names_neither_note_nor_heading() {
         );
         rig.call(READ, tool, json!({ "path": 7 })).await;
     }
-    let lines: Vec<Line> = stile_store::journal::read_all(&rig.state_dir).unwrap().lines;
+    let lines: Vec<JournalLine> = stile_store::journal::read_all(&rig.state_dir).unwrap().lines;
     let text = serde_json::to_string(&lines).unwrap();
     assert!(!text.contains("private") && !text.contains("rivate heading"), "{text}");
     let sections: Vec<_> = lines

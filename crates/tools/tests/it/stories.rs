@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::journal::Line;
+use stile_domain::journal::JournalLine;
 use stile_tools::calls::UnknownTool;
 use stile_tools::list::ListError;
 use stile_tools::tool::Answer;
@@ -27,7 +27,7 @@ async fn a_note_is_made_read_changed_and_removed() {
         .await;
     assert_eq!(
         made.structured,
-        json!({ "path": "/notes/a.md", "hash": ContentHash::of(b"# A\none\n"), "size_bytes": 8, "total_lines": 2 })
+        json!({ "path": "/notes/a.md", "hash": ContentHash::digest(b"# A\none\n"), "size_bytes": 8, "total_lines": 2 })
     );
     assert_eq!(made.text, made.structured.to_string());
 
@@ -151,7 +151,7 @@ async fn a_scope_decides_before_anything_is_looked_up() {
         .call(
             "read:/",
             "text.append",
-            json!({ "path": "private/a.md", "hash": ContentHash::of(b"secret"), "content": "x" }),
+            json!({ "path": "private/a.md", "hash": ContentHash::digest(b"secret"), "content": "x" }),
         )
         .await;
     assert_eq!(code(&refused), "insufficient_scope");
@@ -162,7 +162,7 @@ async fn a_scope_decides_before_anything_is_looked_up() {
 async fn wrong_arguments_are_explained_and_never_repeated() {
     let rig = Rig::new();
     let canary = "canary7f3a";
-    let good = ContentHash::of(b"");
+    let good = ContentHash::digest(b"");
     for (tool, arguments, expected) in [
         ("text.read", json!({}), "`path` is missing"),
         ("text.read", json!(null), "`path` is missing"),
@@ -284,12 +284,12 @@ async fn every_call_leaves_one_line_without_content() {
     rig.call(
         ALL,
         "text.append",
-        json!({ "path": "a.md", "hash": ContentHash::of(b""), "content": "canary7f3a" }),
+        json!({ "path": "a.md", "hash": ContentHash::digest(b""), "content": "canary7f3a" }),
     )
     .await;
     rig.call("", "file.remove", json!({ "path": "a.md", "hash": hash(&made) })).await;
     rig.call(ALL, "text.read", json!({ "path": 7 })).await;
-    let lines: Vec<Line> = stile_store::journal::read_all(&rig.state_dir).unwrap().lines;
+    let lines: Vec<JournalLine> = stile_store::journal::read_all(&rig.state_dir).unwrap().lines;
     let seen: Vec<_> =
         lines.iter().map(|line| (line.tool.as_str(), line.outcome.as_str())).collect();
     assert_eq!(

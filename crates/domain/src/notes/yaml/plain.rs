@@ -2,7 +2,7 @@
 //!
 //! `serde-saphyr` decides whether front matter counts, which costs another parse: for a note of
 //! some kilobytes a tenth of all. Nearly every front matter is a mapping of words to scalars, lists
-//! and such mappings, of which nothing can be refused. [`Events`] watches for anything else while
+//! and such mappings, of which nothing can be refused. [`WatchedEvents`] watches for anything else while
 //! its events go by. What it takes for plain must count; what it does not may count or not, and is
 //! asked about.
 
@@ -13,7 +13,7 @@ use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, StrInput};
 use super::{MAX_DEPTH, MAX_FRONT_MATTER_BYTES, MAX_NODES};
 
 /// The events of a YAML text, up to a fault.
-pub(super) struct Events<'a> {
+pub(super) struct WatchedEvents<'a> {
     parser: Parser<'a, StrInput<'a>>,
     /// Whether all events were plain so far.
     plain: bool,
@@ -41,7 +41,7 @@ enum Open {
 /// mapping.
 const MAX_KEYS: usize = 64;
 
-impl<'a> Events<'a> {
+impl<'a> WatchedEvents<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self {
             parser: Parser::new_from_str(text),
@@ -120,7 +120,7 @@ impl<'a> Events<'a> {
     }
 }
 
-impl<'a> Iterator for Events<'a> {
+impl<'a> Iterator for WatchedEvents<'a> {
     type Item = Event<'a>;
 
     fn next(&mut self) -> Option<Event<'a>> {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn plain(text: &str) -> bool {
-        Events::new(text).plain()
+        WatchedEvents::new(text).plain()
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use crate::search::fold;
+use crate::line_search::fold_case;
 
 /// How many places are looked at together.
 const BLOCK: usize = 64;
@@ -24,7 +24,7 @@ const FOLDING_ENDS: u32 = 0x1f000;
 static UNFOLDED: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     let all = (0..FOLDING_ENDS).filter_map(char::from_u32);
     let mut pairs: Vec<(char, char)> =
-        all.map(|one| (fold(one), one)).filter(|(folded, one)| folded != one).collect();
+        all.map(|one| (fold_case(one), one)).filter(|(folded, one)| folded != one).collect();
     pairs.sort_unstable();
     pairs
 });
@@ -199,11 +199,13 @@ mod tests {
 
     #[test]
     fn no_character_past_the_end_folds_and_no_more_than_four_fold_alike() {
-        assert!((FOLDING_ENDS..0x11_0000).filter_map(char::from_u32).all(|one| fold(one) == one));
+        assert!(
+            (FOLDING_ENDS..0x11_0000).filter_map(char::from_u32).all(|one| fold_case(one) == one)
+        );
         let mut alike = std::collections::HashMap::new();
         for one in (0..0x11_0000).filter_map(char::from_u32) {
-            *alike.entry(fold(one)).or_insert(0) += 1;
-            assert_eq!(fold(fold(one)), fold(one), "{one}");
+            *alike.entry(fold_case(one)).or_insert(0) += 1;
+            assert_eq!(fold_case(fold_case(one)), fold_case(one), "{one}");
         }
         assert_eq!(alike.values().max(), Some(&ALIKE));
     }

@@ -11,8 +11,9 @@ mod oracle_aggregate;
 mod oracle_related;
 pub(crate) mod pair;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
+use stile_domain::percent;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
@@ -82,8 +83,11 @@ impl Ask {
     /// The query without its cursor.
     pub(crate) fn query(&self) -> String {
         let others = self.pairs.iter().filter(|(name, _)| name != "cursor");
-        let parts: Vec<String> =
-            others.map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        let parts: Vec<String> = others
+            .map(|(name, value)| {
+                format!("{}={}", percent::encode_component(name), percent::encode_component(value))
+            })
+            .collect();
         parts.join("&")
     }
 
@@ -126,18 +130,6 @@ impl Ask {
         let mut body = String::new();
         services.answer(caller, now, &call, &mut body).map(|()| body)
     }
-}
-
-fn encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            write!(out, "%{byte:02X}").unwrap();
-        }
-    }
-    out
 }
 
 /// Something to search for, most of it such as some records have.

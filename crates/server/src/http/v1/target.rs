@@ -5,6 +5,7 @@
 //! `%2F`.
 
 use http::{Method, Uri};
+use stile_domain::percent;
 use stile_domain::records::problem::Problem;
 use stile_records::calls::Call;
 use stile_records::endpoints::{ENDPOINTS, Endpoint};
@@ -50,7 +51,7 @@ pub(super) fn find(method: &Method, uri: &Uri) -> Result<Call, Wrong> {
         Wrong::Problem(Problem::InvalidRequest { param: None, message: message.to_owned() })
     };
     let decoded: Option<Vec<String>> =
-        segments.iter().map(|segment| decode(segment, false)).collect();
+        segments.iter().map(|segment| percent::decode(segment)).collect();
     let mut decoded =
         decoded.ok_or_else(|| wrong("the path is not percent-encoded UTF-8"))?.into_iter();
     // A path has a stream, a record or a blob, or both in this order.
@@ -91,27 +92,9 @@ fn pairs(query: &str) -> Option<Vec<(String, String)>> {
     }
     let pairs = parts.into_iter().map(|part| {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
-        Some((decode(name, true)?, decode(value, true)?))
+        Some((percent::decode_form(name)?, percent::decode_form(value)?))
     });
     pairs.collect()
-}
-
-/// Decodes percent-encoding, strictly: a `%` that begins nothing is an error and not text.
-fn decode(text: &str, plus_is_space: bool) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                let (high, low) = (digit(rest.next())?, digit(rest.next())?);
-                u8::try_from(high * 16 + low).ok()?
-            }
-            b'+' if plus_is_space => b' ',
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

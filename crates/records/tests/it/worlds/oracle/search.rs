@@ -1,10 +1,10 @@
 //! The obvious search: every text of every record is cut into words and looked through.
 
 use serde_json::json;
+use stile_domain::percent::encode_component;
 use stile_domain::records::tokens::{Query, Term, tokens};
 use stile_domain::records::value::Value;
 
-use super::super::encoded;
 use super::{
     EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, is_binary,
     put,
@@ -110,7 +110,7 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
         return None;
     }
     let Source { connection, stream, .. } = seen.source;
-    let url = format!("/v1/streams/{stream}/records/{}", encoded(key));
+    let url = format!("/v1/streams/{stream}/records/{}", encode_component(key));
     let (mut fields, mut excerpts) = (Vec::new(), Vec::new());
     for (name, text) in texts {
         let Some((start, end)) = query.terms.iter().find_map(|term| first(text, term)) else {
@@ -133,7 +133,7 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
                 "object": "field_window_read", "method": "GET", "stream": stream, "record_id": key, "field": name,
                 "connection_id": connection, "offset_chars": start,
                 "route": format!(
-                    "{url}/field-window?field={}&connection_id={connection}&offset_chars={start}", encoded(name)
+                    "{url}/field-window?field={}&connection_id={connection}&offset_chars={start}", encode_component(name)
                 ),
             },
         }));

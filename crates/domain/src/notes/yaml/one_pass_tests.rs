@@ -19,7 +19,7 @@ fn slow(front: &str) -> [Option<Value<'_>>; 2] {
 
 fn check(front: &str) -> Result<(), TestCaseError> {
     prop_assert!(
-        !Events::new(front).plain() || counts(front),
+        !WatchedEvents::new(front).plain() || counts(front),
         "plain, yet it does not count: {:?}",
         front
     );

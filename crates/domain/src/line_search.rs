@@ -48,12 +48,12 @@ impl<T: PartialEq> Pattern<T> {
 
 /// A query that is ready to be matched.
 #[derive(Clone, Debug)]
-pub struct Query {
+pub struct LineQuery {
     folded: Pattern<char>,
 }
 
 /// The simple case folding of one scalar value (Unicode `CaseFolding.txt`, statuses C and S).
-pub fn fold(character: char) -> char {
+pub fn fold_case(character: char) -> char {
     if character.is_ascii() {
         return character.to_ascii_lowercase();
     }
@@ -62,11 +62,11 @@ pub fn fold(character: char) -> char {
         .unwrap_or(character)
 }
 
-impl Query {
+impl LineQuery {
     /// Prepares a query; `None` where it is empty, holds a line break, or has more than `most`
     /// characters.
     pub fn new(text: &str, most: usize) -> Option<Self> {
-        let folded: Vec<char> = text.chars().take(most + 1).map(fold).collect();
+        let folded: Vec<char> = text.chars().take(most + 1).map(fold_case).collect();
         if folded.is_empty() || folded.len() > most || folded.contains(&'\n') {
             return None;
         }
@@ -74,15 +74,15 @@ impl Query {
     }
 
     /// A matcher at the beginning of a line.
-    pub fn matcher(&self) -> Matcher<'_> {
-        Matcher { query: self, matched: 0, line: 0, line_start: 0, at: 0 }
+    pub fn matcher(&self) -> LineMatcher<'_> {
+        LineMatcher { query: self, matched: 0, line: 0, line_start: 0, at: 0 }
     }
 }
 
 /// Where a matcher stands in a stream of text.
 #[derive(Clone, Debug)]
-pub struct Matcher<'q> {
-    query: &'q Query,
+pub struct LineMatcher<'q> {
+    query: &'q LineQuery,
     matched: usize,
     line: u64,
     line_start: u64,
@@ -91,16 +91,16 @@ pub struct Matcher<'q> {
 
 /// The first line that contains the query, relative to where the matcher began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LineMatch {
     /// Lines that were passed before it.
     pub line: u64,
     /// Bytes that were passed before its first.
     pub line_start: u64,
 }
 
-impl Matcher<'_> {
+impl LineMatcher<'_> {
     /// Reads the next piece of text, which is whole characters.
-    pub fn feed(&mut self, piece: &str) -> Option<Found> {
+    pub fn feed(&mut self, piece: &str) -> Option<LineMatch> {
         for character in piece.chars() {
             self.at += character.len_utf8() as u64;
             if character == '\n' {
@@ -109,9 +109,9 @@ impl Matcher<'_> {
                 self.line_start = self.at;
                 continue;
             }
-            self.matched = self.query.folded.step(self.matched, &fold(character));
+            self.matched = self.query.folded.step(self.matched, &fold_case(character));
             if self.matched == self.query.folded.items().len() {
-                return Some(Found { line: self.line, line_start: self.line_start });
+                return Some(LineMatch { line: self.line, line_start: self.line_start });
             }
         }
         None
@@ -128,35 +128,35 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn find(text: &str, query: &str) -> Option<Found> {
-        Query::new(query, 100).and_then(|query| query.matcher().feed(text))
+    fn find(text: &str, query: &str) -> Option<LineMatch> {
+        LineQuery::new(query, 100).and_then(|query| query.matcher().feed(text))
     }
 
     #[test]
     fn case_does_not_matter_and_lines_do() {
-        assert_eq!(find("a\nb WATER c", "water"), Some(Found { line: 1, line_start: 2 }));
+        assert_eq!(find("a\nb WATER c", "water"), Some(LineMatch { line: 1, line_start: 2 }));
         assert_eq!(find("STRASSE", "straße"), None);
-        assert_eq!(find("ΑΣ", "ας"), Some(Found { line: 0, line_start: 0 }));
-        assert_eq!(find("ÉTÉ", "été"), Some(Found { line: 0, line_start: 0 }));
+        assert_eq!(find("ΑΣ", "ας"), Some(LineMatch { line: 0, line_start: 0 }));
+        assert_eq!(find("ÉTÉ", "été"), Some(LineMatch { line: 0, line_start: 0 }));
         assert_eq!(find("wat\ner", "water"), None);
-        assert_eq!(find("aab", "ab"), Some(Found { line: 0, line_start: 0 }));
+        assert_eq!(find("aab", "ab"), Some(LineMatch { line: 0, line_start: 0 }));
     }
 
     #[test]
     fn what_is_no_query_is_refused() {
-        assert!(Query::new("", 10).is_none());
-        assert!(Query::new("a\nb", 10).is_none());
-        assert!(Query::new("aaaa", 3).is_none());
-        assert!(Query::new("aaa", 3).is_some());
+        assert!(LineQuery::new("", 10).is_none());
+        assert!(LineQuery::new("a\nb", 10).is_none());
+        assert!(LineQuery::new("aaaa", 3).is_none());
+        assert!(LineQuery::new("aaa", 3).is_some());
     }
 
     proptest! {
         #[test]
         fn pieces_find_what_a_scan_of_lines_finds(text in "(a|b|A|\n|é|É){0,30}", query in "(a|b|B|é){1,4}", cut in 0usize..30) {
-            let folded = |text: &str| text.chars().map(fold).collect::<String>();
+            let folded = |text: &str| text.chars().map(fold_case).collect::<String>();
             let expected = text.split('\n').position(|line| folded(line).contains(&folded(&query)));
             let cut = (0..=cut.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
-            let prepared = Query::new(&query, 100).unwrap();
+            let prepared = LineQuery::new(&query, 100).unwrap();
             let mut matcher = prepared.matcher();
             let found = matcher.feed(&text[..cut]).or_else(|| matcher.feed(&text[cut..]));
             prop_assert_eq!(found.map(|found| found.line as usize), expected);

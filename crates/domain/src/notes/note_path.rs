@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::white::trim;
+use super::whitespace::trim;
 use crate::path::{BadPath, SpacePath};
 
 /// A note's path such as `inbox/one.md`, canonical, relative, and never outside the space.

@@ -15,7 +15,7 @@ use crate::path::SpacePath;
 ///
 /// *Shape* on the wire: 99 URL-safe characters, opaque to callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor {
+pub struct FileCursor {
     /// The version.
     pub hash: ContentHash,
     /// The next byte.
@@ -28,7 +28,7 @@ pub struct Cursor {
 
 /// Why a cursor leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadCursor {
+pub enum BadFileCursor {
     /// It was not made here, or was changed on the way.
     #[error("`cursor` is not one that `text.read` returned")]
     Malformed,
@@ -40,7 +40,7 @@ pub enum BadCursor {
 const VERSION: u8 = 1;
 const LENGTH: usize = 1 + 8 + 32 + 8 + 8 + 8 + 9;
 
-impl Cursor {
+impl FileCursor {
     /// The text that a caller sends back.
     pub fn encode(&self, path: &SpacePath) -> String {
         let mut bytes = Vec::with_capacity(LENGTH);
@@ -58,23 +58,25 @@ impl Cursor {
     /// Reads the text back, for the same path.
     ///
     /// # Errors
-    /// [`BadCursor`].
-    pub fn decode(text: &str, path: &SpacePath) -> Result<Self, BadCursor> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadCursor::Malformed)?;
-        let (body, check) = bytes.split_at_checked(LENGTH - 9).ok_or(BadCursor::Malformed)?;
+    /// [`BadFileCursor`].
+    pub fn decode(text: &str, path: &SpacePath) -> Result<Self, BadFileCursor> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadFileCursor::Malformed)?;
+        let (body, check) = bytes.split_at_checked(LENGTH - 9).ok_or(BadFileCursor::Malformed)?;
         if bytes.len() != LENGTH || check != checksum(body) || body.first() != Some(&VERSION) {
-            return Err(BadCursor::Malformed);
+            return Err(BadFileCursor::Malformed);
         }
         if body.get(1..9) != Some(&digest_of(path)[..]) {
-            return Err(BadCursor::Mismatch);
+            return Err(BadFileCursor::Mismatch);
         }
-        let hash =
-            body.get(9..41).and_then(|bytes| bytes.try_into().ok()).ok_or(BadCursor::Malformed)?;
+        let hash = body
+            .get(9..41)
+            .and_then(|bytes| bytes.try_into().ok())
+            .ok_or(BadFileCursor::Malformed)?;
         let number = |from: usize| {
             body.get(from..from + 8)
                 .and_then(|bytes| bytes.try_into().ok())
                 .map(u64::from_be_bytes)
-                .ok_or(BadCursor::Malformed)
+                .ok_or(BadFileCursor::Malformed)
         };
         Ok(Self {
             hash: ContentHash::from_bytes(hash),
@@ -86,11 +88,11 @@ impl Cursor {
 }
 
 fn digest_of(path: &SpacePath) -> [u8; 8] {
-    first_bytes(&ContentHash::of(path.as_str().as_bytes()))
+    first_bytes(&ContentHash::digest(path.as_str().as_bytes()))
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 9] {
-    first_bytes(&ContentHash::of(bytes))
+    first_bytes(&ContentHash::digest(bytes))
 }
 
 fn first_bytes<const N: usize>(hash: &ContentHash) -> [u8; N] {
@@ -104,9 +106,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn cursor() -> impl Strategy<Value = Cursor> {
+    fn cursor() -> impl Strategy<Value = FileCursor> {
         (any::<[u8; 32]>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
-            |(hash, offset, line, end)| Cursor {
+            |(hash, offset, line, end)| FileCursor {
                 hash: ContentHash::from_bytes(hash),
                 offset,
                 line,
@@ -119,9 +121,9 @@ mod tests {
         #[test]
         fn decoding_undoes_encoding(cursor in cursor()) {
             let path = SpacePath::parse("/notes/a.md").unwrap();
-            prop_assert_eq!(Cursor::decode(&cursor.encode(&path), &path), Ok(cursor));
+            prop_assert_eq!(FileCursor::decode(&cursor.encode(&path), &path), Ok(cursor));
             let other = SpacePath::parse("/notes/b.md").unwrap();
-            prop_assert_eq!(Cursor::decode(&cursor.encode(&path), &other), Err(BadCursor::Mismatch));
+            prop_assert_eq!(FileCursor::decode(&cursor.encode(&path), &other), Err(BadFileCursor::Mismatch));
         }
 
         #[test]
@@ -132,13 +134,13 @@ mod tests {
             let mut changed = text.clone();
             changed.replace_range(at..=at, &to);
             if changed != text {
-                prop_assert_eq!(Cursor::decode(&changed, &path), Err(BadCursor::Malformed));
+                prop_assert_eq!(FileCursor::decode(&changed, &path), Err(BadFileCursor::Malformed));
             }
         }
 
         #[test]
         fn any_text_is_refused_without_a_panic(text in "\\PC{0,140}") {
-            prop_assert_eq!(Cursor::decode(&text, &SpacePath::root()), Err(BadCursor::Malformed));
+            prop_assert_eq!(FileCursor::decode(&text, &SpacePath::root()), Err(BadFileCursor::Malformed));
         }
     }
 }
