@@ -6,7 +6,7 @@
 use stile_domain::records::body::Entry;
 use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace};
 use stile_domain::records::problem::{BadCursor, Problem};
-use stile_store::records::{RecordFields, RecordRow, RecordSource};
+use stile_store::records::{LoadedRecord, RecordRow, RecordSource};
 
 use super::Reading;
 use super::parameters::Parameters;
@@ -103,7 +103,7 @@ struct More {
 /// [`Problem::InvalidFieldsCursor`]; what the database says.
 pub(super) fn page<'b>(
     reading: Reading<'_>,
-    (source, row, loaded): (&RecordSource, &RecordRow, &'b RecordFields),
+    (source, row, loaded): (&RecordSource, &RecordRow, &'b LoadedRecord),
     cut: &Cut,
     mut entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
 ) -> Result<Option<Page>, Problem> {
@@ -158,7 +158,7 @@ fn pass_over<'b>(
 impl Member {
     fn of(
         reading: Reading<'_>,
-        loaded: &RecordFields,
+        loaded: &LoadedRecord,
         entry: &Entry<'_>,
         chars: u64,
     ) -> Result<Self, Problem> {

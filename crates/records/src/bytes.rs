@@ -15,7 +15,7 @@ use stile_domain::records::body::{Entry, Held};
 use stile_domain::records::cursor::{Unit, WindowPlace};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::selector::{ByteSelector, Span};
-use stile_store::records::{Blob, RecordFields, RecordSource};
+use stile_store::records::{Blob, LoadedRecord, RecordSource};
 
 use super::Reading;
 use super::blobs::UNKNOWN_TYPE;
@@ -46,7 +46,7 @@ enum Bytes<'a> {
 pub(super) fn window(
     reading: Reading<'_>,
     place: Place<'_>,
-    (loaded, entry): (&RecordFields, &Entry<'_>),
+    (loaded, entry): (&LoadedRecord, &Entry<'_>),
     selector: &ByteSelector,
 ) -> Result<(Json, Json), Problem> {
     let bytes = Bytes::of(reading, place.source, loaded, entry)?;
@@ -98,7 +98,7 @@ impl<'a> Bytes<'a> {
     fn of(
         reading: Reading<'_>,
         source: &RecordSource,
-        loaded: &RecordFields,
+        loaded: &LoadedRecord,
         entry: &Entry<'a>,
     ) -> Result<Self, Problem> {
         let Held::Json(json) = entry.held else {

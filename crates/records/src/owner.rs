@@ -11,7 +11,7 @@ use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::{Fields, Value};
 use stile_store::records::{
-    GrantRecord, RecordFields, RecordRow, RecordSource, RecordsError, RecordsView,
+    GrantRecord, LoadedRecord, RecordRow, RecordSource, RecordsError, RecordsView,
 };
 
 use super::{Declarations, RecordServices, terms_of};
@@ -216,7 +216,7 @@ fn stream(
 }
 
 /// The fields of a record, long ones cut.
-fn beginnings(view: &RecordsView<'_>, loaded: &RecordFields) -> Result<Fields, Problem> {
+fn beginnings(view: &RecordsView<'_>, loaded: &LoadedRecord) -> Result<Fields, Problem> {
     let long = |entry: &Entry<'_>| match loaded.long_value(entry) {
         Some(long) => view.long_text(long, 0, LOOKED_AT),
         None => Err(Problem::Corrupt),

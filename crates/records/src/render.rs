@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use stile_domain::hash::hex;
 use stile_domain::records::body::Entry;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{RecordFields, RecordRow, RecordSource};
+use stile_store::records::{LoadedRecord, RecordRow, RecordSource};
 
 use super::Reading;
 use super::bounded::{self, Cut};
@@ -60,7 +60,7 @@ pub(super) fn put_record(
 /// Puts all of these fields, from within `data` on.
 fn put_fields<'b>(
     reading: Reading<'_>,
-    loaded: &RecordFields,
+    loaded: &LoadedRecord,
     entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
     preview: Option<u64>,
     out: &mut dyn Sink,

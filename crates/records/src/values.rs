@@ -6,7 +6,7 @@ use stile_domain::records::blob::is_reference;
 use stile_domain::records::body::{Entry, Held};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{LongValueRef, RecordFields};
+use stile_store::records::{LongValueRef, LoadedRecord};
 
 use super::Reading;
 use super::render::digest_text;
@@ -108,7 +108,7 @@ struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    fn of(loaded: &RecordFields, entry: &Entry<'a>) -> Self {
+    fn of(loaded: &LoadedRecord, entry: &Entry<'a>) -> Self {
         let (inline, is_text) = match entry.held {
             Held::Null => (Some("null"), false),
             Held::Bool(true) => (Some("true"), false),
@@ -126,7 +126,7 @@ impl<'a> Kept<'a> {
 /// What is told of a value where more than so many scalar values are not.
 pub(super) fn told(
     reading: Reading<'_>,
-    loaded: &RecordFields,
+    loaded: &LoadedRecord,
     entry: &Entry<'_>,
     chars: u64,
 ) -> Result<Told, Problem> {
@@ -168,7 +168,7 @@ pub(super) fn told(
 /// Puts all of a value.
 pub(super) fn put_whole(
     reading: Reading<'_>,
-    loaded: &RecordFields,
+    loaded: &LoadedRecord,
     entry: &Entry<'_>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {

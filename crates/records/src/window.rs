@@ -11,7 +11,7 @@ use stile_domain::records::names::is_field_name;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::{BadCursor, Problem};
 use stile_domain::records::selector::{ByteSelector, Selector, Span};
-use stile_store::records::{LongValueRef, RecordFields, RecordSource};
+use stile_store::records::{LongValueRef, LoadedRecord, RecordSource};
 
 use super::Reading;
 use super::bytes;
@@ -126,7 +126,7 @@ pub fn window(
 fn of_text(
     reading: Reading<'_>,
     place: Place<'_>,
-    (loaded, entry): (&RecordFields, &Entry<'_>),
+    (loaded, entry): (&LoadedRecord, &Entry<'_>),
     selector: &Selector,
 ) -> Result<(Json, Json), Problem> {
     let (content, is_text) = Content::of(loaded, entry)?;
@@ -191,7 +191,7 @@ fn goes_on_in_bytes(reading: Reading<'_>, selector: &Selector) -> Option<ByteSel
 
 impl<'a> Content<'a> {
     /// The text of a field, and whether it is one or JSON.
-    pub(super) fn of(loaded: &RecordFields, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
+    pub(super) fn of(loaded: &LoadedRecord, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
         let long = || loaded.long_value(entry).map(Self::Long).ok_or(Problem::Corrupt);
         Ok(match entry.held {
             Held::Null => (Self::Inline("null"), false),

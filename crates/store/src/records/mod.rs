@@ -35,7 +35,7 @@ pub use sqlite::{
     WriteBatch, WriteRefusal,
 };
 pub use view::{
-    Blob, LongValueRef, RecordChange, RecordFields, RecordPage, RecordQuery, RecordRow,
+    Blob, LongValueRef, RecordChange, LoadedRecord, RecordPage, RecordQuery, RecordRow,
     RecordSource, RecordsView, SortOrder,
 };
 

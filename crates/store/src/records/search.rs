@@ -23,7 +23,7 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::tokens::{self, Place, Query, Seeker, Stream, Term, Token};
 
 use super::sqlite::Postings;
-use super::view::{LongValueRef, RecordFields, RecordRow, RecordSource, RecordsView};
+use super::view::{LongValueRef, LoadedRecord, RecordRow, RecordSource, RecordsView};
 
 /// Visible records of a source that are gathered where many others turn out to be hidden.
 const MOST_VISIBLE: i64 = 20_000;
@@ -71,7 +71,7 @@ pub struct RecordHit {
     /// It.
     pub row: RecordRow,
     /// Its fields that the caller may see.
-    pub fields: RecordFields,
+    pub fields: LoadedRecord,
     /// Those of them in which a term occurs, in the record's order.
     pub matches: Vec<FieldMatch>,
 }
@@ -366,7 +366,7 @@ impl Scope<'_> {
     ) -> Result<(Option<bool>, u64), Problem> {
         let mut cost = 1;
         let Some((at, source)) = self.source(stream) else { return Ok((Some(false), cost)) };
-        let loaded = RecordFields::new(record, self.view.snapshot.body(source, record)?);
+        let loaded = LoadedRecord::new(record, self.view.snapshot.body(source, record)?);
         let mut is_whole = true;
         for entry in self.searched(at, loaded.body()) {
             let (entry, _) = entry?;
@@ -403,7 +403,7 @@ impl RecordsView<'_> {
     /// The first place of the first term that occurs in a field; none where no term does.
     fn first_place(
         &self,
-        loaded: &RecordFields,
+        loaded: &LoadedRecord,
         entry: &Entry<'_>,
         tag: i64,
         query: &Query,

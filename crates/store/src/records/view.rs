@@ -148,7 +148,7 @@ pub struct RecordRow {
 
 /// The fields of a record that the caller may see.
 #[derive(Debug)]
-pub struct RecordFields {
+pub struct LoadedRecord {
     record: i64,
     bytes: Vec<u8>,
 }
@@ -457,10 +457,10 @@ impl<'c> RecordsView<'c> {
         &self,
         sources: &[RecordSource],
         row: &RecordRow,
-    ) -> Result<RecordFields, Problem> {
+    ) -> Result<LoadedRecord, Problem> {
         let source = sources.get(row.source).ok_or(Problem::NotFound)?;
         let bytes = self.snapshot.body(source, row.record)?;
-        Ok(RecordFields { record: row.record, bytes })
+        Ok(LoadedRecord { record: row.record, bytes })
     }
 
     /// Some scalar values of a long value, from `start` up to but not including `end`. Reads the
@@ -535,7 +535,7 @@ impl<'c> RecordsView<'c> {
     }
 }
 
-impl RecordFields {
+impl LoadedRecord {
     pub(super) fn new(record: i64, bytes: Vec<u8>) -> Self {
         Self { record, bytes }
     }
