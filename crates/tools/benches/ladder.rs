@@ -26,8 +26,8 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::names::{RecordKey, SourceName};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_store::records::{Incoming, Records};
 use stile_store::state::StateDir;
@@ -91,7 +91,7 @@ fn words(chance: &mut Chance, count: usize) -> String {
     text
 }
 
-fn message(number: usize) -> Fields {
+fn message(number: usize) -> RecordFields {
     let mut chance = Chance::of(number as u64);
     let length = [6, 40, 200, 600, 2_000].get(chance.below(5)).copied().unwrap();
     let mut body = words(&mut chance, length);
@@ -100,7 +100,7 @@ fn message(number: usize) -> Fields {
             + "The zanzibar crate left on Friday. It holds seven lamps. "
             + &words(&mut chance, 70_000);
     }
-    let text = |text: String| Value::Text(text);
+    let text = |text: String| FieldValue::Text(text);
     vec![
         ("id".to_owned(), text(format!("m{number}"))),
         (
@@ -115,8 +115,8 @@ fn message(number: usize) -> Fields {
 
 impl Rig {
     fn fill(&self, count: usize) {
-        let name = |text: &str| Name::parse(text).unwrap();
-        let batch: Vec<Fields> = (0..count).map(message).collect();
+        let name = |text: &str| SourceName::parse(text).unwrap();
+        let batch: Vec<RecordFields> = (0..count).map(message).collect();
         let mut inference = Inference::new();
         batch.iter().for_each(|fields| inference.observe(fields));
         let declaration = inference.finish(KeyChoice::Infer).unwrap().declaration;

@@ -26,11 +26,11 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::grant::{Grant, Share, TimeConstraint};
+use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::names::{RecordKey, SourceName};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_store::records::{Incoming, LongField, Records, TextSource};
 use stile_store::state::StateDir;
@@ -120,8 +120,8 @@ fn principal(claim: RecordsClaim) -> Principal {
     Principal::assert_verified("bench", Some("t"), None, Scopes::none(), claim)
 }
 
-fn name(text: &str) -> Name {
-    Name::parse(text).unwrap()
+fn name(text: &str) -> SourceName {
+    SourceName::parse(text).unwrap()
 }
 
 /// Numbered sentences up to a size, with the needle at the end.
@@ -284,7 +284,7 @@ impl Rig {
                 }
             };
             let key = RecordKey::parse(&size.to_string()).unwrap();
-            let fields = vec![("id".to_owned(), Value::Text(size.to_string()))];
+            let fields = vec![("id".to_owned(), FieldValue::Text(size.to_string()))];
             let mut source = Sentences { size };
             let long = vec![LongField { name: "text", source: &mut source }];
             batch.upsert(&target, Incoming { key: &key, emitted: Instant(0), fields: &fields, long })
@@ -338,12 +338,12 @@ impl Rig {
         println!("  {:.1} MB/s", (size * count / 100) as f64 / 1e6 / ours.as_secs_f64());
     }
 
-    fn store(&self, stream: &str, mut rows: impl Iterator<Item = Fields>) -> usize {
+    fn store(&self, stream: &str, mut rows: impl Iterator<Item = RecordFields>) -> usize {
         let permit = principal(RecordsClaim::Owner).gate().owner().unwrap();
         let (connection, stream) = (name("bench"), name(stream));
         let mut stored = 0;
         loop {
-            let batch: Vec<Fields> = rows.by_ref().take(1000).collect();
+            let batch: Vec<RecordFields> = rows.by_ref().take(1000).collect();
             if batch.is_empty() {
                 return stored;
             }
@@ -375,10 +375,10 @@ impl Rig {
         }
     }
 
-    fn store_plain(&self, mut rows: impl Iterator<Item = Fields>) -> usize {
+    fn store_plain(&self, mut rows: impl Iterator<Item = RecordFields>) -> usize {
         let mut stored = 0;
         loop {
-            let batch: Vec<Fields> = rows.by_ref().take(1000).collect();
+            let batch: Vec<RecordFields> = rows.by_ref().take(1000).collect();
             if batch.is_empty() {
                 return stored;
             }
@@ -440,7 +440,7 @@ impl Rig {
             since: Instant::parse(since),
             until: None,
         });
-        let share = Share {
+        let share = StreamGrant {
             stream: name("messages"),
             connections: [name("bench")].into(),
             fields: fields.map(str::to_owned).collect(),
@@ -461,8 +461,8 @@ impl Rig {
     }
 }
 
-fn message(number: usize) -> Fields {
-    let text = |text: String| Value::Text(text);
+fn message(number: usize) -> RecordFields {
+    let text = |text: String| FieldValue::Text(text);
     vec![
         ("id".to_owned(), text(format!("m{}", number.wrapping_mul(7_919) % 10_000_019))),
         (
@@ -471,7 +471,7 @@ fn message(number: usize) -> Fields {
         ),
         ("author".to_owned(), text(format!("person {}", number % 97))),
         ("thread".to_owned(), text(format!("t{}", number / 12))),
-        ("stars".to_owned(), Value::Number((number % 5).to_string().into())),
+        ("stars".to_owned(), FieldValue::Number((number % 5).to_string().into())),
         (
             "text".to_owned(),
             text(format!(
@@ -482,14 +482,14 @@ fn message(number: usize) -> Fields {
     ]
 }
 
-fn article(number: usize) -> Fields {
+fn article(number: usize) -> RecordFields {
     let mut fields = message(number);
     let body: String = (0..300)
         .map(|line| {
             format!("Line {line} of article {number} is about plant {}. ", (line * number) % 1009)
         })
         .collect();
-    fields.push(("body".to_owned(), Value::Text(body)));
+    fields.push(("body".to_owned(), FieldValue::Text(body)));
     fields
 }
 

@@ -34,7 +34,7 @@ pub fn is_grant_id(text: &str) -> bool {
 
 /// Who asks for records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who<'a> {
+pub enum RecordsCaller<'a> {
     /// The owner of all of them.
     Owner,
     /// The client of a grant.
@@ -86,10 +86,10 @@ impl RecordsPermit {
     }
 
     /// Who asks.
-    pub fn who(&self) -> Who<'_> {
+    pub fn who(&self) -> RecordsCaller<'_> {
         match &self.client {
-            None => Who::Owner,
-            Some(Client { grant, token }) => Who::Client { grant, token },
+            None => RecordsCaller::Owner,
+            Some(Client { grant, token }) => RecordsCaller::Client { grant, token },
         }
     }
 }
@@ -115,8 +115,11 @@ mod tests {
         let token: Arc<str> = "t1".into();
         let asks = |claim: &RecordsClaim| RecordsPermit::of(claim, Some(&token));
         let client = RecordsClaim::Grant("g-1".into());
-        assert_eq!(asks(&RecordsClaim::Owner).unwrap().who(), Who::Owner);
-        assert_eq!(asks(&client).unwrap().who(), Who::Client { grant: "g-1", token: "t1" });
+        assert_eq!(asks(&RecordsClaim::Owner).unwrap().who(), RecordsCaller::Owner);
+        assert_eq!(
+            asks(&client).unwrap().who(),
+            RecordsCaller::Client { grant: "g-1", token: "t1" }
+        );
         assert_eq!(asks(&RecordsClaim::None).unwrap_err().code(), ("insufficient_scope", 403));
         assert!(OwnerPermit::of(&RecordsClaim::Owner).is_ok());
         for other in [RecordsClaim::None, client] {

@@ -157,15 +157,15 @@ pub const MAX_WHOLE: i64 = ABOVE as i64 * WIDTH;
 /// [`MAX_PLACES`] after it. A limb has room for 2³³ numbers, four times what a database ever holds,
 /// so nothing is carried before the end and neither order nor grouping matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sum([i64; BELOW + ABOVE + CARRIED]);
+pub struct DecimalSum([i64; BELOW + ABOVE + CARRIED]);
 
-impl Default for Sum {
+impl Default for DecimalSum {
     fn default() -> Self {
         Self([0; BELOW + ABOVE + CARRIED])
     }
 }
 
-impl Sum {
+impl DecimalSum {
     /// Adds a number. Says whether it has few enough digits; nothing is added otherwise.
     #[must_use]
     pub fn add(&mut self, number: Decimal<'_>) -> bool {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn sum(numbers: &[String]) -> String {
-        let mut sum = Sum::default();
+        let mut sum = DecimalSum::default();
         numbers.iter().for_each(|text| assert!(sum.add(number(text)), "{text}"));
         sum.digits()
     }
@@ -273,7 +273,7 @@ mod tests {
             let mut turned = numbers.clone();
             turned.reverse();
             prop_assert_eq!(&sum(&turned), &told);
-            let (mut one, mut other) = (Sum::default(), Sum::default());
+            let (mut one, mut other) = (DecimalSum::default(), DecimalSum::default());
             let cut = if numbers.is_empty() { 0 } else { at.index(numbers.len()) };
             prop_assert!(numbers[..cut].iter().all(|text| one.add(number(text))));
             prop_assert!(numbers[cut..].iter().all(|text| other.add(number(text))));
@@ -336,7 +336,13 @@ mod tests {
         assert_eq!(sum(&["9007199254740993", "1e-3"]), "9007199254740993.001");
         assert_eq!(sum(&["1e308", "1e308"]), format!("2{}", "0".repeat(308)));
         assert_eq!(sum(&["5e-324", "-1"]), format!("-0.{}5", "9".repeat(323)));
-        assert!(!Sum::default().add(number("1e315")) && !Sum::default().add(number("1e-343")));
-        assert!(Sum::default().add(number("0e999")) && Sum::default().add(number("1e-342")));
+        assert!(
+            !DecimalSum::default().add(number("1e315"))
+                && !DecimalSum::default().add(number("1e-343"))
+        );
+        assert!(
+            DecimalSum::default().add(number("0e999"))
+                && DecimalSum::default().add(number("1e-342"))
+        );
     }
 }

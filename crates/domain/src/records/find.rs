@@ -24,7 +24,7 @@ pub struct Needle {
 
 /// Where the needle stands, in scalar values from the beginning of the first piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct NeedleMatch {
     /// Its first scalar value.
     pub start: u64,
     /// One past its last.
@@ -50,7 +50,7 @@ impl Needle {
 
 /// Looks for a needle in consecutive pieces, up to the first match.
 #[derive(Clone, Debug)]
-pub struct Finder<'n> {
+pub struct NeedleFinder<'n> {
     needle: &'n Needle,
     /// Scalar values of the pieces so far.
     passed: u64,
@@ -75,7 +75,7 @@ enum Compared {
     Unfinished,
 }
 
-impl<'n> Finder<'n> {
+impl<'n> NeedleFinder<'n> {
     /// A finder before the first piece.
     pub fn new(needle: &'n Needle) -> Self {
         Self { needle, passed: 0, matched: 0 }
@@ -83,7 +83,7 @@ impl<'n> Finder<'n> {
 
     /// Reads the next piece, and says where the leftmost match is once one ends in it. After that
     /// the finder has done its work, and further pieces mean nothing.
-    pub fn feed(&mut self, piece: &str) -> Option<Found> {
+    pub fn feed(&mut self, piece: &str) -> Option<NeedleMatch> {
         let found = self.find(piece);
         if found.is_none() {
             self.passed += piece.chars().count() as u64;
@@ -92,13 +92,13 @@ impl<'n> Finder<'n> {
     }
 
     /// The same, for who knows how many scalar values the piece has and so saves counting them.
-    pub fn feed_sized(&mut self, piece: &str, scalars: u64) -> Option<Found> {
+    pub fn feed_sized(&mut self, piece: &str, scalars: u64) -> Option<NeedleMatch> {
         let found = self.find(piece);
         self.passed += scalars;
         found
     }
 
-    fn find(&mut self, piece: &str) -> Option<Found> {
+    fn find(&mut self, piece: &str) -> Option<NeedleMatch> {
         match self.finish(piece) {
             Ok(()) => {}
             Err(found) => return found,
@@ -122,13 +122,13 @@ impl<'n> Finder<'n> {
         }
     }
 
-    fn found_at(&self, start: u64) -> Found {
-        Found { start, end: start + self.needle.scalars() as u64 }
+    fn found_at(&self, start: u64) -> NeedleMatch {
+        NeedleMatch { start, end: start + self.needle.scalars() as u64 }
     }
 
     /// Follows what earlier pieces began until it is found or can begin in this piece only. The
     /// error is the answer for the whole piece, where that is known now.
-    fn finish(&mut self, piece: &str) -> Result<(), Option<Found>> {
+    fn finish(&mut self, piece: &str) -> Result<(), Option<NeedleMatch>> {
         for (character, read) in piece.chars().zip(0..) {
             if self.matched <= read {
                 return Ok(());
@@ -208,17 +208,17 @@ mod tests {
     use proptest::prelude::*;
 
     /// The slow twin: folds everything and tries every place.
-    fn naive(text: &str, needle: &str) -> Option<Found> {
+    fn naive(text: &str, needle: &str) -> Option<NeedleMatch> {
         let text: Vec<char> = text.chars().map(fold).collect();
         let needle: Vec<char> = needle.chars().map(fold).collect();
         let start = text.windows(needle.len()).position(|window| window == needle)? as u64;
-        Some(Found { start, end: start + needle.len() as u64 })
+        Some(NeedleMatch { start, end: start + needle.len() as u64 })
     }
 
-    fn find(pieces: &[&str], needle: &str) -> Option<Found> {
+    fn find(pieces: &[&str], needle: &str) -> Option<NeedleMatch> {
         let needle = Needle::new(needle).unwrap();
-        let mut counting = Finder::new(&needle);
-        let mut told = Finder::new(&needle);
+        let mut counting = NeedleFinder::new(&needle);
+        let mut told = NeedleFinder::new(&needle);
         let found = pieces.iter().find_map(|piece| counting.feed(piece));
         let same =
             pieces.iter().find_map(|piece| told.feed_sized(piece, piece.chars().count() as u64));
@@ -226,8 +226,8 @@ mod tests {
         found
     }
 
-    fn at(start: u64, end: u64) -> Option<Found> {
-        Some(Found { start, end })
+    fn at(start: u64, end: u64) -> Option<NeedleMatch> {
+        Some(NeedleMatch { start, end })
     }
 
     #[test]

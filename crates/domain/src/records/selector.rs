@@ -75,7 +75,7 @@ impl ByteSelector {
 
 /// Which window of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selector {
+pub enum TextSelector {
     /// From an offset.
     At {
         /// It.
@@ -103,7 +103,7 @@ pub enum Selector {
     },
 }
 
-impl Selector {
+impl TextSelector {
     /// Puts a selector together.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Selector {
 
 /// Where a window lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct WindowBounds {
     /// Its first scalar value.
     pub start: u64,
     /// One past its last.
@@ -169,7 +169,7 @@ pub struct Span {
     pub total: u64,
 }
 
-impl Span {
+impl WindowBounds {
     /// From an offset. Beyond the end there is nothing, at the end.
     pub fn at(start: u64, limit: u64, total: u64) -> Self {
         let start = start.min(total);
@@ -231,14 +231,14 @@ mod tests {
     proptest! {
         #[test]
         fn windows_follow_each_other_to_the_end(total in 0u64..500, limit in 1u64..50) {
-            let mut span = Span::at(0, limit, total);
+            let mut span = WindowBounds::at(0, limit, total);
             let mut covered = span.end;
             while let Some((next, step)) = span.next() {
                 let before = span;
-                span = Span::at(next, step, total);
+                span = WindowBounds::at(next, step, total);
                 prop_assert_eq!(span.start, covered);
                 let (start, length) = span.previous().unwrap();
-                prop_assert_eq!(Span::at(start, length, total).end, span.start);
+                prop_assert_eq!(WindowBounds::at(start, length, total).end, span.start);
                 prop_assert_eq!(start, before.start);
                 prop_assert!(span.end > span.start && span.end - span.start <= limit);
                 covered = span.end;
@@ -253,7 +253,7 @@ mod tests {
         ) {
             let found = at % total;
             let end = (found + length).min(total);
-            match Span::around(found, end, before, after, Some(limit), total) {
+            match WindowBounds::around(found, end, before, after, Some(limit), total) {
                 None => prop_assert!(end - found > limit),
                 Some(span) => {
                     prop_assert!(span.start <= found && span.end >= end && span.end <= total);
@@ -266,18 +266,19 @@ mod tests {
 
     #[test]
     fn what_excludes_each_other_is_refused() {
-        let code =
-            |selector: Result<Selector, Problem>| selector.map_err(|problem| problem.to_string());
+        let code = |selector: Result<TextSelector, Problem>| {
+            selector.map_err(|problem| problem.to_string())
+        };
         for refused in [
-            Selector::new(Some("c"), Some(0), None, None, None, None),
-            Selector::new(Some("c"), None, None, Some("q"), None, None),
-            Selector::new(Some("c"), None, None, None, Some(1), None),
-            Selector::new(Some("c"), None, None, None, None, Some(1)),
-            Selector::new(None, Some(0), None, Some("q"), None, None),
-            Selector::new(None, None, None, None, Some(1), None),
-            Selector::new(None, None, None, None, None, Some(1)),
-            Selector::new(None, None, None, Some(""), None, None),
-            Selector::new(None, None, None, Some(&"q".repeat(1025)), None, None),
+            TextSelector::new(Some("c"), Some(0), None, None, None, None),
+            TextSelector::new(Some("c"), None, None, Some("q"), None, None),
+            TextSelector::new(Some("c"), None, None, None, Some(1), None),
+            TextSelector::new(Some("c"), None, None, None, None, Some(1)),
+            TextSelector::new(None, Some(0), None, Some("q"), None, None),
+            TextSelector::new(None, None, None, None, Some(1), None),
+            TextSelector::new(None, None, None, None, None, Some(1)),
+            TextSelector::new(None, None, None, Some(""), None, None),
+            TextSelector::new(None, None, None, Some(&"q".repeat(1025)), None, None),
         ] {
             assert!(matches!(refused, Err(Problem::InvalidWindow { .. })), "{:?}", code(refused));
         }
@@ -291,8 +292,8 @@ mod tests {
         assert_eq!(ByteSelector::new(Some("c"), None, None, true), Ok(None));
         let at = ByteSelector::At { start: 0, limit: 7 };
         assert_eq!(ByteSelector::new(None, None, Some(7), false), Ok(Some(at)));
-        let plain = Selector::new(None, None, None, None, None, None);
-        assert_eq!(code(plain), Ok(Selector::At { start: 0, limit: 4096 }));
-        assert!(Selector::new(Some("c"), None, Some(10), None, None, None).is_ok());
+        let plain = TextSelector::new(None, None, None, None, None, None);
+        assert_eq!(code(plain), Ok(TextSelector::At { start: 0, limit: 4096 }));
+        assert!(TextSelector::new(Some("c"), None, Some(10), None, None, None).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 /// The value of one field. Nothing is lost on the way in: a number keeps its digits as they were
 /// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum FieldValue {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -18,9 +18,9 @@ pub enum Value {
 }
 
 /// The fields of a record in the order given. No name occurs twice.
-pub type Fields = Vec<(String, Value)>;
+pub type RecordFields = Vec<(String, FieldValue)>;
 
-impl Value {
+impl FieldValue {
     /// As JSON.
     pub fn to_json(&self) -> String {
         match self {

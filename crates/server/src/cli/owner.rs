@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
+use stile_domain::records::names::SourceName;
 use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
 use stile_store::files;
@@ -52,9 +52,9 @@ pub(super) fn minute(instant: Instant) -> String {
 }
 
 /// A name that was given as a flag.
-pub(super) fn name(matches: &ArgMatches, flag: &str) -> Result<Name, Failure> {
+pub(super) fn name(matches: &ArgMatches, flag: &str) -> Result<SourceName, Failure> {
     let text = text(matches, flag).unwrap_or_default();
-    Name::parse(text)
+    SourceName::parse(text)
         .map_err(|bad| Failure::Usage(format!("--{flag}: `{}`: {bad}", text.escape_debug())))
 }
 

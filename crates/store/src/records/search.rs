@@ -16,11 +16,13 @@
 
 use std::collections::HashMap;
 
-use stile_domain::records::body::{Body, Entry, Held};
+use stile_domain::records::body::{BodyField, RecordBody, StoredValue};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::pieces::{self, MAX_RECORD, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::{self, Place, Query, Seeker, Stream, Term, Token};
+use stile_domain::records::tokens::{
+    self, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, TermFinder, TermMatch,
+};
 
 use super::sqlite::Postings;
 use super::view::{Loaded, LongRef, Row, Source, View};
@@ -47,7 +49,7 @@ const PIECES_BACK: u64 = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct SearchQuery<'q> {
     /// What must occur.
-    pub query: &'q Query,
+    pub query: &'q ParsedQuery,
     /// What must hold of the record.
     pub conditions: &'q [Condition],
     /// Only records that were first ingested before the one with this number.
@@ -83,7 +85,7 @@ pub struct FieldMatch {
     pub field: String,
     /// The first place of the first term of the query that occurs in it. None where the text has no
     /// word end for so long that cutting could not begin in its middle.
-    pub place: Option<Place>,
+    pub place: Option<TermMatch>,
 }
 
 /// Pieces from the one that the index names on in which a place is looked for.
@@ -118,7 +120,7 @@ struct Search<'s> {
 
 /// The records in which a term occurs, the newest first.
 struct List<'q> {
-    term: &'q Term,
+    term: &'q SearchTerm,
     index: Postings,
     /// How many records and pieces of text may be looked through before the index is asked at all.
     left: Option<u64>,
@@ -285,8 +287,8 @@ impl<'s> Search<'s> {
 }
 
 impl<'q> List<'q> {
-    fn new(term: &'q Term, tags: &[i64]) -> Self {
-        let left = matches!(term, Term::Prefix(_)).then_some(LOOKED_THROUGH);
+    fn new(term: &'q SearchTerm, tags: &[i64]) -> Self {
+        let left = matches!(term, SearchTerm::Prefix(_)).then_some(LOOKED_THROUGH);
         Self { term, index: Postings::new(term, tags), left, last: None, misses: 0 }
     }
 
@@ -350,8 +352,8 @@ impl Scope<'_> {
     fn searched<'b>(
         &self,
         at: usize,
-        body: Body<'b>,
-    ) -> impl Iterator<Item = Result<(Entry<'b>, i64), Problem>> {
+        body: RecordBody<'b>,
+    ) -> impl Iterator<Item = Result<(BodyField<'b>, i64), Problem>> {
         let tags = self.tags.get(at);
         body.entries().filter_map(move |entry| match entry {
             Err(_) => Some(Err(Problem::Corrupt)),
@@ -366,7 +368,7 @@ impl Scope<'_> {
         &self,
         record: i64,
         stream: i64,
-        term: &Term,
+        term: &SearchTerm,
         most: u64,
     ) -> Result<(Option<bool>, u64), Problem> {
         let mut cost = 1;
@@ -376,8 +378,8 @@ impl Scope<'_> {
         for entry in self.searched(at, loaded.body()) {
             let (entry, _) = entry?;
             let place = match (entry.held, loaded.long(&entry)) {
-                (Held::Text(text), _) => tokens::find(term, text),
-                (Held::LongText(_), Some(long)) => {
+                (StoredValue::Text(text), _) => tokens::find(term, text),
+                (StoredValue::LongText(_), Some(long)) => {
                     is_whole &= long.count() <= most;
                     cost += long.count().min(most);
                     self.view.seek_place(long, term, 0, 0, most)?
@@ -391,7 +393,7 @@ impl Scope<'_> {
         Ok((is_whole.then_some(false), cost))
     }
 
-    fn hit(&self, row: Row, query: &Query) -> Result<Hit, Problem> {
+    fn hit(&self, row: Row, query: &ParsedQuery) -> Result<Hit, Problem> {
         let loaded = self.view.load(self.sources, &row)?;
         let mut matches = Vec::new();
         for entry in self.searched(row.source, loaded.body()) {
@@ -409,14 +411,14 @@ impl View<'_> {
     fn first_place(
         &self,
         loaded: &Loaded,
-        entry: &Entry<'_>,
+        entry: &BodyField<'_>,
         tag: i64,
-        query: &Query,
-    ) -> Result<Option<Option<Place>>, Problem> {
+        query: &ParsedQuery,
+    ) -> Result<Option<Option<TermMatch>>, Problem> {
         for term in &query.terms {
             let place = match (entry.held, loaded.long(entry)) {
-                (Held::Text(text), _) => tokens::find(term, text).map(Some),
-                (Held::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
+                (StoredValue::Text(text), _) => tokens::find(term, text).map(Some),
+                (StoredValue::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
                 _ => return Ok(None),
             };
             if place.is_some() {
@@ -430,11 +432,11 @@ impl View<'_> {
     fn place_in_long(
         &self,
         long: LongRef,
-        term: &Term,
+        term: &SearchTerm,
         tag: i64,
-    ) -> Result<Option<Option<Place>>, Problem> {
+    ) -> Result<Option<Option<TermMatch>>, Problem> {
         let count = long.count();
-        let is_prefix = matches!(term, Term::Prefix(_));
+        let is_prefix = matches!(term, SearchTerm::Prefix(_));
         let near = if is_prefix { PREFIX_PIECES } else { SHORT_PIECES };
         if is_prefix || count <= near {
             let place = self.seek_place(long, term, 0, 0, near)?;
@@ -459,7 +461,9 @@ impl View<'_> {
         for back in (piece.saturating_sub(PIECES_BACK)..piece).rev() {
             let mut found = None;
             self.snapshot.piece(long.number(back)?, |text| {
-                found = tokens::restart(text).and_then(|at| text.get(..at)).map(pieces::count);
+                found = tokens::last_token_boundary(text)
+                    .and_then(|at| text.get(..at))
+                    .map(pieces::count);
             })?;
             if let Some(chars) = found {
                 return Ok(back * PIECE_CHARS + chars);
@@ -473,14 +477,14 @@ impl View<'_> {
     fn seek_place(
         &self,
         long: LongRef,
-        term: &Term,
+        term: &SearchTerm,
         start: u64,
         from: u64,
         most: u64,
-    ) -> Result<Option<Place>, Problem> {
-        let (mut stream, mut seeker) = (Stream::at(start), Seeker::new(term, from));
+    ) -> Result<Option<TermMatch>, Problem> {
+        let (mut stream, mut seeker) = (PieceTokenizer::at(start), TermFinder::new(term, from));
         let mut found = None;
-        let mut take = |token: Token<'_>| match seeker.take(&token) {
+        let mut take = |token: SearchToken<'_>| match seeker.take(&token) {
             Some(place) => Err(place),
             None => Ok(()),
         };
@@ -488,8 +492,9 @@ impl View<'_> {
         let last = long.count().saturating_sub(1).min(first.saturating_add(most - 1));
         let mut skip = start % PIECE_CHARS;
         self.snapshot.pieces(long.number(first)?, long.number(last)?, &mut |text| {
-            let text =
-                text.get(pieces::byte_of(text, std::mem::take(&mut skip))..).unwrap_or_default();
+            let text = text
+                .get(pieces::byte_offset(text, std::mem::take(&mut skip))..)
+                .unwrap_or_default();
             found = stream.feed(text, &mut take).err();
             Ok(found.is_none())
         })?;

@@ -12,16 +12,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stile_domain::records::body::{Body, Entry, Long};
-use stile_domain::records::cursor::{Binding, ListPlace};
+use stile_domain::records::body::{BodyField, LongValue, RecordBody};
+use stile_domain::records::cursor::{Binding, ListCursor};
 use stile_domain::records::filter::Condition;
-use stile_domain::records::find::{Finder, Found, Needle};
-use stile_domain::records::grant::{Grant, Share, TimeConstraint};
+use stile_domain::records::find::{Needle, NeedleFinder, NeedleMatch};
+use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
+use stile_domain::records::names::SourceName;
 use stile_domain::records::pieces::{self, PIECE_CHARS};
-use stile_domain::records::problem::{BadCursor, Problem};
-use stile_domain::records::terms::StreamTerms;
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::terms::IndexedFields;
 
 pub use blobs::Blob;
 pub use changes::Change;
@@ -51,11 +51,11 @@ pub struct View<'c> {
 #[derive(Clone, Debug)]
 pub struct Source {
     pub(super) row: i64,
-    connection: Name,
-    stream: Name,
+    connection: SourceName,
+    stream: SourceName,
     declaration: Arc<str>,
     revision: i64,
-    pub(super) terms: Arc<StreamTerms>,
+    pub(super) terms: Arc<IndexedFields>,
     pub(super) sight: Sight,
 }
 
@@ -76,7 +76,7 @@ struct ShareOf {
 }
 
 impl Sight {
-    fn share(&self) -> Option<&Share> {
+    fn share(&self) -> Option<&StreamGrant> {
         self.share.as_ref().and_then(|share| share.grant.streams.get(share.at))
     }
 
@@ -117,7 +117,7 @@ pub struct ListQuery<'q> {
     /// In which direction.
     pub order: Order,
     /// After which place.
-    pub after: Option<&'q ListPlace>,
+    pub after: Option<&'q ListCursor>,
     /// Under which conditions, all on fields that the caller may see.
     pub conditions: &'q [Condition],
     /// At most how many.
@@ -159,17 +159,17 @@ pub struct LongRef {
     record: i64,
     slot: u16,
     /// Its size and digest.
-    pub long: Long,
+    pub long: LongValue,
 }
 
 impl Source {
     /// The connection.
-    pub fn connection(&self) -> &Name {
+    pub fn connection(&self) -> &SourceName {
         &self.connection
     }
 
     /// The stream.
-    pub fn stream(&self) -> &Name {
+    pub fn stream(&self) -> &SourceName {
         &self.stream
     }
 
@@ -194,7 +194,7 @@ impl Source {
     }
 
     /// The terms on which it is stored.
-    pub fn terms(&self) -> &StreamTerms {
+    pub fn terms(&self) -> &IndexedFields {
         &self.terms
     }
 
@@ -370,8 +370,8 @@ impl<'c> View<'c> {
     }
 
     /// Where a cursor stands, with the whole key.
-    fn place(&self, sources: &[Source], place: &ListPlace) -> Result<After, Problem> {
-        let stale = || Problem::InvalidCursor(BadCursor::Stale);
+    fn place(&self, sources: &[Source], place: &ListCursor) -> Result<After, Problem> {
+        let stale = || Problem::InvalidCursor(CursorProblem::Stale);
         if place.ordering != ordering(sources) {
             return Err(stale());
         }
@@ -389,9 +389,15 @@ impl<'c> View<'c> {
     }
 
     /// The place after which a list goes on that ended with this record.
-    pub fn place_of(&self, sources: &[Source], row: &Row) -> Option<ListPlace> {
+    pub fn place_of(&self, sources: &[Source], row: &Row) -> Option<ListCursor> {
         let source = sources.get(row.source)?;
-        Some(ListPlace::new(ordering(sources), row.order.clone(), source.row, &row.key, row.record))
+        Some(ListCursor::new(
+            ordering(sources),
+            row.order.clone(),
+            source.row,
+            &row.key,
+            row.record,
+        ))
     }
 
     /// The records with this key, one a source at most.
@@ -479,8 +485,8 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn search(&self, value: LongRef, needle: &Needle) -> Result<Option<Found>, Problem> {
-        let mut finder = Finder::new(needle);
+    pub fn search(&self, value: LongRef, needle: &Needle) -> Result<Option<NeedleMatch>, Problem> {
+        let mut finder = NeedleFinder::new(needle);
         let mut found = None;
         self.pieces(value, |piece| {
             found = finder.feed(piece);
@@ -500,9 +506,9 @@ impl<'c> View<'c> {
     /// Reads a cursor.
     ///
     /// # Errors
-    /// [`BadCursor::Malformed`].
+    /// [`CursorProblem::Malformed`].
     pub fn open(&self, cursor: &str) -> Result<Vec<u8>, Problem> {
-        self.seals.open(cursor).ok_or(Problem::InvalidCursor(BadCursor::Malformed))
+        self.seals.open(cursor).ok_or(Problem::InvalidCursor(CursorProblem::Malformed))
     }
 }
 
@@ -512,12 +518,12 @@ impl Loaded {
     }
 
     /// The fields.
-    pub fn body(&self) -> Body<'_> {
-        Body::new(&self.bytes)
+    pub fn body(&self) -> RecordBody<'_> {
+        RecordBody::new(&self.bytes)
     }
 
     /// A long value of this record.
-    pub fn long(&self, entry: &Entry<'_>) -> Option<LongRef> {
+    pub fn long(&self, entry: &BodyField<'_>) -> Option<LongRef> {
         Some(LongRef { record: self.record, slot: entry.slot?, long: entry.held.long()? })
     }
 }
@@ -534,7 +540,7 @@ impl LongRef {
 }
 
 impl Time {
-    fn new(constraint: &TimeConstraint, terms: &StreamTerms, granted: &BTreeSet<String>) -> Self {
+    fn new(constraint: &TimeConstraint, terms: &IndexedFields, granted: &BTreeSet<String>) -> Self {
         let TimeConstraint { field, since, until } = constraint;
         let kept = terms.time_field.as_ref() == Some(field);
         let orders = terms.cursor_is_time

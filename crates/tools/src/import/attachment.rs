@@ -8,7 +8,7 @@ use serde_json::json;
 use stile_domain::hash::{ContentHash, Hasher};
 use stile_domain::records::blob::BlobId;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_store::archive::Archive;
 use stile_store::records::{Batch, Refused};
 
@@ -89,11 +89,11 @@ impl Attachment {
 
     /// The references to some attachments, as the value of a field, and behind them the names of
     /// files that did not come along. None where there are neither.
-    pub fn references(attachments: &[Self], missing: &[String]) -> Option<Value> {
+    pub fn references(attachments: &[Self], missing: &[String]) -> Option<FieldValue> {
         let missing = missing.iter().map(|name| json!({ "filename": name }));
         let references: Vec<_> = attachments.iter().map(Self::reference).chain(missing).collect();
         (!references.is_empty())
-            .then(|| Value::Json(serde_json::Value::from(references).to_string()))
+            .then(|| FieldValue::Json(serde_json::Value::from(references).to_string()))
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use stile_domain::hash::{ContentHash, hex};
 use stile_domain::records::names::{MAX_KEY_BYTES, RecordKey};
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 /// Bytes of the digest that are in a key.
 const DIGEST_BYTES: usize = 16;
@@ -73,7 +73,7 @@ impl Keys {
     ///
     /// # Errors
     /// [`NoKey`].
-    pub fn next(&mut self, fields: &Fields) -> Result<RecordKey, NoKey> {
+    pub fn next(&mut self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
         if self.from_content() {
             return self.content(fields);
         }
@@ -84,12 +84,12 @@ impl Keys {
     ///
     /// # Errors
     /// [`NoKey`], also where the stream has no primary key.
-    pub fn primary(&self, fields: &Fields) -> Result<RecordKey, NoKey> {
+    pub fn primary(&self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
         let mut parts = Vec::with_capacity(self.primary.len());
         for field in &self.primary {
             let missing = || NoKey::Missing { field: field.clone() };
             let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
-            let value = value.filter(|value| **value != Value::Null).ok_or_else(missing)?;
+            let value = value.filter(|value| **value != FieldValue::Null).ok_or_else(missing)?;
             let text = value.scalar().ok_or_else(|| NoKey::NotScalar { field: field.clone() })?;
             parts.push(Some(text).filter(|text| !text.is_empty()).ok_or_else(missing)?);
         }
@@ -100,7 +100,7 @@ impl Keys {
         RecordKey::parse(&key).map_err(|_| NoKey::TooLong)
     }
 
-    fn content(&mut self, fields: &Fields) -> Result<RecordKey, NoKey> {
+    fn content(&mut self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
         let sorted = fields.is_sorted_by(|(a, _), (b, _)| a <= b);
         let json = if sorted {
             row::to_json(fields)
@@ -130,7 +130,7 @@ pub(crate) fn shown(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn fields(json: &str) -> Fields {
+    fn fields(json: &str) -> RecordFields {
         row::parse(json.as_bytes()).unwrap().fields
     }
 

@@ -14,9 +14,9 @@ use stile_domain::records::blob;
 use stile_domain::records::declaration::{BadDeclaration, Declaration, Semantics};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
+use stile_domain::records::names::{RecordKey, SourceName};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::Fields;
+use stile_domain::records::value::RecordFields;
 use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upserted};
 
 use super::input::{Format, Input, Item};
@@ -45,9 +45,9 @@ pub struct Import<'a> {
     /// Who imports; the owner.
     pub caller: &'a Principal,
     /// Of which connection.
-    pub connection: &'a Name,
+    pub connection: &'a SourceName,
     /// Into which stream.
-    pub stream: &'a Name,
+    pub stream: &'a SourceName,
     /// The fields that the key is made of, where the owner says so.
     pub key: &'a [String],
     /// Whether one bad row stops all of it.
@@ -396,11 +396,11 @@ impl Run<'_> {
                 // As it would be stored: with its key, which is told apart already, and with
                 // addresses.
                 let mut fields = fields.clone();
-                blob::add_urls(&mut fields);
+                blob::add_fetch_urls(&mut fields);
                 batch.has_another(target, key, &fields, known.own)
             })?;
         }
-        blob::add_urls(&mut found.fields);
+        blob::add_fetch_urls(&mut found.fields);
         let key = match self.keys.next(&found.fields) {
             Ok(key) => key,
             Err(why) => {
@@ -472,7 +472,7 @@ pub(crate) fn put(
 pub(crate) fn incoming<'a>(
     key: &'a RecordKey,
     emitted: Instant,
-    fields: &'a Fields,
+    fields: &'a RecordFields,
 ) -> Incoming<'a> {
     Incoming { key, emitted, fields, long: Vec::new() }
 }

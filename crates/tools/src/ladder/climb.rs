@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::{Handle, Part};
+use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
 
 use super::budget::Budgets;
@@ -65,8 +65,9 @@ impl<'a> Climb<'a> {
     }
 
     /// The address of a part of a record.
-    pub(super) fn uri(&self, id: &RecordId, part: Part) -> Result<String, Trouble> {
-        let scheme = if matches!(part, Part::Fields { .. }) { RECORD_URI } else { WINDOW_URI };
+    pub(super) fn uri(&self, id: &RecordId, part: RecordPart) -> Result<String, Trouble> {
+        let scheme =
+            if matches!(part, RecordPart::Fields { .. }) { RECORD_URI } else { WINDOW_URI };
         let handle = Handle {
             caller: self.handle_binding(),
             connection: id.connection.clone().unwrap_or_default(),

@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::record_id::encode_key;
 use stile_domain::scope::encode_component;
 
@@ -108,8 +108,8 @@ impl Declined {
     }
 
     /// The member `reason` of a cursor that leads nowhere.
-    pub(super) fn reason(&self) -> Option<BadCursor> {
-        let all = [BadCursor::Malformed, BadCursor::Mismatch, BadCursor::Stale];
+    pub(super) fn reason(&self) -> Option<CursorProblem> {
+        let all = [CursorProblem::Malformed, CursorProblem::Mismatch, CursorProblem::Stale];
         all.into_iter().find(|why| why.reason() == self.member("reason"))
     }
 

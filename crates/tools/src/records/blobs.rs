@@ -44,7 +44,7 @@ impl RecordServices {
     pub fn blob(&self, caller: &Principal, now: Instant, call: &Call) -> Result<BlobHead, Problem> {
         let outcome = self.with_blob(caller, now, call, |_, blob| {
             let media_type = blob.media_type.unwrap_or_else(|| UNKNOWN_TYPE.to_owned());
-            Ok(BlobHead { bytes: blob.bytes, shown: blob::is_shown(&media_type), media_type })
+            Ok(BlobHead { bytes: blob.bytes, shown: blob::is_safe_inline(&media_type), media_type })
         });
         self.tell(caller, call.endpoint.id, outcome.as_ref().err());
         outcome

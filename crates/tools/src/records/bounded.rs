@@ -3,9 +3,9 @@
 //! However many fields a record has, what is told of it is bounded. The names before and behind a
 //! page are walked, and their values are not read.
 
-use stile_domain::records::body::Entry;
-use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace};
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::body::BodyField;
+use stile_domain::records::cursor::{Binding, FieldNames, FieldsCursor};
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_store::records::{Loaded, Row, Source};
 
 use super::Reading;
@@ -103,7 +103,7 @@ pub(super) fn page<'b>(
     reading: Reading<'_>,
     (source, row, loaded): (&Source, &Row, &'b Loaded),
     cut: &Cut,
-    mut entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
+    mut entries: impl Iterator<Item = Result<BodyField<'b>, Problem>>,
 ) -> Result<Option<Page>, Problem> {
     let (Some(most), Some(chars)) = (cut.bytes, cut.chars) else { return Ok(None) };
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
@@ -132,21 +132,21 @@ pub(super) fn page<'b>(
 }
 
 /// Where a cursor leads to.
-fn place(reading: Reading<'_>, cursor: &str, binding: Binding) -> Result<FieldsPlace, Problem> {
+fn place(reading: Reading<'_>, cursor: &str, binding: Binding) -> Result<FieldsCursor, Problem> {
     let opened = reading
         .view
         .open(cursor)
-        .map_err(|_| Problem::InvalidFieldsCursor(BadCursor::Malformed))?;
-    FieldsPlace::decode(&opened, binding).map_err(Problem::InvalidFieldsCursor)
+        .map_err(|_| Problem::InvalidFieldsCursor(CursorProblem::Malformed))?;
+    FieldsCursor::decode(&opened, binding).map_err(Problem::InvalidFieldsCursor)
 }
 
 /// Passes over the fields before a place, which must be those that were there when it was made.
 fn pass_over<'b>(
-    place: FieldsPlace,
+    place: FieldsCursor,
     names: &mut FieldNames,
-    entries: &mut impl Iterator<Item = Result<Entry<'b>, Problem>>,
+    entries: &mut impl Iterator<Item = Result<BodyField<'b>, Problem>>,
 ) -> Result<(), Problem> {
-    let stale = || Problem::InvalidFieldsCursor(BadCursor::Stale);
+    let stale = || Problem::InvalidFieldsCursor(CursorProblem::Stale);
     for _ in 0..place.before {
         names.push(entries.next().ok_or_else(stale)??.name);
     }
@@ -157,7 +157,7 @@ impl Member {
     fn of(
         reading: Reading<'_>,
         loaded: &Loaded,
-        entry: &Entry<'_>,
+        entry: &BodyField<'_>,
         chars: u64,
     ) -> Result<Self, Problem> {
         Ok(Self { name: entry.name.to_owned(), told: told(reading, loaded, entry, chars)? })

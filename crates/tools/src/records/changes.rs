@@ -8,9 +8,9 @@
 //! one and sees none any more, that it is gone.
 
 use serde_json::json;
-use stile_domain::records::changes::{ChangesPlace, Mark, Session};
+use stile_domain::records::changes::{ChangeRange, ChangesCursor, SyncPoint};
 use stile_domain::records::cursor::Binding;
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_store::records::{Change, Source};
 
 use super::Reading;
@@ -28,7 +28,7 @@ const BEGINNING: &str = "beginning";
 
 /// Whether a list is asked for what changed: by the parameter, or by a cursor of such a list.
 pub(super) fn is_asked(reading: Reading<'_>, parameters: &Parameters) -> bool {
-    let is_place = |cursor| reading.view.open(cursor).is_ok_and(|bytes| ChangesPlace::is(&bytes));
+    let is_place = |cursor| reading.view.open(cursor).is_ok_and(|bytes| ChangesCursor::is(&bytes));
     parameters.text(CHANGES_SINCE).is_some() || parameters.text("cursor").is_some_and(is_place)
 }
 
@@ -54,7 +54,7 @@ pub(super) fn changes(
     let cursor_after = |change: &Change| {
         let (source, key) = change.place();
         let stream = sources.get(source).ok_or(Problem::NotFound)?.number();
-        view.seal(&ChangesPlace { session, stream, key: key.to_owned() }.encode(bindings.page))
+        view.seal(&ChangesCursor { session, stream, key: key.to_owned() }.encode(bindings.page))
     };
     let next = changes.last().filter(|_| has_more).map(cursor_after).transpose()?;
     put_envelope_start(address, next.as_deref(), out);
@@ -132,32 +132,33 @@ fn begun(
     sources: &[Source],
     parameters: &Parameters,
     bindings: &Bindings,
-) -> Result<(Session, After), Problem> {
+) -> Result<(ChangeRange, After), Problem> {
     let view = reading.view;
     let since = match parameters.text(CHANGES_SINCE) {
         None | Some(BEGINNING) => None,
         Some(token) => {
-            let opened =
-                view.open(token).map_err(|_| Problem::InvalidChangesSince(BadCursor::Malformed))?;
-            Some(Mark::decode(&opened, bindings.sync).map_err(Problem::InvalidChangesSince)?)
+            let opened = view
+                .open(token)
+                .map_err(|_| Problem::InvalidChangesSince(CursorProblem::Malformed))?;
+            Some(SyncPoint::decode(&opened, bindings.sync).map_err(Problem::InvalidChangesSince)?)
         }
     };
     // Whoever sends both goes on, and does not begin again.
     if let Some(cursor) = parameters.text("cursor") {
-        let place = ChangesPlace::decode(&view.open(cursor)?, bindings.page)
+        let place = ChangesCursor::decode(&view.open(cursor)?, bindings.page)
             .map_err(Problem::InvalidCursor)?;
         let source = sources.iter().position(|source| source.number() == place.stream);
-        let source = source.ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
+        let source = source.ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
         return Ok((known(reading, place.session)?, Some((source, place.key))));
     }
     let until = view.mark()?;
     // To begin needs nothing of the log.
-    let Some(since) = since else { return Ok((Session::beginning(until), None)) };
-    Ok((known(reading, Session { since, until })?, None))
+    let Some(since) = since else { return Ok((ChangeRange::beginning(until), None)) };
+    Ok((known(reading, ChangeRange { since, until })?, None))
 }
 
 /// A session of which nothing is forgotten.
-fn known(reading: Reading<'_>, session: Session) -> Result<Session, Problem> {
+fn known(reading: Reading<'_>, session: ChangeRange) -> Result<ChangeRange, Problem> {
     if reading.view.is_expired(&session)? { Err(Problem::ChangesExpired) } else { Ok(session) }
 }
 

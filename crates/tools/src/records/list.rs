@@ -1,9 +1,9 @@
 //! `GET /v1/streams/{stream}/records`: records in order, a page at a time.
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::cursor::{Binding, ListPlace};
+use stile_domain::records::cursor::{Binding, ListCursor};
 use stile_domain::records::filter::Condition;
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_store::records::{ListQuery, Order, Row, Source};
 
 use super::bounded::Cut;
@@ -69,7 +69,7 @@ pub fn list(
     let after = match parameters.text("cursor") {
         None => None,
         Some(cursor) => {
-            Some(ListPlace::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?)
+            Some(ListCursor::decode(&view.open(cursor)?, binding).map_err(Problem::InvalidCursor)?)
         }
     };
     let query = ListQuery {
@@ -80,7 +80,8 @@ pub fn list(
     };
     let page = view.list(&sources, query)?;
     let cursor_after = |row: &Row| {
-        let place = view.place_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
+        let place =
+            view.place_of(&sources, row).ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
         view.seal(&place.encode(binding))
     };
     let next = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;

@@ -14,10 +14,10 @@ use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob::{self, BlobId};
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
+use stile_domain::records::names::{RecordKey, SourceName};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::files::{self, TextFile};
 use stile_store::records::{Batch, Incoming, LongField, Target, TextSource, Upserted};
 
@@ -36,14 +36,14 @@ type Bad = (&'static str, String);
 
 /// A line of an export.
 enum Line {
-    Stream { connection: Name, stream: Name, declaration: String },
-    Record { connection: Name, stream: Name, record: Box<Record> },
+    Stream { connection: SourceName, stream: SourceName, declaration: String },
+    Record { connection: SourceName, stream: SourceName, record: Box<Record> },
 }
 
 struct Record {
     key: RecordKey,
     emitted: Instant,
-    data: Fields,
+    data: RecordFields,
     texts: Vec<(String, TextFile)>,
 }
 
@@ -152,7 +152,7 @@ impl Restore<'_> {
     fn store(
         &mut self,
         batch: &mut Batch<'_>,
-        targets: &mut HashMap<(Name, Name), Target>,
+        targets: &mut HashMap<(SourceName, SourceName), Target>,
         decoded: Decoded,
         folder: &Path,
     ) -> Result<(), Problem> {
@@ -203,8 +203,8 @@ impl Restore<'_> {
 
 fn declare(
     batch: &mut Batch<'_>,
-    connection: Name,
-    stream: Name,
+    connection: SourceName,
+    stream: SourceName,
     declaration: &str,
 ) -> Result<Result<Option<Upserted>, Bad>, Problem> {
     let json = serde_json::from_str(declaration).unwrap_or_default();
@@ -246,7 +246,7 @@ fn upsert(
         }
         data.iter_mut()
             .filter(|(field, _)| *field == name)
-            .for_each(|(_, value)| *value = Value::Text(text.clone()));
+            .for_each(|(_, value)| *value = FieldValue::Text(text.clone()));
     }
     let long = texts
         .iter_mut()
@@ -261,11 +261,11 @@ fn upsert(
 /// Stores the blobs that a record names, as far as they were exported.
 fn put_blobs(
     batch: &mut Batch<'_>,
-    data: &Fields,
+    data: &RecordFields,
     folder: &Path,
 ) -> Result<Result<(), Bad>, Problem> {
     let values = data.iter().filter_map(|(_, value)| match value {
-        Value::Json(json) => Some(blob::references(json)),
+        FieldValue::Json(json) => Some(blob::blob_references(json)),
         _ => None,
     });
     for id in values.flatten().map(|reference| reference.id) {
@@ -320,13 +320,14 @@ fn digest_of(path: &Path) -> io::Result<ContentHash> {
 }
 
 /// Reads a line.
-fn read(fields: Fields, folder: &Path) -> Result<Line, Bad> {
-    let mut members: HashMap<String, Value> = fields.into_iter().collect();
+fn read(fields: RecordFields, folder: &Path) -> Result<Line, Bad> {
+    let mut members: HashMap<String, FieldValue> = fields.into_iter().collect();
     let mut text = |name: &str| match members.remove(name) {
-        Some(Value::Text(text) | Value::Json(text)) => Ok(text),
+        Some(FieldValue::Text(text) | FieldValue::Json(text)) => Ok(text),
         _ => Err(("not_an_export", format!("this is no line of an export: it has no `{name}`"))),
     };
-    let name = |text: String| Name::parse(&text).map_err(|bad| ("not_an_export", bad.to_string()));
+    let name =
+        |text: String| SourceName::parse(&text).map_err(|bad| ("not_an_export", bad.to_string()));
     let object = text("object")?;
     let (connection, stream) = (name(text("connection")?)?, name(text("stream")?)?);
     match object.as_str() {
@@ -338,7 +339,7 @@ fn read(fields: Fields, folder: &Path) -> Result<Line, Bad> {
             let emitted =
                 emitted.ok_or_else(|| ("not_an_export", "`emitted_at` is no time".to_owned()))?;
             let mut data = inner(&text("data")?)?;
-            blob::add_urls(&mut data);
+            blob::add_fetch_urls(&mut data);
             let texts = match members.remove("texts") {
                 None => Vec::new(),
                 Some(texts) => texts_of(inner(&texts.to_json())?, folder)?,
@@ -356,14 +357,14 @@ fn read(fields: Fields, folder: &Path) -> Result<Line, Bad> {
     }
 }
 
-fn inner(json: &str) -> Result<Fields, Bad> {
+fn inner(json: &str) -> Result<RecordFields, Bad> {
     row::parse(json.as_bytes())
         .map(|row| row.fields)
         .map_err(|bad| (bad.fault.code(), bad.fault.to_string()))
 }
 
 /// The files of texts. No other file of the machine can be named by a line.
-fn texts_of(named: Fields, folder: &Path) -> Result<Vec<(String, TextFile)>, Bad> {
+fn texts_of(named: RecordFields, folder: &Path) -> Result<Vec<(String, TextFile)>, Bad> {
     let texts = named.into_iter().map(|(field, value)| {
         let digest = value
             .scalar()

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::declaration::Field;
+use stile_domain::records::declaration::DeclaredField;
 use stile_domain::records::problem::Problem;
 use stile_store::records::Source;
 
@@ -113,7 +113,7 @@ fn in_short(reading: Reading<'_>, source: &Source) -> Result<Json, Problem> {
 }
 
 /// What can be done with a field, for a model.
-fn flags(field: &Field) -> String {
+fn flags(field: &DeclaredField) -> String {
     let types: Vec<&str> = field.types.iter().map(|kind| kind.name()).collect();
     let mut flags = vec![format!("t={}", types.join("|"))];
     if field.filterable {

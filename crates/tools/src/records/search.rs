@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::records::body::Held;
-use stile_domain::records::cursor::{Binding, SearchPlace};
+use stile_domain::records::body::StoredValue;
+use stile_domain::records::cursor::{Binding, SearchCursor};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, Query};
+use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery};
 use stile_domain::scope::encode_component;
 use stile_store::records::{FieldMatch, Hit, SearchQuery, Source};
 
@@ -72,12 +72,12 @@ pub fn search(
     let before = match parameters.text("cursor") {
         None => None,
         Some(cursor) => Some(
-            SearchPlace::decode(&view.open(cursor)?, binding)
+            SearchCursor::decode(&view.open(cursor)?, binding)
                 .map_err(Problem::InvalidCursor)?
                 .record,
         ),
     };
-    let query = Query::parse(text);
+    let query = ParsedQuery::parse(text);
     let limit =
         usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
     let asked = SearchQuery { query: &query, conditions: &conditions, before, limit };
@@ -90,7 +90,7 @@ pub fn search(
     };
     let page = view.find_text(&sources, asked, &go_on)?;
     let cursor_after =
-        |hit: &Hit| view.seal(&SearchPlace { record: view.number_of(&hit.row) }.encode(binding));
+        |hit: &Hit| view.seal(&SearchCursor { record: view.number_of(&hit.row) }.encode(binding));
     let next = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = meta(parameters);
     told_of_recall(&mut meta, &query, sources.len());
@@ -130,7 +130,7 @@ fn sources(reading: Reading<'_>, parameters: &Parameters) -> Result<Vec<Source>,
 }
 
 /// What is said of how complete a search is, the same on all of its pages.
-fn told_of_recall(meta: &mut Json, query: &Query, sources: usize) {
+fn told_of_recall(meta: &mut Json, query: &ParsedQuery, sources: usize) {
     let Some(meta) = meta.as_object_mut() else { return };
     meta.insert("count".to_owned(), Json::Null);
     meta.insert("count_accuracy".to_owned(), "not_counted".into());
@@ -191,8 +191,8 @@ fn title(reading: Reading<'_>, hit: &Hit) -> Result<Json, Problem> {
         let entry = hit.loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
         let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
         let text = match (entry.held, hit.loaded.long(&entry)) {
-            (Held::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
-            (Held::LongText(_), Some(long)) => reading.view.text(long, 0, TITLE_CHARS)?,
+            (StoredValue::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
+            (StoredValue::LongText(_), Some(long)) => reading.view.text(long, 0, TITLE_CHARS)?,
             _ => continue,
         };
         if !text.is_empty() {
@@ -222,7 +222,7 @@ fn excerpt(
     let start =
         |total: u64| if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
     let (start, text, total, digest) = match (entry.held, hit.loaded.long(&entry)) {
-        (Held::Text(text), _) => {
+        (StoredValue::Text(text), _) => {
             let total = pieces::count(text);
             let start = start(total);
             (

@@ -1,7 +1,7 @@
 //! `GET /v1/streams` and `GET /v1/streams/{stream}`: what there is, as far as it is granted.
 
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::declaration::{Declaration, Field};
+use stile_domain::records::declaration::{Declaration, DeclaredField};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::records::Source;
@@ -150,7 +150,7 @@ pub(super) fn expansions(declaration: &Declaration, source: &Source) -> Json {
     told.collect()
 }
 
-fn capability(declaration: &Declaration, field: &Field) -> Json {
+fn capability(declaration: &Declaration, field: &DeclaredField) -> Json {
     let schema =
         declaration.schema().get("properties").and_then(|properties| properties.get(&field.name));
     let aggregation: Map<String, Json> = field

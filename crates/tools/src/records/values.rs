@@ -1,8 +1,8 @@
 //! What is told of one value: all of it, or its beginning and what is missing.
 
 use stile_domain::hash::ContentHash;
-use stile_domain::records::blob::is_reference;
-use stile_domain::records::body::{Entry, Held};
+use stile_domain::records::blob::is_blob_reference;
+use stile_domain::records::body::{BodyField, StoredValue};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
 use stile_store::records::{Loaded, LongRef};
@@ -107,15 +107,15 @@ struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    fn of(loaded: &Loaded, entry: &Entry<'a>) -> Self {
+    fn of(loaded: &Loaded, entry: &BodyField<'a>) -> Self {
         let (inline, is_text) = match entry.held {
-            Held::Null => (Some("null"), false),
-            Held::Bool(true) => (Some("true"), false),
-            Held::Bool(false) => (Some("false"), false),
-            Held::Text(text) => (Some(text), true),
-            Held::Number(text) | Held::Json(text) => (Some(text), false),
-            Held::LongText(_) => (None, true),
-            Held::LongJson(_) => (None, false),
+            StoredValue::Null => (Some("null"), false),
+            StoredValue::Bool(true) => (Some("true"), false),
+            StoredValue::Bool(false) => (Some("false"), false),
+            StoredValue::Text(text) => (Some(text), true),
+            StoredValue::Number(text) | StoredValue::Json(text) => (Some(text), false),
+            StoredValue::LongText(_) => (None, true),
+            StoredValue::LongJson(_) => (None, false),
         };
         let long = if inline.is_none() { loaded.long(entry) } else { None };
         Self { inline, long, is_text }
@@ -126,15 +126,15 @@ impl<'a> Kept<'a> {
 pub(super) fn told(
     reading: Reading<'_>,
     loaded: &Loaded,
-    entry: &Entry<'_>,
+    entry: &BodyField<'_>,
     chars: u64,
 ) -> Result<Told, Problem> {
     let Kept { inline, long, is_text } = Kept::of(loaded, entry);
     let size = inline.map_or_else(|| long.map_or(0, |long| long.long.chars), pieces::count);
     let can_be_cut = match entry.held {
         // Nothing reads on in one.
-        Held::Json(json) => !is_reference(json),
-        _ => is_text || matches!(entry.held, Held::LongJson(_)),
+        StoredValue::Json(json) => !is_blob_reference(json),
+        _ => is_text || matches!(entry.held, StoredValue::LongJson(_)),
     };
     if inline.is_none() && long.is_none() {
         return Err(Problem::Corrupt);
@@ -168,7 +168,7 @@ pub(super) fn told(
 pub(super) fn put_whole(
     reading: Reading<'_>,
     loaded: &Loaded,
-    entry: &Entry<'_>,
+    entry: &BodyField<'_>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     match Kept::of(loaded, entry) {

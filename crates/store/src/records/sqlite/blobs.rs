@@ -16,7 +16,7 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension as _, params, params_from_iter};
 use stile_domain::records::blob::{self, BlobId, MAX_BYTES, PIECE_BYTES};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::super::view::Source;
 use super::problem;
@@ -143,10 +143,10 @@ impl Batch<'_> {
     }
 
     /// Notes which blobs a new record exposes.
-    pub(super) fn note_uses(&self, record: i64, fields: &Fields) -> Result<(), Problem> {
+    pub(super) fn note_uses(&self, record: i64, fields: &RecordFields) -> Result<(), Problem> {
         for (name, value) in fields {
-            let Value::Json(json) = value else { continue };
-            for reference in blob::references(json) {
+            let FieldValue::Json(json) = value else { continue };
+            for reference in blob::blob_references(json) {
                 let text = "INSERT INTO blob_uses (digest, media_type, record, field) VALUES (?1, ?2, ?3, ?4) \
                             ON CONFLICT DO NOTHING";
                 let media_type = reference.media_type.unwrap_or_default();
@@ -160,7 +160,7 @@ impl Batch<'_> {
     pub(super) fn note_uses_anew(
         &self,
         record: i64,
-        fields: Option<&Fields>,
+        fields: Option<&RecordFields>,
     ) -> Result<(), Problem> {
         let before = self.uses(record)?;
         if !before.is_empty() {

@@ -1,6 +1,6 @@
 //! What is computed over all records that a caller may see.
 
-use stile_domain::records::body::Held;
+use stile_domain::records::body::StoredValue;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
 
@@ -27,7 +27,7 @@ impl View<'_> {
         source: &Source,
         conditions: &[Condition],
         field: &str,
-        mut take: impl FnMut(Option<Held<'_>>, Option<LongRef>) -> Result<bool, Problem>,
+        mut take: impl FnMut(Option<StoredValue<'_>>, Option<LongRef>) -> Result<bool, Problem>,
     ) -> Result<(), Problem> {
         self.snapshot.values(source, conditions, field, &mut |record, entry| {
             let long = entry.and_then(|entry| {

@@ -2,8 +2,8 @@
 //! it.
 
 use serde_json::Value as Json;
-use stile_domain::records::handle::{Extent, Handle, Part, Version};
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::handle::{ContentVersion, FieldRange, Handle, RecordPart};
+use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
 
 use super::super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
@@ -22,7 +22,7 @@ pub(in crate::ladder) struct Window {
     pub(in crate::ladder) mime_type: Option<String>,
     pub(in crate::ladder) size_chars: Option<u64>,
     pub(in crate::ladder) digest: Option<String>,
-    pub(super) version: Version,
+    pub(super) version: ContentVersion,
     pub(in crate::ladder) start: u64,
     pub(in crate::ladder) end: u64,
     pub(in crate::ladder) limit: u64,
@@ -75,8 +75,10 @@ impl Window {
     /// The address of a part of the field as it is now.
     fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
         let digest = self.version.digest;
-        climb
-            .uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
+        climb.uri(
+            &self.id,
+            RecordPart::Window(FieldRange { field: self.field.clone(), digest, start, limit }),
+        )
     }
 
     /// The address of this very window.
@@ -100,7 +102,7 @@ impl Window {
     /// Whether the handle that led here is of this caller and of the field as it is now.
     ///
     /// # Errors
-    /// [`BadCursor`].
+    /// [`CursorProblem`].
     pub(in crate::ladder) fn check(
         &self,
         climb: &Climb<'_>,
@@ -108,7 +110,7 @@ impl Window {
     ) -> Result<(), Trouble> {
         handle
             .check(climb.handle_binding(), self.version.digest)
-            .map_err(|why: BadCursor| Trouble::Lost(why))
+            .map_err(|why: CursorProblem| Trouble::Lost(why))
     }
 
     /// What is said of the window in one line of JSON; also in which line its text begins, which no
