@@ -130,9 +130,10 @@ impl Rig {
                 &terms,
             )?;
             for fields in &batch {
-                let key =
-                    RecordKey::parse(fields.first().and_then(|(_, value)| value.scalar()).unwrap())
-                        .unwrap();
+                let key = RecordKey::parse(
+                    fields.first().and_then(|(_, value)| value.scalar_text()).unwrap(),
+                )
+                .unwrap();
                 store.upsert(
                     &target,
                     Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
@@ -163,7 +164,7 @@ impl Rig {
         let is_short = |number: &usize| {
             message(*number)
                 .iter()
-                .all(|(_, value)| value.scalar().is_some_and(|text| text.len() < 400))
+                .all(|(_, value)| value.scalar_text().is_some_and(|text| text.len() < 400))
         };
         let short = format!("m{}", (0..200).find(is_short).unwrap());
         let cases: [(&str, &str, Json, Ask); 8] = [

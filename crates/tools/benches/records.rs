@@ -363,7 +363,7 @@ impl Rig {
                     }
                 };
                 for fields in &batch {
-                    let key = RecordKey::parse(fields[0].1.scalar().unwrap()).unwrap();
+                    let key = RecordKey::parse(fields[0].1.scalar_text().unwrap()).unwrap();
                     writer.upsert(
                         &target,
                         Incoming { key: &key, emitted: Instant(0), fields, long: Vec::new() },
@@ -385,7 +385,7 @@ impl Rig {
             let transaction = self.plain.unchecked_transaction().unwrap();
             for fields in &batch {
                 let data = stile_domain::records::row::to_json(fields);
-                let text = |at: usize| fields[at].1.scalar().unwrap().to_owned();
+                let text = |at: usize| fields[at].1.scalar_text().unwrap().to_owned();
                 let insert = "INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3)";
                 transaction
                     .prepare_cached(insert)

@@ -183,7 +183,7 @@ impl Rig {
                 }
             };
             for fields in batch {
-                let key = fields.first().and_then(|(_, value)| value.scalar()).unwrap();
+                let key = fields.first().and_then(|(_, value)| value.scalar_text()).unwrap();
                 let key = RecordKey::parse(key).unwrap();
                 writer.upsert(
                     &target,

@@ -85,7 +85,7 @@ fn a_grant_says_what_it_allows(grant: &Grant) {
 }
 
 fn a_place_is_what_was_sealed(input: &[u8]) {
-    let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
+    let (binding, other) = (Binding::new(["a"]), Binding::new(["b"]));
     let head = WindowCursor::new(WindowUnit::Chars, &[0; 32], 0, 0).encode(binding);
     let bound = [&[1u8][..], &head[1..17], input].concat();
     for bytes in [input, &bound] {
@@ -99,7 +99,7 @@ fn a_place_is_what_was_sealed(input: &[u8]) {
         assert_eq!(place.encode(binding), bound[..49]);
         assert!(WindowCursor::decode(&bound, WindowUnit::Chars, other, &[0; 32]).is_err());
     }
-    let head = FieldNames::default().place().encode(binding);
+    let head = FieldNames::default().cursor().encode(binding);
     let bound = [&head[..17], input].concat();
     if let Ok(place) = FieldsCursor::decode(&bound, binding) {
         assert_eq!(place.encode(binding), bound[..41]);

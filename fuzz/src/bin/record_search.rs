@@ -6,12 +6,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::find::{NeedleFinder, NeedleMatch, Needle};
-use stile_domain::records::pieces;
-use stile_domain::records::tokens::{
-    MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, find, matches,
-    last_token_boundary, tokens,
-};
+use stile_domain::records::find::{NeedleFinder, Needle};
+use stile_domain::records::pieces::{self, CharRange};
+use stile_domain::records::tokens::{MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, find, matches, last_token_boundary, tokens};
 use stile_domain::search::fold;
 
 fuzz_target!(|input: &[u8]| {
@@ -38,7 +35,7 @@ fn parts_have_the_tokens_of_the_whole(wanted: &str, text: &str) {
     let whole: Vec<_> = tokens(text).map(|token| place(&token)).collect();
     let characters: Vec<char> = text.chars().collect();
     let cut = |characters: &[char], at: u64, size: usize| {
-        let (mut stream, mut all) = (PieceTokenizer::at(at), Vec::new());
+        let (mut stream, mut all) = (PieceTokenizer::starting_at(at), Vec::new());
         let mut take = |token: SearchToken<'_>| -> Result<(), ()> {
             all.push(place(&token));
             Ok(())
@@ -88,7 +85,7 @@ fn a_text_is_found_whatever_the_pieces(wanted: &str, text: &str) {
     let folded = |text: &str| -> Vec<char> { text.chars().map(fold).collect() };
     let (slow, text_folded) = (folded(wanted), folded(text));
     let start = text_folded.windows(slow.len()).position(|window| window == slow);
-    let expected = start.map(|at| NeedleMatch { start: at as u64, end: (at + slow.len()) as u64 });
+    let expected = start.map(|at| CharRange { start: at as u64, end: (at + slow.len()) as u64 });
     let characters: Vec<char> = text.chars().collect();
     for size in [1, 2, 5, 1000] {
         let mut finder = NeedleFinder::new(&needle);

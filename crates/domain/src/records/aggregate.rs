@@ -126,27 +126,27 @@ impl Aggregator {
     ///
     /// # Errors
     /// [`AggregateOverflow`]; the tally is of no use any more then.
-    pub fn add(&mut self, held: Option<StoredValue<'_>>) -> Result<(), AggregateOverflow> {
+    pub fn add(&mut self, value: Option<StoredValue<'_>>) -> Result<(), AggregateOverflow> {
         self.records += 1;
-        let held = held.filter(|held| self.fits(held));
+        let value = value.filter(|value| self.fits(value));
         match &self.measure {
             AggregateMeasure::Count => Ok(()),
-            AggregateMeasure::Sum => match held.and_then(number) {
+            AggregateMeasure::Sum => match value.and_then(number) {
                 Some((number, _)) if !self.sum.add(number) => Err(AggregateOverflow::Digits),
                 _ => Ok(()),
             },
             AggregateMeasure::Least(kind) | AggregateMeasure::Greatest(kind) => {
-                let candidate = held.and_then(|held| Extreme::of(*kind, held));
+                let candidate = value.and_then(|value| Extreme::of(*kind, value));
                 self.extreme(candidate);
                 Ok(())
             }
-            AggregateMeasure::Distinct => match key(held) {
+            AggregateMeasure::Distinct => match key(value) {
                 GroupKey::None => Ok(()),
                 key => self.count(key, 1),
             },
-            AggregateMeasure::ByValue => self.count(key(held), 1),
+            AggregateMeasure::ByValue => self.count(key(value), 1),
             AggregateMeasure::ByTime(granularity, zone) => {
-                let time = held.and_then(time).and_then(|time| zone.start(time, *granularity));
+                let time = value.and_then(time).and_then(|time| zone.start(time, *granularity));
                 self.count(time.map_or(GroupKey::None, GroupKey::Time), 1)
             }
         }
@@ -200,8 +200,8 @@ impl Aggregator {
         (groups, others)
     }
 
-    fn fits(&self, held: &StoredValue<'_>) -> bool {
-        match held {
+    fn fits(&self, value: &StoredValue<'_>) -> bool {
+        match value {
             StoredValue::Null | StoredValue::Json(_) | StoredValue::LongJson(_) => false,
             StoredValue::Bool(_) => self.types.contains(JsonType::Boolean),
             StoredValue::Number(_) => {
@@ -247,12 +247,12 @@ impl Aggregator {
 }
 
 impl Extreme {
-    fn of(kind: Comparison, held: StoredValue<'_>) -> Option<Self> {
+    fn of(kind: Comparison, value: StoredValue<'_>) -> Option<Self> {
         match kind {
             Comparison::Numbers => {
-                number(held).map(|(_, digits)| Self { time: None, written: digits.to_owned() })
+                number(value).map(|(_, digits)| Self { time: None, written: digits.to_owned() })
             }
-            Comparison::Times => match held {
+            Comparison::Times => match value {
                 StoredValue::Text(text) => {
                     Some(Self { time: Some(Instant::parse(text)?), written: text.to_owned() })
                 }
@@ -312,22 +312,22 @@ impl Ord for GroupKey {
     }
 }
 
-fn number(held: StoredValue<'_>) -> Option<(Decimal<'_>, &str)> {
-    match held {
+fn number(value: StoredValue<'_>) -> Option<(Decimal<'_>, &str)> {
+    match value {
         StoredValue::Number(digits) => Some((Decimal::parse(digits)?, digits)),
         _ => None,
     }
 }
 
-fn time(held: StoredValue<'_>) -> Option<Instant> {
-    match held {
+fn time(value: StoredValue<'_>) -> Option<Instant> {
+    match value {
         StoredValue::Text(text) => Instant::parse(text),
         _ => None,
     }
 }
 
-fn key(held: Option<StoredValue<'_>>) -> GroupKey {
-    match held {
+fn key(value: Option<StoredValue<'_>>) -> GroupKey {
+    match value {
         Some(StoredValue::Bool(value)) => GroupKey::Bool(value),
         Some(StoredValue::Number(digits)) => Decimal::parse(digits)
             .map_or(GroupKey::None, |number| GroupKey::Number(number.canonical())),
@@ -347,7 +347,7 @@ mod tests {
     use crate::records::body::LongValue;
     use proptest::prelude::*;
 
-    fn held() -> impl Strategy<Value = StoredValue<'static>> {
+    fn value() -> impl Strategy<Value = StoredValue<'static>> {
         let digits = [
             "1",
             "1.0",
@@ -402,7 +402,7 @@ mod tests {
 
     fn tally(measure: &AggregateMeasure, values: &[Option<StoredValue<'_>>]) -> Aggregator {
         let mut tally = Aggregator::new(measure.clone(), TypeSet::ANY);
-        values.iter().for_each(|held| tally.add(*held).unwrap());
+        values.iter().for_each(|value| tally.add(*value).unwrap());
         tally
     }
 
@@ -414,7 +414,7 @@ mod tests {
     proptest! {
         #[test]
         fn neither_order_nor_parts_change_what_is_told(
-            values in proptest::collection::vec(proptest::option::weighted(0.9, held()), 0..14),
+            values in proptest::collection::vec(proptest::option::weighted(0.9, value()), 0..14),
             shuffled in any::<prop::sample::Index>(),
             cut in any::<prop::sample::Index>(),
         ) {
@@ -471,7 +471,7 @@ mod tests {
         assert_eq!(extreme(AggregateMeasure::Least(Comparison::Times)), None);
         let mut only =
             Aggregator::new(AggregateMeasure::ByValue, [JsonType::Integer].into_iter().collect());
-        numbers.iter().for_each(|held| only.add(*held).unwrap());
+        numbers.iter().for_each(|value| only.add(*value).unwrap());
         assert_eq!(only.groups(10).0.last().map(|group| group.key.clone()), Some(GroupKey::None));
     }
 

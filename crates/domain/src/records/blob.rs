@@ -29,7 +29,7 @@ pub struct BlobId(ContentHash);
 
 impl BlobId {
     /// The name of the bytes that have this digest.
-    pub fn of(digest: [u8; 32]) -> Self {
+    pub fn from_digest(digest: [u8; 32]) -> Self {
         Self(ContentHash::from_bytes(digest))
     }
 
@@ -195,7 +195,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn id(digit: u8) -> String {
-        BlobId::of([digit; 32]).to_string()
+        BlobId::from_digest([digit; 32]).to_string()
     }
 
     fn ids(json: &str) -> Vec<String> {

@@ -76,7 +76,7 @@ pub struct BodyField<'a> {
     /// Whether it is a text that holds bytes in base64.
     pub binary: bool,
     /// The value.
-    pub held: StoredValue<'a>,
+    pub value: StoredValue<'a>,
 }
 
 /// The bytes are not those of a body.
@@ -158,7 +158,7 @@ impl<'a> RecordBody<'a> {
         let mut writer = BodyWriter::default();
         for entry in self.entries() {
             let entry = entry?;
-            let held = match entry.held {
+            let value = match entry.value {
                 StoredValue::Text(text)
                     if text.len() > SHORT_BYTES && Instant::parse(text).is_none() =>
                 {
@@ -167,9 +167,9 @@ impl<'a> RecordBody<'a> {
                 StoredValue::Json(json) if json.len() > SHORT_BYTES => {
                     StoredValue::LongJson(LongValue::of(json))
                 }
-                held => held,
+                value => value,
             };
-            writer.push(&BodyField { slot: None, held, ..entry });
+            writer.push(&BodyField { slot: None, value, ..entry });
         }
         Ok(writer.finish())
     }
@@ -211,7 +211,7 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<BodyField<'a>> {
         0 => None,
         slot => Some(u16::try_from(slot - 1).ok()?),
     };
-    let held = match kind & !BINARY {
+    let value = match kind & !BINARY {
         NULL => StoredValue::Null,
         FALSE => StoredValue::Bool(false),
         TRUE => StoredValue::Bool(true),
@@ -222,7 +222,7 @@ fn entry<'a>(rest: &mut &'a [u8]) -> Option<BodyField<'a>> {
         LONG_JSON => StoredValue::LongJson(long(rest)?),
         _ => return None,
     };
-    Some(BodyField { name, slot, binary: kind & BINARY != 0, held })
+    Some(BodyField { name, slot, binary: kind & BINARY != 0, value })
 }
 
 fn long(rest: &mut &[u8]) -> Option<LongValue> {
@@ -261,7 +261,7 @@ impl BodyWriter {
     /// Adds a field. Its name must not be there yet.
     pub fn push(&mut self, entry: &BodyField<'_>) {
         self.text(entry.name);
-        let kind = match entry.held {
+        let kind = match entry.value {
             StoredValue::Null => NULL,
             StoredValue::Bool(false) => FALSE,
             StoredValue::Bool(true) => TRUE,
@@ -273,7 +273,7 @@ impl BodyWriter {
         };
         self.0.push(kind | if entry.binary { BINARY } else { 0 });
         self.number(entry.slot.map_or(0, |slot| u64::from(slot) + 1));
-        match entry.held {
+        match entry.value {
             StoredValue::Null | StoredValue::Bool(_) => {}
             StoredValue::Number(text) | StoredValue::Text(text) | StoredValue::Json(text) => {
                 self.text(text)
@@ -357,7 +357,7 @@ mod tests {
 
     impl Owned {
         fn entry(&self) -> BodyField<'_> {
-            let held = match self.kind {
+            let value = match self.kind {
                 0 => StoredValue::Null,
                 1 => StoredValue::Bool(false),
                 2 => StoredValue::Bool(true),
@@ -371,7 +371,7 @@ mod tests {
                 name: &self.name,
                 slot: self.slot,
                 binary: self.kind == 4 && self.text.len() > 3,
-                held,
+                value,
             }
         }
     }
@@ -414,12 +414,12 @@ mod tests {
         let body = |text: &str, json: &str| {
             let mut writer = BodyWriter::default();
             let time = "2026-01-01T00:00:00.00000000000000000000000Z";
-            for (name, held) in [
+            for (name, value) in [
                 ("at", StoredValue::Text(time)),
                 ("t", StoredValue::Text(text)),
                 ("j", StoredValue::Json(json)),
             ] {
-                writer.push(&BodyField { name, slot: Some(3), binary: false, held });
+                writer.push(&BodyField { name, slot: Some(3), binary: false, value });
             }
             writer.finish()
         };

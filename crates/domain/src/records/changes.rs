@@ -86,7 +86,7 @@ pub struct ChangeRange {
 
 impl ChangeRange {
     /// Everything that there is at a mark.
-    pub fn beginning(until: SyncPoint) -> Self {
+    pub fn from_beginning(until: SyncPoint) -> Self {
         Self { since: SyncPoint { record: 0, ..until }, until }
     }
 
@@ -146,7 +146,7 @@ impl ChangesCursor {
     }
 
     /// Whether opened bytes are of such a place, whoever it is for.
-    pub fn is(bytes: &[u8]) -> bool {
+    pub fn is_kind_of(bytes: &[u8]) -> bool {
         bytes.first() == Some(&CHANGES)
     }
 }
@@ -178,6 +178,22 @@ pub struct KeyHistory<'f> {
     left: Option<(Instant, Instant)>,
 }
 
+/// How a key changed for the caller in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// Not at all. The key is left out of the page.
+    Unchanged,
+    /// The caller may see a new record or other content under the key, or saw such in between.
+    Changed,
+    /// The caller could see a record under the key and cannot see one now.
+    Removed {
+        /// When the caller last could.
+        deleted: Instant,
+        /// When that record was first ingested.
+        emitted: Instant,
+    },
+}
+
 #[derive(Debug)]
 struct Last {
     number: i64,
@@ -196,7 +212,7 @@ impl<'f> KeyHistory<'f> {
     ///
     /// # Errors
     /// [`DamagedBody`].
-    pub fn then(&mut self, state: RecordState<'_>) -> Result<(), DamagedBody> {
+    pub fn push(&mut self, state: RecordState<'_>) -> Result<(), DamagedBody> {
         let next = self
             .last
             .as_ref()
@@ -210,24 +226,27 @@ impl<'f> KeyHistory<'f> {
         Ok(())
     }
 
-    /// That the key has no record now. Says what [`KeyHistory::end`] does.
+    /// Returns how the key changed, for a key that has no record now.
     ///
     /// # Errors
     /// [`DamagedBody`].
-    pub fn end_without(mut self) -> Result<Option<Option<(Instant, Instant)>>, DamagedBody> {
+    pub fn finish_deleted(mut self) -> Result<KeyChange, DamagedBody> {
         self.pass(None)?;
-        Ok(self.end())
+        Ok(self.finish())
     }
 
-    /// Whether the key is told of, and, where the caller cannot see a record under it now but could
-    /// before, when that ended and when the record was first ingested.
-    pub fn end(self) -> Option<Option<(Instant, Instant)>> {
+    /// Returns how the key changed, for a key whose last state is that of its record now.
+    pub fn finish(self) -> KeyChange {
         let ChangeRange { since, until } = self.session;
         let seen = self.last.filter(|last| last.seen.is_some());
         let is_new = seen
             .as_ref()
             .is_some_and(|last| since.record < last.number && last.number <= until.record);
-        (self.changed || is_new).then_some(self.left.filter(|_| seen.is_none()))
+        match self.left {
+            _ if !self.changed && !is_new => KeyChange::Unchanged,
+            Some((deleted, emitted)) if seen.is_none() => KeyChange::Removed { deleted, emitted },
+            _ => KeyChange::Changed,
+        }
     }
 
     /// The change that ended the last state and left this of its record to be seen.
@@ -261,13 +280,13 @@ mod tests {
             name: "hidden",
             slot: None,
             binary: false,
-            held: StoredValue::Text(hidden),
+            value: StoredValue::Text(hidden),
         });
         writer.push(&BodyField {
             name: "text",
             slot,
             binary: false,
-            held: StoredValue::Text(text),
+            value: StoredValue::Text(text),
         });
         writer.finish()
     }
@@ -282,14 +301,14 @@ mod tests {
 
     fn told(session: ChangeRange, states: &[Told<'_>]) -> Option<Option<i64>> {
         let fields = BTreeSet::from(["text".to_owned()]);
-        let mut story = KeyHistory::new(session, Some(&fields));
+        let mut history = KeyHistory::new(session, Some(&fields));
         let mut there = false;
         for (version, number, seen) in states {
             let seen = seen.map(|(text, hidden)| body(text, hidden));
             let ended = version.map(|version| (version, Instant(version * 10)));
             there = ended.is_none();
-            story
-                .then(RecordState {
+            history
+                .push(RecordState {
                     ended,
                     number: *number,
                     emitted: Instant(0),
@@ -297,8 +316,11 @@ mod tests {
                 })
                 .unwrap();
         }
-        let told = if there { story.end() } else { story.end_without().unwrap() };
-        told.map(|left| left.map(|(at, _)| at.0 / 10))
+        match if there { history.finish() } else { history.finish_deleted().unwrap() } {
+            KeyChange::Unchanged => None,
+            KeyChange::Changed => Some(None),
+            KeyChange::Removed { deleted, .. } => Some(Some(deleted.0 / 10)),
+        }
     }
 
     #[test]
@@ -367,7 +389,7 @@ mod tests {
         assert!(session(mark(5, 3), mark(9, 6)).is_expired(&now, Instant(51)), "lines are gone");
         assert!(
             !session(mark(5, 3), mark(9, 6)).is_expired(&now, forgotten)
-                && !ChangeRange::beginning(now).is_expired(&now, forgotten)
+                && !ChangeRange::from_beginning(now).is_expired(&now, forgotten)
         );
         assert!(session(mark(4, 3), mark(9, 6)).is_expired(&now, forgotten), "too old");
         let other = |mark| SyncPoint { lineage: [1; 16], ..mark };
@@ -393,11 +415,11 @@ mod tests {
                 since: SyncPoint { lineage, version: a, record: b, at: Instant(c) },
                 until: SyncPoint { lineage, version: d, record: e, at: Instant(f) },
             };
-            let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
+            let (binding, other) = (Binding::new(["a"]), Binding::new(["b"]));
             let place = ChangesCursor { session, stream, key };
             let (page, sync) = (place.encode(binding), session.until.encode(binding));
             prop_assert_eq!((page.len(), sync.len()), (17 + 80 + 8 + 2 + 512, 17 + 40));
-            prop_assert!(ChangesCursor::is(&page) && !ChangesCursor::is(&sync));
+            prop_assert!(ChangesCursor::is_kind_of(&page) && !ChangesCursor::is_kind_of(&sync));
             prop_assert_eq!(ChangesCursor::decode(&page, binding), Ok(place));
             prop_assert_eq!(SyncPoint::decode(&sync, binding), Ok(session.until));
             prop_assert_eq!(ChangesCursor::decode(&page, other), Err(CursorProblem::Mismatch));

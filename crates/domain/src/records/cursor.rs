@@ -27,7 +27,7 @@ pub struct Binding([u8; BINDING_BYTES]);
 
 impl Binding {
     /// The digest of these parts, in order. No two lists of parts have the same.
-    pub fn of<'p>(parts: impl IntoIterator<Item = &'p str>) -> Self {
+    pub fn new<'p>(parts: impl IntoIterator<Item = &'p str>) -> Self {
         let mut bytes = Vec::new();
         for part in parts {
             bytes.extend((part.len() as u64).to_be_bytes());
@@ -73,7 +73,7 @@ pub enum WindowUnit {
 
 impl WindowUnit {
     /// The one of the windows that what was sealed goes on with, if it does with any.
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn of_cursor(bytes: &[u8]) -> Option<Self> {
         [Self::Chars, Self::Bytes].into_iter().find(|unit| bytes.first() == Some(&unit.kind()))
     }
 
@@ -130,7 +130,7 @@ impl FieldNames {
     }
 
     /// The place behind them.
-    pub fn place(&self) -> FieldsCursor {
+    pub fn cursor(&self) -> FieldsCursor {
         FieldsCursor { before: self.count, digest: first(self.hasher.clone().finish().as_bytes()) }
     }
 }
@@ -327,7 +327,7 @@ mod tests {
             key in "\\PC{1,170}", stream in any::<i64>(), record in any::<i64>(),
             digest in any::<[u8; 32]>(), start in 0..u64::MAX / 2,
         ) {
-            let (binding, other) = (Binding::of(["a", "bc"]), Binding::of(["ab", "c"]));
+            let (binding, other) = (Binding::new(["a", "bc"]), Binding::new(["ab", "c"]));
             let place = ListCursor::new(other, order, stream, &key, record);
             let bytes = place.encode(binding);
             prop_assert_eq!(bytes.len(), 1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8, "all have one length");
@@ -344,7 +344,7 @@ mod tests {
                 prop_assert_eq!(WindowCursor::decode(&window, elsewhere, binding, &digest), Err(CursorProblem::Mismatch));
                 prop_assert_eq!(WindowCursor::decode(&bytes, unit, binding, &digest), Err(CursorProblem::Mismatch));
                 prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &changed), Err(CursorProblem::Stale));
-                prop_assert_eq!((WindowUnit::of(&window), WindowUnit::of(&bytes)), (Some(unit), None));
+                prop_assert_eq!((WindowUnit::of_cursor(&window), WindowUnit::of_cursor(&bytes)), (Some(unit), None));
             }
 
             let place = SearchCursor { record };
@@ -356,7 +356,7 @@ mod tests {
 
             let mut names = FieldNames::default();
             names.push(&key);
-            let place = names.place();
+            let place = names.cursor();
             let fields = place.encode(binding);
             prop_assert_eq!(fields.len(), 1 + 16 + 8 + 16, "all have one length");
             prop_assert_eq!(FieldsCursor::decode(&fields, binding), Ok(place));
@@ -369,14 +369,14 @@ mod tests {
             let place = |names: &[String]| {
                 let mut all = FieldNames::default();
                 names.iter().for_each(|name| all.push(name));
-                all.place()
+                all.cursor()
             };
             prop_assert_eq!(place(&names) == place(&others), names == others);
         }
 
         #[test]
         fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..250)) {
-            let binding = Binding::of([""]);
+            let binding = Binding::new([""]);
             prop_assert!(ListCursor::decode(&bytes, binding).is_err());
             prop_assert!(FieldsCursor::decode(&bytes, binding).is_err());
         }

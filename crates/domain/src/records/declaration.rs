@@ -167,7 +167,7 @@ impl Declaration {
     ///
     /// # Errors
     /// As [`Declaration::parse`], for whatever else is wrong.
-    pub fn stored(json: &Json) -> Result<Self, BadDeclaration> {
+    pub fn parse_stored(json: &Json) -> Result<Self, BadDeclaration> {
         let mut made = Self::without_relations(json)?;
         let member = |name: &str| Node::root(name, json.get(name));
         made.views = relations::views(&made, &member("views")).unwrap_or_default();

@@ -63,7 +63,7 @@ pub fn all_hold(conditions: &[Condition], body: RecordBody<'_>) -> Result<bool, 
 /// # Errors
 /// [`DamagedBody`].
 pub fn record_time(body: RecordBody<'_>, field: &str) -> Result<Option<Instant>, DamagedBody> {
-    Ok(body.field(field)?.and_then(|entry| match entry.held {
+    Ok(body.field(field)?.and_then(|entry| match entry.value {
         StoredValue::Text(text) => Instant::parse(text),
         _ => None,
     }))
@@ -72,7 +72,7 @@ pub fn record_time(body: RecordBody<'_>, field: &str) -> Result<Option<Instant>,
 impl FieldTest {
     fn holds(&self, entry: &BodyField<'_>) -> bool {
         match self {
-            Self::Is(wanted) => match entry.held {
+            Self::Is(wanted) => match entry.value {
                 StoredValue::Null => wanted == "null",
                 StoredValue::Bool(value) => wanted == if value { "true" } else { "false" },
                 StoredValue::Number(digits) => {
@@ -85,7 +85,7 @@ impl FieldTest {
                 }
                 StoredValue::Json(_) | StoredValue::LongJson(_) => false,
             },
-            Self::Refers(key) => match entry.held {
+            Self::Refers(key) => match entry.value {
                 StoredValue::Number(text) | StoredValue::Text(text) => text == key,
                 StoredValue::Bool(value) => key == if value { "true" } else { "false" },
                 // No key is as long as a text that is kept apart.
@@ -95,7 +95,7 @@ impl FieldTest {
                 | StoredValue::LongJson(_) => false,
             },
             Self::Range(op, bound) => {
-                let order = match (bound, entry.held) {
+                let order = match (bound, entry.value) {
                     (RangeBound::Number(bound), StoredValue::Number(digits)) => {
                         compare_numbers(digits, bound)
                     }
@@ -140,20 +140,20 @@ mod tests {
     use super::*;
     use crate::records::body::{BodyWriter, LongValue};
 
-    fn body(held: StoredValue<'_>) -> Vec<u8> {
+    fn body(value: StoredValue<'_>) -> Vec<u8> {
         let mut writer = BodyWriter::default();
-        writer.push(&BodyField { name: "f", slot: None, binary: false, held });
+        writer.push(&BodyField { name: "f", slot: None, binary: false, value });
         writer.finish()
     }
 
-    fn holds(held: StoredValue<'_>, test: FieldTest) -> bool {
-        all_hold(&[Condition { field: "f".to_owned(), test }], RecordBody::new(&body(held)))
+    fn holds(value: StoredValue<'_>, test: FieldTest) -> bool {
+        all_hold(&[Condition { field: "f".to_owned(), test }], RecordBody::new(&body(value)))
             .unwrap()
     }
 
     #[test]
     fn an_exact_condition_compares_scalars() {
-        let is = |held, text: &str| holds(held, FieldTest::Is(text.to_owned()));
+        let is = |value, text: &str| holds(value, FieldTest::Is(text.to_owned()));
         assert!(
             is(StoredValue::Null, "null")
                 && is(StoredValue::Bool(true), "true")
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_reference_is_the_key_as_it_is_written() {
-        let refers = |held, key: &str| holds(held, FieldTest::Refers(key.to_owned()));
+        let refers = |value, key: &str| holds(value, FieldTest::Refers(key.to_owned()));
         assert!(
             refers(StoredValue::Text("5"), "5")
                 && refers(StoredValue::Number("5"), "5")
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_range_compares_like_with_like() {
-        let above = |held| {
-            holds(held, FieldTest::Range(RangeOperator::Gt, RangeBound::Number("10".to_owned())))
+        let above = |value| {
+            holds(value, FieldTest::Range(RangeOperator::Gt, RangeBound::Number("10".to_owned())))
         };
         assert!(above(StoredValue::Number("10.5")) && above(StoredValue::Number("1e2")));
         assert!(

@@ -32,6 +32,15 @@ pub struct Handle {
     pub part: RecordPart,
 }
 
+/// What an address is of, by its URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandleKind {
+    /// A record, or a page of its fields.
+    Record,
+    /// A part of one field.
+    Field,
+}
+
 /// Which part of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordPart {
@@ -67,8 +76,8 @@ pub struct FieldRange {
 
 /// The beginning of a digest, from what `digest` of an answer says, where that is a SHA-256.
 /// Another server's digest of another kind cannot be compared with those that are made here.
-pub fn parse_digest(told: &str) -> Option<[u8; DIGEST_BYTES]> {
-    let hex = told.strip_prefix("sha256:")?.get(..2 * DIGEST_BYTES)?;
+pub fn parse_digest(text: &str) -> Option<[u8; DIGEST_BYTES]> {
+    let hex = text.strip_prefix("sha256:")?.get(..2 * DIGEST_BYTES)?;
     let mut digest = [0; DIGEST_BYTES];
     for (byte, pair) in digest.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
         *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
@@ -112,10 +121,12 @@ impl Handle {
     /// Reads what was sealed. For whom it was made is looked at later, see [`Handle::check`].
     ///
     /// # Errors
-    /// [`CursorProblem`]: a handle of another kind than `is_record` says is a mismatch.
-    pub fn decode(bytes: &[u8], is_record: bool) -> Result<Self, CursorProblem> {
+    /// [`CursorProblem`]; a handle of another kind is a [`CursorProblem::Mismatch`].
+    pub fn decode(bytes: &[u8], expected: HandleKind) -> Result<Self, CursorProblem> {
         let kind = *bytes.first().ok_or(CursorProblem::Malformed)?;
-        if (kind == RECORD) != is_record || !matches!(kind, RECORD | WINDOW | BYTES) {
+        if (kind == RECORD) != (expected == HandleKind::Record)
+            || !matches!(kind, RECORD | WINDOW | BYTES)
+        {
             return Err(CursorProblem::Mismatch);
         }
         let (caller, mut rest) = Binding::split(bytes.get(1..).unwrap_or_default())?;
@@ -248,7 +259,7 @@ impl OffsetCursor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkipCursor {
     /// How many items come before it.
-    pub told: u64,
+    pub skip: u64,
 }
 
 impl SkipCursor {
@@ -256,12 +267,12 @@ impl SkipCursor {
     /// gone on with.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = bind(LISTED, binding);
-        bytes.extend(self.told.to_be_bytes());
+        bytes.extend(self.skip.to_be_bytes());
         bytes
     }
 
     /// Whether this is a place in such a list, of whichever, and no cursor of another kind.
-    pub fn is_one(bytes: &[u8]) -> bool {
+    pub fn is_kind_of(bytes: &[u8]) -> bool {
         bytes.first() == Some(&LISTED)
     }
 
@@ -271,7 +282,7 @@ impl SkipCursor {
     /// [`CursorProblem`]; a list that has changed is [`CursorProblem::Mismatch`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = bound(bytes, LISTED, binding)?;
-        Ok(Self { told: u64::try_from(number(&mut rest)?).map_err(|_| CursorProblem::Malformed)? })
+        Ok(Self { skip: u64::try_from(number(&mut rest)?).map_err(|_| CursorProblem::Malformed)? })
     }
 }
 
@@ -312,13 +323,16 @@ mod tests {
         fn a_handle_comes_back(
             connection in "[a-z]{1,9}", stream in "[a-z]{1,9}", key in "(?s).{1,99}", part in part(), other in any::<[u8; 16]>(),
         ) {
-            let (caller, nobody) = (Binding::of(["a"]), Binding::of(["b"]));
+            let (caller, nobody) = (Binding::new(["a"]), Binding::new(["b"]));
             let handle = Handle { caller, connection, stream, key, part };
             let bytes = handle.encode();
             prop_assert_eq!(bytes.len() % GRADE, 0);
-            let is_record = matches!(handle.part, RecordPart::Fields { .. });
-            prop_assert_eq!(Handle::decode(&bytes, is_record), Ok(handle.clone()));
-            prop_assert_eq!(Handle::decode(&bytes, !is_record), Err(CursorProblem::Mismatch));
+            let (kind, wrong) = match handle.part {
+                RecordPart::Fields { .. } => (HandleKind::Record, HandleKind::Field),
+                _ => (HandleKind::Field, HandleKind::Record),
+            };
+            prop_assert_eq!(Handle::decode(&bytes, kind), Ok(handle.clone()));
+            prop_assert_eq!(Handle::decode(&bytes, wrong), Err(CursorProblem::Mismatch));
             prop_assert_eq!(handle.check(nobody, None), Err(CursorProblem::Mismatch));
             prop_assert_eq!(handle.check(caller, None), Ok(()));
             if let RecordPart::Window(extent) | RecordPart::Bytes { extent, .. } = &handle.part && let Some(digest) = extent.digest {
@@ -329,9 +343,10 @@ mod tests {
 
         #[test]
         fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), is_record in any::<bool>()) {
-            let _ = Handle::decode(&bytes, is_record);
-            prop_assert!(OffsetCursor::decode(&bytes, Binding::of(["x"])).is_ok_and(|place| place.is_none()) || bytes.first() == Some(&OFFSET));
-            prop_assert!(SkipCursor::decode(&bytes, Binding::of(["x"])).is_err());
+            let kind = if is_record { HandleKind::Record } else { HandleKind::Field };
+            let _ = Handle::decode(&bytes, kind);
+            prop_assert!(OffsetCursor::decode(&bytes, Binding::new(["x"])).is_ok_and(|place| place.is_none()) || bytes.first() == Some(&OFFSET));
+            prop_assert!(SkipCursor::decode(&bytes, Binding::new(["x"])).is_err());
         }
 
         #[test]
@@ -339,16 +354,16 @@ mod tests {
             start in 0..u64::MAX / 2, limit in 0..u64::MAX / 2, digest in proptest::option::of(any::<[u8; 16]>()),
             size in proptest::option::of(0..u64::MAX / 2),
         ) {
-            let (own, other) = (Binding::of(["a"]), Binding::of(["b"]));
+            let (own, other) = (Binding::new(["a"]), Binding::new(["b"]));
             let place = OffsetCursor { start, limit, version: ContentVersion { digest, size } };
             let bytes = place.encode(own);
             prop_assert_eq!(OffsetCursor::decode(&bytes, own), Ok(Some(place)));
             prop_assert_eq!(OffsetCursor::decode(&bytes, other), Err(CursorProblem::Mismatch));
-            let listed = SkipCursor { told: start }.encode(own);
-            prop_assert_eq!(SkipCursor::decode(&listed, own), Ok(SkipCursor { told: start }));
+            let listed = SkipCursor { skip: start }.encode(own);
+            prop_assert_eq!(SkipCursor::decode(&listed, own), Ok(SkipCursor { skip: start }));
             prop_assert_eq!(SkipCursor::decode(&bytes, own), Err(CursorProblem::Mismatch));
             prop_assert_eq!(OffsetCursor::decode(&listed, own), Ok(None));
-            prop_assert!(SkipCursor::is_one(&listed) && !SkipCursor::is_one(&bytes));
+            prop_assert!(SkipCursor::is_kind_of(&listed) && !SkipCursor::is_kind_of(&bytes));
         }
     }
 
@@ -357,8 +372,8 @@ mod tests {
         for length in [0, 65_535, 65_536, 200_000] {
             let part = RecordPart::Fields { cursor: Some("c".repeat(length)) };
             let (connection, stream, key) = (String::new(), "s".to_owned(), "é".repeat(length));
-            let handle = Handle { caller: Binding::of(["a"]), connection, stream, key, part };
-            assert_eq!(Handle::decode(&handle.encode(), true), Ok(handle));
+            let handle = Handle { caller: Binding::new(["a"]), connection, stream, key, part };
+            assert_eq!(Handle::decode(&handle.encode(), HandleKind::Record), Ok(handle));
         }
     }
 

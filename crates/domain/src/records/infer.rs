@@ -2,7 +2,7 @@
 //!
 //! An [`Inference`] looks at each row once and remembers a few counts for each field, so that its
 //! memory does not grow with the file. What it decides is shown to the owner with a reason for each
-//! decision, and is theirs to edit; nothing infers again by itself, because what a client may ask
+//! decision, and is theirs to edit; nothing infers again by itself, reasons what a client may ask
 //! must not follow from records it cannot see.
 
 use std::collections::{HashMap, HashSet};
@@ -45,7 +45,7 @@ pub struct InferredDeclaration {
     /// The declaration.
     pub declaration: Declaration,
     /// Why it is so: plain lines for a person, one for each decision.
-    pub because: Vec<String>,
+    pub reasons: Vec<String>,
 }
 
 /// What is remembered of the rows so far.
@@ -153,7 +153,7 @@ impl Seen {
             }
         }
         let Some(hashes) = &mut self.key else { return };
-        let usable = match value.scalar() {
+        let usable = match value.scalar_text() {
             Some(text) if *value != FieldValue::Null => {
                 (1..=names::MAX_KEY_BYTES).contains(&text.len()).then_some(text)
             }

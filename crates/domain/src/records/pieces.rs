@@ -20,6 +20,15 @@ pub const MAX_SLOTS: u16 = 1 << 12;
 /// Pieces of one value.
 pub const MAX_PIECES: u64 = 1 << 20;
 
+/// Consecutive characters of a text, counted in Unicode scalar values from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CharRange {
+    /// The position of the first one.
+    pub start: u64,
+    /// One past the position of the last one.
+    pub end: u64,
+}
+
 /// The number of a piece: 31 bits of record, 12 of slot, 20 of piece.
 ///
 /// None where one of them does not fit.

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use unicode_normalization::char::{compose, decompose_canonical};
 
 use self::characters::{Class, is_compatibility_ideograph, is_diacritic, is_voicing};
-pub use self::place::{TermFinder, TermMatch, find};
+pub use self::place::{TermFinder, find};
 pub use self::query::{
     MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm, matches,
 };

@@ -34,7 +34,7 @@ impl FieldValue {
 
     /// A scalar as the text that an exact filter is compared with: a string is itself, everything
     /// else its JSON. None for arrays and objects.
-    pub fn scalar(&self) -> Option<&str> {
+    pub fn scalar_text(&self) -> Option<&str> {
         match self {
             Self::Null => Some("null"),
             Self::Bool(true) => Some("true"),

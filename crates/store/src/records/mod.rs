@@ -123,7 +123,7 @@ impl Records {
         let mut read = Some(read);
         for _ in 0..2 {
             let done = sqlite.read(|snapshot, seals| {
-                match grants::standing(&snapshot, permit.who(), now, &self.inner.parsed)? {
+                match grants::standing(&snapshot, permit.caller(), now, &self.inner.parsed)? {
                     Standing::Unbound => Ok(None),
                     Standing::Settled(authority) => {
                         let view = View::new(snapshot, authority, seals, now);
@@ -133,7 +133,7 @@ impl Records {
             })?;
             match done {
                 Some(done) => return Ok(done),
-                None => grants::bind(sqlite, permit.who(), now)?,
+                None => grants::bind(sqlite, permit.caller(), now)?,
             }
         }
         Err(Problem::GrantConsumed)

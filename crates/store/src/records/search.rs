@@ -18,10 +18,10 @@ use std::collections::HashMap;
 
 use stile_domain::records::body::{BodyField, RecordBody, StoredValue};
 use stile_domain::records::filter::Condition;
-use stile_domain::records::pieces::{self, MAX_RECORD, PIECE_CHARS};
+use stile_domain::records::pieces::{self, CharRange, MAX_RECORD, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::tokens::{
-    self, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, TermFinder, TermMatch,
+    self, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, TermFinder,
 };
 
 use super::sqlite::Postings;
@@ -85,7 +85,7 @@ pub struct FieldMatch {
     pub field: String,
     /// The first place of the first term of the query that occurs in it. None where the text has no
     /// word end for so long that cutting could not begin in its middle.
-    pub place: Option<TermMatch>,
+    pub place: Option<CharRange>,
 }
 
 /// Pieces from the one that the index names on in which a place is looked for.
@@ -377,7 +377,7 @@ impl Scope<'_> {
         let mut is_whole = true;
         for entry in self.searched(at, loaded.body()) {
             let (entry, _) = entry?;
-            let place = match (entry.held, loaded.long(&entry)) {
+            let place = match (entry.value, loaded.long(&entry)) {
                 (StoredValue::Text(text), _) => tokens::find(term, text),
                 (StoredValue::LongText(_), Some(long)) => {
                     is_whole &= long.count() <= most;
@@ -414,9 +414,9 @@ impl View<'_> {
         entry: &BodyField<'_>,
         tag: i64,
         query: &ParsedQuery,
-    ) -> Result<Option<Option<TermMatch>>, Problem> {
+    ) -> Result<Option<Option<CharRange>>, Problem> {
         for term in &query.terms {
-            let place = match (entry.held, loaded.long(entry)) {
+            let place = match (entry.value, loaded.long(entry)) {
                 (StoredValue::Text(text), _) => tokens::find(term, text).map(Some),
                 (StoredValue::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
                 _ => return Ok(None),
@@ -434,7 +434,7 @@ impl View<'_> {
         long: LongRef,
         term: &SearchTerm,
         tag: i64,
-    ) -> Result<Option<Option<TermMatch>>, Problem> {
+    ) -> Result<Option<Option<CharRange>>, Problem> {
         let count = long.count();
         let is_prefix = matches!(term, SearchTerm::Prefix(_));
         let near = if is_prefix { PREFIX_PIECES } else { SHORT_PIECES };
@@ -481,10 +481,11 @@ impl View<'_> {
         start: u64,
         from: u64,
         most: u64,
-    ) -> Result<Option<TermMatch>, Problem> {
-        let (mut stream, mut seeker) = (PieceTokenizer::at(start), TermFinder::new(term, from));
+    ) -> Result<Option<CharRange>, Problem> {
+        let (mut stream, mut finder) =
+            (PieceTokenizer::starting_at(start), TermFinder::new(term, from));
         let mut found = None;
-        let mut take = |token: SearchToken<'_>| match seeker.take(&token) {
+        let mut take = |token: SearchToken<'_>| match finder.feed(&token) {
             Some(place) => Err(place),
             None => Ok(()),
         };

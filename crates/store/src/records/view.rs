@@ -15,11 +15,11 @@ use std::sync::Arc;
 use stile_domain::records::body::{BodyField, LongValue, RecordBody};
 use stile_domain::records::cursor::{Binding, ListCursor};
 use stile_domain::records::filter::Condition;
-use stile_domain::records::find::{Needle, NeedleFinder, NeedleMatch};
+use stile_domain::records::find::{Needle, NeedleFinder};
 use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::SourceName;
-use stile_domain::records::pieces::{self, PIECE_CHARS};
+use stile_domain::records::pieces::{self, CharRange, PIECE_CHARS};
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::terms::IndexedFields;
 
@@ -485,7 +485,7 @@ impl<'c> View<'c> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn search(&self, value: LongRef, needle: &Needle) -> Result<Option<NeedleMatch>, Problem> {
+    pub fn search(&self, value: LongRef, needle: &Needle) -> Result<Option<CharRange>, Problem> {
         let mut finder = NeedleFinder::new(needle);
         let mut found = None;
         self.pieces(value, |piece| {
@@ -524,7 +524,7 @@ impl Loaded {
 
     /// A long value of this record.
     pub fn long(&self, entry: &BodyField<'_>) -> Option<LongRef> {
-        Some(LongRef { record: self.record, slot: entry.slot?, long: entry.held.long()? })
+        Some(LongRef { record: self.record, slot: entry.slot?, long: entry.value.long()? })
     }
 }
 
@@ -562,7 +562,7 @@ fn ordering(sources: &[Source]) -> Binding {
             Some(field) => ["text", field],
         })
         .collect();
-    Binding::of(orders.into_iter().flatten())
+    Binding::new(orders.into_iter().flatten())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

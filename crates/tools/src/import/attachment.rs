@@ -33,7 +33,7 @@ enum Bytes {
 impl Attachment {
     /// Bytes in memory.
     pub fn of(bytes: Vec<u8>, media_type: String, file_name: Option<String>) -> Self {
-        let id = BlobId::of(*ContentHash::of(&bytes).as_bytes());
+        let id = BlobId::from_digest(*ContentHash::of(&bytes).as_bytes());
         Self { id, size: bytes.len() as u64, media_type, file_name, bytes: Bytes::Held(bytes) }
     }
 
@@ -109,7 +109,7 @@ pub(super) fn measured(archive: &Archive, number: usize) -> io::Result<(BlobId, 
     loop {
         let count = reader.read(&mut buffer)?;
         if count == 0 {
-            return Ok((BlobId::of(*hasher.finish().as_bytes()), size));
+            return Ok((BlobId::from_digest(*hasher.finish().as_bytes()), size));
         }
         hasher.update(buffer.get(..count).unwrap_or_default());
         size += count as u64;

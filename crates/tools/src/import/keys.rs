@@ -90,7 +90,8 @@ impl Keys {
             let missing = || NoKey::Missing { field: field.clone() };
             let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
             let value = value.filter(|value| **value != FieldValue::Null).ok_or_else(missing)?;
-            let text = value.scalar().ok_or_else(|| NoKey::NotScalar { field: field.clone() })?;
+            let text =
+                value.scalar_text().ok_or_else(|| NoKey::NotScalar { field: field.clone() })?;
             parts.push(Some(text).filter(|text| !text.is_empty()).ok_or_else(missing)?);
         }
         let key = match parts.as_slice() {

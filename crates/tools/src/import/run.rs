@@ -242,7 +242,7 @@ impl Import<'_> {
                 _ => KeyChoice::Infer,
             };
             let inferred = inference.finish(choice).map_err(Why::Key)?;
-            *because = inferred.because;
+            *because = inferred.reasons;
             if self.key.is_empty() && input.format == Format::Markdown {
                 let path = "the key is `path`: a note is known by where it is".to_owned();
                 because
@@ -480,7 +480,7 @@ pub(crate) fn incoming<'a>(
 /// A declaration as it is stored.
 pub(crate) fn read_declaration(text: &str) -> Result<Declaration, Problem> {
     let json = serde_json::from_str(text).map_err(|_| Problem::Corrupt)?;
-    Declaration::stored(&json).map_err(|_| Problem::Corrupt)
+    Declaration::parse_stored(&json).map_err(|_| Problem::Corrupt)
 }
 
 /// A key, for a sentence.

@@ -35,7 +35,7 @@ impl<'a> Climb<'a> {
         arguments: &'a Json,
     ) -> Self {
         let who = who(caller);
-        let handles = Binding::of([who.as_ref(), "handle"]);
+        let handles = Binding::new([who.as_ref(), "handle"]);
         Self { server, caller, arguments, who, handles, budgets }
     }
 
@@ -46,7 +46,7 @@ impl<'a> Climb<'a> {
 
     /// A digest of for whom this is, and of what more is said.
     pub(super) fn binding<'p>(&'p self, parts: impl IntoIterator<Item = &'p str>) -> Binding {
-        Binding::of(std::iter::once(self.who.as_ref()).chain(parts))
+        Binding::new(std::iter::once(self.who.as_ref()).chain(parts))
     }
 
     /// For whom handles are made.

@@ -92,8 +92,9 @@ pub(super) async fn document(
     fields: &[String],
     cursor: Option<&str>,
 ) -> Result<Document, Trouble> {
-    let here =
-        cursor.and_then(|cursor| climb.unseal(cursor)).filter(|plain| SkipCursor::is_one(plain));
+    let here = cursor
+        .and_then(|cursor| climb.unseal(cursor))
+        .filter(|plain| SkipCursor::is_kind_of(plain));
     let theirs = if here.is_some() { None } else { cursor };
     let mut bytes = FIRST_BYTES;
     let mut whole: Option<Whole> = None;
@@ -167,7 +168,7 @@ impl Whole {
             .map(|plain| SkipCursor::decode(plain, binding))
             .transpose()
             .map_err(Trouble::Lost)?;
-        let told = place.map_or(0, |place| usize::try_from(place.told).unwrap_or(usize::MAX));
+        let told = place.map_or(0, |place| usize::try_from(place.skip).unwrap_or(usize::MAX));
         Ok(Self { record, told, binding })
     }
 
@@ -177,7 +178,7 @@ impl Whole {
         let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
         let more = if shown < total {
             let next_cursor =
-                climb.seal(&SkipCursor { told: shown as u64 }.encode(self.binding))?;
+                climb.seal(&SkipCursor { skip: shown as u64 }.encode(self.binding))?;
             Some(MoreFields { shown: shown as u64, total: total as u64, next_cursor })
         } else {
             None

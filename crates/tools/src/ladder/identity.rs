@@ -1,7 +1,7 @@
 //! Which record a caller names, in one of the ways that there are.
 
 use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::{Handle, RecordPart};
+use stile_domain::records::handle::{Handle, HandleKind, RecordPart};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
 
@@ -32,7 +32,7 @@ impl Named {
     ) -> Result<Self, Trouble> {
         let (mut id, made_for, cursor) = match id.strip_prefix(RECORD_URI) {
             Some(handle) => {
-                let handle = opened(climb, handle, true)?;
+                let handle = opened(climb, handle, HandleKind::Record)?;
                 (id_of(&handle), Some(handle.caller), cursor_of(handle.part))
             }
             None => {
@@ -71,11 +71,9 @@ impl Named {
 ///
 /// # Errors
 /// [`CursorProblem::Malformed`] or, of an address of the other kind, [`CursorProblem::Mismatch`].
-pub(super) fn opened(climb: &Climb<'_>, handle: &str, is_record: bool) -> Result<Handle, Trouble> {
+pub(super) fn opened(climb: &Climb<'_>, handle: &str, kind: HandleKind) -> Result<Handle, Trouble> {
     let plain = climb.unseal(handle).ok_or(Trouble::Lost(CursorProblem::Malformed))?;
-    let handle = Handle::decode(&plain, is_record).map_err(Trouble::Lost)?;
-    debug_assert_eq!(matches!(handle.part, RecordPart::Fields { .. }), is_record);
-    Ok(handle)
+    Handle::decode(&plain, kind).map_err(Trouble::Lost)
 }
 
 /// The record of an address.

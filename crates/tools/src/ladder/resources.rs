@@ -8,7 +8,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
-use stile_domain::records::handle::{FieldRange, Handle, RecordPart, parse_digest};
+use stile_domain::records::handle::{FieldRange, Handle, HandleKind, RecordPart, parse_digest};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::selector::MAX_CHARS;
 
@@ -174,7 +174,7 @@ impl Ladder {
 }
 
 async fn record(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
-    let handle = opened(climb, handle, true)?;
+    let handle = opened(climb, handle, HandleKind::Record)?;
     let id = id_of(&handle);
     let cursor = cursor_of(handle.part.clone());
     let document = fetch::document(climb, &id, &[], cursor.as_deref()).await?;
@@ -198,7 +198,7 @@ fn told(link: &Link) -> Json {
 }
 
 async fn part(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
-    let handle = opened(climb, handle, false)?;
+    let handle = opened(climb, handle, HandleKind::Field)?;
     match handle.part.clone() {
         RecordPart::Bytes { extent, cursor } => {
             bytes(climb, &handle, extent, cursor.as_deref()).await

@@ -255,7 +255,7 @@ impl<'a> Listing<'a> {
         let plain = climb.unseal(cursor).ok_or(Trouble::Lost(CursorProblem::Malformed))?;
         let place = |is_in_parts| SkipCursor::decode(&plain, self.binding(climb, is_in_parts));
         let place = place(false).or_else(|_| place(true)).map_err(Trouble::Lost)?;
-        Ok(usize::try_from(place.told).unwrap_or(usize::MAX))
+        Ok(usize::try_from(place.skip).unwrap_or(usize::MAX))
     }
 
     /// The cursor that goes on after so many items, where there are more.
@@ -268,7 +268,7 @@ impl<'a> Listing<'a> {
         if told >= count {
             return Ok(None);
         }
-        let place = SkipCursor { told: told as u64 };
+        let place = SkipCursor { skip: told as u64 };
         climb.seal(&place.encode(self.binding(climb, told > self.own))).map(Some)
     }
 

@@ -134,7 +134,7 @@ impl RecordServices {
             Refused::BlobTooLarge => Problem::BlobTooLarge,
             _ => not_spooled(&io::ErrorKind::UnexpectedEof.into()),
         })?;
-        let id = BlobId::parse(&id).unwrap_or_else(|| BlobId::of(digest));
+        let id = BlobId::parse(&id).unwrap_or_else(|| BlobId::from_digest(digest));
         Ok(json!({
             "object": "blob", "blob_id": id.to_string(), "size_bytes": bytes, "sha256": hex(&digest), "fetch_url": id.url(),
         }))

@@ -108,20 +108,20 @@ pub(super) fn page<'b>(
     let (Some(most), Some(chars)) = (cut.bytes, cut.chars) else { return Ok(None) };
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
     let binding = || {
-        Binding::of(["fields", reading.view.caller(), stream, connection, &row.key, &cut.fields])
+        Binding::new(["fields", reading.view.caller(), stream, connection, &row.key, &cut.fields])
     };
     let mut names = FieldNames::default();
     if let Some(cursor) = &cut.cursor {
         pass_over(place(reading, cursor, binding())?, &mut names, &mut entries)?;
     }
-    let (mut page, mut total, mut end) = (Page::default(), names.place().before, None);
+    let (mut page, mut total, mut end) = (Page::default(), names.cursor().before, None);
     for entry in entries {
         let entry = entry?;
         total += 1;
         if end.is_none() && page.takes(Member::of(reading, loaded, &entry, chars)?, most) {
             names.push(entry.name);
         } else {
-            end.get_or_insert_with(|| names.place());
+            end.get_or_insert_with(|| names.cursor());
         }
     }
     if let Some(end) = end {
@@ -150,7 +150,7 @@ fn pass_over<'b>(
     for _ in 0..place.before {
         names.push(entries.next().ok_or_else(stale)??.name);
     }
-    if names.place() == place { Ok(()) } else { Err(stale()) }
+    if names.cursor() == place { Ok(()) } else { Err(stale()) }
 }
 
 impl Member {

@@ -52,7 +52,7 @@ pub(super) fn window(
     let bytes = Bytes::of(reading, place.source, loaded, entry)?;
     let (total, digest) = (bytes.count(reading)?, bytes.digest());
     let span = match selector {
-        ByteSelector::At { start, limit } => WindowBounds::at(*start, *limit, total),
+        ByteSelector::At { start, limit } => WindowBounds::from_offset(*start, *limit, total),
         ByteSelector::After { cursor, limit } => {
             let at = WindowCursor::decode(
                 &reading.view.open(cursor)?,
@@ -61,7 +61,7 @@ pub(super) fn window(
                 &digest,
             );
             let at = at.map_err(Problem::InvalidCursor)?;
-            WindowBounds::at(at.start, limit.unwrap_or(at.limit), total)
+            WindowBounds::from_offset(at.start, limit.unwrap_or(at.limit), total)
         }
     };
     let (next, previous) = (span.next(), span.previous());
@@ -101,7 +101,7 @@ impl<'a> Bytes<'a> {
         loaded: &Loaded,
         entry: &BodyField<'a>,
     ) -> Result<Self, Problem> {
-        let StoredValue::Json(json) = entry.held else {
+        let StoredValue::Json(json) = entry.value else {
             let (text, _) = Content::of(loaded, entry)?;
             let (chars, _) = text.measure();
             return Ok(Self::Base64 { text, chars });

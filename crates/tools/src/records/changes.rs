@@ -28,7 +28,8 @@ const BEGINNING: &str = "beginning";
 
 /// Whether a list is asked for what changed: by the parameter, or by a cursor of such a list.
 pub(super) fn is_asked(reading: Reading<'_>, parameters: &Parameters) -> bool {
-    let is_place = |cursor| reading.view.open(cursor).is_ok_and(|bytes| ChangesCursor::is(&bytes));
+    let is_place =
+        |cursor| reading.view.open(cursor).is_ok_and(|bytes| ChangesCursor::is_kind_of(&bytes));
     parameters.text(CHANGES_SINCE).is_some() || parameters.text("cursor").is_some_and(is_place)
 }
 
@@ -118,7 +119,7 @@ impl Bindings {
         let fields =
             parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
         let common = [reading.view.caller(), stream, connection(parameters)?.unwrap_or("*")];
-        let of = |kind, more| Binding::of(std::iter::once(kind).chain(common).chain(more));
+        let of = |kind, more| Binding::new(std::iter::once(kind).chain(common).chain(more));
         Ok(Self { page: of("changes", Some(fields.as_str())), sync: of("sync", None) })
     }
 }
@@ -153,7 +154,7 @@ fn begun(
     }
     let until = view.mark()?;
     // To begin needs nothing of the log.
-    let Some(since) = since else { return Ok((ChangeRange::beginning(until), None)) };
+    let Some(since) = since else { return Ok((ChangeRange::from_beginning(until), None)) };
     Ok((known(reading, ChangeRange { since, until })?, None))
 }
 

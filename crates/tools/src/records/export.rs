@@ -166,7 +166,7 @@ fn write_record(
         let entry = entry.map_err(|_| Problem::Corrupt)?;
         write!(file, "{}\"{}\":", if at > 0 { "," } else { "" }, escaped(entry.name))?;
         let long = || loaded.long(&entry).ok_or(Problem::Corrupt);
-        match entry.held {
+        match entry.value {
             StoredValue::Null => file.write_all(b"null")?,
             StoredValue::Bool(value) => write!(file, "{value}")?,
             StoredValue::Number(digits) => file.write_all(digits.as_bytes())?,

@@ -386,13 +386,13 @@ fn sent(mut fields: RecordFields, stream: &SourceName) -> Result<Sent, Rejected>
             },
             _ => RecordFields::new(),
         };
-    if member(&fields, "stream").is_some_and(|named| named.scalar() != Some(stream.as_str())) {
+    if member(&fields, "stream").is_some_and(|named| named.scalar_text() != Some(stream.as_str())) {
         return rejected(
             "wrong_stream",
             format!("`stream` is not `{stream}`; send each stream to its own address"),
         );
     }
-    let delete = match member(&fields, "op").as_ref().map(FieldValue::scalar) {
+    let delete = match member(&fields, "op").as_ref().map(FieldValue::scalar_text) {
         None | Some(Some("upsert")) => false,
         Some(Some("delete")) => true,
         _ => return rejected("invalid_op", "`op` must be `upsert` or `delete`"),
@@ -415,7 +415,7 @@ fn sent(mut fields: RecordFields, stream: &SourceName) -> Result<Sent, Rejected>
         Some(FieldValue::Json(_)) => {
             return rejected("invalid_record_identity", "`key` must be a text or a list of texts");
         }
-        Some(scalar) => scalar.scalar().map(str::to_owned),
+        Some(scalar) => scalar.scalar_text().map(str::to_owned),
     };
     Ok(Sent { key, fields: data, emitted, delete })
 }

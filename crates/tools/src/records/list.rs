@@ -199,7 +199,7 @@ fn binding(reading: Reading<'_>, stream: &str, parameters: &Parameters, order: O
     let view = parameters.text("view").unwrap_or_default();
     let related =
         format!("{:?}{:?}", parameters.names("expand").unwrap_or_default(), parameters.limits());
-    Binding::of(
+    Binding::new(
         [
             "list",
             reading.view.caller(),

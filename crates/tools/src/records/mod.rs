@@ -85,7 +85,7 @@ impl Declarations {
             return Ok(Arc::clone(declaration));
         }
         let json = serde_json::from_str(source.declaration()).map_err(|_| Problem::Corrupt)?;
-        let declaration = Arc::new(Declaration::stored(&json).map_err(|_| Problem::Corrupt)?);
+        let declaration = Arc::new(Declaration::parse_stored(&json).map_err(|_| Problem::Corrupt)?);
         if read.len() >= MOST {
             read.clear();
         }

@@ -116,7 +116,7 @@ impl RecordServices {
         let stays = format!("the key stays: it is {}", key_in_words(&key));
         let mut inferred = inference.finish(KeyChoice::Given(key))?;
         inferred
-            .because
+            .reasons
             .iter_mut()
             .filter(|line| line.ends_with(": you chose it"))
             .for_each(|line| *line = stays.clone());
@@ -221,7 +221,7 @@ fn beginnings(view: &View<'_>, loaded: &Loaded) -> Result<RecordFields, Problem>
     };
     let fields = loaded.body().entries().map(|entry| {
         let entry = entry.map_err(|_| Problem::Corrupt)?;
-        let value = match entry.held {
+        let value = match entry.value {
             StoredValue::Null => FieldValue::Null,
             StoredValue::Bool(value) => FieldValue::Bool(value),
             StoredValue::Number(digits) => FieldValue::Number(digits.into()),

@@ -257,7 +257,7 @@ fn referred(
 ) -> Result<Option<String>, Problem> {
     let loaded = reading.view.load(sources, row)?;
     let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
-    Ok(match entry.map(|entry| entry.held) {
+    Ok(match entry.map(|entry| entry.value) {
         Some(StoredValue::Text(text) | StoredValue::Number(text)) => Some(text.to_owned()),
         Some(StoredValue::Bool(value)) => Some(value.to_string()),
         // No key is as long as a text that is kept apart.

@@ -208,7 +208,7 @@ fn declare(
     declaration: &str,
 ) -> Result<Result<Option<Upserted>, Bad>, Problem> {
     let json = serde_json::from_str(declaration).unwrap_or_default();
-    let parsed = match Declaration::stored(&json) {
+    let parsed = match Declaration::parse_stored(&json) {
         Ok(parsed) => parsed,
         Err(bad) => return Ok(Err(("invalid_declaration", bad.to_string()))),
     };
@@ -280,7 +280,7 @@ fn put_blobs(
             Err(error) => return bad(error.to_string()),
         };
         match digest_of(&path) {
-            Ok(digest) if BlobId::of(*digest.as_bytes()) == id => {}
+            Ok(digest) if BlobId::from_digest(*digest.as_bytes()) == id => {}
             Ok(_) => return bad("the blob is not the one that was exported".to_owned()),
             Err(error) => return bad(error.to_string()),
         }
@@ -367,7 +367,7 @@ fn inner(json: &str) -> Result<RecordFields, Bad> {
 fn texts_of(named: RecordFields, folder: &Path) -> Result<Vec<(String, TextFile)>, Bad> {
     let texts = named.into_iter().map(|(field, value)| {
         let digest = value
-            .scalar()
+            .scalar_text()
             .and_then(|name| name.strip_prefix(TEXTS)?.strip_prefix('/')?.strip_suffix(".txt"));
         let plain = |digest: &&str| {
             digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -493,7 +493,7 @@ mod tests {
         };
         let names: Vec<String> = [1, 2, 3].map(|seed| rig.blob(&bytes_of(seed))).to_vec();
         let named = |name: &str| format!("{{\"blob_id\":\"{name}\",\"mime_type\":\"image/png\"}}");
-        let absent = BlobId::of([7; 32]).to_string();
+        let absent = BlobId::from_digest([7; 32]).to_string();
         let rows = [
             format!("{{\"id\":\"a\",\"file\":{}}}", named(&names[0])),
             format!(

@@ -119,13 +119,13 @@ fn flags(field: &DeclaredField) -> String {
     if field.filterable {
         flags.push("eq".to_owned());
     }
-    if field.ranges() {
+    if field.is_range_filterable() {
         flags.push(format!("r={}", operators(field).join("|")));
     }
     if field.searchable {
         flags.push("lex".to_owned());
     }
-    if field.aggregatable() {
+    if field.is_aggregatable() {
         let kinds: Vec<&str> = field.aggregations.iter().map(|kind| kind.name()).collect();
         flags.push(format!("a={}", kinds.join("|")));
     }

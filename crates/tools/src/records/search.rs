@@ -190,7 +190,7 @@ fn title(reading: Reading<'_>, hit: &Hit) -> Result<Json, Problem> {
     for name in TITLES {
         let entry = hit.loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
         let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
-        let text = match (entry.held, hit.loaded.long(&entry)) {
+        let text = match (entry.value, hit.loaded.long(&entry)) {
             (StoredValue::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
             (StoredValue::LongText(_), Some(long)) => reading.view.text(long, 0, TITLE_CHARS)?,
             _ => continue,
@@ -221,7 +221,7 @@ fn excerpt(
     let at = found.place.map_or(0, |place| place.start);
     let start =
         |total: u64| if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
-    let (start, text, total, digest) = match (entry.held, hit.loaded.long(&entry)) {
+    let (start, text, total, digest) = match (entry.value, hit.loaded.long(&entry)) {
         (StoredValue::Text(text), _) => {
             let total = pieces::count(text);
             let start = start(total);
@@ -277,7 +277,7 @@ fn binding(reading: Reading<'_>, parameters: &Parameters) -> Binding {
     let connection = format!("{connection:?}");
     let text = parameters.text("q").unwrap_or_default();
     let conditions = parameters.conditions_text();
-    Binding::of(
+    Binding::new(
         ["search", reading.view.caller(), text, &connection, &streams]
             .into_iter()
             .chain(conditions.iter().map(String::as_str)),

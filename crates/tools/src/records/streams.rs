@@ -116,7 +116,7 @@ fn narrowed(declaration: &Declaration, source: &Source) -> Json {
     let mut searched = Vec::new();
     let mut exact = Vec::new();
     for field in declaration.fields().iter().filter(|field| granted(&field.name)) {
-        if field.ranges() {
+        if field.is_range_filterable() {
             ranges.insert(field.name.clone(), operators(field).into());
         }
         if field.searchable {
@@ -162,7 +162,7 @@ fn capability(declaration: &Declaration, field: &DeclaredField) -> Json {
         "granted": true,
         "schema": schema,
         "exact_filter": { "declared": field.filterable, "usable": field.filterable },
-        "range_filter": { "declared": field.ranges(), "usable": field.ranges(), "operators": operators(field) },
+        "range_filter": { "declared": field.is_range_filterable(), "usable": field.is_range_filterable(), "operators": operators(field) },
         "lexical_search": { "declared": field.searchable, "usable": field.searchable },
         "aggregation": aggregation,
     })

@@ -108,7 +108,7 @@ struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     fn of(loaded: &Loaded, entry: &BodyField<'a>) -> Self {
-        let (inline, is_text) = match entry.held {
+        let (inline, is_text) = match entry.value {
             StoredValue::Null => (Some("null"), false),
             StoredValue::Bool(true) => (Some("true"), false),
             StoredValue::Bool(false) => (Some("false"), false),
@@ -131,10 +131,10 @@ pub(super) fn told(
 ) -> Result<Told, Problem> {
     let Kept { inline, long, is_text } = Kept::of(loaded, entry);
     let size = inline.map_or_else(|| long.map_or(0, |long| long.long.chars), pieces::count);
-    let can_be_cut = match entry.held {
+    let can_be_cut = match entry.value {
         // Nothing reads on in one.
         StoredValue::Json(json) => !is_blob_reference(json),
-        _ => is_text || matches!(entry.held, StoredValue::LongJson(_)),
+        _ => is_text || matches!(entry.value, StoredValue::LongJson(_)),
     };
     if inline.is_none() && long.is_none() {
         return Err(Problem::Corrupt);

@@ -6,11 +6,11 @@ use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::{blob_references, is_blob_reference};
 use stile_domain::records::body::{BodyField, StoredValue};
 use stile_domain::records::cursor::{Binding, WindowCursor, WindowUnit};
-use stile_domain::records::find::{Needle, NeedleFinder, NeedleMatch};
+use stile_domain::records::find::{Needle, NeedleFinder};
 use stile_domain::records::names::is_field_name;
-use stile_domain::records::pieces;
+use stile_domain::records::pieces::{self, CharRange};
 use stile_domain::records::problem::{CursorProblem, Problem};
-use stile_domain::records::selector::{ByteSelector, TextSelector, WindowBounds};
+use stile_domain::records::selector::{ByteSelector, TextParameters, TextSelector, WindowBounds};
 use stile_store::records::{Loaded, LongRef, Source};
 
 use super::Reading;
@@ -87,7 +87,7 @@ pub fn window(
     let entry = loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
     let entry = entry.ok_or_else(|| Problem::FieldNotFound { field: name.to_owned() })?;
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-    let binding = Binding::of([
+    let binding = Binding::new([
         "window",
         view.caller(),
         of.stream,
@@ -175,17 +175,22 @@ fn selector(parameters: &Parameters) -> Result<TextSelector, Problem> {
 /// Which window of bytes was asked for, if one was.
 fn byte_selector(parameters: &Parameters) -> Result<Option<ByteSelector>, Problem> {
     let chars = ["offset_chars", "limit_chars", "before_chars", "after_chars"];
-    let of_text = parameters.text("q").is_some()
-        || chars.iter().any(|name| parameters.number(name).is_some());
+    let text = if parameters.text("q").is_some()
+        || chars.iter().any(|name| parameters.number(name).is_some())
+    {
+        TextParameters::Sent
+    } else {
+        TextParameters::Absent
+    };
     let (offset, limit) = (parameters.number("offset_bytes"), parameters.number("limit_bytes"));
-    ByteSelector::new(parameters.text("cursor"), offset, limit, of_text)
+    ByteSelector::new(parameters.text("cursor"), offset, limit, text)
 }
 
 /// What goes on in bytes, though nothing but its cursor says so.
 fn goes_on_in_bytes(reading: Reading<'_>, selector: &TextSelector) -> Option<ByteSelector> {
     let TextSelector::After { cursor, limit: None } = selector else { return None };
     let opened = reading.view.open(cursor).ok()?;
-    (WindowUnit::of(&opened) == Some(WindowUnit::Bytes))
+    (WindowUnit::of_cursor(&opened) == Some(WindowUnit::Bytes))
         .then(|| ByteSelector::After { cursor: cursor.clone(), limit: None })
 }
 
@@ -193,7 +198,7 @@ impl<'a> Content<'a> {
     /// The text of a field, and whether it is one or JSON.
     pub(super) fn of(loaded: &Loaded, entry: &BodyField<'a>) -> Result<(Self, bool), Problem> {
         let long = || loaded.long(entry).map(Self::Long).ok_or(Problem::Corrupt);
-        Ok(match entry.held {
+        Ok(match entry.value {
             StoredValue::Null => (Self::Inline("null"), false),
             StoredValue::Bool(true) => (Self::Inline("true"), false),
             StoredValue::Bool(false) => (Self::Inline("false"), false),
@@ -211,15 +216,15 @@ impl<'a> Content<'a> {
         reading: Reading<'_>,
         selector: &TextSelector,
         binding: Binding,
-    ) -> Result<(WindowBounds, Option<NeedleMatch>), Problem> {
+    ) -> Result<(WindowBounds, Option<CharRange>), Problem> {
         let (total, digest) = self.measure();
         match selector {
             TextSelector::At { start, limit } => {
-                Ok((WindowBounds::at(*start, *limit, total), None))
+                Ok((WindowBounds::from_offset(*start, *limit, total), None))
             }
             TextSelector::After { cursor, limit } => {
                 let opened = reading.view.open(cursor)?;
-                let unit = WindowUnit::of(&opened).unwrap_or(WindowUnit::Chars);
+                let unit = WindowUnit::of_cursor(&opened).unwrap_or(WindowUnit::Chars);
                 let place = WindowCursor::decode(&opened, unit, binding, &digest);
                 // What was binary when the cursor was made is another value by now, whatever its
                 // digest.
@@ -227,7 +232,10 @@ impl<'a> Content<'a> {
                     if unit == WindowUnit::Chars { Ok(place) } else { Err(CursorProblem::Stale) }
                 });
                 let place = place.map_err(Problem::InvalidCursor)?;
-                Ok((WindowBounds::at(place.start, limit.unwrap_or(place.limit), total), None))
+                Ok((
+                    WindowBounds::from_offset(place.start, limit.unwrap_or(place.limit), total),
+                    None,
+                ))
             }
             TextSelector::Around { q, before, after, limit } => {
                 let needle = Needle::new(q).ok_or(Problem::QueryNotFound)?;
@@ -253,7 +261,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn find(&self, reading: Reading<'_>, needle: &Needle) -> Result<Option<NeedleMatch>, Problem> {
+    fn find(&self, reading: Reading<'_>, needle: &Needle) -> Result<Option<CharRange>, Problem> {
         match self {
             Self::Inline(text) => Ok(NeedleFinder::new(needle).feed(text)),
             Self::Long(long) => reading.view.search(*long, needle),
@@ -276,7 +284,7 @@ impl<'a> Content<'a> {
 
 /// The type of a field's value.
 pub(super) fn type_of(entry: &BodyField<'_>) -> &'static str {
-    match entry.held {
+    match entry.value {
         StoredValue::Null => "null",
         StoredValue::Bool(_) => "boolean",
         StoredValue::Number(_) => "number",
@@ -301,7 +309,7 @@ enum Holds {
 
 impl Holds {
     fn of(entry: &BodyField<'_>) -> Self {
-        match entry.held {
+        match entry.value {
             StoredValue::Json(json) if is_blob_reference(json) => Self::Bytes,
             StoredValue::Json(json)
                 if json.starts_with('{') && !blob_references(json).is_empty() =>

@@ -27,12 +27,12 @@ pub struct DeclaredField {
 
 impl DeclaredField {
     /// Whether records can be filtered by a range of it.
-    pub fn ranges(&self) -> bool {
+    pub fn is_range_filterable(&self) -> bool {
         !self.operators.is_empty()
     }
 
     /// Whether anything can be computed over it.
-    pub fn aggregatable(&self) -> bool {
+    pub fn is_aggregatable(&self) -> bool {
         !self.aggregations.is_empty()
     }
 

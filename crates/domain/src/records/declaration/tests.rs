@@ -66,7 +66,11 @@ fn a_declaration_says_what_each_field_can_do() {
     assert_eq!(declaration.semantics(), Semantics::AppendOnly);
     assert_eq!(declaration.schema()["type"], "object");
     assert_eq!(declaration.member("views").unwrap()[0]["id"], "short");
-    assert!(declaration.field("size").is_some_and(|size| size.ranges() && size.aggregatable()));
+    assert!(
+        declaration
+            .field("size")
+            .is_some_and(|size| size.is_range_filterable() && size.is_aggregatable())
+    );
     assert!(declaration.field("nothing").is_none());
 }
 
@@ -245,7 +249,7 @@ fn what_is_wrong_with_views_and_relationships_is_named_and_opens_where_it_was_st
         let mut json = related();
         *json.pointer_mut(place).unwrap() = wrong.clone();
         said.push(format!("{place} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
-        let stored = Declaration::stored(&json).unwrap();
+        let stored = Declaration::parse_stored(&json).unwrap();
         assert!(stored.relations().is_empty() || stored.view("short").is_none());
         assert_eq!(stored.to_json(), json);
     }

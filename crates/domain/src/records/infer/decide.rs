@@ -54,16 +54,16 @@ pub(super) fn decide(
     inference: &Inference,
     choice: KeyChoice,
 ) -> Result<InferredDeclaration, BadDeclaration> {
-    let mut because = Vec::new();
+    let mut reasons = Vec::new();
     let mut properties: Map<String, Json> =
         inference.seen.iter().map(|seen| (seen.name.clone(), property(seen))).collect();
-    let key = key(inference, choice, &mut because);
+    let key = key(inference, choice, &mut reasons);
     for name in &key {
         // The owner's word: what no row has may come in a later one.
         properties.entry(name.clone()).or_insert_with(|| json!({ "type": "string" }));
     }
     let time = time(inference);
-    because.push(match time {
+    reasons.push(match time {
         Some(seen) => format!(
             "`{}` orders the records and is what a grant's --since looks at: every value is {}",
             shown(&seen.name),
@@ -71,9 +71,9 @@ pub(super) fn decide(
         ),
         None => "no field holds a date in most records, so they stand in the order of their keys, and a grant cannot be limited in time".to_owned(),
     });
-    let query = query(inference, &mut because);
+    let query = query(inference, &mut reasons);
     if inference.left_out {
-        because.push(format!(
+        reasons.push(format!(
             "fields beyond the first {} are not declared: nobody but the owner sees them",
             inference.seen.len().min(MAX_FIELDS)
         ));
@@ -93,7 +93,7 @@ pub(super) fn decide(
         }
         members.insert("query".to_owned(), query);
     }
-    Ok(InferredDeclaration { declaration: Declaration::parse(&declaration)?, because })
+    Ok(InferredDeclaration { declaration: Declaration::parse(&declaration)?, reasons })
 }
 
 fn property(seen: &Seen) -> Json {
@@ -108,16 +108,16 @@ fn property(seen: &Seen) -> Json {
     }
 }
 
-fn key(inference: &Inference, choice: KeyChoice, because: &mut Vec<String>) -> Vec<String> {
+fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> Vec<String> {
     let from_content =
         "keys are made from the content, so that a record that changes comes as another one";
     match choice {
         KeyChoice::Given(names) if names.is_empty() => {
-            because.push(format!("{from_content}: you chose it"));
+            reasons.push(format!("{from_content}: you chose it"));
             names
         }
         KeyChoice::Given(names) => {
-            because.push(format!(
+            reasons.push(format!(
                 "the key is made of {}: you chose it",
                 list(names.iter().map(String::as_str))
             ));
@@ -129,12 +129,12 @@ fn key(inference: &Inference, choice: KeyChoice, because: &mut Vec<String>) -> V
                 .iter()
                 .filter(|seen| seen.key.is_some() && seen.rows == inference.rows);
             let Some(seen) = candidates.min_by_key(|seen| key_rank(&seen.name)) else {
-                because.push(format!(
+                reasons.push(format!(
                     "{from_content}: no field is named like a key and differs in every record"
                 ));
                 return Vec::new();
             };
-            because.push(format!(
+            reasons.push(format!(
                 "`{}` is the key: every record has one, and no two have the same",
                 shown(&seen.name)
             ));
@@ -163,7 +163,7 @@ fn time(inference: &Inference) -> Option<&Seen> {
     times.min_by_key(|seen| usual(seen))
 }
 
-fn query(inference: &Inference, because: &mut Vec<String>) -> Json {
+fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
     let which = |fits: &dyn Fn(&Seen) -> bool| -> Vec<&str> {
         inference.seen.iter().filter(|seen| fits(seen)).map(|seen| seen.name.as_str()).collect()
     };
@@ -176,7 +176,7 @@ fn query(inference: &Inference, because: &mut Vec<String>) -> Json {
     let others = which(&|seen| !seen.types.is_scalar());
     let mut say = |names: &[&str], what: &str| {
         if !names.is_empty() {
-            because.push(format!("{} {what}", list(names.iter().copied())));
+            reasons.push(format!("{} {what}", list(names.iter().copied())));
         }
     };
     say(&texts, "can be searched: there is text in it");

@@ -3,15 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{SearchTerm, SearchToken};
-
-/// A place in a text, in scalar values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TermMatch {
-    /// Where it begins.
-    pub start: u64,
-    /// One past its last scalar value.
-    pub end: u64,
-}
+use crate::records::pieces::CharRange;
 
 /// Looks for the first place of a term among tokens that are given to it in order.
 #[derive(Debug)]
@@ -30,11 +22,11 @@ impl<'q> TermFinder<'q> {
     }
 
     /// Takes the next token. Gives the place of the term where it ends with this token.
-    pub fn take(&mut self, token: &SearchToken<'_>) -> Option<TermMatch> {
+    pub fn feed(&mut self, token: &SearchToken<'_>) -> Option<CharRange> {
         if token.start < self.from {
             return None;
         }
-        let one = TermMatch { start: token.start, end: token.end };
+        let one = CharRange { start: token.start, end: token.end };
         match self.term {
             SearchTerm::Word(word) => (token.text == *word).then_some(one),
             SearchTerm::Prefix(prefix) => token.text.starts_with(prefix.as_str()).then_some(one),
@@ -45,16 +37,16 @@ impl<'q> TermFinder<'q> {
                 }
                 let is_it = self.last.iter().map(|(text, _)| text).eq(phrase);
                 let start = self.last.front().filter(|_| is_it).map(|(_, start)| *start);
-                start.map(|start| TermMatch { start, end: token.end })
+                start.map(|start| CharRange { start, end: token.end })
             }
         }
     }
 }
 
 /// The first place of a term in a text.
-pub fn find(term: &SearchTerm, text: &str) -> Option<TermMatch> {
-    let mut seeker = TermFinder::new(term, 0);
-    super::tokens(text).find_map(|token| seeker.take(&token))
+pub fn find(term: &SearchTerm, text: &str) -> Option<CharRange> {
+    let mut finder = TermFinder::new(term, 0);
+    super::tokens(text).find_map(|token| finder.feed(&token))
 }
 
 #[cfg(test)]

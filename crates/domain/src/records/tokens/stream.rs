@@ -16,7 +16,7 @@ pub struct PieceTokenizer {
 
 impl PieceTokenizer {
     /// Begins at a position of a text, in scalar values: 0, or one that [`last_token_boundary`] gave.
-    pub fn at(position: u64) -> Self {
+    pub fn starting_at(position: u64) -> Self {
         Self { held: String::new(), before: position }
     }
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn streamed(parts: impl IntoIterator<Item = String>, at: u64) -> Vec<(String, u64, u64)> {
-        let (mut stream, mut all) = (PieceTokenizer::at(at), Vec::new());
+        let (mut stream, mut all) = (PieceTokenizer::starting_at(at), Vec::new());
         let mut take = |token: SearchToken<'_>| -> Result<(), Infallible> {
             all.push(owned(&token));
             Ok(())

@@ -115,7 +115,7 @@ impl Batch<'_> {
             let text = "INSERT INTO blobs (id, digest, bytes) VALUES (?1, ?2, ?3)";
             self.execute(text, params![blob, digest, i64::try_from(bytes).unwrap_or(i64::MAX)])?;
         }
-        Ok(Ok(BlobInfo { id: BlobId::of(digest).to_string(), bytes, digest }))
+        Ok(Ok(BlobInfo { id: BlobId::from_digest(digest).to_string(), bytes, digest }))
     }
 
     fn next_blob(&self) -> Result<i64, Problem> {
@@ -297,7 +297,7 @@ impl Snapshot<'_> {
     pub(in super::super) fn blobs_of(&self, record: i64) -> Result<Vec<BlobId>, Problem> {
         let mut query = self
             .prepare("SELECT DISTINCT digest FROM blob_uses WHERE record = ?1 ORDER BY digest")?;
-        let digests = query.query_map([record], |row| row.get(0).map(BlobId::of));
+        let digests = query.query_map([record], |row| row.get(0).map(BlobId::from_digest));
         digests.and_then(Iterator::collect).map_err(problem)
     }
 }

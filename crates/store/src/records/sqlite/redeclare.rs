@@ -136,7 +136,7 @@ impl Batch<'_> {
         entry: &BodyField<'_>,
         mut act: impl FnMut(i64) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
-        let chars = entry.held.long().map_or(1, |long| long.chars);
+        let chars = entry.value.long().map_or(1, |long| long.chars);
         (0..chars.div_ceil(PIECE_CHARS))
             .try_for_each(|piece| act(pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?))
     }
@@ -144,7 +144,7 @@ impl Batch<'_> {
     /// Gives the pieces of a long value the numbers of its new slot.
     fn rename(&self, record: i64, field: &Moving<'_>) -> Result<(), Problem> {
         let (Some(_), Some(from), Some(to)) =
-            (field.entry.held.long(), field.entry.slot, field.slot)
+            (field.entry.value.long(), field.entry.slot, field.slot)
         else {
             return Ok(());
         };
@@ -161,7 +161,7 @@ impl Batch<'_> {
         };
         let mut indexer = Indexer::new(tag, record, slot);
         let mut put = |number: i64, tokens: &str| self.insert_tokens(number, tokens);
-        match field.entry.held {
+        match field.entry.value {
             StoredValue::Text(text) => indexer.feed(text, &mut put)?,
             StoredValue::LongText(_) => self.each_piece(record, slot, &field.entry, |number| {
                 indexer.feed(&self.piece_text(number)?, &mut put)
@@ -190,7 +190,7 @@ impl Batch<'_> {
         let Some(field) = fields.iter().find(|field| field.entry.name == name) else {
             return Ok(None);
         };
-        let value = match field.entry.held {
+        let value = match field.entry.value {
             StoredValue::Number(digits) => FieldValue::Number(digits.into()),
             StoredValue::Text(text) => FieldValue::Text(text.to_owned()),
             // The place in the order has the beginning of a text, and no long text is a time.
@@ -225,8 +225,8 @@ fn moving<'a>(
     for entry in RecordBody::new(bytes).entries() {
         let entry = entry.map_err(|_| Problem::Corrupt)?;
         let is_text =
-            matches!(entry.held, StoredValue::Text(_) | StoredValue::LongText(_)) && !entry.binary;
-        let is_long = entry.held.long().is_some();
+            matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) && !entry.binary;
+        let is_long = entry.value.long().is_some();
         let searchable = is_text && new.searchable.contains(entry.name);
         let slot = (is_long || searchable).then_some(next).filter(|next| *next < MAX_SLOTS);
         if is_long && slot.is_none() {

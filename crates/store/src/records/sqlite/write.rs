@@ -347,7 +347,7 @@ impl<'t> Batch<'t> {
         let mut rows = 1;
         for (slot, entry) in &by_slot(body)? {
             self.remove_slot(record, *slot, entry)?;
-            rows += entry.held.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
+            rows += entry.value.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
         }
         self.note_uses_anew(record, None)?;
         self.keep_state(record, body)?;
@@ -399,13 +399,13 @@ impl<'t> Batch<'t> {
         slot: u16,
         entry: &BodyField<'_>,
     ) -> Result<(), Problem> {
-        let chars = entry.held.long().map_or(1, |long| long.chars);
+        let chars = entry.value.long().map_or(1, |long| long.chars);
         for piece in 0..chars.div_ceil(PIECE_CHARS) {
             let number = pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?;
-            if matches!(entry.held, StoredValue::Text(_) | StoredValue::LongText(_)) {
+            if matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) {
                 self.execute("DELETE FROM tokens WHERE rowid = ?1", params![number])?;
             }
-            if entry.held.long().is_some() {
+            if entry.value.long().is_some() {
                 self.execute("DELETE FROM pieces WHERE id = ?1", params![number])?;
             }
         }
@@ -590,7 +590,7 @@ fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
             (Some(_), None) => return None,
         };
         slots.extend(slot.map(|slot| (slot, at)));
-        writer.push(&BodyField { name: part.name, slot, binary: part.binary, held: part.held });
+        writer.push(&BodyField { name: part.name, slot, binary: part.binary, value: part.held });
     }
     Some((writer.finish(), slots))
 }

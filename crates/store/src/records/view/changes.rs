@@ -1,7 +1,7 @@
 //! What changed, as one caller saw it.
 
 use stile_domain::records::body::RecordBody;
-use stile_domain::records::changes::{ChangeRange, KeyHistory, RecordState, SyncPoint};
+use stile_domain::records::changes::{ChangeRange, KeyChange, KeyHistory, RecordState, SyncPoint};
 use stile_domain::records::filter::record_time;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -97,7 +97,7 @@ impl View<'_> {
         session: &ChangeRange,
         key: &str,
     ) -> Result<Option<Change>, Problem> {
-        let mut story = KeyHistory::new(*session, source.fields());
+        let mut history = KeyHistory::new(*session, source.fields());
         let mut now = None;
         self.snapshot.states(source, key, &session.since, &mut |row| {
             let is_seen = source.sees(RecordBody::new(&row.body))?;
@@ -107,25 +107,24 @@ impl View<'_> {
             }
             let state =
                 RecordState { ended: row.ended, number: row.record, emitted: row.emitted, seen };
-            story.then(state).map_err(|_| Problem::Corrupt)
+            history.push(state).map_err(|_| Problem::Corrupt)
         })?;
-        let told = match now {
-            Some(_) => story.end(),
-            None => story.end_without().map_err(|_| Problem::Corrupt)?,
+        let change = match now {
+            Some(_) => history.finish(),
+            None => history.finish_deleted().map_err(|_| Problem::Corrupt)?,
         };
-        Ok(match (told, now) {
-            (None, _) => None,
-            (Some(Some((deleted, emitted))), _) => {
+        Ok(match (change, now) {
+            (KeyChange::Unchanged, _) | (KeyChange::Changed, None) => None,
+            (KeyChange::Removed { deleted, emitted }, _) => {
                 Some(Change::Gone { source: at, key: key.to_owned(), emitted, deleted })
             }
-            (Some(None), Some((record, emitted))) => Some(Change::Is(Row {
+            (KeyChange::Changed, Some((record, emitted))) => Some(Change::Is(Row {
                 record,
                 source: at,
                 key: key.to_owned(),
                 emitted,
                 order: None,
             })),
-            (Some(None), None) => None,
         })
     }
 }

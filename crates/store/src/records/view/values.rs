@@ -31,9 +31,9 @@ impl View<'_> {
     ) -> Result<(), Problem> {
         self.snapshot.values(source, conditions, field, &mut |record, entry| {
             let long = entry.and_then(|entry| {
-                Some(LongRef { record, slot: entry.slot?, long: entry.held.long()? })
+                Some(LongRef { record, slot: entry.slot?, long: entry.value.long()? })
             });
-            take(entry.map(|entry| entry.held), long)
+            take(entry.map(|entry| entry.value), long)
         })
     }
 }

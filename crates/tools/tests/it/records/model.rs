@@ -907,7 +907,7 @@ impl Stored {
                 let Source { connection, stream, decl, .. } = &world.sources[at];
                 let json = decl.to_json();
                 // Once nobody looked at views and relationships.
-                let declaration = Declaration::stored(&json).unwrap();
+                let declaration = Declaration::parse_stored(&json).unwrap();
                 let (connection, stream) =
                     (SourceName::parse(connection).unwrap(), SourceName::parse(stream).unwrap());
                 let text = json.to_string();

@@ -8,9 +8,10 @@ use stile_domain::records::authority::{RecordsClaim, RecordsPermit};
 use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::names::RecordKey;
+use stile_domain::records::pieces::CharRange;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::terms::IndexedFields;
-use stile_domain::records::tokens::{ParsedQuery, TermMatch};
+use stile_domain::records::tokens::ParsedQuery;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 
@@ -46,11 +47,11 @@ fn client(grant: &str) -> RecordsPermit {
 }
 
 /// The keys of all hits, and the first place in each, a page of two after the other.
-fn all(view: &View<'_>, text: &str) -> Vec<(usize, Option<TermMatch>)> {
+fn all(view: &View<'_>, text: &str) -> Vec<(usize, Option<CharRange>)> {
     paged(view, text, 2)
 }
 
-fn paged(view: &View<'_>, text: &str, limit: usize) -> Vec<(usize, Option<TermMatch>)> {
+fn paged(view: &View<'_>, text: &str, limit: usize) -> Vec<(usize, Option<CharRange>)> {
     let (sources, query) = (view.sources_of("messages", None).unwrap(), ParsedQuery::parse(text));
     let (mut found, mut before) = (Vec::new(), None);
     loop {
@@ -217,10 +218,10 @@ fn a_text_without_a_word_end_is_found_without_a_place() {
     let place = |text: &str| {
         rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap()
     };
-    assert_eq!(place("end"), [(0, Some(TermMatch { start: 192_001, end: 192_004 }))]);
-    assert_eq!(place("fern"), [(1, Some(TermMatch { start: 180_001, end: 180_005 }))]);
+    assert_eq!(place("end"), [(0, Some(CharRange { start: 192_001, end: 192_004 }))]);
+    assert_eq!(place("fern"), [(1, Some(CharRange { start: 180_001, end: 180_005 }))]);
     let token = "ab".repeat(32);
-    assert_eq!(place(&token), [(0, Some(TermMatch { start: 0, end: 64 }))]);
+    assert_eq!(place(&token), [(0, Some(CharRange { start: 0, end: 64 }))]);
     // Fewer characters before it than are looked through backwards, and more.
     for (before, has_place) in [(100_000, true), (150_000, false)] {
         let cut = before % 64;
@@ -228,7 +229,7 @@ fn a_text_without_a_word_end_is_found_without_a_place() {
         let text = format!(".{}x", "ab".repeat(before / 2));
         fill(&rig, &terms(), &[message("2026-01-01", &text)]);
         let start = u64::try_from(1 + before - cut).unwrap();
-        let expected = TermMatch { start, end: start + last.len() as u64 };
+        let expected = CharRange { start, end: start + last.len() as u64 };
         assert_eq!(place(&last), [(0, has_place.then_some(expected))], "{before}");
     }
 }
