@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use memchr::memmem;
 use stile_domain::records::find::{Needle, NeedleFinder};
-use stile_domain::records::tokens::tokens;
+use stile_domain::records::tokenizer::tokens;
 
 const PIECE: usize = 16_384;
 

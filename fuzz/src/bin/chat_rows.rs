@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::SourceName;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
 use stile_domain::records::value::{RecordFields, FieldValue};
 use stile_tools::import::assets::Assets;

@@ -9,7 +9,7 @@ use std::io::BufReader;
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::blob;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::SourceName;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
 use stile_domain::records::value::{RecordFields, FieldValue};
 use stile_tools::import::known::Place;

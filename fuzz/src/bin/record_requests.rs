@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::cursor::{Binding, FieldNames, FieldsCursor, ListCursor, WindowUnit, WindowCursor};
+use stile_domain::records::sealed_cursor::{Binding, FieldNames, FieldsCursor, ListCursor, WindowUnit, WindowCursor};
 use stile_domain::records::grant::Grant;
 use stile_tools::records::endpoints::ENDPOINTS;
 use stile_tools::records::parameters::{Parameters, Shape};

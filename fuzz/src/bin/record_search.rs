@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::find::{NeedleFinder, Needle};
 use stile_domain::records::pieces::{self, CharRange};
-use stile_domain::records::tokens::{MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, find, matches, last_token_boundary, tokens};
+use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, find, matches, last_token_boundary, tokens};
 use stile_domain::search::fold;
 
 fuzz_target!(|input: &[u8]| {

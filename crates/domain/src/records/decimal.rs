@@ -6,8 +6,6 @@
 
 use std::cmp::Ordering;
 
-use super::filter::is_number;
-
 /// A JSON number, taken apart. Borrowed from its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal<'a> {
@@ -134,6 +132,26 @@ impl Ord for Decimal<'_> {
 fn power(exponent: &str) -> i64 {
     let most = if exponent.starts_with('-') { -MOST_EXPONENT } else { MOST_EXPONENT };
     exponent.parse::<i64>().map_or(most, |power| power.clamp(-MOST_EXPONENT, MOST_EXPONENT))
+}
+
+/// Whether a text is a JSON number (RFC 8259, section 6).
+pub fn is_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => {
+            (mantissa, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
+        }
+        None => (unsigned, None),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && fraction.is_none_or(digits)
+        && exponent.is_none_or(digits)
 }
 
 /// Decimal digits of a limb.
@@ -344,5 +362,15 @@ mod tests {
             DecimalSum::default().add(number("0e999"))
                 && DecimalSum::default().add(number("1e-342"))
         );
+    }
+
+    #[test]
+    fn numbers_are_those_of_json() {
+        for good in ["0", "-0", "10", "1.5", "1e5", "-1.25E-7", "1E+2"] {
+            assert!(is_number(good), "{good}");
+        }
+        for bad in ["", "-", "01", "1.", ".5", "1e", "1e+", "+1", "0x1", "NaN", "inf", " 1", "1 "] {
+            assert!(!is_number(bad), "{bad}");
+        }
     }
 }

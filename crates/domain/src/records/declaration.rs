@@ -13,17 +13,17 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
-use super::names;
+use super::identifiers;
 
-mod fields;
+mod declared_field;
 mod relations;
 #[cfg(test)]
 mod tests;
-mod types;
+mod type_set;
 
-pub use fields::{Aggregation, DeclaredField, RangeOperator};
+pub use declared_field::{Aggregation, DeclaredField, RangeOperator};
 pub use relations::{ExpandLimits, FieldView, Relation};
-pub use types::{JsonType, StringFormat, TypeSet};
+pub use type_set::{JsonType, StringFormat, TypeSet};
 
 /// The largest declaration, in bytes of compact JSON.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -81,7 +81,7 @@ pub enum DeclarationFault {
     /// A property has a name that no field can have.
     #[error(
         "names a field that is empty, longer than {} bytes, or has U+0000 in its name",
-        names::MAX_FIELD_NAME_BYTES
+        identifiers::MAX_FIELD_NAME_BYTES
     )]
     BadFieldName,
     /// The schema has no such property.
@@ -189,7 +189,7 @@ impl Declaration {
             return Err(bad(DeclarationFault::TooLarge));
         }
         let schema = Node::root("schema", members.get("schema"));
-        let fields = fields::of(&schema)?;
+        let fields = declared_field::of(&schema)?;
         let places =
             fields.iter().enumerate().map(|(place, field)| (field.name.clone(), place)).collect();
         let mut made = Self {
@@ -336,7 +336,7 @@ impl Declaration {
         }
         for (name, operators) in query.member("range_filters").members()? {
             self.check(&operators, &name, Some(Needed::Range))?;
-            let operators = fields::operators(&operators)?;
+            let operators = declared_field::operators(&operators)?;
             self.allow(&name, |field| field.operators = operators);
         }
         for name in self.list(&search.member("lexical_fields"), Some(Needed::Text))? {

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::identifiers::{RecordKey, SourceName, is_field_name};
 use super::instant::Instant;
-use super::names::{RecordKey, SourceName, is_field_name};
 
 /// The version of the format.
 const VERSION: &str = "0.1.0";

@@ -5,8 +5,8 @@
 //! their own grant for what it names, and only where that is allowed is it looked at whether the
 //! handle was made for them and is of the text as it is now.
 
-use super::cursor::{Binding, bind, bound, number, take};
 use super::problem::CursorProblem;
+use super::sealed_cursor::{Binding, bind, bound, number, take};
 
 const RECORD: u8 = 64;
 const WINDOW: u8 = 65;

@@ -11,8 +11,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::Value as Json;
 
 use super::declaration::{BadDeclaration, Declaration, JsonType, StringFormat, TypeSet};
+use super::identifiers;
 use super::instant::Instant;
-use super::names;
 use super::value::{FieldValue, RecordFields};
 
 mod decide;
@@ -113,7 +113,7 @@ impl Inference {
         let bytes = Json::from(name).to_string().len();
         if self.seen.len() >= MAX_FIELDS
             || self.name_bytes + bytes > MAX_NAME_BYTES
-            || !names::is_field_name(name)
+            || !identifiers::is_field_name(name)
         {
             return None;
         }
@@ -155,7 +155,7 @@ impl Seen {
         let Some(hashes) = &mut self.key else { return };
         let usable = match value.scalar_text() {
             Some(text) if *value != FieldValue::Null => {
-                (1..=names::MAX_KEY_BYTES).contains(&text.len()).then_some(text)
+                (1..=identifiers::MAX_KEY_BYTES).contains(&text.len()).then_some(text)
             }
             _ => None,
         };

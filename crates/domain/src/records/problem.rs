@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{aggregate, decimal};
+use super::{aggregator, decimal};
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -187,7 +187,7 @@ pub enum Problem {
         message: String,
     },
     /// More different values than are told apart.
-    #[error("the field has more than {} different values, or more than {} MiB of them, among these records; send a `filter` that leaves fewer records", aggregate::MAX_GROUPS, aggregate::MAX_GROUP_BYTES >> 20)]
+    #[error("the field has more than {} different values, or more than {} MiB of them, among these records; send a `filter` that leaves fewer records", aggregator::MAX_GROUPS, aggregator::MAX_GROUP_BYTES >> 20)]
     TooManyGroups {
         /// In which parameter the field was sent.
         param: &'static str,

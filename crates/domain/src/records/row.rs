@@ -8,13 +8,13 @@
 //!
 //! *Source*: RFC 8259; strings are written as `serde_json` writes them.
 
-use super::names;
+use super::identifiers;
 use super::value::{FieldValue, RecordFields};
-use scan::Scan;
+use json_scanner::Scan;
 
+mod json_scanner;
 #[cfg(test)]
-mod laws;
-mod scan;
+mod tests;
 
 /// How deep arrays and objects may stand in each other; the row itself is the first.
 pub const MAX_DEPTH: usize = 128;
@@ -66,7 +66,7 @@ pub enum RowFault {
     /// A member of the row has a name that no field can have.
     #[error(
         "the name of a field must have 1 to {} bytes without U+0000",
-        names::MAX_FIELD_NAME_BYTES
+        identifiers::MAX_FIELD_NAME_BYTES
     )]
     BadFieldName,
     /// A number has more than [`MAX_NUMBER_CHARS`] characters.
@@ -118,7 +118,7 @@ pub fn parse(bytes: &[u8]) -> Result<ParsedRow, RowError> {
     while more {
         places.push(scan.at());
         let name = scan.name()?;
-        if !names::is_field_name(&name) {
+        if !identifiers::is_field_name(&name) {
             return Err(RowFault::BadFieldName.at(scan.at()));
         }
         scan.colon()?;
@@ -184,14 +184,14 @@ pub fn to_json(fields: &RecordFields) -> String {
         if index > 0 {
             out.push(',');
         }
-        scan::push_string(&mut out, name);
+        json_scanner::push_string(&mut out, name);
         out.push(':');
         match value {
             FieldValue::Null => out.push_str("null"),
             FieldValue::Bool(true) => out.push_str("true"),
             FieldValue::Bool(false) => out.push_str("false"),
             FieldValue::Number(digits) => out.push_str(digits),
-            FieldValue::Text(text) => scan::push_string(&mut out, text),
+            FieldValue::Text(text) => json_scanner::push_string(&mut out, text),
             FieldValue::Json(json) => out.push_str(json),
         }
     }

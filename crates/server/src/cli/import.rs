@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
-use stile_domain::records::names::SourceName;
+use stile_domain::records::identifiers::SourceName;
 use stile_tools::import::input::{Format, Input};
 use stile_tools::import::run::{Import, Progress, Report, Stopped, Why};
 

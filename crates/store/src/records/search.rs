@@ -16,11 +16,11 @@
 
 use std::collections::HashMap;
 
-use stile_domain::records::body::{BodyField, RecordBody, StoredValue};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::pieces::{self, CharRange, MAX_RECORD, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::{
+use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
+use stile_domain::records::tokenizer::{
     self, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, TermFinder,
 };
 
@@ -378,7 +378,7 @@ impl Scope<'_> {
         for entry in self.searched(at, loaded.body()) {
             let (entry, _) = entry?;
             let place = match (entry.value, loaded.long(&entry)) {
-                (StoredValue::Text(text), _) => tokens::find(term, text),
+                (StoredValue::Text(text), _) => tokenizer::find(term, text),
                 (StoredValue::LongText(_), Some(long)) => {
                     is_whole &= long.count() <= most;
                     cost += long.count().min(most);
@@ -417,7 +417,7 @@ impl View<'_> {
     ) -> Result<Option<Option<CharRange>>, Problem> {
         for term in &query.terms {
             let place = match (entry.value, loaded.long(entry)) {
-                (StoredValue::Text(text), _) => tokens::find(term, text).map(Some),
+                (StoredValue::Text(text), _) => tokenizer::find(term, text).map(Some),
                 (StoredValue::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
                 _ => return Ok(None),
             };
@@ -461,7 +461,7 @@ impl View<'_> {
         for back in (piece.saturating_sub(PIECES_BACK)..piece).rev() {
             let mut found = None;
             self.snapshot.piece(long.number(back)?, |text| {
-                found = tokens::last_token_boundary(text)
+                found = tokenizer::last_token_boundary(text)
                     .and_then(|at| text.get(..at))
                     .map(pieces::count);
             })?;

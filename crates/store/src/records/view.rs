@@ -12,16 +12,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stile_domain::records::body::{BodyField, LongValue, RecordBody};
-use stile_domain::records::cursor::{Binding, ListCursor};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::find::{Needle, NeedleFinder};
 use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::SourceName;
 use stile_domain::records::pieces::{self, CharRange, PIECE_CHARS};
 use stile_domain::records::problem::{CursorProblem, Problem};
-use stile_domain::records::terms::IndexedFields;
+use stile_domain::records::sealed_cursor::{Binding, ListCursor};
+use stile_domain::records::stored_body::{BodyField, LongValue, RecordBody};
 
 pub use blobs::Blob;
 pub use changes::Change;

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
-use stile_domain::records::names::MAX_KEY_BYTES;
+use stile_domain::records::identifiers::MAX_KEY_BYTES;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::assets::{Assets, MAX_FILES};

@@ -15,7 +15,7 @@ use std::io::{self, BufRead};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use stile_domain::records::row::ParsedRow;
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_domain::records::{declaration, names};
+use stile_domain::records::{declaration, identifiers};
 
 use super::source::Source;
 use super::{BadRowKind, Decoded, Decoder, KEPT_BYTES, MAX_ROW_BYTES};
@@ -264,7 +264,7 @@ impl Cells {
                 }
                 // The index that some programs put first, or a comma at the end.
                 Ok("") => names.push(format!("column_{column}")),
-                Ok(name) if !names::is_field_name(name) => {
+                Ok(name) if !identifiers::is_field_name(name) => {
                     return bad(column, "has a name of more than 512 bytes or with U+0000");
                 }
                 Ok(name) => names.push(name.to_owned()),

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use stile_domain::hash::{ContentHash, hex};
-use stile_domain::records::names::{MAX_KEY_BYTES, RecordKey};
+use stile_domain::records::identifiers::{MAX_KEY_BYTES, RecordKey};
 use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::declaration::{BadDeclaration, Declaration, RangeOperator};
-use stile_domain::records::names::SourceName;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::value::FieldValue;
 
 /// Where rows go, as references to others of them say it.

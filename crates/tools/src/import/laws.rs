@@ -44,8 +44,8 @@ fn rows() -> impl Strategy<Value = Vec<RecordFields>> {
         any::<bool>().prop_map(FieldValue::Bool),
         text().prop_map(|text| FieldValue::Json(serde_json::json!({ "k": [text, 1] }).to_string())),
     ];
-    let name =
-        text().prop_filter("a field's", |name| stile_domain::records::names::is_field_name(name));
+    let name = text()
+        .prop_filter("a field's", |name| stile_domain::records::identifiers::is_field_name(name));
     let fields = prop::collection::btree_map(name, value, 0..4)
         .prop_map(|fields| fields.into_iter().collect());
     prop::collection::vec(fields, 0..6)

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 use stile_domain::notes::front_matter;
+use stile_domain::records::identifiers;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 /// The field with the note's path in its folder, `/` between its parts. The key.
@@ -55,7 +55,7 @@ pub fn head(first: &str) -> Head {
                 free.insert_str(0, PREFIX);
             }
         }
-        if names::is_field_name(&free) {
+        if identifiers::is_field_name(&free) {
             fields.push((free, value(json)));
         }
     }

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use stile_domain::hash::{ContentHash, hex};
-use stile_domain::records::names::RecordKey;
+use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
 

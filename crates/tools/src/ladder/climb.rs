@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
-use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::sealed_cursor::Binding;
 
 use super::budget::Budgets;
 use super::port::{Ask, RecordServer, who};

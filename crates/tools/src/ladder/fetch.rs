@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::budget::{beginning, escaped_len, json_len, members_len};

@@ -1,9 +1,9 @@
 //! Which record a caller names, in one of the ways that there are.
 
-use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::{Handle, HandleKind, RecordPart};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::sealed_cursor::Binding;
 
 use super::climb::{Climb, RECORD_URI};
 use super::trouble::Trouble;

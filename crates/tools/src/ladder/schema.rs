@@ -6,9 +6,9 @@ mod words;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::cursor::Binding;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
+use stile_domain::records::sealed_cursor::Binding;
 
 use self::full::Full;
 use super::budget::{fitting, fitting_items, json_len};

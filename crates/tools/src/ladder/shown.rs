@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::is_blob_reference;
-use stile_domain::records::body::is_base64;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::stored_body::is_base64;
 
 use super::budget::{beginning, escaped_len, fitting, json_len};
 pub(super) use super::bytes::before_bytes;

@@ -3,19 +3,19 @@
 //!
 //! Every record that passes is looked at, and of each one field alone, so the answer is exact and
 //! the same in whatever order records lie. What must be told apart is bounded
-//! (`domain::records::aggregate`), and more than that is refused: by what the caller may see, so
+//! (`domain::records::aggregator`), and more than that is refused: by what the caller may see, so
 //! that a refusal says nothing of anything else.
 
 use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::aggregate::{
+use stile_domain::records::aggregator::{
     AggregateMeasure, AggregateOverflow, Aggregator, Comparison, GroupKey, ValueGroup,
 };
-use stile_domain::records::body::StoredValue;
 use stile_domain::records::declaration::{Aggregation, JsonType, TypeSet};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 use stile_domain::records::zone::{Granularity, Zone};
 use stile_store::records::{LongRef, Source};
 

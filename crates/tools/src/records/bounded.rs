@@ -3,9 +3,9 @@
 //! However many fields a record has, what is told of it is bounded. The names before and behind a
 //! page are walked, and their values are not read.
 
-use stile_domain::records::body::BodyField;
-use stile_domain::records::cursor::{Binding, FieldNames, FieldsCursor};
 use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::{Binding, FieldNames, FieldsCursor};
+use stile_domain::records::stored_body::BodyField;
 use stile_store::records::{Loaded, Row, Source};
 
 use super::Reading;

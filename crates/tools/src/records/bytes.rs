@@ -11,10 +11,10 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::{self, BlobId};
-use stile_domain::records::body::{BodyField, StoredValue};
-use stile_domain::records::cursor::{WindowCursor, WindowUnit};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::sealed_cursor::{WindowCursor, WindowUnit};
 use stile_domain::records::selector::{ByteSelector, WindowBounds};
+use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_store::records::{Blob, Loaded, Source};
 
 use super::Reading;
@@ -22,7 +22,7 @@ use super::blobs::UNKNOWN_TYPE;
 use super::render::digest_text;
 use super::window::{Content, Place, type_of};
 
-/// Whatever [`stile_domain::records::body::is_base64`] takes for base64, after its other alphabet
+/// Whatever [`stile_domain::records::stored_body::is_base64`] takes for base64, after its other alphabet
 /// is replaced.
 const ANY: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,

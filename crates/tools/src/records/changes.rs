@@ -8,9 +8,9 @@
 //! one and sees none any more, that it is gone.
 
 use serde_json::json;
-use stile_domain::records::changes::{ChangeRange, ChangesCursor, SyncPoint};
-use stile_domain::records::cursor::Binding;
+use stile_domain::records::key_history::{ChangeRange, ChangesCursor, SyncPoint};
 use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::Binding;
 use stile_store::records::{Change, Source};
 
 use super::Reading;

@@ -14,9 +14,9 @@ use std::io::{self, Write};
 
 use stile_domain::hash::hex;
 use stile_domain::permit::Principal;
-use stile_domain::records::body::StoredValue;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 use stile_store::files::ExportFolder;
 use stile_store::records::{LongRef, Row, Source, View};
 

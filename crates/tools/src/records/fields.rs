@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use stile_domain::records::decimal::is_number;
 use stile_domain::records::declaration::{Declaration, DeclaredField, RangeOperator};
-use stile_domain::records::filter::{Condition, FieldTest, RangeBound, is_number};
+use stile_domain::records::filter::{Condition, FieldTest, RangeBound};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::records::Source;

@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer};
 use stile_domain::permit::Principal;
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::grant::{BadGrant, Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::SourceName;
 use stile_domain::records::problem::Problem;
 
 use super::RecordServices;

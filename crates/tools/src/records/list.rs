@@ -1,9 +1,9 @@
 //! `GET /v1/streams/{stream}/records`: records in order, a page at a time.
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::cursor::{Binding, ListCursor};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::{Binding, ListCursor};
 use stile_store::records::{ListQuery, Order, Row, Source};
 
 use super::bounded::Cut;

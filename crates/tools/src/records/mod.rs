@@ -37,8 +37,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stile_domain::records::declaration::Declaration;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::IndexedFields;
 use stile_store::journal::Journal;
 use stile_store::records::{Records, Source, View};
 

@@ -2,13 +2,13 @@
 //! grants and take them back, and to make a copy.
 
 use stile_domain::permit::Principal;
-use stile_domain::records::body::{BodyField, StoredValue};
 use stile_domain::records::declaration::{BadDeclaration, Declaration};
 use stile_domain::records::grant::{BadGrant, Grant};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::infer::{Inference, InferredDeclaration, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::SourceName;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::records::{GrantRecord, Loaded, RecordsError, Row, Source, View};
 

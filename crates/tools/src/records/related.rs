@@ -9,11 +9,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use stile_domain::records::body::StoredValue;
 use stile_domain::records::declaration::Relation;
 use stile_domain::records::filter::{Condition, FieldTest};
-use stile_domain::records::names::SourceName;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 use stile_store::records::{ListQuery, Order, Row, Source};
 
 use super::Reading;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::hex;
-use stile_domain::records::body::BodyField;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::BodyField;
 use stile_store::records::{Loaded, Row, Source};
 
 use super::Reading;

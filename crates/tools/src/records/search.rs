@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::records::body::StoredValue;
-use stile_domain::records::cursor::{Binding, SearchCursor};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery};
+use stile_domain::records::sealed_cursor::{Binding, SearchCursor};
+use stile_domain::records::stored_body::StoredValue;
+use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery};
 use stile_domain::scope::encode_component;
 use stile_store::records::{FieldMatch, Hit, SearchQuery, Source};
 

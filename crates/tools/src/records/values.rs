@@ -2,9 +2,9 @@
 
 use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::is_blob_reference;
-use stile_domain::records::body::{BodyField, StoredValue};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_store::records::{Loaded, LongRef};
 
 use super::Reading;

@@ -4,13 +4,13 @@
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::{blob_references, is_blob_reference};
-use stile_domain::records::body::{BodyField, StoredValue};
-use stile_domain::records::cursor::{Binding, WindowCursor, WindowUnit};
 use stile_domain::records::find::{Needle, NeedleFinder};
-use stile_domain::records::names::is_field_name;
+use stile_domain::records::identifiers::is_field_name;
 use stile_domain::records::pieces::{self, CharRange};
 use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::{Binding, WindowCursor, WindowUnit};
 use stile_domain::records::selector::{ByteSelector, TextParameters, TextSelector, WindowBounds};
+use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_store::records::{Loaded, LongRef, Source};
 
 use super::Reading;

@@ -8,7 +8,7 @@
 use serde_json::Value as Json;
 
 use super::{BadDeclaration, Declaration, DeclarationFault, Needed, Node};
-use crate::records::names::{self, SourceName};
+use crate::records::identifiers::{self, SourceName};
 
 /// Related records of one record where nobody says how many.
 const DEFAULT_LIMIT: u64 = 10;
@@ -137,7 +137,7 @@ fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadD
         _ => return Err(cardinality.bad(DeclarationFault::Kind("`has_one` or `has_many`"))),
     };
     let key = item.member("foreign_key");
-    let is_name = |text: &&str| names::is_field_name(text);
+    let is_name = |text: &&str| identifiers::is_field_name(text);
     let foreign_key = key
         .text()
         .filter(is_name)

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use stile_domain::records::blob::{BlobId, PIECE_BYTES};
-use stile_domain::records::names::RecordKey;
+use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::{FieldValue, RecordFields};
 

@@ -9,10 +9,10 @@ use std::rc::Rc;
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension as _, params, params_from_iter};
-use stile_domain::records::body::RecordBody;
-use stile_domain::records::changes::{ChangeRange, KEPT, MARGIN, SyncPoint};
 use stile_domain::records::instant::Instant;
+use stile_domain::records::key_history::{ChangeRange, KEPT, MARGIN, SyncPoint};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::RecordBody;
 
 use super::super::view::Source;
 use super::problem;

@@ -66,9 +66,9 @@ impl Batch<'_> {
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
+    use stile_domain::records::identifiers::RecordKey;
+    use stile_domain::records::indexed_fields::IndexedFields;
     use stile_domain::records::instant::Instant;
-    use stile_domain::records::names::RecordKey;
-    use stile_domain::records::terms::IndexedFields;
     use stile_domain::records::value::FieldValue;
 
     use super::super::tests::{Rig, name, permits, rig};

@@ -3,9 +3,9 @@
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error};
-use stile_domain::records::body::RecordBody;
 use stile_domain::records::filter::{self, Condition};
 use stile_domain::records::instant::Instant;
+use stile_domain::records::stored_body::RecordBody;
 
 /// Teaches a connection `time_in(body, field)` and `passes(body, conditions)`. Conditions are JSON,
 /// which is read once for all rows of a query.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::{MAX_PHRASE_TOKENS, PieceTokenizer, SearchToken};
+use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, PieceTokenizer, SearchToken};
 
 /// Tokens of the following text in the row of a piece: one less than a phrase can have.
 pub(super) const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;

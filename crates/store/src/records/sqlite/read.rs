@@ -9,13 +9,13 @@ use rusqlite::{
     CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params,
     params_from_iter,
 };
-use stile_domain::records::body::RecordBody;
 use stile_domain::records::filter::Condition;
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::SourceName;
 use stile_domain::records::order::order_key_of_time;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::IndexedFields;
+use stile_domain::records::stored_body::RecordBody;
 
 use super::super::view::{AfterKey, Order, Row, Source, Time};
 use super::problem;

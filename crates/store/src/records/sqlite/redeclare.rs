@@ -7,12 +7,12 @@
 //! lies and not written again.
 
 use rusqlite::params;
-use stile_domain::records::body::{BodyField, BodyWriter, RecordBody, StoredValue};
 use stile_domain::records::filter::record_time;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::order::order_key;
 use stile_domain::records::pieces::{self, MAX_SLOTS, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::IndexedFields;
+use stile_domain::records::stored_body::{BodyField, BodyWriter, RecordBody, StoredValue};
 use stile_domain::records::value::FieldValue;
 
 use super::index::Indexer;
@@ -243,8 +243,8 @@ fn moving<'a>(
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
+    use stile_domain::records::identifiers::RecordKey;
     use stile_domain::records::instant::Instant;
-    use stile_domain::records::names::RecordKey;
     use stile_domain::records::value::RecordFields;
 
     use super::super::tests::{Rig, name, permits, rig};

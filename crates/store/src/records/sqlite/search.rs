@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension as _, params, params_from_iter};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::SearchTerm;
+use stile_domain::records::tokenizer::SearchTerm;
 
 use super::super::view::{Row, Source};
 use super::index::mark;

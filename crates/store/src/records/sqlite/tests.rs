@@ -3,16 +3,16 @@ use std::io::{Cursor, Read};
 use rusqlite::Connection;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
-use stile_domain::records::changes::ChangeRange;
-use stile_domain::records::names::{RecordKey, SourceName};
+use stile_domain::records::identifiers::{RecordKey, SourceName};
+use stile_domain::records::key_history::ChangeRange;
 use stile_domain::records::value::FieldValue;
 
 use stile_domain::scope::Scopes;
 
 use super::super::{Engine, ListQuery, Order, Records, View};
 use super::*;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::IndexedFields;
 use stile_domain::records::value::RecordFields;
 
 pub(super) struct Rig {

@@ -11,18 +11,18 @@ use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
 use rusqlite::{OptionalExtension as _, Transaction, params};
-use stile_domain::records::body::{
-    BodyField, BodyWriter, LongValue, RecordBody, StoredValue, is_base64,
-};
 use stile_domain::records::filter::record_time;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{RecordKey, SourceName};
 use stile_domain::records::order::order_key;
 use stile_domain::records::pieces::{
     self, INLINE_BYTES, MAX_PIECES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS,
 };
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::IndexedFields;
+use stile_domain::records::stored_body::{
+    BodyField, BodyWriter, LongValue, RecordBody, StoredValue, is_base64,
+};
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::index::Indexer;

@@ -1,10 +1,12 @@
 //! What changed, as one caller saw it.
 
-use stile_domain::records::body::RecordBody;
-use stile_domain::records::changes::{ChangeRange, KeyChange, KeyHistory, RecordState, SyncPoint};
 use stile_domain::records::filter::record_time;
 use stile_domain::records::instant::Instant;
+use stile_domain::records::key_history::{
+    ChangeRange, KeyChange, KeyHistory, RecordState, SyncPoint,
+};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::RecordBody;
 
 use super::{Row, Source, View};
 

@@ -1,8 +1,8 @@
 //! What is computed over all records that a caller may see.
 
-use stile_domain::records::body::StoredValue;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 
 use super::{LongRef, Source, View};
 

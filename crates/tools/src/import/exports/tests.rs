@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::SourceName;
 use stile_testkit::zip::{Member, Zip};
 
 use super::super::input::{Format, Input};

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use stile_domain::records::names::SourceName;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stile_domain::records::names::SourceName;
+use stile_domain::records::identifiers::SourceName;
 
 use super::*;
 use crate::records::rig::{Rig, owner, rig};

@@ -174,7 +174,7 @@ fn a_refusal_is_the_same_three_ways() {
         .services
         .records
         .write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
-            use stile_domain::records::names::SourceName;
+            use stile_domain::records::identifiers::SourceName;
             let target = batch
                 .target(
                     &SourceName::parse("a-mail").unwrap(),

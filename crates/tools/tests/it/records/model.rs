@@ -10,9 +10,9 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::declaration::Declaration;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{RecordKey, SourceName};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::records::{Incoming, Records};
 use stile_store::state::StateDir;

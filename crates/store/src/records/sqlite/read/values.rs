@@ -1,9 +1,9 @@
 //! All records of a source at once: how many there are, and one field of each.
 
 use rusqlite::params_from_iter;
-use stile_domain::records::body::{BodyField, RecordBody};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{BodyField, RecordBody};
 
 use super::super::super::view::Source;
 use super::super::problem;

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::{RecordsClaim, RecordsPermit};
 use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::identifiers::RecordKey;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::RecordKey;
 use stile_domain::records::pieces::CharRange;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::IndexedFields;
-use stile_domain::records::tokens::ParsedQuery;
+use stile_domain::records::tokenizer::ParsedQuery;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 

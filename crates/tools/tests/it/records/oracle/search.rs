@@ -1,7 +1,7 @@
 //! The obvious search: every text of every record is cut into words and looked through.
 
 use serde_json::json;
-use stile_domain::records::tokens::{ParsedQuery, SearchTerm, tokens};
+use stile_domain::records::tokenizer::{ParsedQuery, SearchTerm, tokens};
 use stile_domain::records::value::FieldValue;
 
 use super::super::encoded;

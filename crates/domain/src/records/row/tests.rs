@@ -154,7 +154,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn fields() -> impl Strategy<Value = RecordFields> {
-    let name = text().prop_filter("a field's", |name| names::is_field_name(name));
+    let name = text().prop_filter("a field's", |name| identifiers::is_field_name(name));
     prop::collection::btree_map(name, json(), 0..24).prop_map(|members| {
         let value = |json: Json| compact(json.to_string().as_bytes()).unwrap().0;
         members.into_iter().map(|(name, json)| (name, value(json))).collect()

@@ -10,11 +10,11 @@
 
 use std::collections::BTreeSet;
 
-use super::body::{DamagedBody, RecordBody};
-use super::cursor::{self, Binding};
+use super::identifiers::MAX_KEY_BYTES;
 use super::instant::Instant;
-use super::names::MAX_KEY_BYTES;
 use super::problem::CursorProblem;
+use super::sealed_cursor::{self, Binding};
+use super::stored_body::{DamagedBody, RecordBody};
 
 /// For how long it is known what changed, in microseconds: 30 days.
 pub const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
@@ -42,7 +42,7 @@ pub struct SyncPoint {
 impl SyncPoint {
     /// The bytes to be sealed, for a client to ask later what has changed since.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = cursor::bind(SYNC, binding);
+        let mut bytes = sealed_cursor::bind(SYNC, binding);
         self.put(&mut bytes);
         bytes
     }
@@ -52,7 +52,7 @@ impl SyncPoint {
     /// # Errors
     /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
-        Self::read(&mut cursor::bound(bytes, SYNC, binding)?)
+        Self::read(&mut sealed_cursor::bound(bytes, SYNC, binding)?)
     }
 
     /// Whether it counts less than another one of its history.
@@ -68,9 +68,10 @@ impl SyncPoint {
     }
 
     fn read(rest: &mut &[u8]) -> Result<Self, CursorProblem> {
-        let lineage = cursor::take(rest, 16)?.try_into().map_err(|_| CursorProblem::Malformed)?;
-        let (version, record) = (cursor::number(rest)?, cursor::number(rest)?);
-        Ok(Self { lineage, version, record, at: Instant(cursor::number(rest)?) })
+        let lineage =
+            sealed_cursor::take(rest, 16)?.try_into().map_err(|_| CursorProblem::Malformed)?;
+        let (version, record) = (sealed_cursor::number(rest)?, sealed_cursor::number(rest)?);
+        Ok(Self { lineage, version, record, at: Instant(sealed_cursor::number(rest)?) })
     }
 }
 
@@ -116,12 +117,12 @@ pub struct ChangesCursor {
 impl ChangesCursor {
     /// The bytes to be sealed; all have one length.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = cursor::bind(CHANGES, binding);
+        let mut bytes = sealed_cursor::bind(CHANGES, binding);
         self.session.since.put(&mut bytes);
         self.session.until.put(&mut bytes);
         bytes.extend(self.stream.to_be_bytes());
         bytes.extend((self.key.len() as u16).to_be_bytes());
-        cursor::padded(&mut bytes, self.key.as_bytes(), MAX_KEY_BYTES);
+        sealed_cursor::padded(&mut bytes, self.key.as_bytes(), MAX_KEY_BYTES);
         bytes
     }
 
@@ -130,15 +131,15 @@ impl ChangesCursor {
     /// # Errors
     /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
-        let mut rest = cursor::bound(bytes, CHANGES, binding)?;
+        let mut rest = sealed_cursor::bound(bytes, CHANGES, binding)?;
         let session =
             ChangeRange { since: SyncPoint::read(&mut rest)?, until: SyncPoint::read(&mut rest)? };
-        let stream = cursor::number(&mut rest)?;
-        let length = cursor::take(&mut rest, 2)?
+        let stream = sealed_cursor::number(&mut rest)?;
+        let length = sealed_cursor::take(&mut rest, 2)?
             .try_into()
             .map(u16::from_be_bytes)
             .map_err(|_| CursorProblem::Malformed)?;
-        let key = cursor::take(&mut rest, MAX_KEY_BYTES)?
+        let key = sealed_cursor::take(&mut rest, MAX_KEY_BYTES)?
             .get(..usize::from(length))
             .ok_or(CursorProblem::Malformed)?;
         let key = String::from_utf8(key.to_vec()).map_err(|_| CursorProblem::Malformed)?;
@@ -270,7 +271,7 @@ impl<'f> KeyHistory<'f> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::body::{BodyField, BodyWriter, StoredValue};
+    use crate::records::stored_body::{BodyField, BodyWriter, StoredValue};
     use proptest::prelude::*;
 
     fn body(text: &str, hidden: &str) -> Vec<u8> {

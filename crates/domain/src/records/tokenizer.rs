@@ -12,20 +12,20 @@
 //! them joined by spaces. Cutting what was cut changes nothing.
 
 mod characters;
-mod place;
-mod query;
-mod stream;
+mod parsed_query;
+mod piece_tokenizer;
+mod term_finder;
 
 use std::borrow::Cow;
 
 use unicode_normalization::char::{compose, decompose_canonical};
 
 use self::characters::{Class, is_compatibility_ideograph, is_diacritic, is_voicing};
-pub use self::place::{TermFinder, find};
-pub use self::query::{
+pub use self::parsed_query::{
     MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm, matches,
 };
-pub use self::stream::{PieceTokenizer, last_token_boundary};
+pub use self::piece_tokenizer::{PieceTokenizer, last_token_boundary};
+pub use self::term_finder::{TermFinder, find};
 use crate::search::fold;
 
 /// The longest token, in scalar values of its own text; a longer run is cut into several. Texts

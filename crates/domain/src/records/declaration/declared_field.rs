@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 
-use super::types::{self, JsonType, StringFormat, TypeSet};
+use super::type_set::{self, JsonType, StringFormat, TypeSet};
 use super::{BadDeclaration, DeclarationFault, MAX_FIELDS, Node};
-use crate::records::names;
+use crate::records::identifiers;
 
 /// A declared field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,10 +136,10 @@ pub(super) fn of(schema: &Node<'_>) -> Result<Vec<DeclaredField>, BadDeclaration
     }
     let mut fields = Vec::with_capacity(properties_of.len());
     for (name, property) in properties_of {
-        if !names::is_field_name(&name) {
+        if !identifiers::is_field_name(&name) {
             return Err(properties.bad(DeclarationFault::BadFieldName));
         }
-        let (types, format) = types::of(property.value.unwrap_or(&Json::Null))
+        let (types, format) = type_set::of(property.value.unwrap_or(&Json::Null))
             .map_err(|fault| property.bad(fault))?;
         fields.push(DeclaredField {
             name,

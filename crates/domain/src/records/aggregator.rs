@@ -9,10 +9,10 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::body::StoredValue;
 use super::decimal::{Decimal, DecimalSum};
 use super::declaration::{JsonType, TypeSet};
 use super::instant::Instant;
+use super::stored_body::StoredValue;
 use super::zone::{BucketStart, Granularity, Zone};
 
 /// The most different values that are told apart.
@@ -344,7 +344,7 @@ fn key(value: Option<StoredValue<'_>>) -> GroupKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::body::LongValue;
+    use crate::records::stored_body::LongValue;
     use proptest::prelude::*;
 
     fn value() -> impl Strategy<Value = StoredValue<'static>> {
