@@ -20,8 +20,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use memchr::memmem;
-use stile_domain::records::find::{Finder, Needle};
-use stile_domain::records::tokens::tokens;
+use stile_domain::records::find::{Needle, NeedleFinder};
+use stile_domain::records::tokenizer::tokens;
 
 const PIECE: usize = 16_384;
 
@@ -103,7 +103,7 @@ fn search(what: &str, rounds: usize, text: &str, needle: &str) {
     let pieces = pieces(text);
     let prepared = Needle::new(needle).unwrap();
     let ours = || {
-        let mut finder = Finder::new(&prepared);
+        let mut finder = NeedleFinder::new(&prepared);
         black_box(pieces.iter().find_map(|piece| finder.feed(piece)));
     };
     let theirs = || {

@@ -114,7 +114,7 @@ impl Gate<'_> {
     /// # Errors
     /// [`Problem::InsufficientScope`], where the token says nothing about records.
     pub fn records(&self) -> Result<RecordsPermit, Problem> {
-        RecordsPermit::of(&self.principal.records, self.principal.token.as_ref())
+        RecordsPermit::from_claim(&self.principal.records, self.principal.token.as_ref())
     }
 
     /// Lets the caller do what only the owner of the records may.
@@ -122,7 +122,7 @@ impl Gate<'_> {
     /// # Errors
     /// [`Problem::InsufficientScope`], for everybody else.
     pub fn owner(&self) -> Result<OwnerPermit, Problem> {
-        OwnerPermit::of(&self.principal.records)
+        OwnerPermit::from_claim(&self.principal.records)
     }
 }
 

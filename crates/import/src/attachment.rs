@@ -8,7 +8,7 @@ use serde_json::json;
 use stile_domain::hash::{ContentHash, ContentHasher};
 use stile_domain::records::blob::BlobId;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_store::archive::Archive;
 use stile_store::records::{WriteBatch, WriteRefusal};
 
@@ -33,7 +33,7 @@ enum Bytes {
 impl Attachment {
     /// Bytes in memory.
     pub fn of(bytes: Vec<u8>, media_type: String, file_name: Option<String>) -> Self {
-        let id = BlobId::of(*ContentHash::digest(&bytes).as_bytes());
+        let id = BlobId::from_digest(*ContentHash::digest(&bytes).as_bytes());
         Self { id, size: bytes.len() as u64, media_type, file_name, bytes: Bytes::Held(bytes) }
     }
 
@@ -92,11 +92,11 @@ impl Attachment {
 
     /// The references to some attachments, as the value of a field, and behind them the names of
     /// files that did not come along. None where there are neither.
-    pub fn references(attachments: &[Self], missing: &[String]) -> Option<Value> {
+    pub fn references(attachments: &[Self], missing: &[String]) -> Option<FieldValue> {
         let missing = missing.iter().map(|name| json!({ "filename": name }));
         let references: Vec<_> = attachments.iter().map(Self::reference).chain(missing).collect();
         (!references.is_empty())
-            .then(|| Value::Json(serde_json::Value::from(references).to_string()))
+            .then(|| FieldValue::Json(serde_json::Value::from(references).to_string()))
     }
 }
 
@@ -112,7 +112,7 @@ pub(super) fn measured(archive: &Archive, number: usize) -> io::Result<(BlobId, 
     loop {
         let count = reader.read(&mut buffer)?;
         if count == 0 {
-            return Ok((BlobId::of(*hasher.finish().as_bytes()), size));
+            return Ok((BlobId::from_digest(*hasher.finish().as_bytes()), size));
         }
         hasher.update(buffer.get(..count).unwrap_or_default());
         size += count as u64;

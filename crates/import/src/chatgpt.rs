@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
-use stile_domain::records::names::MAX_KEY_BYTES;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::identifiers::MAX_KEY_BYTES;
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::assets::{Assets, MAX_FILES};
 use super::attachment::Attachment;
@@ -24,7 +24,7 @@ use super::object::{Object, cut};
 #[derive(Debug)]
 pub struct Message {
     /// Its fields.
-    pub fields: Fields,
+    pub fields: RecordFields,
     /// Its files, as far as the export has them.
     pub attachments: Vec<Attachment>,
 }
@@ -87,7 +87,7 @@ impl Conversation {
     ///
     /// # Errors
     /// [`NoConversation`].
-    pub fn of(conversation: Fields) -> Result<Self, NoConversation> {
+    pub fn of(conversation: RecordFields) -> Result<Self, NoConversation> {
         let mut conversation = Object(conversation);
         let mapping = conversation.take("mapping").ok_or(NoConversation)?;
         let Object(mapping) = Object::of(&mapping).ok_or(NoConversation)?;
@@ -150,10 +150,10 @@ fn message(
             None => missing.push(file.name.unwrap_or(file.id)),
         }
     }
-    let text = |text: Option<String>| text.map(Value::Text);
+    let text = |text: Option<String>| text.map(FieldValue::Text);
     let parent_ref = parent.map(|parent| place.reference(parent));
     let fields = [
-        ("id", Some(Value::Text(said.id.as_ref().to_owned()))),
+        ("id", Some(FieldValue::Text(said.id.as_ref().to_owned()))),
         ("conversation_id", text(conversation.map(str::to_owned))),
         ("conversation_title", text(title.map(str::to_owned))),
         ("role", text(said.role)),
@@ -163,7 +163,7 @@ fn message(
         ("text", text(said.text)),
         ("parent_id", text(parent.map(str::to_owned))),
         ("parent_ref", parent_ref),
-        ("on_current_branch", Some(Value::Bool(is_current))),
+        ("on_current_branch", Some(FieldValue::Bool(is_current))),
         ("attachments", Attachment::references(&attachments, &missing)),
     ];
     let fields =
@@ -171,7 +171,7 @@ fn message(
     Ok(Message { fields, attachments })
 }
 
-fn node(id: &str, value: Value) -> Node {
+fn node(id: &str, value: FieldValue) -> Node {
     let node = Object::of(&value).unwrap_or_default();
     drop(value);
     let parent = node.text("parent").map(str::to_owned);
@@ -243,7 +243,7 @@ fn spoken(mut content: Object) -> (Option<String>, Files) {
     let (mut texts, mut files) = (Vec::new(), Files::default());
     for part in content.items("parts") {
         match part {
-            Value::Text(text) => texts.push(text),
+            FieldValue::Text(text) => texts.push(text),
             part => {
                 let Some(mut part) = Object::of(&part) else { continue };
                 let audio = part.object("audio_asset_pointer").unwrap_or_default();

@@ -13,9 +13,9 @@ use std::collections::HashSet;
 use std::io::{self, BufRead};
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
-use stile_domain::records::row::Row;
-use stile_domain::records::value::{Fields, Value};
-use stile_domain::records::{declaration, names};
+use stile_domain::records::row::ParsedRow;
+use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_domain::records::{declaration, identifiers};
 
 use stile_records::rows::line_source::Source;
 use stile_records::rows::{BadRowKind, Decoded, Decoder, KEPT_BYTES, MAX_ROW_BYTES};
@@ -264,7 +264,7 @@ impl Cells {
                 }
                 // The index that some programs put first, or a comma at the end.
                 Ok("") => names.push(format!("column_{column}")),
-                Ok(name) if !names::is_field_name(name) => {
+                Ok(name) if !identifiers::is_field_name(name) => {
                     return bad(column, "has a name of more than 512 bytes or with U+0000");
                 }
                 Ok(name) => names.push(name.to_owned()),
@@ -277,30 +277,30 @@ impl Cells {
         }
     }
 
-    fn row(&self, header: &[String]) -> Result<Row, BadRowKind> {
+    fn row(&self, header: &[String]) -> Result<ParsedRow, BadRowKind> {
         // Many programs leave out cells at the end that are empty; one too many is a comma that was
         // not quoted.
         if self.count > header.len() {
             return Err(BadRowKind::WrongCells { header: header.len(), row: self.count });
         }
-        let mut fields = Fields::new();
+        let mut fields = RecordFields::new();
         for (name, text) in header.iter().zip(self.texts()) {
             let text = text?;
             if !text.is_empty() {
                 fields.push((name.clone(), cell(text)));
             }
         }
-        Ok(Row { fields, replaced: 0 })
+        Ok(ParsedRow { fields, replaced: 0 })
     }
 }
 
 /// What a cell holds.
-fn cell(text: &str) -> Value {
+fn cell(text: &str) -> FieldValue {
     match text {
-        "true" => Value::Bool(true),
-        "false" => Value::Bool(false),
-        _ if is_number(text) => Value::Number(text.into()),
-        _ => Value::Text(text.to_owned()),
+        "true" => FieldValue::Bool(true),
+        "false" => FieldValue::Bool(false),
+        _ if is_number(text) => FieldValue::Number(text.into()),
+        _ => FieldValue::Text(text.to_owned()),
     }
 }
 
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn cells_are_text_unless_they_can_be_nothing_else() {
         for number in ["0", "-0", "7", "-12.50", "0.5", "123456789012345", "12345678901234.5"] {
-            assert_eq!(cell(number), Value::Number(number.into()), "{number}");
+            assert_eq!(cell(number), FieldValue::Number(number.into()), "{number}");
         }
         let texts = [
             "007",
@@ -378,9 +378,12 @@ mod tests {
             "1_0",
         ];
         for text in texts {
-            assert_eq!(cell(text), Value::Text(text.into()), "{text}");
+            assert_eq!(cell(text), FieldValue::Text(text.into()), "{text}");
         }
-        assert_eq!([cell("true"), cell("false")], [Value::Bool(true), Value::Bool(false)]);
+        assert_eq!(
+            [cell("true"), cell("false")],
+            [FieldValue::Bool(true), FieldValue::Bool(false)]
+        );
     }
 
     #[test]
@@ -467,11 +470,11 @@ mod tests {
             lines.extend(rows.iter().map(|row| line(&mut row.iter().take(names.len()))));
             let text = (if mark { "\u{feff}" } else { "" }).to_owned() + &lines.join(if crlf { "\r\n" } else { "\n" });
             let decoded = all(Csv::new(BufReader::with_capacity(size, text.as_bytes()), Some(delimiter)));
-            let expected: Vec<Fields> = rows.iter().map(|row| {
+            let expected: Vec<RecordFields> = rows.iter().map(|row| {
                 let cells = names.iter().zip(row).filter(|(_, text)| !text.is_empty());
                 cells.map(|(name, text)| (name.clone(), cell(text))).collect()
             }).collect();
-            let found: Vec<Fields> = decoded.into_iter().map(|decoded| decoded.row.unwrap().fields).collect();
+            let found: Vec<RecordFields> = decoded.into_iter().map(|decoded| decoded.row.unwrap().fields).collect();
             prop_assert_eq!(found, expected);
         }
 

@@ -14,9 +14,9 @@ use std::io::{self, Write};
 
 use stile_domain::hash::hex;
 use stile_domain::permit::Principal;
-use stile_domain::records::body::Held;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 use stile_store::files::ExportFolder;
 use stile_store::records::{LongValueRef, RecordRow, RecordSource, RecordsView};
 
@@ -163,15 +163,15 @@ fn write_record(
         let entry = entry.map_err(|_| Problem::Corrupt)?;
         write!(file, "{}\"{}\":", if at > 0 { "," } else { "" }, escaped(entry.name))?;
         let long = || loaded.long_value(&entry).ok_or(Problem::Corrupt);
-        match entry.held {
-            Held::Null => file.write_all(b"null")?,
-            Held::Bool(value) => write!(file, "{value}")?,
-            Held::Number(digits) => file.write_all(digits.as_bytes())?,
-            Held::Text(text) => write!(file, "\"{}\"", escaped(text))?,
-            Held::Json(json) => file.write_all(json.as_bytes())?,
-            Held::LongJson(_) => write_long(view, long()?, file, |piece| piece.to_owned())?,
+        match entry.value {
+            StoredValue::Null => file.write_all(b"null")?,
+            StoredValue::Bool(value) => write!(file, "{value}")?,
+            StoredValue::Number(digits) => file.write_all(digits.as_bytes())?,
+            StoredValue::Text(text) => write!(file, "\"{}\"", escaped(text))?,
+            StoredValue::Json(json) => file.write_all(json.as_bytes())?,
+            StoredValue::LongJson(_) => write_long(view, long()?, file, |piece| piece.to_owned())?,
             // Bytes in base64 are told by looking at all of them, which a text in a file is spared.
-            Held::LongText(text) if text.bytes > TEXT_BYTES && !entry.binary => {
+            StoredValue::LongText(text) if text.bytes > TEXT_BYTES && !entry.binary => {
                 file.write_all(b"null")?;
                 texts.push(format!(
                     "\"{}\":\"{}\"",
@@ -179,7 +179,7 @@ fn write_record(
                     write_text(view, long()?, to)?
                 ));
             }
-            Held::LongText(_) => {
+            StoredValue::LongText(_) => {
                 file.write_all(b"\"")?;
                 write_long(view, long()?, file, escaped)?;
                 file.write_all(b"\"")?;

@@ -21,7 +21,7 @@ use super::known::{CHATGPT, Known, MAIL, Place, SLACK};
 use super::mbox::{self, Mailbox, RawMessage};
 use super::slack::{Channel, Event, Workspace};
 use super::{chatgpt, mail, slack};
-use stile_domain::records::value::Fields;
+use stile_domain::records::value::RecordFields;
 use stile_records::rows::{Decoded, Decoder};
 
 /// How much of a file tells what it is.
@@ -96,7 +96,7 @@ fn no_slack() -> io::Error {
 /// A row of a known format.
 fn found(
     known: &'static Known,
-    fields: Fields,
+    fields: RecordFields,
     replaced: u64,
     attachments: Vec<Attachment>,
 ) -> Found {
@@ -153,7 +153,7 @@ struct Element {
     line: u64,
     /// Which element of its file it is, from 0 on; a line can have many. The same in each reading.
     ordinal: u64,
-    row: Result<(Fields, u64), (&'static str, String)>,
+    row: Result<(RecordFields, u64), (&'static str, String)>,
 }
 
 impl Elements {
@@ -459,7 +459,7 @@ impl Days {
     }
 
     /// Whether something later is known of the message than this element.
-    fn is_outdated(&self, channel: &Channel, fields: &Fields, place: (usize, u64)) -> bool {
+    fn is_outdated(&self, channel: &Channel, fields: &RecordFields, place: (usize, u64)) -> bool {
         if self.last.is_empty() {
             return false;
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::files::{self, NoteFile, TextFile};
 
 use super::attachment::Attachment;
@@ -86,7 +86,7 @@ pub(super) struct Item {
 
 /// A row that was read.
 pub(super) struct Found {
-    pub(super) fields: Fields,
+    pub(super) fields: RecordFields,
     pub(super) replaced: u64,
     /// A text that stays where it is, and the field that it is of.
     pub(super) text: Option<(&'static str, TextFile)>,
@@ -97,15 +97,15 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn row(fields: Fields, replaced: u64) -> Self {
+    pub(super) fn row(fields: RecordFields, replaced: u64) -> Self {
         Self { fields, replaced, text: None, attachments: Vec::new(), known: None }
     }
 
     /// The fields with something in the place of a text that stays where it is.
-    pub(super) fn all_fields(&self) -> Fields {
+    pub(super) fn all_fields(&self) -> RecordFields {
         let mut fields = self.fields.clone();
         fields.extend(
-            self.text.iter().map(|(name, _)| ((*name).to_owned(), Value::Text(String::new()))),
+            self.text.iter().map(|(name, _)| ((*name).to_owned(), FieldValue::Text(String::new()))),
         );
         fields
     }

@@ -2,24 +2,26 @@
 //! inferred of them.
 
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::declaration::{BadDeclaration, Declaration, Operator};
-use stile_domain::records::names::Name;
-use stile_domain::records::value::Value;
+use stile_domain::records::declaration::{BadDeclaration, Declaration, RangeOperator};
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::value::FieldValue;
 
 /// Where rows go, as references to others of them say it.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The connection.
-    pub connection: Name,
+    pub connection: SourceName,
     /// The stream.
-    pub stream: Name,
+    pub stream: SourceName,
 }
 
 impl Place {
     /// A `resource_ref` to the record with this key.
-    pub fn reference(&self, key: &str) -> Value {
+    pub fn reference(&self, key: &str) -> FieldValue {
         let (source, stream) = (self.connection.as_str(), self.stream.as_str());
-        Value::Json(json!({ "source_id": source, "stream": stream, "record_id": key }).to_string())
+        FieldValue::Json(
+            json!({ "source_id": source, "stream": stream, "record_id": key }).to_string(),
+        )
     }
 }
 
@@ -160,7 +162,8 @@ impl Known {
         let properties: Map<String, Json> =
             self.fields.iter().map(|&(name, kind)| (name.to_owned(), schema(kind))).collect();
         let times = which(&[Kind::Time]);
-        let operators: Vec<&str> = Operator::ALL.into_iter().map(Operator::name).collect();
+        let operators: Vec<&str> =
+            RangeOperator::ALL.into_iter().map(RangeOperator::name).collect();
         let ranges: Map<String, Json> =
             times.iter().map(|&name| (name.to_owned(), json!(operators))).collect();
         let scalars = which(&[Kind::Words, Kind::Name, Kind::Time, Kind::Flag]);

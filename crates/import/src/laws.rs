@@ -4,7 +4,7 @@ use std::io::BufReader;
 
 use proptest::prelude::*;
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::json_array::JsonArray;
 use stile_records::rows::jsonl::JsonLines;
@@ -31,21 +31,21 @@ pub(super) fn told(rows: &[Decoded]) -> String {
     rows.iter().map(line).collect()
 }
 
-fn good(rows: Vec<Decoded>) -> Vec<Fields> {
+fn good(rows: Vec<Decoded>) -> Vec<RecordFields> {
     rows.into_iter().map(|decoded| decoded.row.unwrap().fields).collect()
 }
 
-fn rows() -> impl Strategy<Value = Vec<Fields>> {
+fn rows() -> impl Strategy<Value = Vec<RecordFields>> {
     let text = || prop_oneof!["[\0-\x1f\"\\\\,;\t\r\n\\]\\[{}a-c é😀]{1,8}", any::<String>()];
     let value = prop_oneof![
-        text().prop_map(Value::Text),
-        any::<i64>().prop_map(|number| Value::Number(number.to_string().into())),
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::Bool),
-        text().prop_map(|text| Value::Json(serde_json::json!({ "k": [text, 1] }).to_string())),
+        text().prop_map(FieldValue::Text),
+        any::<i64>().prop_map(|number| FieldValue::Number(number.to_string().into())),
+        Just(FieldValue::Null),
+        any::<bool>().prop_map(FieldValue::Bool),
+        text().prop_map(|text| FieldValue::Json(serde_json::json!({ "k": [text, 1] }).to_string())),
     ];
-    let name =
-        text().prop_filter("a field's", |name| stile_domain::records::names::is_field_name(name));
+    let name = text()
+        .prop_filter("a field's", |name| stile_domain::records::identifiers::is_field_name(name));
     let fields = prop::collection::btree_map(name, value, 0..4)
         .prop_map(|fields| fields.into_iter().collect());
     prop::collection::vec(fields, 0..6)

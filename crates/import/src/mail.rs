@@ -7,7 +7,7 @@
 //! else the one that it answers, or else itself.
 
 use stile_domain::hash::ContentHash;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::attachment::Attachment;
 use super::known::Place;
@@ -32,7 +32,7 @@ const MAX_ID_BYTES: usize = 480;
 #[derive(Debug)]
 pub struct Mail {
     /// Its fields.
-    pub fields: Fields,
+    pub fields: RecordFields,
     /// What is attached to it.
     pub attachments: Vec<Attachment>,
 }
@@ -83,9 +83,9 @@ pub fn read(raw: &[u8], place: &Place) -> Result<Mail, BadMessage> {
     let thread = first("references").or_else(|| answered.clone()).unwrap_or_else(|| id.clone());
     let answered_ref = answered.as_ref().map(|answered| place.reference(answered));
     let thread_ref = (thread != id).then(|| place.reference(&thread));
-    let text = |text: Option<String>| text.map(Value::Text);
+    let text = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
-        ("message_id", Some(Value::Text(id))),
+        ("message_id", Some(FieldValue::Text(id))),
         ("date", text(header.plain("date").and_then(|date| date::read(&date)))),
         ("from", text(header.addresses("from"))),
         ("to", text(header.addresses("to"))),
@@ -93,7 +93,7 @@ pub fn read(raw: &[u8], place: &Place) -> Result<Mail, BadMessage> {
         ("subject", text(header.text("subject"))),
         ("in_reply_to", text(answered)),
         ("in_reply_to_ref", answered_ref),
-        ("thread", Some(Value::Text(thread))),
+        ("thread", Some(FieldValue::Text(thread))),
         ("thread_ref", thread_ref),
         ("labels", text(header.text("x-gmail-labels"))),
         ("body", text(body)),

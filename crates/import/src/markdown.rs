@@ -9,9 +9,9 @@ use std::collections::HashSet;
 
 use serde_json::Value as Json;
 use stile_domain::notes::parse_front_matter;
+use stile_domain::records::identifiers;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 /// The field with the note's path in its folder, `/` between its parts. The key.
 pub const PATH: &str = "path";
@@ -30,7 +30,7 @@ const PREFIX: &str = "fm_";
 pub struct Head {
     /// The members of the front matter in their order. One called `path`, `modified` or `text` has
     /// `fm_` before its name; one whose name no field can have is left out.
-    pub fields: Fields,
+    pub fields: RecordFields,
     /// Where the text begins, in bytes of the file. Front matter that is no valid YAML is text.
     pub text_starts: usize,
 }
@@ -47,7 +47,7 @@ pub fn head(first: &str) -> Head {
     names.extend(
         members.keys().filter(|name| ![PATH, MODIFIED, TEXT].contains(&name.as_str())).cloned(),
     );
-    let mut fields = Fields::new();
+    let mut fields = RecordFields::new();
     for (name, json) in members {
         let mut free = name;
         if [PATH, MODIFIED, TEXT].contains(&free.as_str()) {
@@ -55,7 +55,7 @@ pub fn head(first: &str) -> Head {
                 free.insert_str(0, PREFIX);
             }
         }
-        if names::is_field_name(&free) {
+        if identifiers::is_field_name(&free) {
             fields.push((free, value(json)));
         }
     }
@@ -65,10 +65,10 @@ pub fn head(first: &str) -> Head {
 impl Head {
     /// The fields of the record but for its text: the path, the time of the last change where it is
     /// known, and the front matter.
-    pub fn fields(self, path: &str, modified: Option<Instant>) -> Fields {
-        let mut fields = vec![(PATH.to_owned(), Value::Text(path.to_owned()))];
+    pub fn fields(self, path: &str, modified: Option<Instant>) -> RecordFields {
+        let mut fields = vec![(PATH.to_owned(), FieldValue::Text(path.to_owned()))];
         if let Some(modified) = modified {
-            fields.push((MODIFIED.to_owned(), Value::Text(modified.to_rfc3339())));
+            fields.push((MODIFIED.to_owned(), FieldValue::Text(modified.to_rfc3339())));
         }
         fields.extend(self.fields);
         fields
@@ -76,21 +76,21 @@ impl Head {
 }
 
 /// The fields of a note that is in memory.
-pub fn note(path: &str, modified: Option<Instant>, file: &str) -> Fields {
+pub fn note(path: &str, modified: Option<Instant>, file: &str) -> RecordFields {
     let head = head(file);
     let text = file.get(head.text_starts..).unwrap_or_default().to_owned();
     let mut fields = head.fields(path, modified);
-    fields.push((TEXT.to_owned(), Value::Text(text)));
+    fields.push((TEXT.to_owned(), FieldValue::Text(text)));
     fields
 }
 
-fn value(json: Json) -> Value {
+fn value(json: Json) -> FieldValue {
     match json {
-        Json::Null => Value::Null,
-        Json::Bool(value) => Value::Bool(value),
-        Json::Number(number) => Value::Number(number.to_string().into()),
-        Json::String(text) => Value::Text(text),
-        nested => Value::Json(nested.to_string()),
+        Json::Null => FieldValue::Null,
+        Json::Bool(value) => FieldValue::Bool(value),
+        Json::Number(number) => FieldValue::Number(number.to_string().into()),
+        Json::String(text) => FieldValue::Text(text),
+        nested => FieldValue::Json(nested.to_string()),
     }
 }
 

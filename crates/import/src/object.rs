@@ -4,7 +4,7 @@
 use stile_domain::records::instant::Instant;
 use stile_domain::records::pieces;
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 /// The most characters of a title or a name that one element of an export says of many rows: each
 /// of them gets it.
@@ -12,28 +12,28 @@ pub(super) const MAX_NAME_CHARS: u64 = 1024;
 
 /// A title or a name, cut where it is too long.
 pub(super) fn cut(name: &str) -> &str {
-    name.split_at(pieces::byte_of(name, MAX_NAME_CHARS)).0
+    name.split_at(pieces::byte_offset(name, MAX_NAME_CHARS)).0
 }
 
 /// An object.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Object(pub(super) Fields);
+pub(super) struct Object(pub(super) RecordFields);
 
 impl Object {
     /// The object that a value is.
-    pub(super) fn of(value: &Value) -> Option<Self> {
+    pub(super) fn of(value: &FieldValue) -> Option<Self> {
         match value {
-            Value::Json(json) => row::members(json).map(Self),
+            FieldValue::Json(json) => row::members(json).map(Self),
             _ => None,
         }
     }
 
-    fn get(&self, name: &str) -> Option<&Value> {
+    fn get(&self, name: &str) -> Option<&FieldValue> {
         self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
     /// Takes a member out.
-    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+    pub(super) fn take(&mut self, name: &str) -> Option<FieldValue> {
         let at = self.0.iter().position(|(own, _)| own == name)?;
         Some(self.0.swap_remove(at).1)
     }
@@ -41,7 +41,7 @@ impl Object {
     /// A text that is not empty.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.get(name)? {
-            Value::Text(text) if !text.is_empty() => Some(text),
+            FieldValue::Text(text) if !text.is_empty() => Some(text),
             _ => None,
         }
     }
@@ -49,7 +49,7 @@ impl Object {
     /// A text that is not empty, taken out.
     pub(super) fn take_text(&mut self, name: &str) -> Option<String> {
         match self.take(name)? {
-            Value::Text(text) if !text.is_empty() => Some(text),
+            FieldValue::Text(text) if !text.is_empty() => Some(text),
             _ => None,
         }
     }
@@ -57,14 +57,14 @@ impl Object {
     /// A time in seconds since 1970, as a number or a text.
     pub(super) fn seconds(&self, name: &str) -> Option<Instant> {
         match self.get(name)? {
-            Value::Number(digits) => seconds(digits),
-            Value::Text(text) => seconds(text),
+            FieldValue::Number(digits) => seconds(digits),
+            FieldValue::Text(text) => seconds(text),
             _ => None,
         }
     }
 
     pub(super) fn is_true(&self, name: &str) -> bool {
-        self.get(name) == Some(&Value::Bool(true))
+        self.get(name) == Some(&FieldValue::Bool(true))
     }
 
     pub(super) fn object(&self, name: &str) -> Option<Self> {
@@ -72,9 +72,9 @@ impl Object {
     }
 
     /// The items of a list; none where it is no list.
-    pub(super) fn items(&self, name: &str) -> Vec<Value> {
+    pub(super) fn items(&self, name: &str) -> Vec<FieldValue> {
         match self.get(name) {
-            Some(Value::Json(json)) => row::items(json).unwrap_or_default(),
+            Some(FieldValue::Json(json)) => row::items(json).unwrap_or_default(),
             _ => Vec::new(),
         }
     }

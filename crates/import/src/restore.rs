@@ -13,11 +13,11 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob::{self, BlobId};
 use stile_domain::records::declaration::Declaration;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::files::{self, TextFile};
 use stile_store::records::{
     IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
@@ -37,14 +37,14 @@ type Bad = (&'static str, String);
 
 /// A line of an export.
 enum Line {
-    Stream { connection: Name, stream: Name, declaration: String },
-    Record { connection: Name, stream: Name, record: Box<Record> },
+    Stream { connection: SourceName, stream: SourceName, declaration: String },
+    Record { connection: SourceName, stream: SourceName, record: Box<Record> },
 }
 
 struct Record {
     key: RecordKey,
     emitted: Instant,
-    data: Fields,
+    data: RecordFields,
     texts: Vec<(String, TextFile)>,
 }
 
@@ -150,7 +150,7 @@ impl Restore<'_> {
     fn store(
         &mut self,
         batch: &mut WriteBatch<'_>,
-        targets: &mut HashMap<(Name, Name), TargetStream>,
+        targets: &mut HashMap<(SourceName, SourceName), TargetStream>,
         decoded: Decoded,
         folder: &Path,
     ) -> Result<(), Problem> {
@@ -201,12 +201,12 @@ impl Restore<'_> {
 
 fn declare(
     batch: &mut WriteBatch<'_>,
-    connection: Name,
-    stream: Name,
+    connection: SourceName,
+    stream: SourceName,
     declaration: &str,
 ) -> Result<Result<Option<UpsertOutcome>, Bad>, Problem> {
     let json = serde_json::from_str(declaration).unwrap_or_default();
-    let parsed = match Declaration::stored(&json) {
+    let parsed = match Declaration::parse_stored(&json) {
         Ok(parsed) => parsed,
         Err(bad) => return Ok(Err(("invalid_declaration", bad.to_string()))),
     };
@@ -244,7 +244,7 @@ fn upsert(
         }
         data.iter_mut()
             .filter(|(field, _)| *field == name)
-            .for_each(|(_, value)| *value = Value::Text(text.clone()));
+            .for_each(|(_, value)| *value = FieldValue::Text(text.clone()));
     }
     let long = texts
         .iter_mut()
@@ -259,11 +259,11 @@ fn upsert(
 /// Stores the blobs that a record names, as far as they were exported.
 fn put_blobs(
     batch: &mut WriteBatch<'_>,
-    data: &Fields,
+    data: &RecordFields,
     folder: &Path,
 ) -> Result<Result<(), Bad>, Problem> {
     let values = data.iter().filter_map(|(_, value)| match value {
-        Value::Json(json) => Some(blob::references(json)),
+        FieldValue::Json(json) => Some(blob::blob_references(json)),
         _ => None,
     });
     for id in values.flatten().map(|reference| reference.id) {
@@ -278,7 +278,7 @@ fn put_blobs(
             Err(error) => return bad(error.to_string()),
         };
         match digest_of(&path) {
-            Ok(digest) if BlobId::of(*digest.as_bytes()) == id => {}
+            Ok(digest) if BlobId::from_digest(*digest.as_bytes()) == id => {}
             Ok(_) => return bad("the blob is not the one that was exported".to_owned()),
             Err(error) => return bad(error.to_string()),
         }
@@ -318,13 +318,14 @@ fn digest_of(path: &Path) -> io::Result<ContentHash> {
 }
 
 /// Reads a line.
-fn read(fields: Fields, folder: &Path) -> Result<Line, Bad> {
-    let mut members: HashMap<String, Value> = fields.into_iter().collect();
+fn read(fields: RecordFields, folder: &Path) -> Result<Line, Bad> {
+    let mut members: HashMap<String, FieldValue> = fields.into_iter().collect();
     let mut text = |name: &str| match members.remove(name) {
-        Some(Value::Text(text) | Value::Json(text)) => Ok(text),
+        Some(FieldValue::Text(text) | FieldValue::Json(text)) => Ok(text),
         _ => Err(("not_an_export", format!("this is no line of an export: it has no `{name}`"))),
     };
-    let name = |text: String| Name::parse(&text).map_err(|bad| ("not_an_export", bad.to_string()));
+    let name =
+        |text: String| SourceName::parse(&text).map_err(|bad| ("not_an_export", bad.to_string()));
     let object = text("object")?;
     let (connection, stream) = (name(text("connection")?)?, name(text("stream")?)?);
     match object.as_str() {
@@ -336,7 +337,7 @@ fn read(fields: Fields, folder: &Path) -> Result<Line, Bad> {
             let emitted =
                 emitted.ok_or_else(|| ("not_an_export", "`emitted_at` is no time".to_owned()))?;
             let mut data = inner(&text("data")?)?;
-            blob::add_urls(&mut data);
+            blob::add_fetch_urls(&mut data);
             let texts = match members.remove("texts") {
                 None => Vec::new(),
                 Some(texts) => texts_of(inner(&texts.to_json())?, folder)?,
@@ -354,17 +355,17 @@ fn read(fields: Fields, folder: &Path) -> Result<Line, Bad> {
     }
 }
 
-fn inner(json: &str) -> Result<Fields, Bad> {
+fn inner(json: &str) -> Result<RecordFields, Bad> {
     row::parse(json.as_bytes())
         .map(|row| row.fields)
         .map_err(|bad| (bad.fault.code(), bad.fault.to_string()))
 }
 
 /// The files of texts. No other file of the machine can be named by a line.
-fn texts_of(named: Fields, folder: &Path) -> Result<Vec<(String, TextFile)>, Bad> {
+fn texts_of(named: RecordFields, folder: &Path) -> Result<Vec<(String, TextFile)>, Bad> {
     let texts = named.into_iter().map(|(field, value)| {
         let digest = value
-            .scalar()
+            .scalar_text()
             .and_then(|name| name.strip_prefix(TEXTS)?.strip_prefix('/')?.strip_suffix(".txt"));
         let plain = |digest: &&str| {
             digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -492,7 +493,7 @@ mod tests {
         };
         let names: Vec<String> = [1, 2, 3].map(|seed| rig.blob(&bytes_of(seed))).to_vec();
         let named = |name: &str| format!("{{\"blob_id\":\"{name}\",\"mime_type\":\"image/png\"}}");
-        let absent = BlobId::of([7; 32]).to_string();
+        let absent = BlobId::from_digest([7; 32]).to_string();
         let rows = [
             format!("{{\"id\":\"a\",\"file\":{}}}", named(&names[0])),
             format!(

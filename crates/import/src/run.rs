@@ -12,9 +12,9 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob;
 use stile_domain::records::declaration::{BadDeclaration, Declaration, Semantics};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
 use stile_store::records::{
     IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
@@ -45,9 +45,9 @@ pub struct Import<'a> {
     /// Who imports; the owner.
     pub caller: &'a Principal,
     /// Of which connection.
-    pub connection: &'a Name,
+    pub connection: &'a SourceName,
     /// Into which stream.
-    pub stream: &'a Name,
+    pub stream: &'a SourceName,
     /// The fields that the key is made of, where the owner says so.
     pub key: &'a [String],
     /// Whether one bad row stops all of it.
@@ -242,7 +242,7 @@ impl Import<'_> {
                 _ => KeyChoice::Infer,
             };
             let inferred = inference.finish(choice).map_err(Why::Key)?;
-            *because = inferred.because;
+            *because = inferred.reasons;
             if self.key.is_empty() && input.format == Format::Markdown {
                 let path = "the key is `path`: a note is known by where it is".to_owned();
                 because
@@ -405,11 +405,11 @@ impl Run<'_> {
                 // As it would be stored: with its key, which is told apart already, and with
                 // addresses.
                 let mut fields = fields.clone();
-                blob::add_urls(&mut fields);
+                blob::add_fetch_urls(&mut fields);
                 batch.differs_from(target, key, &fields, known.own)
             })?;
         }
-        blob::add_urls(&mut found.fields);
+        blob::add_fetch_urls(&mut found.fields);
         let key = match self.keys.next(&found.fields) {
             Ok(key) => key,
             Err(why) => {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use serde_json::json;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::assets::{Assets, MAX_FILES};
 use super::attachment::Attachment;
@@ -21,7 +21,7 @@ mod text;
 #[derive(Debug)]
 pub struct Message {
     /// Its fields.
-    pub fields: Fields,
+    pub fields: RecordFields,
     /// Its files, as far as the export has them.
     pub attachments: Vec<Attachment>,
 }
@@ -67,7 +67,7 @@ pub struct Channel {
 
 impl Workspace {
     /// Learns a person from an element of `users.json`.
-    pub(super) fn user(&mut self, user: Fields) {
+    pub(super) fn user(&mut self, user: RecordFields) {
         let user = Object(user);
         if let (Some(id), Some(name)) = (user.text("id"), name_of(&user)) {
             self.users.insert(id.to_owned(), name);
@@ -75,7 +75,7 @@ impl Workspace {
     }
 
     /// Learns a channel from an element of `channels.json` or one of its like.
-    pub(super) fn channel(&mut self, channel: Fields) -> Option<Channel> {
+    pub(super) fn channel(&mut self, channel: RecordFields) -> Option<Channel> {
         let channel = Object(channel);
         let id = channel.text("id")?.to_owned();
         let name =
@@ -88,7 +88,7 @@ impl Workspace {
     fn talk(&self, channel: &Object) -> String {
         let members = channel.items("members");
         let names = members.iter().filter_map(|member| match member {
-            Value::Text(id) => Some(self.users.get(id).unwrap_or(id).as_str()),
+            FieldValue::Text(id) => Some(self.users.get(id).unwrap_or(id).as_str()),
             _ => None,
         });
         // The separators alone see to it that no more names are needed than there may be
@@ -121,10 +121,10 @@ pub(super) enum Event {
 
 /// The time stamp of the message that an element is about, and what it says of it: nothing of a
 /// plain message.
-pub(super) fn event(element: &Fields) -> Option<(String, Event)> {
+pub(super) fn event(element: &RecordFields) -> Option<(String, Event)> {
     // Almost no element is an event, and those that are say so at their top.
-    let is = |(name, value): &(String, Value), kind: &str| {
-        name == "subtype" && matches!(value, Value::Text(text) if text == kind)
+    let is = |(name, value): &(String, FieldValue), kind: &str| {
+        name == "subtype" && matches!(value, FieldValue::Text(text) if text == kind)
     };
     if element.iter().any(|member| is(member, "message_changed")) {
         let message = Object(element.clone()).object("message")?;
@@ -137,9 +137,9 @@ pub(super) fn event(element: &Fields) -> Option<(String, Event)> {
 }
 
 /// The time stamp of a plain message.
-pub(super) fn time_stamp(element: &Fields) -> Option<String> {
+pub(super) fn time_stamp(element: &RecordFields) -> Option<String> {
     element.iter().find_map(|(name, value)| match value {
-        Value::Text(ts) if name == "ts" => Some(ts.clone()),
+        FieldValue::Text(ts) if name == "ts" => Some(ts.clone()),
         _ => None,
     })
 }
@@ -150,7 +150,7 @@ pub(super) fn time_stamp(element: &Fields) -> Option<String> {
 /// # Errors
 /// [`BadMessage`]; the outer one is what reading a file fails with.
 pub fn read(
-    element: Fields,
+    element: RecordFields,
     channel: &Channel,
     workspace: &Workspace,
     assets: &Assets,
@@ -162,8 +162,8 @@ pub fn read(
         Some((_, Event::Changed)) => message = message.object("message").unwrap_or_default(),
         Some((ts, Event::Deleted)) => {
             message = Object(vec![
-                ("ts".to_owned(), Value::Text(ts.clone())),
-                ("subtype".to_owned(), Value::Text("message_deleted".to_owned())),
+                ("ts".to_owned(), FieldValue::Text(ts.clone())),
+                ("subtype".to_owned(), FieldValue::Text("message_deleted".to_owned())),
             ]);
         }
         None => {}
@@ -193,28 +193,29 @@ pub fn read(
     let user = own("user").or_else(|| own("bot_id"));
     let edited = message.object("edited").and_then(|edited| edited.seconds("ts"));
     let thread_ref = thread_id.as_ref().filter(|_| is_reply).map(|id| place.reference(id));
-    let list = |list: Option<Value>| {
-        list.filter(|list| matches!(list, Value::Json(json) if json.starts_with("[{")))
+    let list = |list: Option<FieldValue>| {
+        list.filter(|list| matches!(list, FieldValue::Json(json) if json.starts_with("[{")))
     };
-    let text = |text: Option<String>| text.map(Value::Text);
+    let text = |text: Option<String>| text.map(FieldValue::Text);
     let fields = [
-        ("id", Some(Value::Text(id(&ts)))),
-        ("channel", Some(Value::Text(channel.name.clone()))),
-        ("channel_id", Some(Value::Text(channel.id.clone()))),
+        ("id", Some(FieldValue::Text(id(&ts)))),
+        ("channel", Some(FieldValue::Text(channel.name.clone()))),
+        ("channel_id", Some(FieldValue::Text(channel.id.clone()))),
         ("user_name", text(speaker(&message, user.as_deref(), workspace))),
         ("user", text(user)),
-        ("at", Some(Value::Text(at.to_rfc3339()))),
+        ("at", Some(FieldValue::Text(at.to_rfc3339()))),
         ("text", text(message.text("text").map(|text| text::plain(text, workspace)))),
         ("thread_ts", text(thread)),
         ("thread_id", text(thread_id)),
         ("thread_ref", thread_ref),
-        ("is_reply", Some(Value::Bool(is_reply))),
+        ("is_reply", Some(FieldValue::Bool(is_reply))),
         ("subtype", text(own("subtype"))),
         ("edited_at", text(edited.map(|edited| edited.to_rfc3339()))),
         ("reactions", list(message.take("reactions"))),
         (
             "files",
-            (!files.is_empty()).then(|| Value::Json(serde_json::Value::from(files).to_string())),
+            (!files.is_empty())
+                .then(|| FieldValue::Json(serde_json::Value::from(files).to_string())),
         ),
         ("attachments", Attachment::references(&attachments, &[])),
     ];
@@ -243,7 +244,7 @@ fn described(file: &Object) -> serde_json::Value {
             members.insert(name.to_owned(), text.into());
         }
     }
-    if let Some((_, Value::Number(size))) = file.0.iter().find(|(name, _)| name == "size") {
+    if let Some((_, FieldValue::Number(size))) = file.0.iter().find(|(name, _)| name == "size") {
         members.insert(
             "size".to_owned(),
             size.parse::<u64>().map_or_else(|_| json!(null), Into::into),

@@ -11,9 +11,9 @@
 use std::collections::HashMap;
 
 use stile_domain::hash::{ContentHash, hex};
-use stile_domain::records::names::RecordKey;
+use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::known::Known;
 
@@ -33,14 +33,14 @@ impl Versions {
     pub(super) fn tell_apart<E>(
         &mut self,
         known: &Known,
-        fields: &mut Fields,
-        has_another: impl Fn(&RecordKey, &Fields) -> Result<bool, E>,
+        fields: &mut RecordFields,
+        has_another: impl Fn(&RecordKey, &RecordFields) -> Result<bool, E>,
     ) -> Result<(), E> {
         let Some(at) = fields.iter().position(|(name, _)| name == known.key) else { return Ok(()) };
         let content = beginning(&row::to_json(fields));
         let mut mark = None;
         // It ends, since what gets longer is no key some time.
-        while let Some((_, Value::Text(key))) = fields.get(at) {
+        while let Some((_, FieldValue::Text(key))) = fields.get(at) {
             let Ok(parsed) = RecordKey::parse(key) else { break };
             let name = ContentHash::digest(key.as_bytes())
                 .as_bytes()
@@ -56,7 +56,7 @@ impl Versions {
                 _ => {}
             }
             let mark = mark.get_or_insert_with(|| mark_of(known, fields)).as_str();
-            if let Some((_, Value::Text(key))) = fields.get_mut(at) {
+            if let Some((_, FieldValue::Text(key))) = fields.get_mut(at) {
                 key.push_str(mark);
             }
         }
@@ -66,7 +66,7 @@ impl Versions {
 
 /// What is put behind the key of a row: the same in each import, also where the owner's fields are
 /// others.
-fn mark_of(known: &Known, fields: &Fields) -> String {
+fn mark_of(known: &Known, fields: &RecordFields) -> String {
     let sent =
         fields.iter().filter(|(name, _)| !known.own.contains(&name.as_str())).cloned().collect();
     format!("#{}", hex(&beginning(&row::to_json(&sent))))

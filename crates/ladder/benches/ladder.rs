@@ -24,12 +24,11 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::request::ReadOperation;
-use stile_domain::records::request::ReadRequest;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::request::{ReadOperation, ReadRequest};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_ladder::Ladder;
 use stile_ladder::port::RecordServer as _;
@@ -91,7 +90,7 @@ fn words(chance: &mut Chance, count: usize) -> String {
     text
 }
 
-fn message(number: usize) -> Fields {
+fn message(number: usize) -> RecordFields {
     let mut chance = Chance::of(number as u64);
     let length = [6, 40, 200, 600, 2_000].get(chance.below(5)).copied().unwrap();
     let mut body = words(&mut chance, length);
@@ -100,7 +99,7 @@ fn message(number: usize) -> Fields {
             + "The zanzibar crate left on Friday. It holds seven lamps. "
             + &words(&mut chance, 70_000);
     }
-    let text = |text: String| Value::Text(text);
+    let text = |text: String| FieldValue::Text(text);
     vec![
         ("id".to_owned(), text(format!("m{number}"))),
         (
@@ -115,8 +114,8 @@ fn message(number: usize) -> Fields {
 
 impl Rig {
     fn fill(&self, count: usize) {
-        let name = |text: &str| Name::parse(text).unwrap();
-        let batch: Vec<Fields> = (0..count).map(message).collect();
+        let name = |text: &str| SourceName::parse(text).unwrap();
+        let batch: Vec<RecordFields> = (0..count).map(message).collect();
         let mut inference = Inference::new();
         batch.iter().for_each(|fields| inference.observe(fields));
         let declaration = inference.finish(KeyChoice::Infer).unwrap().declaration;
@@ -130,9 +129,10 @@ impl Rig {
                 &terms,
             )?;
             for fields in &batch {
-                let key =
-                    RecordKey::parse(fields.first().and_then(|(_, value)| value.scalar()).unwrap())
-                        .unwrap();
+                let key = RecordKey::parse(
+                    fields.first().and_then(|(_, value)| value.scalar_text()).unwrap(),
+                )
+                .unwrap();
                 store.upsert(
                     &target,
                     IncomingRecord { key: &key, emitted: Instant(0), fields, streamed: Vec::new() },
@@ -167,7 +167,7 @@ impl Rig {
         let is_short = |number: &usize| {
             message(*number)
                 .iter()
-                .all(|(_, value)| value.scalar().is_some_and(|text| text.len() < 400))
+                .all(|(_, value)| value.scalar_text().is_some_and(|text| text.len() < 400))
         };
         let short = format!("m{}", (0..200).find(is_short).unwrap());
         let cases: [(&str, &str, Json, ReadRequest); 8] = [

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use super::trouble::Trouble;
-use stile_domain::records::aggregate::METRICS;
+use stile_domain::records::aggregator::METRICS;
 use stile_domain::records::order::ORDERS;
 use stile_domain::records::zone::Granularity;
 use stile_tools::tool;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
-use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::{Handle, Part};
+use stile_domain::records::handle::{Handle, RecordPart};
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::sealed_cursor::Binding;
 
 use super::budget::Budgets;
 use stile_domain::records::request::ReadRequest;
@@ -37,7 +37,7 @@ impl<'a> Climb<'a> {
         arguments: &'a Json,
     ) -> Self {
         let who = who(caller);
-        let handles = Binding::of([who.as_ref(), "handle"]);
+        let handles = Binding::new([who.as_ref(), "handle"]);
         Self { server, caller, arguments, who, handles, budgets }
     }
 
@@ -48,7 +48,7 @@ impl<'a> Climb<'a> {
 
     /// A digest of for whom this is, and of what more is said.
     pub(super) fn binding<'p>(&'p self, parts: impl IntoIterator<Item = &'p str>) -> Binding {
-        Binding::of(std::iter::once(self.who.as_ref()).chain(parts))
+        Binding::new(std::iter::once(self.who.as_ref()).chain(parts))
     }
 
     /// For whom handles are made.
@@ -67,8 +67,9 @@ impl<'a> Climb<'a> {
     }
 
     /// The address of a part of a record.
-    pub(super) fn uri(&self, id: &RecordId, part: Part) -> Result<String, Trouble> {
-        let scheme = if matches!(part, Part::Fields { .. }) { RECORD_URI } else { WINDOW_URI };
+    pub(super) fn uri(&self, id: &RecordId, part: RecordPart) -> Result<String, Trouble> {
+        let scheme =
+            if matches!(part, RecordPart::Fields { .. }) { RECORD_URI } else { WINDOW_URI };
         let handle = Handle {
             caller: self.handle_binding(),
             connection: id.connection.clone().unwrap_or_default(),

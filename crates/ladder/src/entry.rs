@@ -6,7 +6,7 @@
 //! call that reads them, only the resource.
 
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::handle::{Extent, Part, digest_of};
+use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::DEFAULT_CHARS;
 
@@ -92,22 +92,22 @@ pub(super) fn of_field<'a>(
 impl<'a> Onward<'a> {
     /// What is told of it, as a field of this record.
     pub(super) fn of(self, climb: &Climb<'_>, id: &'a RecordId) -> Result<Shortened<'a>, Trouble> {
-        let digest = self.digest.and_then(digest_of);
-        let extent = Extent {
+        let digest = self.digest.and_then(parse_digest);
+        let extent = FieldRange {
             field: self.field.to_owned(),
             digest,
             start: self.start,
             limit: DEFAULT_CHARS,
         };
-        let uri = climb.uri(id, Part::Window(extent))?;
+        let uri = climb.uri(id, RecordPart::Window(extent))?;
         Ok(Shortened::new(id, What::Text(self), uri))
     }
 }
 
 /// The address of the first bytes of a binary field.
 pub(super) fn bytes_uri(climb: &Climb<'_>, id: &RecordId, field: &str) -> Result<String, Trouble> {
-    let extent = Extent { field: field.to_owned(), digest: None, start: 0, limit: BYTES_PIECE };
-    climb.uri(id, Part::Bytes { extent, cursor: None })
+    let extent = FieldRange { field: field.to_owned(), digest: None, start: 0, limit: BYTES_PIECE };
+    climb.uri(id, RecordPart::Bytes { extent, cursor: None })
 }
 
 /// The most bytes of field names that a call repeats.
@@ -133,13 +133,13 @@ pub(super) fn of_more<'a>(
         }
         _ => (json!({ "id": id.to_string() }), None),
     };
-    Ok(Shortened::new(id, What::More { more, args }, climb.uri(id, Part::Fields { cursor })?))
+    Ok(Shortened::new(id, What::More { more, args }, climb.uri(id, RecordPart::Fields { cursor })?))
 }
 
 /// That a record is not shown at all, since its names alone are too long, and the call that shows
 /// it.
 pub(super) fn of_record<'a>(climb: &Climb<'_>, id: &'a RecordId) -> Result<Shortened<'a>, Trouble> {
-    Ok(Shortened::new(id, What::Record, climb.uri(id, Part::Fields { cursor: None })?))
+    Ok(Shortened::new(id, What::Record, climb.uri(id, RecordPart::Fields { cursor: None })?))
 }
 
 impl<'a> Shortened<'a> {

@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::ListedPlace;
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::handle::SkipCursor;
+use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::budget::{beginning, escaped_len, json_len, members_len};
@@ -91,8 +91,9 @@ pub(super) async fn document(
     fields: &[String],
     cursor: Option<&str>,
 ) -> Result<Document, Trouble> {
-    let here =
-        cursor.and_then(|cursor| climb.unseal(cursor)).filter(|plain| ListedPlace::is_one(plain));
+    let here = cursor
+        .and_then(|cursor| climb.unseal(cursor))
+        .filter(|plain| SkipCursor::is_kind_of(plain));
     let theirs = if here.is_some() { None } else { cursor };
     let mut bytes = FIRST_BYTES;
     let mut whole: Option<Whole> = None;
@@ -126,10 +127,10 @@ pub(super) async fn document(
 /// says of it what it says now: that this is all.
 ///
 /// # Errors
-/// [`BadCursor::Malformed`].
+/// [`CursorProblem::Malformed`].
 async fn knows_cursors(climb: &Climb<'_>, id: &RecordId, fields: &[String]) -> Result<(), Trouble> {
     let first = record(climb, id, fields, None, LEAST_BYTES).await?;
-    first.more.map(drop).ok_or(Trouble::Lost(BadCursor::Malformed))
+    first.more.map(drop).ok_or(Trouble::Lost(CursorProblem::Malformed))
 }
 
 /// Whether a server sent a record without the bound that it was asked for. Twice as much leaves
@@ -150,7 +151,7 @@ impl Whole {
     /// From the place on that a cursor of this ladder leads to, or from the beginning.
     ///
     /// # Errors
-    /// [`BadCursor::Mismatch`](stile_domain::records::problem::BadCursor) where the cursor is of
+    /// [`CursorProblem::Mismatch`](stile_domain::records::problem::CursorProblem) where the cursor is of
     /// another record, or this one has other fields now.
     fn new(
         climb: &Climb<'_>,
@@ -163,10 +164,10 @@ impl Whole {
         let names = record.fields.iter().map(|field| field.name.as_str());
         let binding = climb.binding(["fields", &id, &asked].into_iter().chain(names));
         let place = here
-            .map(|plain| ListedPlace::decode(plain, binding))
+            .map(|plain| SkipCursor::decode(plain, binding))
             .transpose()
             .map_err(Trouble::Lost)?;
-        let told = place.map_or(0, |place| usize::try_from(place.told).unwrap_or(usize::MAX));
+        let told = place.map_or(0, |place| usize::try_from(place.skip).unwrap_or(usize::MAX));
         Ok(Self { record, told, binding })
     }
 
@@ -176,7 +177,7 @@ impl Whole {
         let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
         let more = if shown < total {
             let next_cursor =
-                climb.seal(&ListedPlace { told: shown as u64 }.encode(self.binding))?;
+                climb.seal(&SkipCursor { skip: shown as u64 }.encode(self.binding))?;
             Some(MoreFields { shown: shown as u64, total: total as u64, next_cursor })
         } else {
             None

@@ -1,9 +1,9 @@
 //! Which record a caller names, in one of the ways that there are.
 
-use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::{Handle, Part};
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::handle::{Handle, HandleKind, RecordPart};
+use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::sealed_cursor::Binding;
 
 use super::climb::{Climb, RECORD_URI};
 use super::trouble::Trouble;
@@ -32,7 +32,7 @@ impl Named {
     ) -> Result<Self, Trouble> {
         let (mut id, made_for, cursor) = match id.strip_prefix(RECORD_URI) {
             Some(handle) => {
-                let handle = opened(climb, handle, true)?;
+                let handle = opened(climb, handle, HandleKind::Record)?;
                 (id_of(&handle), Some(handle.caller), cursor_of(handle.part))
             }
             None => {
@@ -56,11 +56,11 @@ impl Named {
     /// Whether the address was made for this caller.
     ///
     /// # Errors
-    /// [`BadCursor::Mismatch`].
+    /// [`CursorProblem::Mismatch`].
     pub(super) fn check(&self, climb: &Climb<'_>) -> Result<(), Trouble> {
         match self.made_for {
             Some(made_for) if made_for != climb.handle_binding() => {
-                Err(Trouble::Lost(BadCursor::Mismatch))
+                Err(Trouble::Lost(CursorProblem::Mismatch))
             }
             _ => Ok(()),
         }
@@ -70,12 +70,10 @@ impl Named {
 /// What an address stands for; for whom it was made is not looked at yet.
 ///
 /// # Errors
-/// [`BadCursor::Malformed`] or, of an address of the other kind, [`BadCursor::Mismatch`].
-pub(super) fn opened(climb: &Climb<'_>, handle: &str, is_record: bool) -> Result<Handle, Trouble> {
-    let plain = climb.unseal(handle).ok_or(Trouble::Lost(BadCursor::Malformed))?;
-    let handle = Handle::decode(&plain, is_record).map_err(Trouble::Lost)?;
-    debug_assert_eq!(matches!(handle.part, Part::Fields { .. }), is_record);
-    Ok(handle)
+/// [`CursorProblem::Malformed`] or, of an address of the other kind, [`CursorProblem::Mismatch`].
+pub(super) fn opened(climb: &Climb<'_>, handle: &str, kind: HandleKind) -> Result<Handle, Trouble> {
+    let plain = climb.unseal(handle).ok_or(Trouble::Lost(CursorProblem::Malformed))?;
+    Handle::decode(&plain, kind).map_err(Trouble::Lost)
 }
 
 /// The record of an address.
@@ -85,10 +83,10 @@ pub(super) fn id_of(handle: &Handle) -> RecordId {
 }
 
 /// Where an address goes on with a record's fields.
-pub(super) fn cursor_of(part: Part) -> Option<String> {
+pub(super) fn cursor_of(part: RecordPart) -> Option<String> {
     match part {
-        Part::Fields { cursor } => cursor,
-        Part::Window(_) | Part::Bytes { .. } => None,
+        RecordPart::Fields { cursor } => cursor,
+        RecordPart::Window(_) | RecordPart::Bytes { .. } => None,
     }
 }
 

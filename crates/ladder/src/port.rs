@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::request::ReadRequest;
 
 /// The longest answer that is taken. The parameters that the ladder sends keep answers far below
@@ -39,8 +39,8 @@ impl Declined {
     }
 
     /// The member `reason` of a cursor that leads nowhere.
-    pub fn reason(&self) -> Option<BadCursor> {
-        let all = [BadCursor::Malformed, BadCursor::Mismatch, BadCursor::Stale];
+    pub fn reason(&self) -> Option<CursorProblem> {
+        let all = [CursorProblem::Malformed, CursorProblem::Mismatch, CursorProblem::Stale];
         all.into_iter().find(|why| why.reason() == self.member("reason"))
     }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::handle::Part;
+use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
 
 use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
@@ -278,5 +278,5 @@ fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, 
 
 /// The address of a whole record.
 pub(super) fn record_uri(climb: &Climb<'_>, id: &RecordId) -> Result<String, Trouble> {
-    climb.uri(id, Part::Fields { cursor: None })
+    climb.uri(id, RecordPart::Fields { cursor: None })
 }

@@ -6,10 +6,10 @@ mod window;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::OffsetPlace;
+use stile_domain::records::handle::OffsetCursor;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
 
 use self::told::{Expected, Told, is_of_bytes};
@@ -321,7 +321,7 @@ async fn asked(
                     let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
                     (ask, Expected { by_cursor: true, ..Expected::default() })
                 }
-                Some(OffsetPlace { start, limit: usual, version }) => {
+                Some(OffsetCursor { start, limit: usual, version }) => {
                     let limit = limit.unwrap_or(usual).clamp(1, MAX_CHARS);
                     (
                         at(base, start, limit),
@@ -343,9 +343,9 @@ async fn place(
     field: &str,
     cursor: &str,
     first: ReadRequest,
-) -> Result<Option<OffsetPlace>, Trouble> {
+) -> Result<Option<OffsetCursor>, Trouble> {
     let Some(plain) = climb.unseal(cursor) else { return Ok(None) };
-    let bound_to = |id: &RecordId| OffsetPlace::decode(&plain, offset_binding(climb, id, field));
+    let bound_to = |id: &RecordId| OffsetCursor::decode(&plain, offset_binding(climb, id, field));
     let why = match bound_to(id) {
         Ok(place) => return Ok(place),
         Err(why) => why,
@@ -395,7 +395,7 @@ impl Told {
             let Some(start) = start else { return Ok(None) };
             let cursor = match cursor.flatten() {
                 Some(cursor) => cursor,
-                None => climb.seal(&OffsetPlace { start, limit, version }.encode(binding))?,
+                None => climb.seal(&OffsetCursor { start, limit, version }.encode(binding))?,
             };
             Ok(Some(Beside { start, limit, cursor }))
         };

@@ -8,8 +8,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
-use stile_domain::records::handle::{Extent, Handle, Part, digest_of};
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::handle::{FieldRange, Handle, HandleKind, RecordPart, parse_digest};
+use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::budget::{CEILING, members_len};
@@ -159,7 +159,7 @@ impl Ladder {
             match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
                 (Some(handle), _) => record(&climb, handle).await,
                 (_, Some(handle)) => part(&climb, handle).await,
-                _ => Err(Trouble::Lost(BadCursor::Malformed)),
+                _ => Err(Trouble::Lost(CursorProblem::Malformed)),
             }
         };
         let read = guarded("resource", caller, reading).await;
@@ -174,7 +174,7 @@ impl Ladder {
 }
 
 async fn record(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
-    let handle = opened(climb, handle, true)?;
+    let handle = opened(climb, handle, HandleKind::Record)?;
     let id = id_of(&handle);
     let cursor = cursor_of(handle.part.clone());
     let document = fetch::document(climb, &id, &[], cursor.as_deref()).await?;
@@ -198,15 +198,17 @@ fn told(link: &Link) -> Json {
 }
 
 async fn part(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
-    let handle = opened(climb, handle, false)?;
+    let handle = opened(climb, handle, HandleKind::Field)?;
     match handle.part.clone() {
-        Part::Bytes { extent, cursor } => bytes(climb, &handle, extent, cursor.as_deref()).await,
-        Part::Window(extent) => text(climb, &handle, extent).await,
-        Part::Fields { .. } => Err(Trouble::Lost(BadCursor::Mismatch)),
+        RecordPart::Bytes { extent, cursor } => {
+            bytes(climb, &handle, extent, cursor.as_deref()).await
+        }
+        RecordPart::Window(extent) => text(climb, &handle, extent).await,
+        RecordPart::Fields { .. } => Err(Trouble::Lost(CursorProblem::Mismatch)),
     }
 }
 
-async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Content, Trouble> {
+async fn text(climb: &Climb<'_>, handle: &Handle, extent: FieldRange) -> Result<Content, Trouble> {
     let which = Which::At { start: extent.start, limit: extent.limit.clamp(1, MAX_CHARS) };
     let id = id_of(handle);
     let window = match window(climb, &id, &extent.field, &which).await {
@@ -214,7 +216,7 @@ async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Cont
             handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
             // It was a text when the address was made: of a known content, which this is not.
             if extent.digest.is_some() {
-                return Err(Trouble::Lost(BadCursor::Stale));
+                return Err(Trouble::Lost(CursorProblem::Stale));
             }
             return Err(not_text(climb, &id, &extent.field, declined).await?.0.into());
         }
@@ -233,7 +235,7 @@ async fn text(climb: &Climb<'_>, handle: &Handle, extent: Extent) -> Result<Cont
 async fn bytes(
     climb: &Climb<'_>,
     handle: &Handle,
-    extent: Extent,
+    extent: FieldRange,
     cursor: Option<&str>,
 ) -> Result<Content, Trouble> {
     let id = id_of(handle);
@@ -244,7 +246,7 @@ async fn bytes(
         .with("limit_bytes", limit.to_string());
     let answer = climb.ask(ask).await?;
     let told: ToldBytes = serde_json::from_str(&answer).map_err(|_| Trouble::not_understood())?;
-    let digest = told.field.digest.as_deref().and_then(digest_of);
+    let digest = told.field.digest.as_deref().and_then(parse_digest);
     handle.check(climb.handle_binding(), digest).map_err(Trouble::Lost)?;
     if !told.window.is_one(cursor.is_none().then_some(extent.start)) {
         return Err(Trouble::not_understood());
@@ -252,7 +254,10 @@ async fn bytes(
     let uri = |start: u64, limit: u64, cursor: Option<String>| {
         climb.uri(
             &id,
-            Part::Bytes { extent: Extent { start, limit, digest, ..extent.clone() }, cursor },
+            RecordPart::Bytes {
+                extent: FieldRange { start, limit, digest, ..extent.clone() },
+                cursor,
+            },
         )
     };
     let mut meta = Map::new();

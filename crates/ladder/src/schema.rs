@@ -6,9 +6,9 @@ mod words;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::cursor::Binding;
-use stile_domain::records::handle::ListedPlace;
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::handle::SkipCursor;
+use stile_domain::records::problem::CursorProblem;
+use stile_domain::records::sealed_cursor::Binding;
 
 use self::full::Full;
 use super::budget::{fitting, fitting_items, json_len};
@@ -251,10 +251,10 @@ impl<'a> Listing<'a> {
     /// How many items the pages before had.
     fn skipped(&self, climb: &Climb<'_>, cursor: Option<&str>) -> Result<usize, Trouble> {
         let Some(cursor) = cursor else { return Ok(0) };
-        let plain = climb.unseal(cursor).ok_or(Trouble::Lost(BadCursor::Malformed))?;
-        let place = |is_in_parts| ListedPlace::decode(&plain, self.binding(climb, is_in_parts));
+        let plain = climb.unseal(cursor).ok_or(Trouble::Lost(CursorProblem::Malformed))?;
+        let place = |is_in_parts| SkipCursor::decode(&plain, self.binding(climb, is_in_parts));
         let place = place(false).or_else(|_| place(true)).map_err(Trouble::Lost)?;
-        Ok(usize::try_from(place.told).unwrap_or(usize::MAX))
+        Ok(usize::try_from(place.skip).unwrap_or(usize::MAX))
     }
 
     /// The cursor that goes on after so many items, where there are more.
@@ -267,7 +267,7 @@ impl<'a> Listing<'a> {
         if told >= count {
             return Ok(None);
         }
-        let place = ListedPlace { told: told as u64 };
+        let place = SkipCursor { skip: told as u64 };
         climb.seal(&place.encode(self.binding(climb, told > self.own))).map(Some)
     }
 

@@ -13,9 +13,9 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use stile_domain::hash::ContentHash;
-use stile_domain::records::blob::is_reference;
-use stile_domain::records::body::is_base64;
+use stile_domain::records::blob::is_blob_reference;
 use stile_domain::records::record_id::RecordId;
+use stile_domain::records::stored_body::is_base64;
 
 use super::budget::{beginning, escaped_len, fitting, json_len};
 pub(super) use super::bytes::before_bytes;
@@ -299,7 +299,7 @@ fn of_json(name: String, raw: &str, most: usize) -> Field {
     let written = (value.is_array() || value.is_object()).then(|| raw.to_owned());
     let whole = Field { name, value, cut: None, written };
     match &whole.value {
-        Json::Object(members) if is_reference(raw) => {
+        Json::Object(members) if is_blob_reference(raw) => {
             let kind = Kind::Binary {
                 mime_type: members.get("mime_type").and_then(Json::as_str).map(str::to_owned),
                 size_bytes: members.get("size_bytes").and_then(Json::as_u64),

@@ -1,7 +1,7 @@
 //! Why a call on the ladder was refused.
 
 use serde_json::{Map, Value as Json};
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::problem::CursorProblem;
 
 use super::port::Declined;
 
@@ -23,7 +23,7 @@ pub enum Trouble {
         param: Option<&'static str>,
     },
     /// A cursor or a handle leads nowhere.
-    Lost(BadCursor),
+    Lost(CursorProblem),
 }
 
 impl From<Declined> for Trouble {
@@ -31,7 +31,7 @@ impl From<Declined> for Trouble {
         // `fetch` calls it `cursor`, and an address has it inside.
         match (declined.code(), declined.param()) {
             ("invalid_cursor", "fields_cursor") => {
-                Self::Lost(declined.reason().unwrap_or(BadCursor::Malformed))
+                Self::Lost(declined.reason().unwrap_or(CursorProblem::Malformed))
             }
             _ => Self::Declined(declined),
         }
@@ -107,7 +107,7 @@ impl Trouble {
                 "not_found" => Some("search"),
                 _ => None,
             },
-            Self::Lost(BadCursor::Stale) => Some("fetch"),
+            Self::Lost(CursorProblem::Stale) => Some("fetch"),
             Self::Call { .. } | Self::Lost(_) => None,
         }
     }
@@ -121,15 +121,15 @@ impl Trouble {
     }
 }
 
-fn lost(why: BadCursor) -> &'static str {
+fn lost(why: CursorProblem) -> &'static str {
     match why {
-        BadCursor::Malformed => {
+        CursorProblem::Malformed => {
             "this is no cursor or resource address that was given out here; begin again with `search` or `fetch`"
         }
-        BadCursor::Mismatch => {
+        CursorProblem::Mismatch => {
             "this was given out for another record, field, call or grant; use it with what it came from"
         }
-        BadCursor::Stale => "what this continues has changed since; begin again with `fetch`",
+        CursorProblem::Stale => "what this continues has changed since; begin again with `fetch`",
     }
 }
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_cursor_of_fields_is_a_cursor() {
-        for why in [BadCursor::Malformed, BadCursor::Mismatch, BadCursor::Stale] {
+        for why in [CursorProblem::Malformed, CursorProblem::Mismatch, CursorProblem::Stale] {
             assert_eq!(
                 Trouble::from(Declined::from(Problem::InvalidFieldsCursor(why))),
                 Trouble::Lost(why)

@@ -26,11 +26,11 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::grant::{Grant, Share, TimeConstraint};
+use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_records::calls::Call;
 use stile_records::endpoints::{Endpoint, FIELD_WINDOW, RECORDS};
@@ -120,8 +120,8 @@ fn principal(claim: RecordsClaim) -> Principal {
     Principal::assert_verified("bench", Some("t"), None, Scopes::none(), claim)
 }
 
-fn name(text: &str) -> Name {
-    Name::parse(text).unwrap()
+fn name(text: &str) -> SourceName {
+    SourceName::parse(text).unwrap()
 }
 
 /// Numbered sentences up to a size, with the needle at the end.
@@ -284,7 +284,7 @@ impl Rig {
                 }
             };
             let key = RecordKey::parse(&size.to_string()).unwrap();
-            let fields = vec![("id".to_owned(), Value::Text(size.to_string()))];
+            let fields = vec![("id".to_owned(), FieldValue::Text(size.to_string()))];
             let mut source = Sentences { size };
             let long = vec![StreamedField { name: "text", text: &mut source }];
             batch.upsert(&target, IncomingRecord { key: &key, emitted: Instant(0), fields: &fields, streamed: long })
@@ -338,12 +338,12 @@ impl Rig {
         println!("  {:.1} MB/s", (size * count / 100) as f64 / 1e6 / ours.as_secs_f64());
     }
 
-    fn store(&self, stream: &str, mut rows: impl Iterator<Item = Fields>) -> usize {
+    fn store(&self, stream: &str, mut rows: impl Iterator<Item = RecordFields>) -> usize {
         let permit = principal(RecordsClaim::Owner).gate().owner().unwrap();
         let (connection, stream) = (name("bench"), name(stream));
         let mut stored = 0;
         loop {
-            let batch: Vec<Fields> = rows.by_ref().take(1000).collect();
+            let batch: Vec<RecordFields> = rows.by_ref().take(1000).collect();
             if batch.is_empty() {
                 return stored;
             }
@@ -363,7 +363,7 @@ impl Rig {
                     }
                 };
                 for fields in &batch {
-                    let key = RecordKey::parse(fields[0].1.scalar().unwrap()).unwrap();
+                    let key = RecordKey::parse(fields[0].1.scalar_text().unwrap()).unwrap();
                     writer.upsert(
                         &target,
                         IncomingRecord {
@@ -380,17 +380,17 @@ impl Rig {
         }
     }
 
-    fn store_plain(&self, mut rows: impl Iterator<Item = Fields>) -> usize {
+    fn store_plain(&self, mut rows: impl Iterator<Item = RecordFields>) -> usize {
         let mut stored = 0;
         loop {
-            let batch: Vec<Fields> = rows.by_ref().take(1000).collect();
+            let batch: Vec<RecordFields> = rows.by_ref().take(1000).collect();
             if batch.is_empty() {
                 return stored;
             }
             let transaction = self.plain.unchecked_transaction().unwrap();
             for fields in &batch {
                 let data = stile_domain::records::row::to_json(fields);
-                let text = |at: usize| fields[at].1.scalar().unwrap().to_owned();
+                let text = |at: usize| fields[at].1.scalar_text().unwrap().to_owned();
                 let insert = "INSERT OR REPLACE INTO records VALUES (?1, ?2, ?3)";
                 transaction
                     .prepare_cached(insert)
@@ -445,7 +445,7 @@ impl Rig {
             since: Instant::parse(since),
             until: None,
         });
-        let share = Share {
+        let share = StreamGrant {
             stream: name("messages"),
             connections: [name("bench")].into(),
             fields: fields.map(str::to_owned).collect(),
@@ -466,8 +466,8 @@ impl Rig {
     }
 }
 
-fn message(number: usize) -> Fields {
-    let text = |text: String| Value::Text(text);
+fn message(number: usize) -> RecordFields {
+    let text = |text: String| FieldValue::Text(text);
     vec![
         ("id".to_owned(), text(format!("m{}", number.wrapping_mul(7_919) % 10_000_019))),
         (
@@ -476,7 +476,7 @@ fn message(number: usize) -> Fields {
         ),
         ("author".to_owned(), text(format!("person {}", number % 97))),
         ("thread".to_owned(), text(format!("t{}", number / 12))),
-        ("stars".to_owned(), Value::Number((number % 5).to_string().into())),
+        ("stars".to_owned(), FieldValue::Number((number % 5).to_string().into())),
         (
             "text".to_owned(),
             text(format!(
@@ -487,14 +487,14 @@ fn message(number: usize) -> Fields {
     ]
 }
 
-fn article(number: usize) -> Fields {
+fn article(number: usize) -> RecordFields {
     let mut fields = message(number);
     let body: String = (0..300)
         .map(|line| {
             format!("Line {line} of article {number} is about plant {}. ", (line * number) % 1009)
         })
         .collect();
-    fields.push(("body".to_owned(), Value::Text(body)));
+    fields.push(("body".to_owned(), FieldValue::Text(body)));
     fields
 }
 

@@ -28,11 +28,11 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
-use stile_domain::records::grant::{Grant, Share, TimeConstraint};
+use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_records::calls::Call;
 use stile_records::endpoints::{Endpoint, RECORDS, SEARCH};
@@ -82,8 +82,8 @@ fn principal(claim: RecordsClaim) -> Principal {
     Principal::assert_verified("bench", Some("t"), None, Scopes::none(), claim)
 }
 
-fn name(text: &str) -> Name {
-    Name::parse(text).unwrap()
+fn name(text: &str) -> SourceName {
+    SourceName::parse(text).unwrap()
 }
 
 /// The word of a rank, from 0.
@@ -116,9 +116,9 @@ fn words(chance: &mut Chance, count: usize) -> String {
     text
 }
 
-fn message(number: usize) -> Fields {
+fn message(number: usize) -> RecordFields {
     let mut chance = Chance::of(number as u64);
-    let text = |text: String| Value::Text(text);
+    let text = |text: String| FieldValue::Text(text);
     let most = [12, 60, 200, 400, 900, 1_500];
     let long = most.get(chance.below(most.len())).copied().unwrap();
     let length = 6 + chance.below(long);
@@ -140,7 +140,8 @@ impl Rig {
         let mut took = Duration::ZERO;
         let memory = peak(|| {
             for first in (0..count).step_by(10_000) {
-                let batch: Vec<Fields> = (first..count.min(first + 10_000)).map(message).collect();
+                let batch: Vec<RecordFields> =
+                    (first..count.min(first + 10_000)).map(message).collect();
                 raw += batch
                     .iter()
                     .map(|fields| stile_domain::records::row::to_json(fields).len())
@@ -162,7 +163,7 @@ impl Rig {
         );
     }
 
-    fn store(&self, batch: &[Fields]) {
+    fn store(&self, batch: &[RecordFields]) {
         let permit = principal(RecordsClaim::Owner).gate().owner().unwrap();
         let (connection, stream) = (name("bench"), name("messages"));
         let written = self.services.records.write(&permit, |writer| {
@@ -182,7 +183,7 @@ impl Rig {
                 }
             };
             for fields in batch {
-                let key = fields.first().and_then(|(_, value)| value.scalar()).unwrap();
+                let key = fields.first().and_then(|(_, value)| value.scalar_text()).unwrap();
                 let key = RecordKey::parse(key).unwrap();
                 writer.upsert(
                     &target,
@@ -304,7 +305,7 @@ impl Rig {
             since: Instant::parse(since),
             until: None,
         });
-        let share = Share {
+        let share = StreamGrant {
             stream: name("messages"),
             connections: [name("bench")].into(),
             fields: fields.iter().map(|field| (*field).to_owned()).collect(),

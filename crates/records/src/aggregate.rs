@@ -3,17 +3,19 @@
 //!
 //! Every record that passes is looked at, and of each one field alone, so the answer is exact and
 //! the same in whatever order records lie. What must be told apart is bounded
-//! (`domain::records::aggregate`), and more than that is refused: by what the caller may see, so
+//! (`domain::records::aggregator`), and more than that is refused: by what the caller may see, so
 //! that a refusal says nothing of anything else.
 
 use std::collections::HashMap;
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::aggregate::{Group, Key, Kind, Measure, Overflow, Tally};
-use stile_domain::records::body::Held;
-use stile_domain::records::declaration::{Aggregation, Type, Types};
+use stile_domain::records::aggregator::{
+    AggregateMeasure, AggregateOverflow, Aggregator, Comparison, GroupKey, ValueGroup,
+};
+use stile_domain::records::declaration::{Aggregation, JsonType, TypeSet};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 use stile_domain::records::zone::{Granularity, Zone};
 use stile_store::records::{LongValueRef, RecordSource};
 
@@ -190,24 +192,24 @@ impl<'p> Asked<'p> {
         }
     }
 
-    fn measure(&self, over: &Over<'_>, kind: Kind) -> Measure {
+    fn measure(&self, over: &Over<'_>, kind: Comparison) -> AggregateMeasure {
         match (over.kind, &self.time) {
-            (Aggregation::Sum, _) => Measure::Sum,
-            (Aggregation::Min, _) => Measure::Least(kind),
-            (Aggregation::Max, _) => Measure::Greatest(kind),
-            (Aggregation::CountDistinct, _) => Measure::Distinct,
+            (Aggregation::Sum, _) => AggregateMeasure::Sum,
+            (Aggregation::Min, _) => AggregateMeasure::Least(kind),
+            (Aggregation::Max, _) => AggregateMeasure::Greatest(kind),
+            (Aggregation::CountDistinct, _) => AggregateMeasure::Distinct,
             (Aggregation::GroupByTime, Some((granularity, zone))) => {
-                Measure::ByTime(*granularity, zone.clone())
+                AggregateMeasure::ByTime(*granularity, zone.clone())
             }
-            (Aggregation::GroupBy | Aggregation::GroupByTime, _) => Measure::ByValue,
+            (Aggregation::GroupBy | Aggregation::GroupByTime, _) => AggregateMeasure::ByValue,
         }
     }
 }
 
 /// What a field is declared as in each source, and what its values compare as in all of them.
 struct Declared {
-    types: Vec<Types>,
-    kind: Kind,
+    types: Vec<TypeSet>,
+    kind: Comparison,
 }
 
 impl Over<'_> {
@@ -226,7 +228,11 @@ impl Over<'_> {
                 declaration.field(field).filter(|field| field.aggregations.contains(kind))
             {
                 types.push(field.types);
-                kinds.push(if field.format.is_some() { Kind::Times } else { Kind::Numbers });
+                kinds.push(if field.format.is_some() {
+                    Comparison::Times
+                } else {
+                    Comparison::Numbers
+                });
             }
         }
         let name = kind.name();
@@ -259,20 +265,20 @@ fn tally(
     conditions: &[Condition],
     (asked, over, declared): (&Asked<'_>, &Over<'_>, &Declared),
     out: &dyn Sink,
-) -> Result<(Tally, Longs), Problem> {
+) -> Result<(Aggregator, Longs), Problem> {
     let measure = asked.measure(over, declared.kind);
     let refused = |overflow| match overflow {
-        Overflow::Groups => Problem::TooManyGroups { param: over.param },
-        Overflow::Digits => Problem::NumberTooLong,
+        AggregateOverflow::Groups => Problem::TooManyGroups { param: over.param },
+        AggregateOverflow::Digits => Problem::NumberTooLong,
     };
-    let mut all = Tally::new(measure.clone(), Types::default());
+    let mut all = Aggregator::new(measure.clone(), TypeSet::default());
     let mut longs = Longs::new();
     for (source, types) in sources.iter().zip(&declared.types) {
-        let mut tally = Tally::new(measure.clone(), *types);
+        let mut tally = Aggregator::new(measure.clone(), *types);
         reading.view.field_values(source, conditions, over.field, |held, long| {
             tally.add(held).map_err(refused)?;
-            let is_group = over.kind == Aggregation::GroupBy && types.contains(Type::String);
-            if let (Some(Held::LongText(_)), Some(long), true) = (held, long, is_group) {
+            let is_group = over.kind == Aggregation::GroupBy && types.contains(JsonType::String);
+            if let (Some(StoredValue::LongText(_)), Some(long), true) = (held, long, is_group) {
                 longs.entry(long.value.digest).or_insert(long);
             }
             Ok(!out.is_gone())
@@ -282,13 +288,13 @@ fn tally(
     Ok((all, longs))
 }
 
-fn put_value(kind: Aggregation, declared: &Declared, tally: &Tally, out: &mut dyn Sink) {
+fn put_value(kind: Aggregation, declared: &Declared, tally: &Aggregator, out: &mut dyn Sink) {
     out.put(",\"value\":");
     match (kind, tally.extreme_value()) {
         (Aggregation::Sum, _) => out.put(&tally.sum()),
         (Aggregation::CountDistinct, _) => out.put(&tally.distinct().to_string()),
         (_, None) => out.put("null"),
-        (_, Some(digits)) if declared.kind == Kind::Numbers => out.put(digits),
+        (_, Some(digits)) if declared.kind == Comparison::Numbers => out.put(digits),
         (_, Some(time)) => put_string(out, time),
     }
 }
@@ -296,23 +302,23 @@ fn put_value(kind: Aggregation, declared: &Declared, tally: &Tally, out: &mut dy
 fn put_groups(
     reading: Reading<'_>,
     parameters: &Parameters,
-    tally: Tally,
+    tally: Aggregator,
     longs: &Longs,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     let limit = parameters.number("limit").unwrap_or(DEFAULT_GROUPS);
     let (groups, others) = tally.groups(usize::try_from(limit).unwrap_or(usize::MAX));
     out.put(",\"groups\":[");
-    for (at, Group { key, count }) in groups.iter().enumerate() {
+    for (at, ValueGroup { key, count }) in groups.iter().enumerate() {
         out.put(if at > 0 { ",{\"key\":" } else { "{\"key\":" });
         let mut preview = Json::Null;
         match key {
-            Key::Bool(value) => out.put(if *value { "true" } else { "false" }),
-            Key::Number(digits) => out.put(digits),
-            Key::Text(text) => put_string(out, text),
-            Key::Time(start) => put_string(out, &start.to_rfc3339()),
-            Key::None => out.put("null"),
-            Key::LongText { digest, chars } => {
+            GroupKey::Bool(value) => out.put(if *value { "true" } else { "false" }),
+            GroupKey::Number(digits) => out.put(digits),
+            GroupKey::Text(text) => put_string(out, text),
+            GroupKey::Time(start) => put_string(out, &start.to_rfc3339()),
+            GroupKey::None => out.put("null"),
+            GroupKey::LongText { digest, chars } => {
                 let long = longs.get(digest).ok_or(Problem::Corrupt)?;
                 put_string(out, &reading.view.long_text(*long, 0, SHOWN_CHARS)?);
                 let shown = SHOWN_CHARS.min(*chars);

@@ -44,7 +44,7 @@ impl RecordServices {
     pub fn blob(&self, caller: &Principal, now: Instant, call: &Call) -> Result<BlobHead, Problem> {
         let outcome = self.with_blob(caller, now, call, |_, blob| {
             let media_type = blob.media_type.unwrap_or_else(|| UNKNOWN_TYPE.to_owned());
-            Ok(BlobHead { bytes: blob.bytes, shown: blob::is_shown(&media_type), media_type })
+            Ok(BlobHead { bytes: blob.bytes, shown: blob::is_safe_inline(&media_type), media_type })
         });
         self.tell(caller, call.endpoint.id, outcome.as_ref().err());
         outcome
@@ -135,7 +135,7 @@ impl RecordServices {
             WriteRefusal::BlobTooLarge => Problem::BlobTooLarge,
             _ => not_spooled(&io::ErrorKind::UnexpectedEof.into()),
         })?;
-        let id = BlobId::parse(&id).unwrap_or_else(|| BlobId::of(digest));
+        let id = BlobId::parse(&id).unwrap_or_else(|| BlobId::from_digest(digest));
         Ok(json!({
             "object": "blob", "blob_id": id.to_string(), "size_bytes": bytes, "sha256": hex(&digest), "fetch_url": id.url(),
         }))

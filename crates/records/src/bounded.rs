@@ -3,9 +3,9 @@
 //! However many fields a record has, what is told of it is bounded. The names before and behind a
 //! page are walked, and their values are not read.
 
-use stile_domain::records::body::Entry;
-use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace};
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::{Binding, FieldNames, FieldsCursor};
+use stile_domain::records::stored_body::BodyField;
 use stile_store::records::{LoadedRecord, RecordRow, RecordSource};
 
 use super::Reading;
@@ -105,25 +105,25 @@ pub(super) fn page<'b>(
     reading: Reading<'_>,
     (source, row, loaded): (&RecordSource, &RecordRow, &'b LoadedRecord),
     cut: &Cut,
-    mut entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
+    mut entries: impl Iterator<Item = Result<BodyField<'b>, Problem>>,
 ) -> Result<Option<Page>, Problem> {
     let (Some(most), Some(chars)) = (cut.bytes, cut.chars) else { return Ok(None) };
     let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
     let binding = || {
-        Binding::of(["fields", reading.view.caller(), stream, connection, &row.key, &cut.fields])
+        Binding::new(["fields", reading.view.caller(), stream, connection, &row.key, &cut.fields])
     };
     let mut names = FieldNames::default();
     if let Some(cursor) = &cut.cursor {
         pass_over(place(reading, cursor, binding())?, &mut names, &mut entries)?;
     }
-    let (mut page, mut total, mut end) = (Page::default(), names.place().before, None);
+    let (mut page, mut total, mut end) = (Page::default(), names.cursor().before, None);
     for entry in entries {
         let entry = entry?;
         total += 1;
         if end.is_none() && page.takes(Member::of(reading, loaded, &entry, chars)?, most) {
             names.push(entry.name);
         } else {
-            end.get_or_insert_with(|| names.place());
+            end.get_or_insert_with(|| names.cursor());
         }
     }
     if let Some(end) = end {
@@ -134,32 +134,32 @@ pub(super) fn page<'b>(
 }
 
 /// Where a cursor leads to.
-fn place(reading: Reading<'_>, cursor: &str, binding: Binding) -> Result<FieldsPlace, Problem> {
+fn place(reading: Reading<'_>, cursor: &str, binding: Binding) -> Result<FieldsCursor, Problem> {
     let opened = reading
         .view
         .unseal(cursor)
-        .map_err(|_| Problem::InvalidFieldsCursor(BadCursor::Malformed))?;
-    FieldsPlace::decode(&opened, binding).map_err(Problem::InvalidFieldsCursor)
+        .map_err(|_| Problem::InvalidFieldsCursor(CursorProblem::Malformed))?;
+    FieldsCursor::decode(&opened, binding).map_err(Problem::InvalidFieldsCursor)
 }
 
 /// Passes over the fields before a place, which must be those that were there when it was made.
 fn pass_over<'b>(
-    place: FieldsPlace,
+    place: FieldsCursor,
     names: &mut FieldNames,
-    entries: &mut impl Iterator<Item = Result<Entry<'b>, Problem>>,
+    entries: &mut impl Iterator<Item = Result<BodyField<'b>, Problem>>,
 ) -> Result<(), Problem> {
-    let stale = || Problem::InvalidFieldsCursor(BadCursor::Stale);
+    let stale = || Problem::InvalidFieldsCursor(CursorProblem::Stale);
     for _ in 0..place.before {
         names.push(entries.next().ok_or_else(stale)??.name);
     }
-    if names.place() == place { Ok(()) } else { Err(stale()) }
+    if names.cursor() == place { Ok(()) } else { Err(stale()) }
 }
 
 impl Member {
     fn of(
         reading: Reading<'_>,
         loaded: &LoadedRecord,
-        entry: &Entry<'_>,
+        entry: &BodyField<'_>,
         chars: u64,
     ) -> Result<Self, Problem> {
         Ok(Self { name: entry.name.to_owned(), told: told(reading, loaded, entry, chars)? })

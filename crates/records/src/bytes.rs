@@ -11,10 +11,10 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STAN
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::records::blob::{self, BlobId};
-use stile_domain::records::body::{Entry, Held};
-use stile_domain::records::cursor::{Unit, WindowPlace};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::selector::{ByteSelector, Span};
+use stile_domain::records::sealed_cursor::{WindowCursor, WindowUnit};
+use stile_domain::records::selector::{ByteSelector, WindowBounds};
+use stile_domain::records::stored_body::{BodyField, StoredValue};
 use stile_store::records::{Blob, LoadedRecord, RecordSource};
 
 use super::Reading;
@@ -22,7 +22,7 @@ use super::blobs::UNKNOWN_TYPE;
 use super::render::digest_text;
 use super::window::{Content, Place, type_of};
 
-/// Whatever [`stile_domain::records::body::is_base64`] takes for base64, after its other alphabet
+/// Whatever [`stile_domain::records::stored_body::is_base64`] takes for base64, after its other alphabet
 /// is replaced.
 const ANY: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
@@ -46,26 +46,26 @@ enum Bytes<'a> {
 pub(super) fn window(
     reading: Reading<'_>,
     place: Place<'_>,
-    (loaded, entry): (&LoadedRecord, &Entry<'_>),
+    (loaded, entry): (&LoadedRecord, &BodyField<'_>),
     selector: &ByteSelector,
 ) -> Result<(Json, Json), Problem> {
     let bytes = Bytes::of(reading, place.source, loaded, entry)?;
     let (total, digest) = (bytes.count(reading)?, bytes.digest());
     let span = match selector {
-        ByteSelector::At { start, limit } => Span::at(*start, *limit, total),
+        ByteSelector::At { start, limit } => WindowBounds::from_offset(*start, *limit, total),
         ByteSelector::After { cursor, limit } => {
-            let at = WindowPlace::decode(
+            let at = WindowCursor::decode(
                 &reading.view.unseal(cursor)?,
-                Unit::Bytes,
+                WindowUnit::Bytes,
                 place.binding,
                 &digest,
             );
             let at = at.map_err(Problem::InvalidCursor)?;
-            Span::at(at.start, limit.unwrap_or(at.limit), total)
+            WindowBounds::from_offset(at.start, limit.unwrap_or(at.limit), total)
         }
     };
     let (next, previous) = (span.next(), span.previous());
-    let sealed = |next| place.sealed(reading, Unit::Bytes, &digest, next);
+    let sealed = |next| place.sealed(reading, WindowUnit::Bytes, &digest, next);
     let window = json!({
         "base64": STANDARD.encode(bytes.read(reading, span)?),
         "total_bytes": total,
@@ -99,14 +99,14 @@ impl<'a> Bytes<'a> {
         reading: Reading<'_>,
         source: &RecordSource,
         loaded: &LoadedRecord,
-        entry: &Entry<'a>,
+        entry: &BodyField<'a>,
     ) -> Result<Self, Problem> {
-        let Held::Json(json) = entry.held else {
+        let StoredValue::Json(json) = entry.value else {
             let (text, _) = Content::of(loaded, entry)?;
             let (chars, _) = text.measure();
             return Ok(Self::Base64 { text, chars });
         };
-        let reference = blob::references(json).pop().ok_or(Problem::BlobNotFound)?;
+        let reference = blob::blob_references(json).pop().ok_or(Problem::BlobNotFound)?;
         // Through the records that expose it, of which this one is one.
         let blob = reading
             .view
@@ -144,7 +144,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    fn read(&self, reading: Reading<'_>, span: Span) -> Result<Vec<u8>, Problem> {
+    fn read(&self, reading: Reading<'_>, span: WindowBounds) -> Result<Vec<u8>, Problem> {
         let length = span.end.saturating_sub(span.start);
         match self {
             Self::Blob { blob, .. } => reading.view.blob_bytes(blob, span.start, length),

@@ -8,9 +8,9 @@
 //! one and sees none any more, that it is gone.
 
 use serde_json::json;
-use stile_domain::records::changes::{ChangesPlace, Mark, Session};
-use stile_domain::records::cursor::Binding;
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::key_history::{ChangeRange, ChangesCursor, SyncPoint};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::Binding;
 use stile_store::records::{RecordChange, RecordSource};
 
 use super::Reading;
@@ -28,7 +28,8 @@ const BEGINNING: &str = "beginning";
 
 /// Whether a list is asked for what changed: by the parameter, or by a cursor of such a list.
 pub(super) fn is_asked(reading: Reading<'_>, parameters: &Parameters) -> bool {
-    let is_place = |cursor| reading.view.unseal(cursor).is_ok_and(|bytes| ChangesPlace::is(&bytes));
+    let is_place =
+        |cursor| reading.view.unseal(cursor).is_ok_and(|bytes| ChangesCursor::is_kind_of(&bytes));
     parameters.text(CHANGES_SINCE).is_some() || parameters.text("cursor").is_some_and(is_place)
 }
 
@@ -54,7 +55,7 @@ pub(super) fn changes(
     let cursor_after = |change: &RecordChange| {
         let (source, key) = change.source_and_key();
         let stream = sources.get(source).ok_or(Problem::NotFound)?.id();
-        view.seal(&ChangesPlace { session, stream, key: key.to_owned() }.encode(bindings.page))
+        view.seal(&ChangesCursor { session, stream, key: key.to_owned() }.encode(bindings.page))
     };
     let next = changes.last().filter(|_| has_more).map(cursor_after).transpose()?;
     put_envelope_start(address, next.as_deref(), out);
@@ -118,7 +119,7 @@ impl Bindings {
         let fields =
             parameters.names("fields").map_or_else(String::new, |names| format!("{names:?}"));
         let common = [reading.view.caller(), stream, connection(parameters)?.unwrap_or("*")];
-        let of = |kind, more| Binding::of(std::iter::once(kind).chain(common).chain(more));
+        let of = |kind, more| Binding::new(std::iter::once(kind).chain(common).chain(more));
         Ok(Self { page: of("changes", Some(fields.as_str())), sync: of("sync", None) })
     }
 }
@@ -132,33 +133,33 @@ fn begun(
     sources: &[RecordSource],
     parameters: &Parameters,
     bindings: &Bindings,
-) -> Result<(Session, After), Problem> {
+) -> Result<(ChangeRange, After), Problem> {
     let view = reading.view;
     let since = match parameters.text(CHANGES_SINCE) {
         None | Some(BEGINNING) => None,
         Some(token) => {
             let opened = view
                 .unseal(token)
-                .map_err(|_| Problem::InvalidChangesSince(BadCursor::Malformed))?;
-            Some(Mark::decode(&opened, bindings.sync).map_err(Problem::InvalidChangesSince)?)
+                .map_err(|_| Problem::InvalidChangesSince(CursorProblem::Malformed))?;
+            Some(SyncPoint::decode(&opened, bindings.sync).map_err(Problem::InvalidChangesSince)?)
         }
     };
     // Whoever sends both goes on, and does not begin again.
     if let Some(cursor) = parameters.text("cursor") {
-        let place = ChangesPlace::decode(&view.unseal(cursor)?, bindings.page)
+        let place = ChangesCursor::decode(&view.unseal(cursor)?, bindings.page)
             .map_err(Problem::InvalidCursor)?;
         let source = sources.iter().position(|source| source.id() == place.stream);
-        let source = source.ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
+        let source = source.ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
         return Ok((known(reading, place.session)?, Some((source, place.key))));
     }
     let until = view.mark()?;
     // To begin needs nothing of the log.
-    let Some(since) = since else { return Ok((Session::beginning(until), None)) };
-    Ok((known(reading, Session { since, until })?, None))
+    let Some(since) = since else { return Ok((ChangeRange::from_beginning(until), None)) };
+    Ok((known(reading, ChangeRange { since, until })?, None))
 }
 
 /// A session of which nothing is forgotten.
-fn known(reading: Reading<'_>, session: Session) -> Result<Session, Problem> {
+fn known(reading: Reading<'_>, session: ChangeRange) -> Result<ChangeRange, Problem> {
     if reading.view.is_expired(&session)? { Err(Problem::ChangesExpired) } else { Ok(session) }
 }
 

@@ -4,12 +4,12 @@
 use super::aggregate::DEFAULT_GROUPS;
 use super::list::DEFAULT_LIMIT;
 use super::parameters::{Parameter, Shape};
-use stile_domain::records::aggregate::METRICS;
-use stile_domain::records::names::MAX_FIELD_NAME_BYTES;
+use stile_domain::records::aggregator::METRICS;
+use stile_domain::records::identifiers::MAX_FIELD_NAME_BYTES;
 use stile_domain::records::order::ORDERS;
 use stile_domain::records::request::ReadOperation;
 use stile_domain::records::selector::{MAX_BYTES, MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
-use stile_domain::records::tokens::MAX_QUERY_SCALARS;
+use stile_domain::records::tokenizer::MAX_QUERY_SCALARS;
 use stile_domain::records::zone::Granularity;
 
 /// One endpoint.

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use stile_domain::records::declaration::{Declaration, Field, Operator};
-use stile_domain::records::filter::{Bound, Condition, Test, is_number};
+use stile_domain::records::decimal::is_number;
+use stile_domain::records::declaration::{Declaration, DeclaredField, RangeOperator};
+use stile_domain::records::filter::{Condition, FieldTest, RangeBound};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::records::RecordSource;
@@ -83,7 +84,7 @@ fn condition(
     given: &Given,
 ) -> Result<Condition, Problem> {
     known(reading, sources, &given.field, &given.param)?;
-    let mut agreed: Option<Test> = None;
+    let mut agreed: Option<FieldTest> = None;
     for source in sources {
         let declaration = reading.declarations.of(source)?;
         let test = test(&declaration, given)?;
@@ -98,7 +99,7 @@ fn condition(
     Ok(Condition { field: given.field.clone(), test })
 }
 
-fn test(declaration: &Declaration, given: &Given) -> Result<Test, Problem> {
+fn test(declaration: &Declaration, given: &Given) -> Result<FieldTest, Problem> {
     let invalid = |message: String| Problem::invalid(&given.param, message);
     let name = &given.field;
     let field = declaration.field(name);
@@ -108,7 +109,7 @@ fn test(declaration: &Declaration, given: &Given) -> Result<Test, Problem> {
                 "`{name}` cannot be filtered by; `/v1/schema` says which fields can"
             )));
         }
-        return Ok(Test::Is(given.value.clone()));
+        return Ok(FieldTest::Is(given.value.clone()));
     };
     let Some(field) = field.filter(|field| field.operators.contains(&operator)) else {
         return Err(invalid(format!(
@@ -116,25 +117,25 @@ fn test(declaration: &Declaration, given: &Given) -> Result<Test, Problem> {
             operator.name()
         )));
     };
-    Ok(Test::Range(operator, bound(field, given).map_err(invalid)?))
+    Ok(FieldTest::Range(operator, bound(field, given).map_err(invalid)?))
 }
 
-fn bound(field: &Field, given: &Given) -> Result<Bound, String> {
+fn bound(field: &DeclaredField, given: &Given) -> Result<RangeBound, String> {
     let param = &given.param;
     if field.format.is_some() {
         let time = Instant::parse(&given.value);
-        return time.map(Bound::Time).ok_or_else(|| {
+        return time.map(RangeBound::Time).ok_or_else(|| {
             format!("`{param}` must be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z")
         });
     }
     if is_number(&given.value) {
-        Ok(Bound::Number(given.value.clone()))
+        Ok(RangeBound::Number(given.value.clone()))
     } else {
         Err(format!("`{param}` must be a number such as 12 or -0.5"))
     }
 }
 
 /// The comparisons that a field is declared for.
-pub fn operators(field: &Field) -> Vec<&'static str> {
-    field.operators.iter().copied().map(Operator::name).collect()
+pub fn operators(field: &DeclaredField) -> Vec<&'static str> {
+    field.operators.iter().copied().map(RangeOperator::name).collect()
 }

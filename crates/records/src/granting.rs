@@ -11,9 +11,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 use stile_domain::permit::Principal;
 use stile_domain::records::declaration::Declaration;
-use stile_domain::records::grant::{BadGrant, Grant, Share, TimeConstraint};
+use stile_domain::records::grant::{BadGrant, Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
 
 use super::RecordServices;
@@ -139,7 +139,7 @@ fn complete(
     wanted: &WantedShare,
     all: &[Stream],
     added: &mut Vec<(String, String)>,
-) -> Result<Share, NotGranted> {
+) -> Result<StreamGrant, NotGranted> {
     let name = shown(&wanted.name);
     let having: Vec<&Stream> =
         all.iter().filter(|stream| stream.stream.as_str() == wanted.name).collect();
@@ -196,8 +196,9 @@ fn complete(
         .as_ref()
         .map(|time| constraint(&name, time, &declarations))
         .transpose()?;
-    Ok(Share {
-        stream: Name::parse(&wanted.name).map_err(|bad| NotGranted::Wrong(bad.to_string()))?,
+    Ok(StreamGrant {
+        stream: SourceName::parse(&wanted.name)
+            .map_err(|bad| NotGranted::Wrong(bad.to_string()))?,
         connections: chosen.iter().map(|stream| stream.connection.clone()).collect(),
         fields,
         time,
@@ -287,7 +288,8 @@ mod tests {
                 .ingest(&owner(), Instant(7), stream, &pairs, &mut line.as_bytes())
                 .unwrap();
         }
-        let (mail, people) = (Name::parse("mail").unwrap(), Name::parse("people").unwrap());
+        let (mail, people) =
+            (SourceName::parse("mail").unwrap(), SourceName::parse("people").unwrap());
         let mut json = rig
             .services
             .one_stream(&owner(), Instant(1), &mail, &people)

@@ -16,12 +16,12 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob;
 use stile_domain::records::declaration::{Declaration, Semantics};
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::records::{TargetStream, UpsertOutcome, WriteBatch};
 
 use super::endpoints;
@@ -47,7 +47,7 @@ struct Line {
 /// What a line says.
 struct Sent {
     key: Option<String>,
-    fields: Fields,
+    fields: RecordFields,
     emitted: Option<Instant>,
     delete: bool,
 }
@@ -64,8 +64,8 @@ fn rejected<T>(code: &'static str, message: impl Into<String>) -> Result<T, Reje
 
 /// What an ingest goes on with.
 struct Ingest<'a> {
-    connection: Name,
-    stream: &'a Name,
+    connection: SourceName,
+    stream: &'a SourceName,
     now: Instant,
     plan: Option<Plan>,
     tally: Tally,
@@ -120,7 +120,7 @@ impl RecordServices {
         let owner = caller.gate().owner()?;
         let parameters = Parameters::parse(endpoints::INGEST.parameters, pairs)?;
         let stream =
-            Name::parse(stream).map_err(|bad| Problem::invalid("stream", bad.to_string()))?;
+            SourceName::parse(stream).map_err(|bad| Problem::invalid("stream", bad.to_string()))?;
         let connection = self.connection_for(caller, now, &stream, connection(&parameters)?)?;
         let mut ingest =
             Ingest { connection, stream: &stream, now, plan: None, tally: Tally::default() };
@@ -164,11 +164,11 @@ impl RecordServices {
         &self,
         caller: &Principal,
         now: Instant,
-        stream: &Name,
+        stream: &SourceName,
         named: Option<&str>,
-    ) -> Result<Name, Problem> {
+    ) -> Result<SourceName, Problem> {
         if let Some(named) = named {
-            return Name::parse(named)
+            return SourceName::parse(named)
                 .map_err(|bad| Problem::invalid("connection_id", bad.to_string()));
         }
         let permit = caller.gate().records()?;
@@ -342,14 +342,17 @@ fn one(
 }
 
 /// The lines of the next batch; none at the end of the body.
-fn next_batch(lines: &mut JsonLines<&mut dyn BufRead>, stream: &Name) -> Result<Vec<Line>, ()> {
+fn next_batch(
+    lines: &mut JsonLines<&mut dyn BufRead>,
+    stream: &SourceName,
+) -> Result<Vec<Line>, ()> {
     let mut batch = Vec::new();
     let begun = lines.consumed();
     while batch.len() < INGEST_ROWS && lines.consumed() - begun < BATCH_BYTES {
         let Some(Decoded { line, row }) = lines.next().map_err(drop)? else { break };
         let sent = match row {
             Ok(row) => sent(row.fields, stream).map(|mut sent| {
-                blob::add_urls(&mut sent.fields);
+                blob::add_fetch_urls(&mut sent.fields);
                 sent
             }),
             Err(bad) => rejected(bad.code(), bad.to_string()),
@@ -360,44 +363,45 @@ fn next_batch(lines: &mut JsonLines<&mut dyn BufRead>, stream: &Name) -> Result<
 }
 
 /// What a line says: an envelope, or data.
-fn sent(mut fields: Fields, stream: &Name) -> Result<Sent, Rejected> {
-    let member = |fields: &Fields, name: &str| -> Option<Value> {
+fn sent(mut fields: RecordFields, stream: &SourceName) -> Result<Sent, Rejected> {
+    let member = |fields: &RecordFields, name: &str| -> Option<FieldValue> {
         let value =
             fields.iter().find(|(member, _)| member == name).map(|(_, value)| value.clone());
-        value.filter(|value| *value != Value::Null)
+        value.filter(|value| *value != FieldValue::Null)
     };
     let has = |name: &str| fields.iter().any(|(member, _)| member == name);
     let is_delete =
-        |fields: &Fields| member(fields, "op") == Some(Value::Text("delete".to_owned()));
+        |fields: &RecordFields| member(fields, "op") == Some(FieldValue::Text("delete".to_owned()));
     let data = fields.iter().find(|(name, _)| name == "data").map(|(_, value)| value);
-    let has_data = matches!(data, Some(Value::Json(json)) if json.starts_with('{'));
+    let has_data = matches!(data, Some(FieldValue::Json(json)) if json.starts_with('{'));
     let known = fields.iter().all(|(name, _)| MEMBERS.contains(&name.as_str()));
-    let without_data = has("key") && matches!(data, None | Some(Value::Null)) && is_delete(&fields);
+    let without_data =
+        has("key") && matches!(data, None | Some(FieldValue::Null)) && is_delete(&fields);
     if !known || !(has_data || without_data) {
         return Ok(Sent { key: None, fields, emitted: None, delete: false });
     }
     let data =
         match fields.iter().position(|(name, _)| name == "data").map(|at| fields.swap_remove(at)) {
-            Some((_, Value::Json(json))) => match row::parse(json.as_bytes()) {
+            Some((_, FieldValue::Json(json))) => match row::parse(json.as_bytes()) {
                 Ok(row) => row.fields,
                 Err(bad) => return rejected(bad.fault.code(), format!("`data`: {}", bad.fault)),
             },
-            _ => Fields::new(),
+            _ => RecordFields::new(),
         };
-    if member(&fields, "stream").is_some_and(|named| named.scalar() != Some(stream.as_str())) {
+    if member(&fields, "stream").is_some_and(|named| named.scalar_text() != Some(stream.as_str())) {
         return rejected(
             "wrong_stream",
             format!("`stream` is not `{stream}`; send each stream to its own address"),
         );
     }
-    let delete = match member(&fields, "op").as_ref().map(Value::scalar) {
+    let delete = match member(&fields, "op").as_ref().map(FieldValue::scalar_text) {
         None | Some(Some("upsert")) => false,
         Some(Some("delete")) => true,
         _ => return rejected("invalid_op", "`op` must be `upsert` or `delete`"),
     };
     let emitted = match member(&fields, "emitted_at") {
         None => None,
-        Some(Value::Text(text)) if Instant::parse(&text).is_some() => Instant::parse(&text),
+        Some(FieldValue::Text(text)) if Instant::parse(&text).is_some() => Instant::parse(&text),
         _ => {
             return rejected(
                 "invalid_emitted_at",
@@ -407,11 +411,13 @@ fn sent(mut fields: Fields, stream: &Name) -> Result<Sent, Rejected> {
     };
     let key = match member(&fields, "key") {
         None => None,
-        Some(Value::Json(json)) if serde_json::from_str::<Vec<String>>(&json).is_ok() => Some(json),
-        Some(Value::Json(_)) => {
+        Some(FieldValue::Json(json)) if serde_json::from_str::<Vec<String>>(&json).is_ok() => {
+            Some(json)
+        }
+        Some(FieldValue::Json(_)) => {
             return rejected("invalid_record_identity", "`key` must be a text or a list of texts");
         }
-        Some(scalar) => scalar.scalar().map(str::to_owned),
+        Some(scalar) => scalar.scalar_text().map(str::to_owned),
     };
     Ok(Sent { key, fields: data, emitted, delete })
 }

@@ -37,8 +37,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use stile_domain::records::declaration::Declaration;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::StreamTerms;
 use stile_store::journal::Journal;
 use stile_store::records::{RecordSource, Records, RecordsView};
 
@@ -85,7 +85,7 @@ impl Declarations {
             return Ok(Arc::clone(declaration));
         }
         let json = serde_json::from_str(source.declaration()).map_err(|_| Problem::Corrupt)?;
-        let declaration = Arc::new(Declaration::stored(&json).map_err(|_| Problem::Corrupt)?);
+        let declaration = Arc::new(Declaration::parse_stored(&json).map_err(|_| Problem::Corrupt)?);
         if read.len() >= MOST {
             read.clear();
         }
@@ -104,7 +104,7 @@ pub struct Reading<'a> {
 }
 
 /// The terms on which records of a declared stream are stored.
-pub fn terms_of(declaration: &Declaration) -> StreamTerms {
+pub fn terms_of(declaration: &Declaration) -> IndexedFields {
     let is_time = |name: &str| declaration.field(name).is_some_and(|field| field.format.is_some());
     let searchable = declaration
         .fields()
@@ -112,7 +112,7 @@ pub fn terms_of(declaration: &Declaration) -> StreamTerms {
         .filter(|field| field.searchable)
         .map(|field| field.name.clone());
     let cursor = declaration.cursor_field();
-    StreamTerms {
+    IndexedFields {
         cursor_field: cursor.map(str::to_owned),
         cursor_is_time: cursor.is_some_and(is_time),
         time_field: declaration.consent_time_field().map(str::to_owned),

@@ -1,9 +1,9 @@
 //! `GET /v1/streams/{stream}/records`: records in order, a page at a time.
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::cursor::{Binding, ListPlace};
 use stile_domain::records::filter::Condition;
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::{Binding, ListCursor};
 use stile_store::records::{RecordQuery, RecordRow, RecordSource, SortOrder};
 
 use super::bounded::Cut;
@@ -69,7 +69,7 @@ pub fn list(
     let after = match parameters.text("cursor") {
         None => None,
         Some(cursor) => Some(
-            ListPlace::decode(&view.unseal(cursor)?, binding).map_err(Problem::InvalidCursor)?,
+            ListCursor::decode(&view.unseal(cursor)?, binding).map_err(Problem::InvalidCursor)?,
         ),
     };
     let query = RecordQuery {
@@ -81,7 +81,7 @@ pub fn list(
     let page = view.list(&sources, query)?;
     let cursor_after = |row: &RecordRow| {
         let place =
-            view.position_of(&sources, row).ok_or(Problem::InvalidCursor(BadCursor::Stale))?;
+            view.position_of(&sources, row).ok_or(Problem::InvalidCursor(CursorProblem::Stale))?;
         view.seal(&place.encode(binding))
     };
     let next = page.rows.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
@@ -206,7 +206,7 @@ fn binding(
     let view = parameters.text("view").unwrap_or_default();
     let related =
         format!("{:?}{:?}", parameters.names("expand").unwrap_or_default(), parameters.limits());
-    Binding::of(
+    Binding::new(
         [
             "list",
             reading.view.caller(),

@@ -2,14 +2,14 @@
 //! grants and take them back, and to make a copy.
 
 use stile_domain::permit::Principal;
-use stile_domain::records::body::{Entry, Held};
 use stile_domain::records::declaration::{BadDeclaration, Declaration};
 use stile_domain::records::grant::{BadGrant, Grant};
-use stile_domain::records::infer::{Inference, Inferred, KeyChoice};
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::infer::{Inference, InferredDeclaration, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::stored_body::{BodyField, StoredValue};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_store::records::{
     GrantRecord, LoadedRecord, RecordRow, RecordSource, RecordsError, RecordsView,
 };
@@ -25,9 +25,9 @@ const LOOKED_AT: u64 = 1024;
 /// A stream, for the owner.
 pub struct Stream {
     /// Of which connection.
-    pub connection: Name,
+    pub connection: SourceName,
     /// What it is called.
-    pub stream: Name,
+    pub stream: SourceName,
     /// What is declared of it.
     pub declaration: std::sync::Arc<Declaration>,
     /// How many records it has.
@@ -75,8 +75,8 @@ impl RecordServices {
         &self,
         caller: &Principal,
         now: Instant,
-        connection: &Name,
-        name: &Name,
+        connection: &SourceName,
+        name: &SourceName,
     ) -> Result<Stream, Problem> {
         let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
         self.records.read(&permit, now, |view| {
@@ -94,9 +94,9 @@ impl RecordServices {
         &self,
         caller: &Principal,
         now: Instant,
-        connection: &Name,
-        name: &Name,
-    ) -> Result<Inferred, NotDeclared> {
+        connection: &SourceName,
+        name: &SourceName,
+    ) -> Result<InferredDeclaration, NotDeclared> {
         let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
         let (inference, key) = self.records.read(&permit, now, |view| {
             let sources = view.sources_of(name.as_str(), Some(connection.as_str()))?;
@@ -118,7 +118,7 @@ impl RecordServices {
         let stays = format!("the key stays: it is {}", key_in_words(&key));
         let mut inferred = inference.finish(KeyChoice::Given(key))?;
         inferred
-            .because
+            .reasons
             .iter_mut()
             .filter(|line| line.ends_with(": you chose it"))
             .for_each(|line| *line = stays.clone());
@@ -133,8 +133,8 @@ impl RecordServices {
     pub fn declare(
         &self,
         caller: &Principal,
-        connection: &Name,
-        name: &Name,
+        connection: &SourceName,
+        name: &SourceName,
         declaration: &Declaration,
     ) -> Result<bool, NotDeclared> {
         let owner = caller.gate().owner()?;
@@ -216,21 +216,21 @@ fn stream(
 }
 
 /// The fields of a record, long ones cut.
-fn beginnings(view: &RecordsView<'_>, loaded: &LoadedRecord) -> Result<Fields, Problem> {
-    let long = |entry: &Entry<'_>| match loaded.long_value(entry) {
+fn beginnings(view: &RecordsView<'_>, loaded: &LoadedRecord) -> Result<RecordFields, Problem> {
+    let long = |entry: &BodyField<'_>| match loaded.long_value(entry) {
         Some(long) => view.long_text(long, 0, LOOKED_AT),
         None => Err(Problem::Corrupt),
     };
     let fields = loaded.body().entries().map(|entry| {
         let entry = entry.map_err(|_| Problem::Corrupt)?;
-        let value = match entry.held {
-            Held::Null => Value::Null,
-            Held::Bool(value) => Value::Bool(value),
-            Held::Number(digits) => Value::Number(digits.into()),
-            Held::Text(text) => Value::Text(text.to_owned()),
-            Held::Json(json) => Value::Json(json.to_owned()),
-            Held::LongText(_) => Value::Text(long(&entry)?),
-            Held::LongJson(_) => Value::Json(long(&entry)?),
+        let value = match entry.value {
+            StoredValue::Null => FieldValue::Null,
+            StoredValue::Bool(value) => FieldValue::Bool(value),
+            StoredValue::Number(digits) => FieldValue::Number(digits.into()),
+            StoredValue::Text(text) => FieldValue::Text(text.to_owned()),
+            StoredValue::Json(json) => FieldValue::Json(json.to_owned()),
+            StoredValue::LongText(_) => FieldValue::Text(long(&entry)?),
+            StoredValue::LongJson(_) => FieldValue::Json(long(&entry)?),
         };
         Ok((entry.name.to_owned(), value))
     });
@@ -239,7 +239,7 @@ fn beginnings(view: &RecordsView<'_>, loaded: &LoadedRecord) -> Result<Fields, P
 
 #[cfg(test)]
 mod tests {
-    use stile_domain::records::problem::BadCursor;
+    use stile_domain::records::problem::CursorProblem;
 
     use super::*;
     use crate::endpoints::RECORDS;
@@ -255,8 +255,8 @@ mod tests {
         rig
     }
 
-    fn names() -> (Name, Name) {
-        (Name::parse("mail").unwrap(), Name::parse("messages").unwrap())
+    fn names() -> (SourceName, SourceName) {
+        (SourceName::parse("mail").unwrap(), SourceName::parse("messages").unwrap())
     }
 
     #[test]
@@ -313,11 +313,11 @@ mod tests {
         rig.services
             .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
             .unwrap();
-        assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(BadCursor::Stale));
+        assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(CursorProblem::Stale));
         json["cursor_field"] = serde_json::Value::Null;
         rig.services
             .declare(&owner(), &mail, &messages, &Declaration::parse(&json).unwrap())
             .unwrap();
-        assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(BadCursor::Stale));
+        assert_eq!(next(&rig).unwrap_err(), Problem::InvalidCursor(CursorProblem::Stale));
     }
 }

@@ -4,7 +4,7 @@
 //! not declared, given twice, or out of range is refused and never ignored: a client that misspells
 //! a filter must not be told of records that it meant to exclude.
 
-use stile_domain::records::declaration::Operator;
+use stile_domain::records::declaration::RangeOperator;
 use stile_domain::records::problem::Problem;
 
 /// One parameter of an endpoint.
@@ -54,7 +54,7 @@ pub struct Given {
     /// The field.
     pub field: String,
     /// The comparison; none is equality.
-    pub operator: Option<Operator>,
+    pub operator: Option<RangeOperator>,
     /// The value.
     pub value: String,
     /// The parameter, for an error.
@@ -148,7 +148,7 @@ impl Parameters {
     /// Conditions that were sent, each as a text of its own, to bind a cursor to.
     pub fn conditions_text(&self) -> Vec<String> {
         let text = |given: &Given| {
-            format!("{:?}", (&given.field, given.operator.map(Operator::name), &given.value))
+            format!("{:?}", (&given.field, given.operator.map(RangeOperator::name), &given.value))
         };
         self.conditions.iter().map(text).collect()
     }
@@ -243,7 +243,7 @@ impl Parameters {
             Problem::invalid(name, message)
         };
         let inside = within(name, key).ok_or_else(wrong)?;
-        let ranged = Operator::ALL.into_iter().find_map(|operator| {
+        let ranged = RangeOperator::ALL.into_iter().find_map(|operator| {
             Some((inside.strip_suffix(operator.name())?.strip_suffix("][")?, Some(operator)))
         });
         let (field, operator) = ranged.unwrap_or((inside, None));
@@ -329,9 +329,12 @@ mod tests {
             ("filter[gte]", "3"),
         ])
         .unwrap();
-        let told: Vec<(&str, Option<Operator>)> =
+        let told: Vec<(&str, Option<RangeOperator>)> =
             given.conditions().iter().map(|given| (given.field.as_str(), given.operator)).collect();
-        assert_eq!(told, [("a", None), ("a", Some(Operator::Gte)), ("x[y]", None), ("gte", None)]);
+        assert_eq!(
+            told,
+            [("a", None), ("a", Some(RangeOperator::Gte)), ("x[y]", None), ("gte", None)]
+        );
     }
 
     #[test]

@@ -9,11 +9,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use stile_domain::records::body::Held;
 use stile_domain::records::declaration::Relation;
-use stile_domain::records::filter::{Condition, Test};
-use stile_domain::records::names::Name;
+use stile_domain::records::filter::{Condition, FieldTest};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 use stile_store::records::{RecordQuery, RecordRow, RecordSource, SortOrder};
 
 use super::Reading;
@@ -32,7 +32,7 @@ pub(super) struct Wanted {
 }
 
 /// Sources of related streams that were looked up before.
-pub(super) type Streams = HashMap<(Name, Name), Vec<RecordSource>>;
+pub(super) type Streams = HashMap<(SourceName, SourceName), Vec<RecordSource>>;
 
 /// That a client sends nothing that is the owner's. Before anything is looked up: the words are the
 /// same whatever there is.
@@ -234,7 +234,7 @@ fn put_many(
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     let refers =
-        Condition { field: relation.foreign_key.clone(), test: Test::Refers(key.to_owned()) };
+        Condition { field: relation.foreign_key.clone(), test: FieldTest::Refers(key.to_owned()) };
     let query =
         RecordQuery { order: SortOrder::Descending, after: None, conditions: &[refers], limit };
     let page = reading.view.list(others, query)?;
@@ -262,9 +262,9 @@ fn referred(
 ) -> Result<Option<String>, Problem> {
     let loaded = reading.view.load_fields(sources, row)?;
     let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
-    Ok(match entry.map(|entry| entry.held) {
-        Some(Held::Text(text) | Held::Number(text)) => Some(text.to_owned()),
-        Some(Held::Bool(value)) => Some(value.to_string()),
+    Ok(match entry.map(|entry| entry.value) {
+        Some(StoredValue::Text(text) | StoredValue::Number(text)) => Some(text.to_owned()),
+        Some(StoredValue::Bool(value)) => Some(value.to_string()),
         // No key is as long as a text that is kept apart.
         _ => None,
     })

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::hex;
-use stile_domain::records::body::Entry;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::BodyField;
 use stile_store::records::{LoadedRecord, RecordRow, RecordSource};
 
 use super::Reading;
@@ -61,7 +61,7 @@ pub(super) fn put_record(
 fn put_fields<'b>(
     reading: Reading<'_>,
     loaded: &LoadedRecord,
-    entries: impl Iterator<Item = Result<Entry<'b>, Problem>>,
+    entries: impl Iterator<Item = Result<BodyField<'b>, Problem>>,
     preview: Option<u64>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {

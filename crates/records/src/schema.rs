@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::declaration::Field;
+use stile_domain::records::declaration::DeclaredField;
 use stile_domain::records::problem::Problem;
 use stile_store::records::RecordSource;
 
@@ -113,19 +113,19 @@ fn in_short(reading: Reading<'_>, source: &RecordSource) -> Result<Json, Problem
 }
 
 /// What can be done with a field, for a model.
-fn flags(field: &Field) -> String {
+fn flags(field: &DeclaredField) -> String {
     let types: Vec<&str> = field.types.iter().map(|kind| kind.name()).collect();
     let mut flags = vec![format!("t={}", types.join("|"))];
     if field.filterable {
         flags.push("eq".to_owned());
     }
-    if field.ranges() {
+    if field.is_range_filterable() {
         flags.push(format!("r={}", operators(field).join("|")));
     }
     if field.searchable {
         flags.push("lex".to_owned());
     }
-    if field.aggregatable() {
+    if field.is_aggregatable() {
         let kinds: Vec<&str> = field.aggregations.iter().map(|kind| kind.name()).collect();
         flags.push(format!("a={}", kinds.join("|")));
     }

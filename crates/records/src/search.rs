@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::percent::encode_component;
-use stile_domain::records::body::Held;
-use stile_domain::records::cursor::{Binding, SearchPlace};
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::{MAX_QUERY_SCALARS, MAX_TERMS, Query};
+use stile_domain::records::sealed_cursor::{Binding, SearchCursor};
+use stile_domain::records::stored_body::StoredValue;
+use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery};
 use stile_store::records::{FieldMatch, RecordHit, RecordSearchQuery, RecordSource};
 
 use super::Reading;
@@ -72,12 +72,12 @@ pub fn search(
     let before = match parameters.text("cursor") {
         None => None,
         Some(cursor) => Some(
-            SearchPlace::decode(&view.unseal(cursor)?, binding)
+            SearchCursor::decode(&view.unseal(cursor)?, binding)
                 .map_err(Problem::InvalidCursor)?
                 .record,
         ),
     };
-    let query = Query::parse(text);
+    let query = ParsedQuery::parse(text);
     let limit =
         usize::try_from(parameters.number("limit").unwrap_or(DEFAULT_LIMIT)).unwrap_or(usize::MAX);
     let asked = RecordSearchQuery { query: &query, conditions: &conditions, before, limit };
@@ -90,7 +90,7 @@ pub fn search(
     };
     let page = view.find_text(&sources, asked, &go_on)?;
     let cursor_after =
-        |hit: &RecordHit| view.seal(&SearchPlace { record: hit.row.number() }.encode(binding));
+        |hit: &RecordHit| view.seal(&SearchCursor { record: hit.row.number() }.encode(binding));
     let next = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
     let mut meta = meta(parameters);
     told_of_recall(&mut meta, &query, sources.len());
@@ -130,7 +130,7 @@ fn sources(reading: Reading<'_>, parameters: &Parameters) -> Result<Vec<RecordSo
 }
 
 /// What is said of how complete a search is, the same on all of its pages.
-fn told_of_recall(meta: &mut Json, query: &Query, sources: usize) {
+fn told_of_recall(meta: &mut Json, query: &ParsedQuery, sources: usize) {
     let Some(meta) = meta.as_object_mut() else { return };
     meta.insert("count".to_owned(), Json::Null);
     meta.insert("count_accuracy".to_owned(), "not_counted".into());
@@ -190,9 +190,11 @@ fn title(reading: Reading<'_>, hit: &RecordHit) -> Result<Json, Problem> {
     for name in TITLES {
         let entry = hit.fields.body().field(name).map_err(|_| Problem::Corrupt)?;
         let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
-        let text = match (entry.held, hit.fields.long_value(&entry)) {
-            (Held::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
-            (Held::LongText(_), Some(long)) => reading.view.long_text(long, 0, TITLE_CHARS)?,
+        let text = match (entry.value, hit.fields.long_value(&entry)) {
+            (StoredValue::Text(text), _) => pieces::slice(text, 0, TITLE_CHARS).to_owned(),
+            (StoredValue::LongText(_), Some(long)) => {
+                reading.view.long_text(long, 0, TITLE_CHARS)?
+            }
             _ => continue,
         };
         if !text.is_empty() {
@@ -221,8 +223,8 @@ fn excerpt(
     let at = found.position.map_or(0, |place| place.start);
     let start =
         |total: u64| if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
-    let (start, text, total, digest) = match (entry.held, hit.fields.long_value(&entry)) {
-        (Held::Text(text), _) => {
+    let (start, text, total, digest) = match (entry.value, hit.fields.long_value(&entry)) {
+        (StoredValue::Text(text), _) => {
             let total = pieces::count(text);
             let start = start(total);
             (
@@ -277,7 +279,7 @@ fn binding(reading: Reading<'_>, parameters: &Parameters) -> Binding {
     let connection = format!("{connection:?}");
     let text = parameters.text("q").unwrap_or_default();
     let conditions = parameters.conditions_text();
-    Binding::of(
+    Binding::new(
         ["search", reading.view.caller(), text, &connection, &streams]
             .into_iter()
             .chain(conditions.iter().map(String::as_str)),

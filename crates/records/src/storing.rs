@@ -1,10 +1,10 @@
 //! Steps that every way of storing records shares.
 
 use stile_domain::records::declaration::{Declaration, Semantics};
+use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::RecordKey;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::Fields;
+use stile_domain::records::value::RecordFields;
 use stile_store::records::{IncomingRecord, TargetStream, UpsertOutcome, WriteBatch};
 
 /// The most bytes of a batch, not counting its last row.
@@ -30,7 +30,7 @@ pub fn put(
 pub fn incoming<'a>(
     key: &'a RecordKey,
     emitted: Instant,
-    fields: &'a Fields,
+    fields: &'a RecordFields,
 ) -> IncomingRecord<'a> {
     IncomingRecord { key, emitted, fields, streamed: Vec::new() }
 }
@@ -38,7 +38,7 @@ pub fn incoming<'a>(
 /// A declaration as it is stored.
 pub fn read_declaration(text: &str) -> Result<Declaration, Problem> {
     let json = serde_json::from_str(text).map_err(|_| Problem::Corrupt)?;
-    Declaration::stored(&json).map_err(|_| Problem::Corrupt)
+    Declaration::parse_stored(&json).map_err(|_| Problem::Corrupt)
 }
 
 /// A key, for a sentence.

@@ -1,7 +1,7 @@
 //! `GET /v1/streams` and `GET /v1/streams/{stream}`: what there is, as far as it is granted.
 
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::declaration::{Declaration, Field};
+use stile_domain::records::declaration::{Declaration, DeclaredField};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::records::RecordSource;
@@ -116,7 +116,7 @@ fn narrowed(declaration: &Declaration, source: &RecordSource) -> Json {
     let mut searched = Vec::new();
     let mut exact = Vec::new();
     for field in declaration.fields().iter().filter(|field| granted(&field.name)) {
-        if field.ranges() {
+        if field.is_range_filterable() {
             ranges.insert(field.name.clone(), operators(field).into());
         }
         if field.searchable {
@@ -150,7 +150,7 @@ pub(super) fn expansions(declaration: &Declaration, source: &RecordSource) -> Js
     told.collect()
 }
 
-fn capability(declaration: &Declaration, field: &Field) -> Json {
+fn capability(declaration: &Declaration, field: &DeclaredField) -> Json {
     let schema =
         declaration.schema().get("properties").and_then(|properties| properties.get(&field.name));
     let aggregation: Map<String, Json> = field
@@ -162,7 +162,7 @@ fn capability(declaration: &Declaration, field: &Field) -> Json {
         "granted": true,
         "schema": schema,
         "exact_filter": { "declared": field.filterable, "usable": field.filterable },
-        "range_filter": { "declared": field.ranges(), "usable": field.ranges(), "operators": operators(field) },
+        "range_filter": { "declared": field.is_range_filterable(), "usable": field.is_range_filterable(), "operators": operators(field) },
         "lexical_search": { "declared": field.searchable, "usable": field.searchable },
         "aggregation": aggregation,
     })

@@ -2,11 +2,11 @@
 
 use stile_domain::hash::ContentHash;
 use stile_domain::json_string::{escaped, escaped_len};
-use stile_domain::records::blob::is_reference;
-use stile_domain::records::body::{Entry, Held};
+use stile_domain::records::blob::is_blob_reference;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_store::records::{LongValueRef, LoadedRecord};
+use stile_domain::records::stored_body::{BodyField, StoredValue};
+use stile_store::records::{LoadedRecord, LongValueRef};
 
 use super::Reading;
 use super::render::digest_text;
@@ -108,15 +108,15 @@ struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    fn of(loaded: &LoadedRecord, entry: &Entry<'a>) -> Self {
-        let (inline, is_text) = match entry.held {
-            Held::Null => (Some("null"), false),
-            Held::Bool(true) => (Some("true"), false),
-            Held::Bool(false) => (Some("false"), false),
-            Held::Text(text) => (Some(text), true),
-            Held::Number(text) | Held::Json(text) => (Some(text), false),
-            Held::LongText(_) => (None, true),
-            Held::LongJson(_) => (None, false),
+    fn of(loaded: &LoadedRecord, entry: &BodyField<'a>) -> Self {
+        let (inline, is_text) = match entry.value {
+            StoredValue::Null => (Some("null"), false),
+            StoredValue::Bool(true) => (Some("true"), false),
+            StoredValue::Bool(false) => (Some("false"), false),
+            StoredValue::Text(text) => (Some(text), true),
+            StoredValue::Number(text) | StoredValue::Json(text) => (Some(text), false),
+            StoredValue::LongText(_) => (None, true),
+            StoredValue::LongJson(_) => (None, false),
         };
         let long = if inline.is_none() { loaded.long_value(entry) } else { None };
         Self { inline, long, is_text }
@@ -127,15 +127,15 @@ impl<'a> Kept<'a> {
 pub(super) fn told(
     reading: Reading<'_>,
     loaded: &LoadedRecord,
-    entry: &Entry<'_>,
+    entry: &BodyField<'_>,
     chars: u64,
 ) -> Result<Told, Problem> {
     let Kept { inline, long, is_text } = Kept::of(loaded, entry);
     let size = inline.map_or_else(|| long.map_or(0, |long| long.value.chars), pieces::count);
-    let can_be_cut = match entry.held {
+    let can_be_cut = match entry.value {
         // Nothing reads on in one.
-        Held::Json(json) => !is_reference(json),
-        _ => is_text || matches!(entry.held, Held::LongJson(_)),
+        StoredValue::Json(json) => !is_blob_reference(json),
+        _ => is_text || matches!(entry.value, StoredValue::LongJson(_)),
     };
     if inline.is_none() && long.is_none() {
         return Err(Problem::Corrupt);
@@ -169,7 +169,7 @@ pub(super) fn told(
 pub(super) fn put_whole(
     reading: Reading<'_>,
     loaded: &LoadedRecord,
-    entry: &Entry<'_>,
+    entry: &BodyField<'_>,
     out: &mut dyn Sink,
 ) -> Result<(), Problem> {
     match Kept::of(loaded, entry) {

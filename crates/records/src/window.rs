@@ -3,15 +3,15 @@
 
 use serde_json::{Value as Json, json};
 use stile_domain::hash::ContentHash;
-use stile_domain::records::blob::{is_reference, references};
-use stile_domain::records::body::{Entry, Held};
-use stile_domain::records::cursor::{Binding, Unit, WindowPlace};
-use stile_domain::records::find::{Finder, Found, Needle};
-use stile_domain::records::names::is_field_name;
-use stile_domain::records::pieces;
-use stile_domain::records::problem::{BadCursor, Problem};
-use stile_domain::records::selector::{ByteSelector, Selector, Span};
-use stile_store::records::{LongValueRef, LoadedRecord, RecordSource};
+use stile_domain::records::blob::{blob_references, is_blob_reference};
+use stile_domain::records::find::{Needle, NeedleFinder};
+use stile_domain::records::identifiers::is_field_name;
+use stile_domain::records::pieces::{self, CharRange};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::{Binding, WindowCursor, WindowUnit};
+use stile_domain::records::selector::{ByteSelector, TextParameters, TextSelector, WindowBounds};
+use stile_domain::records::stored_body::{BodyField, StoredValue};
+use stile_store::records::{LoadedRecord, LongValueRef, RecordSource};
 
 use super::Reading;
 use super::bytes;
@@ -50,12 +50,12 @@ impl Place<'_> {
     pub(super) fn sealed(
         &self,
         reading: Reading<'_>,
-        unit: Unit,
+        unit: WindowUnit,
         digest: &[u8; 32],
         place: Option<(u64, u64)>,
     ) -> Result<Option<String>, Problem> {
         let seal = |(start, limit)| {
-            reading.view.seal(&WindowPlace::new(unit, digest, start, limit).encode(self.binding))
+            reading.view.seal(&WindowCursor::new(unit, digest, start, limit).encode(self.binding))
         };
         place.map(seal).transpose()
     }
@@ -87,7 +87,7 @@ pub fn window(
     let entry = loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
     let entry = entry.ok_or_else(|| Problem::FieldNotFound { field: name.to_owned() })?;
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-    let binding = Binding::of([
+    let binding = Binding::new([
         "window",
         view.caller(),
         of.stream,
@@ -126,14 +126,14 @@ pub fn window(
 fn of_text(
     reading: Reading<'_>,
     place: Place<'_>,
-    (loaded, entry): (&LoadedRecord, &Entry<'_>),
-    selector: &Selector,
+    (loaded, entry): (&LoadedRecord, &BodyField<'_>),
+    selector: &TextSelector,
 ) -> Result<(Json, Json), Problem> {
     let (content, is_text) = Content::of(loaded, entry)?;
     let (total, digest) = content.measure();
     let (span, found) = content.span(reading, selector, place.binding)?;
     let (next, previous) = (span.next(), span.previous());
-    let sealed = |next| place.sealed(reading, Unit::Chars, &digest, next);
+    let sealed = |next| place.sealed(reading, WindowUnit::Chars, &digest, next);
     let field = json!({
         "path": place.field,
         "type": type_of(entry),
@@ -161,8 +161,8 @@ fn of_text(
 }
 
 /// Which window was asked for.
-fn selector(parameters: &Parameters) -> Result<Selector, Problem> {
-    Selector::new(
+fn selector(parameters: &Parameters) -> Result<TextSelector, Problem> {
+    TextSelector::new(
         parameters.text("cursor"),
         parameters.number("offset_chars"),
         parameters.number("limit_chars"),
@@ -175,33 +175,41 @@ fn selector(parameters: &Parameters) -> Result<Selector, Problem> {
 /// Which window of bytes was asked for, if one was.
 fn byte_selector(parameters: &Parameters) -> Result<Option<ByteSelector>, Problem> {
     let chars = ["offset_chars", "limit_chars", "before_chars", "after_chars"];
-    let of_text = parameters.text("q").is_some()
-        || chars.iter().any(|name| parameters.number(name).is_some());
+    let text = if parameters.text("q").is_some()
+        || chars.iter().any(|name| parameters.number(name).is_some())
+    {
+        TextParameters::Sent
+    } else {
+        TextParameters::Absent
+    };
     let (offset, limit) = (parameters.number("offset_bytes"), parameters.number("limit_bytes"));
-    ByteSelector::new(parameters.text("cursor"), offset, limit, of_text)
+    ByteSelector::new(parameters.text("cursor"), offset, limit, text)
 }
 
 /// What goes on in bytes, though nothing but its cursor says so.
-fn goes_on_in_bytes(reading: Reading<'_>, selector: &Selector) -> Option<ByteSelector> {
-    let Selector::After { cursor, limit: None } = selector else { return None };
+fn goes_on_in_bytes(reading: Reading<'_>, selector: &TextSelector) -> Option<ByteSelector> {
+    let TextSelector::After { cursor, limit: None } = selector else { return None };
     let opened = reading.view.unseal(cursor).ok()?;
-    (Unit::of(&opened) == Some(Unit::Bytes))
+    (WindowUnit::of_cursor(&opened) == Some(WindowUnit::Bytes))
         .then(|| ByteSelector::After { cursor: cursor.clone(), limit: None })
 }
 
 impl<'a> Content<'a> {
     /// The text of a field, and whether it is one or JSON.
-    pub(super) fn of(loaded: &LoadedRecord, entry: &Entry<'a>) -> Result<(Self, bool), Problem> {
+    pub(super) fn of(
+        loaded: &LoadedRecord,
+        entry: &BodyField<'a>,
+    ) -> Result<(Self, bool), Problem> {
         let long = || loaded.long_value(entry).map(Self::Long).ok_or(Problem::Corrupt);
-        Ok(match entry.held {
-            Held::Null => (Self::Inline("null"), false),
-            Held::Bool(true) => (Self::Inline("true"), false),
-            Held::Bool(false) => (Self::Inline("false"), false),
-            Held::Number(digits) => (Self::Inline(digits), false),
-            Held::Json(json) => (Self::Inline(json), false),
-            Held::Text(text) => (Self::Inline(text), true),
-            Held::LongText(_) => (long()?, true),
-            Held::LongJson(_) => (long()?, false),
+        Ok(match entry.value {
+            StoredValue::Null => (Self::Inline("null"), false),
+            StoredValue::Bool(true) => (Self::Inline("true"), false),
+            StoredValue::Bool(false) => (Self::Inline("false"), false),
+            StoredValue::Number(digits) => (Self::Inline(digits), false),
+            StoredValue::Json(json) => (Self::Inline(json), false),
+            StoredValue::Text(text) => (Self::Inline(text), true),
+            StoredValue::LongText(_) => (long()?, true),
+            StoredValue::LongJson(_) => (long()?, false),
         })
     }
 
@@ -209,28 +217,34 @@ impl<'a> Content<'a> {
     fn span(
         &self,
         reading: Reading<'_>,
-        selector: &Selector,
+        selector: &TextSelector,
         binding: Binding,
-    ) -> Result<(Span, Option<Found>), Problem> {
+    ) -> Result<(WindowBounds, Option<CharRange>), Problem> {
         let (total, digest) = self.measure();
         match selector {
-            Selector::At { start, limit } => Ok((Span::at(*start, *limit, total), None)),
-            Selector::After { cursor, limit } => {
+            TextSelector::At { start, limit } => {
+                Ok((WindowBounds::from_offset(*start, *limit, total), None))
+            }
+            TextSelector::After { cursor, limit } => {
                 let opened = reading.view.unseal(cursor)?;
-                let unit = Unit::of(&opened).unwrap_or(Unit::Chars);
-                let place = WindowPlace::decode(&opened, unit, binding, &digest);
+                let unit = WindowUnit::of_cursor(&opened).unwrap_or(WindowUnit::Chars);
+                let place = WindowCursor::decode(&opened, unit, binding, &digest);
                 // What was binary when the cursor was made is another value by now, whatever its
                 // digest.
                 let place = place.and_then(|place| {
-                    if unit == Unit::Chars { Ok(place) } else { Err(BadCursor::Stale) }
+                    if unit == WindowUnit::Chars { Ok(place) } else { Err(CursorProblem::Stale) }
                 });
                 let place = place.map_err(Problem::InvalidCursor)?;
-                Ok((Span::at(place.start, limit.unwrap_or(place.limit), total), None))
+                Ok((
+                    WindowBounds::from_offset(place.start, limit.unwrap_or(place.limit), total),
+                    None,
+                ))
             }
-            Selector::Around { q, before, after, limit } => {
+            TextSelector::Around { q, before, after, limit } => {
                 let needle = Needle::new(q).ok_or(Problem::QueryNotFound)?;
                 let found = self.find(reading, &needle)?.ok_or(Problem::QueryNotFound)?;
-                let span = Span::around(found.start, found.end, *before, *after, *limit, total);
+                let span =
+                    WindowBounds::around(found.start, found.end, *before, *after, *limit, total);
                 let message =
                     "`limit_chars` is less than what was found is long; send more, or leave it out";
                 let too_small =
@@ -250,9 +264,9 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn find(&self, reading: Reading<'_>, needle: &Needle) -> Result<Option<Found>, Problem> {
+    fn find(&self, reading: Reading<'_>, needle: &Needle) -> Result<Option<CharRange>, Problem> {
         match self {
-            Self::Inline(text) => Ok(Finder::new(needle).feed(text)),
+            Self::Inline(text) => Ok(NeedleFinder::new(needle).feed(text)),
             Self::Long(long) => reading.view.find_in_long(*long, needle),
         }
     }
@@ -272,16 +286,16 @@ impl<'a> Content<'a> {
 }
 
 /// The type of a field's value.
-pub(super) fn type_of(entry: &Entry<'_>) -> &'static str {
-    match entry.held {
-        Held::Null => "null",
-        Held::Bool(_) => "boolean",
-        Held::Number(_) => "number",
-        Held::Text(_) | Held::LongText(_) => "string",
-        Held::Json(json) if json.starts_with('[') => "array",
-        Held::Json(_) => "object",
+pub(super) fn type_of(entry: &BodyField<'_>) -> &'static str {
+    match entry.value {
+        StoredValue::Null => "null",
+        StoredValue::Bool(_) => "boolean",
+        StoredValue::Number(_) => "number",
+        StoredValue::Text(_) | StoredValue::LongText(_) => "string",
+        StoredValue::Json(json) if json.starts_with('[') => "array",
+        StoredValue::Json(_) => "object",
         // Which of the two it is would have to be read.
-        Held::LongJson(_) => "json",
+        StoredValue::LongJson(_) => "json",
     }
 }
 
@@ -297,10 +311,14 @@ enum Holds {
 }
 
 impl Holds {
-    fn of(entry: &Entry<'_>) -> Self {
-        match entry.held {
-            Held::Json(json) if is_reference(json) => Self::Bytes,
-            Held::Json(json) if json.starts_with('{') && !references(json).is_empty() => Self::Both,
+    fn of(entry: &BodyField<'_>) -> Self {
+        match entry.value {
+            StoredValue::Json(json) if is_blob_reference(json) => Self::Bytes,
+            StoredValue::Json(json)
+                if json.starts_with('{') && !blob_references(json).is_empty() =>
+            {
+                Self::Both
+            }
             _ if entry.binary => Self::Bytes,
             _ => Self::Text,
         }

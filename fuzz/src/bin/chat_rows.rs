@@ -8,9 +8,9 @@ use std::collections::HashSet;
 
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{RecordFields, FieldValue};
 use stile_import::assets::Assets;
 use stile_import::chatgpt::Conversation;
 use stile_import::known::Place;
@@ -18,7 +18,7 @@ use stile_import::slack::{self, Channel, Workspace};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(read) = row::parse(input) else { return };
-    let place = Place { connection: Name::parse("c").expect("a name"), stream: Name::parse("s").expect("a name") };
+    let place = Place { connection: SourceName::parse("c").expect("a name"), stream: SourceName::parse("s").expect("a name") };
     let assets = Assets::default();
     if let Ok(mut conversation) = Conversation::of(read.fields.clone()) {
         let next = || conversation.next_message(&assets, &place).expect("no file is read");
@@ -42,14 +42,14 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-fn text<'f>(fields: &'f Fields, name: &str) -> Option<&'f str> {
+fn text<'f>(fields: &'f RecordFields, name: &str) -> Option<&'f str> {
     fields.iter().find_map(|(own, value)| match value {
-        Value::Text(text) if own == name => Some(text.as_str()),
+        FieldValue::Text(text) if own == name => Some(text.as_str()),
         _ => None,
     })
 }
 
-fn can_be_stored(fields: &Fields, time: &str) {
+fn can_be_stored(fields: &RecordFields, time: &str) {
     assert!(text(fields, time).is_none_or(|time| Instant::parse(time).is_some()));
     let again = row::parse(row::to_json(fields).as_bytes()).expect("what was read can be stored");
     assert_eq!(again.fields, *fields);

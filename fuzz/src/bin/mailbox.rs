@@ -9,9 +9,9 @@ use std::io::BufReader;
 use libfuzzer_sys::fuzz_target;
 use stile_domain::records::blob;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{RecordFields, FieldValue};
 use stile_import::known::Place;
 use stile_import::mail;
 use stile_import::mbox::{Mailbox, RawMessage};
@@ -38,11 +38,11 @@ fn messages(input: &[u8], size: usize) -> Vec<RawMessage> {
 }
 
 fn a_message_is_what_it_says(raw: &[u8]) {
-    let place = Place { connection: Name::parse("c").expect("a name"), stream: Name::parse("s").expect("a name") };
+    let place = Place { connection: SourceName::parse("c").expect("a name"), stream: SourceName::parse("s").expect("a name") };
     let Ok(mail) = mail::read(raw, &place) else { return };
     let text = |name: &str| {
         mail.fields.iter().find_map(|(own, value)| match value {
-            Value::Text(text) if own == name => Some(text.as_str()),
+            FieldValue::Text(text) if own == name => Some(text.as_str()),
             _ => None,
         })
     };
@@ -55,7 +55,7 @@ fn a_message_is_what_it_says(raw: &[u8]) {
     assert_eq!(again.fields, mail.fields);
 }
 
-fn references(fields: &Fields) -> Vec<blob::BlobId> {
+fn references(fields: &RecordFields) -> Vec<blob::BlobId> {
     let attachments = fields.iter().filter(|(name, _)| name == "attachments");
-    attachments.flat_map(|(_, value)| blob::references(&value.to_json())).map(|reference| reference.id).collect()
+    attachments.flat_map(|(_, value)| blob::blob_references(&value.to_json())).map(|reference| reference.id).collect()
 }

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::cursor::{Binding, FieldNames, FieldsPlace, ListPlace, Unit, WindowPlace};
+use stile_domain::records::sealed_cursor::{Binding, FieldNames, FieldsCursor, ListCursor, WindowUnit, WindowCursor};
 use stile_domain::records::grant::Grant;
 use stile_records::endpoints::ENDPOINTS;
 use stile_records::parameters::{Parameters, Shape};
@@ -85,24 +85,24 @@ fn a_grant_says_what_it_allows(grant: &Grant) {
 }
 
 fn a_place_is_what_was_sealed(input: &[u8]) {
-    let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
-    let head = WindowPlace::new(Unit::Chars, &[0; 32], 0, 0).encode(binding);
+    let (binding, other) = (Binding::new(["a"]), Binding::new(["b"]));
+    let head = WindowCursor::new(WindowUnit::Chars, &[0; 32], 0, 0).encode(binding);
     let bound = [&[1u8][..], &head[1..17], input].concat();
     for bytes in [input, &bound] {
-        if let Ok(place) = ListPlace::decode(bytes, binding) {
-            assert_eq!(ListPlace::decode(&place.encode(binding), binding).as_ref(), Ok(&place));
-            assert!(ListPlace::decode(bytes, other).is_err());
+        if let Ok(place) = ListCursor::decode(bytes, binding) {
+            assert_eq!(ListCursor::decode(&place.encode(binding), binding).as_ref(), Ok(&place));
+            assert!(ListCursor::decode(bytes, other).is_err());
         }
     }
     let bound = [&head[..17], input].concat();
-    if let Ok(place) = WindowPlace::decode(&bound, Unit::Chars, binding, &[0; 32]) {
+    if let Ok(place) = WindowCursor::decode(&bound, WindowUnit::Chars, binding, &[0; 32]) {
         assert_eq!(place.encode(binding), bound[..49]);
-        assert!(WindowPlace::decode(&bound, Unit::Chars, other, &[0; 32]).is_err());
+        assert!(WindowCursor::decode(&bound, WindowUnit::Chars, other, &[0; 32]).is_err());
     }
-    let head = FieldNames::default().place().encode(binding);
+    let head = FieldNames::default().cursor().encode(binding);
     let bound = [&head[..17], input].concat();
-    if let Ok(place) = FieldsPlace::decode(&bound, binding) {
+    if let Ok(place) = FieldsCursor::decode(&bound, binding) {
         assert_eq!(place.encode(binding), bound[..41]);
-        assert!(FieldsPlace::decode(&bound, other).is_err());
+        assert!(FieldsCursor::decode(&bound, other).is_err());
     }
 }

@@ -11,8 +11,8 @@ use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 use stile_domain::records::declaration::Declaration;
 use stile_domain::records::infer::{Inference, KeyChoice};
-use stile_domain::records::row::{self, Fault, MAX_DEPTH};
-use stile_domain::records::value::Value;
+use stile_domain::records::row::{self, RowFault, MAX_DEPTH};
+use stile_domain::records::value::FieldValue;
 use stile_fuzz::Shape;
 use stile_import::csv::Csv;
 use stile_import::json_array::JsonArray;
@@ -48,8 +48,8 @@ fn a_row_is_what_the_library_reads(input: &[u8]) {
                     for ((name, json), (own, value)) in members.iter().zip(&read.fields) {
                         assert_eq!(name, own);
                         match value {
-                            Value::Text(text) => assert_eq!(json.as_str(), Some(text.as_str())),
-                            Value::Number(digits) => {
+                            FieldValue::Text(text) => assert_eq!(json.as_str(), Some(text.as_str())),
+                            FieldValue::Number(digits) => {
                                 assert_eq!(serde_json::from_str::<Json>(digits).ok().as_ref(), Some(json))
                             }
                             other => {
@@ -61,13 +61,13 @@ fn a_row_is_what_the_library_reads(input: &[u8]) {
             }
         }
         Err(bad) => match (bad.fault, std::str::from_utf8(input)) {
-            (Fault::InvalidUtf8, text) => assert!(text.is_err()),
-            (Fault::InvalidJson(why), Ok(text)) => {
+            (RowFault::InvalidUtf8, text) => assert!(text.is_err()),
+            (RowFault::InvalidJson(why), Ok(text)) => {
                 assert!(serde_json::from_str::<Json>(text).is_err(), "{why} at {}: {text:?}", bad.at);
             }
             // Names with different halves of surrogate pairs become one.
-            (Fault::DuplicateKey { .. }, Ok(text)) => assert!(shape.repeats || text.contains("\\u")),
-            (Fault::TooDeep, _) => assert!(shape.depth > MAX_DEPTH),
+            (RowFault::DuplicateKey { .. }, Ok(text)) => assert!(shape.repeats || text.contains("\\u")),
+            (RowFault::TooDeep, _) => assert!(shape.depth > MAX_DEPTH),
             _ => {}
         },
     }

@@ -6,12 +6,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_domain::records::find::{Finder, Found, Needle};
-use stile_domain::records::pieces;
-use stile_domain::records::tokens::{
-    MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, Query, Stream, Term, Token, find, matches,
-    restart, tokens,
-};
+use stile_domain::records::find::{NeedleFinder, Needle};
+use stile_domain::records::pieces::{self, CharRange};
+use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, MAX_TERMS, MAX_TOKEN_SCALARS, MAX_TOKEN_SPAN, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, find, matches, last_token_boundary, tokens};
 use stile_domain::line_search::fold_case;
 
 fuzz_target!(|input: &[u8]| {
@@ -34,12 +31,12 @@ fn tokens_stand_in_the_text(text: &str) {
 }
 
 fn parts_have_the_tokens_of_the_whole(wanted: &str, text: &str) {
-    let place = |token: &Token<'_>| (token.text.to_string(), token.start, token.end);
+    let place = |token: &SearchToken<'_>| (token.text.to_string(), token.start, token.end);
     let whole: Vec<_> = tokens(text).map(|token| place(&token)).collect();
     let characters: Vec<char> = text.chars().collect();
     let cut = |characters: &[char], at: u64, size: usize| {
-        let (mut stream, mut all) = (Stream::at(at), Vec::new());
-        let mut take = |token: Token<'_>| -> Result<(), ()> {
+        let (mut stream, mut all) = (PieceTokenizer::starting_at(at), Vec::new());
+        let mut take = |token: SearchToken<'_>| -> Result<(), ()> {
             all.push(place(&token));
             Ok(())
         };
@@ -53,23 +50,23 @@ fn parts_have_the_tokens_of_the_whole(wanted: &str, text: &str) {
         assert_eq!(cut(&characters, 0, size), whole, "in parts of {size}");
     }
     // From a place in the middle on, it is cut as from the beginning.
-    let middle = pieces::byte_of(text, characters.len() as u64 / 2);
-    if let Some(at) = restart(&text[..middle]) {
+    let middle = pieces::byte_offset(text, characters.len() as u64 / 2);
+    if let Some(at) = last_token_boundary(&text[..middle]) {
         let start = pieces::count(&text[..at]);
         let rest: Vec<_> = whole.iter().filter(|(_, from, _)| *from >= start).cloned().collect();
         assert_eq!(cut(&characters[start as usize..], start, 7), rest);
     }
-    for term in Query::parse(wanted).terms {
-        let alone = Query { terms: vec![term.clone()], left_out: 0 };
+    for term in ParsedQuery::parse(wanted).terms {
+        let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
         assert_eq!(find(&term, text).is_some(), matches(&[text], &alone), "{term:?}");
     }
 }
 
 fn a_query_is_bounded(wanted: &str, text: &str) {
-    let query = Query::parse(wanted);
+    let query = ParsedQuery::parse(wanted);
     assert!(query.terms.len() <= MAX_TERMS);
     for term in &query.terms {
-        if let Term::Phrase(tokens) = term {
+        if let SearchTerm::Phrase(tokens) = term {
             assert!((2..=MAX_PHRASE_TOKENS).contains(&tokens.len()));
         }
     }
@@ -78,7 +75,7 @@ fn a_query_is_bounded(wanted: &str, text: &str) {
     // What a text consists of is found in it.
     if let Some(token) = tokens(text).next() {
         let slice = pieces::slice(text, token.start, token.end);
-        let query = Query::parse(slice);
+        let query = ParsedQuery::parse(slice);
         assert!(query.terms.is_empty() || matches(&[slice], &query), "{slice:?}");
     }
 }
@@ -88,10 +85,10 @@ fn a_text_is_found_whatever_the_pieces(wanted: &str, text: &str) {
     let folded = |text: &str| -> Vec<char> { text.chars().map(fold_case).collect() };
     let (slow, text_folded) = (folded(wanted), folded(text));
     let start = text_folded.windows(slow.len()).position(|window| window == slow);
-    let expected = start.map(|at| Found { start: at as u64, end: (at + slow.len()) as u64 });
+    let expected = start.map(|at| CharRange { start: at as u64, end: (at + slow.len()) as u64 });
     let characters: Vec<char> = text.chars().collect();
     for size in [1, 2, 5, 1000] {
-        let mut finder = Finder::new(&needle);
+        let mut finder = NeedleFinder::new(&needle);
         let found = characters.chunks(size).find_map(|chunk| finder.feed(&chunk.iter().collect::<String>()));
         assert_eq!(found, expected, "in pieces of {size}");
     }

@@ -34,7 +34,7 @@ pub fn is_grant_id(text: &str) -> bool {
 
 /// Who asks for records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who<'a> {
+pub enum RecordsCaller<'a> {
     /// The owner of all of them.
     Owner,
     /// The client of a grant.
@@ -69,7 +69,10 @@ pub struct OwnerPermit {
 
 impl RecordsPermit {
     /// What a claim allows. `token` is the identifier of the token that made the claim.
-    pub(crate) fn of(claim: &RecordsClaim, token: Option<&Arc<str>>) -> Result<Self, Problem> {
+    pub(crate) fn from_claim(
+        claim: &RecordsClaim,
+        token: Option<&Arc<str>>,
+    ) -> Result<Self, Problem> {
         match (claim, token) {
             (RecordsClaim::None, _) => Err(Problem::InsufficientScope {
                 message: "this token has nothing to do with records; the owner makes one with \
@@ -86,16 +89,16 @@ impl RecordsPermit {
     }
 
     /// Who asks.
-    pub fn who(&self) -> Who<'_> {
+    pub fn caller(&self) -> RecordsCaller<'_> {
         match &self.client {
-            None => Who::Owner,
-            Some(Client { grant, token }) => Who::Client { grant, token },
+            None => RecordsCaller::Owner,
+            Some(Client { grant, token }) => RecordsCaller::Client { grant, token },
         }
     }
 }
 
 impl OwnerPermit {
-    pub(crate) fn of(claim: &RecordsClaim) -> Result<Self, Problem> {
+    pub(crate) fn from_claim(claim: &RecordsClaim) -> Result<Self, Problem> {
         match claim {
             RecordsClaim::Owner => Ok(Self { _made_here: () }),
             RecordsClaim::None | RecordsClaim::Grant(_) => Err(Problem::InsufficientScope {
@@ -113,22 +116,29 @@ mod tests {
     #[test]
     fn the_owner_may_all_a_client_may_ask_and_others_neither() {
         let token: Arc<str> = "t1".into();
-        let asks = |claim: &RecordsClaim| RecordsPermit::of(claim, Some(&token));
+        let asks = |claim: &RecordsClaim| RecordsPermit::from_claim(claim, Some(&token));
         let client = RecordsClaim::Grant("g-1".into());
-        assert_eq!(asks(&RecordsClaim::Owner).unwrap().who(), Who::Owner);
-        assert_eq!(asks(&client).unwrap().who(), Who::Client { grant: "g-1", token: "t1" });
+        assert_eq!(asks(&RecordsClaim::Owner).unwrap().caller(), RecordsCaller::Owner);
+        assert_eq!(
+            asks(&client).unwrap().caller(),
+            RecordsCaller::Client { grant: "g-1", token: "t1" }
+        );
         assert_eq!(asks(&RecordsClaim::None).unwrap_err().code(), ("insufficient_scope", 403));
-        assert!(OwnerPermit::of(&RecordsClaim::Owner).is_ok());
+        assert!(OwnerPermit::from_claim(&RecordsClaim::Owner).is_ok());
         for other in [RecordsClaim::None, client] {
-            assert_eq!(OwnerPermit::of(&other).unwrap_err().code(), ("insufficient_scope", 403));
+            assert_eq!(
+                OwnerPermit::from_claim(&other).unwrap_err().code(),
+                ("insufficient_scope", 403)
+            );
         }
     }
 
     #[test]
     fn a_client_without_a_token_of_its_own_is_refused() {
-        let problem = RecordsPermit::of(&RecordsClaim::Grant("g".into()), None).unwrap_err();
+        let problem =
+            RecordsPermit::from_claim(&RecordsClaim::Grant("g".into()), None).unwrap_err();
         assert!(problem.to_string().contains("`jti`"), "{problem}");
-        assert!(RecordsPermit::of(&RecordsClaim::Owner, None).is_ok());
+        assert!(RecordsPermit::from_claim(&RecordsClaim::Owner, None).is_ok());
     }
 
     #[test]

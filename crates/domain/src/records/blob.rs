@@ -9,7 +9,7 @@
 use std::fmt;
 
 use super::row;
-use super::value::{Fields, Value};
+use super::value::{FieldValue, RecordFields};
 use crate::hash::ContentHash;
 
 /// The longest blob, in bytes.
@@ -29,7 +29,7 @@ pub struct BlobId(ContentHash);
 
 impl BlobId {
     /// The name of the bytes that have this digest.
-    pub fn of(digest: [u8; 32]) -> Self {
+    pub fn from_digest(digest: [u8; 32]) -> Self {
         Self(ContentHash::from_bytes(digest))
     }
 
@@ -57,7 +57,7 @@ impl fmt::Display for BlobId {
 
 /// What a field says of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub struct BlobReference {
     /// Which blob.
     pub id: BlobId,
     /// Of which media type it is said to be, if that is one.
@@ -71,7 +71,7 @@ const MAX_REFERENCE_TEXT: usize = 255;
 /// Whether a value, which is compact JSON, is a reference to a blob: a short object of short
 /// members that names one and its media type. It is shown whole, so nothing of it has to be read on
 /// in; what says more is read as text.
-pub fn is_reference(json: &str) -> bool {
+pub fn is_blob_reference(json: &str) -> bool {
     if !json.starts_with('{') || json.len() > MAX_REFERENCE_BYTES {
         return false;
     }
@@ -88,25 +88,25 @@ pub fn is_reference(json: &str) -> bool {
 }
 
 /// The blobs that a value exposes, which is compact JSON.
-pub fn references(json: &str) -> Vec<Reference> {
-    let reference = |members: Fields| {
+pub fn blob_references(json: &str) -> Vec<BlobReference> {
+    let reference = |members: RecordFields| {
         let id = id_of(&members)?;
         let media_type = members.iter().find(|(name, _)| name == "mime_type").and_then(
             |(_, value)| match value {
-                Value::Text(text) => media_type(text),
+                FieldValue::Text(text) => media_type(text),
                 _ => None,
             },
         );
-        Some(Reference { id, media_type })
+        Some(BlobReference { id, media_type })
     };
     objects(json).into_iter().flatten().filter_map(reference).collect()
 }
 
-/// Makes a record's fields say where its blobs are, as [`with_url`] does. Again it changes nothing.
-pub fn add_urls(fields: &mut Fields) {
+/// Makes a record's fields say where its blobs are, as [`with_fetch_urls`] does. Again it changes nothing.
+pub fn add_fetch_urls(fields: &mut RecordFields) {
     for (_, value) in fields {
-        if let Value::Json(json) = value
-            && let Some(made) = with_url(json)
+        if let FieldValue::Json(json) = value
+            && let Some(made) = with_fetch_urls(json)
         {
             *json = made;
         }
@@ -115,11 +115,11 @@ pub fn add_urls(fields: &mut Fields) {
 
 /// The same compact JSON with this server's `fetch_url` in each object that names a blob: in the
 /// place of another one, or at the end. None where nothing changes.
-pub fn with_url(json: &str) -> Option<String> {
+pub fn with_fetch_urls(json: &str) -> Option<String> {
     let mut changed = false;
-    let mut add = |mut members: Fields| {
+    let mut add = |mut members: RecordFields| {
         if let Some(id) = id_of(&members) {
-            let url = Value::Text(id.url());
+            let url = FieldValue::Text(id.url());
             match members.iter_mut().find(|(name, _)| name == URL) {
                 Some((_, value)) => changed |= std::mem::replace(value, url.clone()) != url,
                 None => {
@@ -146,7 +146,7 @@ pub fn with_url(json: &str) -> Option<String> {
 
 /// The objects that may name a blob, by their members: the value itself, or the items of the array
 /// that it is, none for an item that is no object.
-fn objects(json: &str) -> Vec<Option<Fields>> {
+fn objects(json: &str) -> Vec<Option<RecordFields>> {
     // Almost no value names a blob, and those need not be taken apart.
     if !json.contains("\"blob_id\"") {
         return Vec::new();
@@ -154,16 +154,16 @@ fn objects(json: &str) -> Vec<Option<Fields>> {
     if json.starts_with('{') {
         return vec![row::members(json)];
     }
-    let members = |value: Value| match value {
-        Value::Json(json) if json.starts_with('{') => row::members(&json),
+    let members = |value: FieldValue| match value {
+        FieldValue::Json(json) if json.starts_with('{') => row::members(&json),
         _ => None,
     };
     row::items(json).unwrap_or_default().into_iter().map(members).collect()
 }
 
-fn id_of(members: &Fields) -> Option<BlobId> {
+fn id_of(members: &RecordFields) -> Option<BlobId> {
     members.iter().find(|(name, _)| name == ID).and_then(|(_, value)| match value {
-        Value::Text(text) => BlobId::parse(text),
+        FieldValue::Text(text) => BlobId::parse(text),
         _ => None,
     })
 }
@@ -182,7 +182,7 @@ pub fn media_type(text: &str) -> Option<String> {
 }
 
 /// Whether a browser may show a blob of this type by itself: it runs nothing that the bytes say.
-pub fn is_shown(media_type: &str) -> bool {
+pub fn is_safe_inline(media_type: &str) -> bool {
     matches!(
         media_type,
         "application/pdf" | "image/png" | "image/jpeg" | "image/gif" | "image/webp"
@@ -195,11 +195,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn id(digit: u8) -> String {
-        BlobId::of([digit; 32]).to_string()
+        BlobId::from_digest([digit; 32]).to_string()
     }
 
     fn ids(json: &str) -> Vec<String> {
-        references(json).into_iter().map(|reference| reference.id.to_string()).collect()
+        blob_references(json).into_iter().map(|reference| reference.id.to_string()).collect()
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
             format!("[\"blob_id\",\"{a}\"]"),
         ] {
             assert_eq!(ids(&deeper), Vec::<String>::new(), "{deeper}");
-            assert_eq!(with_url(&deeper), None, "{deeper}");
+            assert_eq!(with_fetch_urls(&deeper), None, "{deeper}");
         }
     }
 
@@ -230,17 +230,17 @@ mod tests {
         let json = format!(
             "[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\"}}]"
         );
-        let made = with_url(&json).unwrap();
+        let made = with_fetch_urls(&json).unwrap();
         assert_eq!(
             made,
             format!(
                 "[{{\"fetch_url\":\"/v1/blobs/{a}\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}]"
             )
         );
-        assert_eq!(with_url(&made), None, "again changes nothing");
+        assert_eq!(with_fetch_urls(&made), None, "again changes nothing");
         let one = format!("{{\"blob_id\":\"{a}\",\"fetch_url\":null}}");
         assert_eq!(
-            with_url(&one).unwrap(),
+            with_fetch_urls(&one).unwrap(),
             format!("{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}")
         );
     }
@@ -261,7 +261,11 @@ mod tests {
         ] {
             assert_eq!(media_type(text).as_deref(), is, "{text}");
         }
-        assert!(is_shown("image/png") && !is_shown("image/svg+xml") && !is_shown("text/html"));
+        assert!(
+            is_safe_inline("image/png")
+                && !is_safe_inline("image/svg+xml")
+                && !is_safe_inline("text/html")
+        );
     }
 
     proptest! {
@@ -275,9 +279,9 @@ mod tests {
                 2 => format!("[{quoted},{object}]"),
                 _ => format!("[{quoted}]"),
             };
-            let made = with_url(&json).unwrap_or_else(|| json.clone());
-            prop_assert_eq!(with_url(&made), None);
-            prop_assert_eq!(references(&made), references(&json));
+            let made = with_fetch_urls(&json).unwrap_or_else(|| json.clone());
+            prop_assert_eq!(with_fetch_urls(&made), None);
+            prop_assert_eq!(blob_references(&made), blob_references(&json));
             let without = made.replace(&format!(",\"fetch_url\":\"/v1/blobs/{}\"", id(digit)), "");
             prop_assert_eq!(without, json);
         }

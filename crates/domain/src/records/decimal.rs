@@ -6,8 +6,6 @@
 
 use std::cmp::Ordering;
 
-use super::filter::is_number;
-
 /// A JSON number, taken apart. Borrowed from its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal<'a> {
@@ -136,6 +134,26 @@ fn power(exponent: &str) -> i64 {
     exponent.parse::<i64>().map_or(most, |power| power.clamp(-MOST_EXPONENT, MOST_EXPONENT))
 }
 
+/// Whether a text is a JSON number (RFC 8259, section 6).
+pub fn is_number(text: &str) -> bool {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => {
+            (mantissa, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent)))
+        }
+        None => (unsigned, None),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && fraction.is_none_or(digits)
+        && exponent.is_none_or(digits)
+}
+
 /// Decimal digits of a limb.
 const WIDTH: i64 = 9;
 /// One more than the most that the digits of a limb count.
@@ -157,15 +175,15 @@ pub const MAX_WHOLE: i64 = ABOVE as i64 * WIDTH;
 /// [`MAX_PLACES`] after it. A limb has room for 2³³ numbers, four times what a database ever holds,
 /// so nothing is carried before the end and neither order nor grouping matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sum([i64; BELOW + ABOVE + CARRIED]);
+pub struct DecimalSum([i64; BELOW + ABOVE + CARRIED]);
 
-impl Default for Sum {
+impl Default for DecimalSum {
     fn default() -> Self {
         Self([0; BELOW + ABOVE + CARRIED])
     }
 }
 
-impl Sum {
+impl DecimalSum {
     /// Adds a number. Says whether it has few enough digits; nothing is added otherwise.
     #[must_use]
     pub fn add(&mut self, number: Decimal<'_>) -> bool {
@@ -233,7 +251,7 @@ mod tests {
     }
 
     fn sum(numbers: &[String]) -> String {
-        let mut sum = Sum::default();
+        let mut sum = DecimalSum::default();
         numbers.iter().for_each(|text| assert!(sum.add(number(text)), "{text}"));
         sum.digits()
     }
@@ -273,7 +291,7 @@ mod tests {
             let mut turned = numbers.clone();
             turned.reverse();
             prop_assert_eq!(&sum(&turned), &told);
-            let (mut one, mut other) = (Sum::default(), Sum::default());
+            let (mut one, mut other) = (DecimalSum::default(), DecimalSum::default());
             let cut = if numbers.is_empty() { 0 } else { at.index(numbers.len()) };
             prop_assert!(numbers[..cut].iter().all(|text| one.add(number(text))));
             prop_assert!(numbers[cut..].iter().all(|text| other.add(number(text))));
@@ -336,7 +354,23 @@ mod tests {
         assert_eq!(sum(&["9007199254740993", "1e-3"]), "9007199254740993.001");
         assert_eq!(sum(&["1e308", "1e308"]), format!("2{}", "0".repeat(308)));
         assert_eq!(sum(&["5e-324", "-1"]), format!("-0.{}5", "9".repeat(323)));
-        assert!(!Sum::default().add(number("1e315")) && !Sum::default().add(number("1e-343")));
-        assert!(Sum::default().add(number("0e999")) && Sum::default().add(number("1e-342")));
+        assert!(
+            !DecimalSum::default().add(number("1e315"))
+                && !DecimalSum::default().add(number("1e-343"))
+        );
+        assert!(
+            DecimalSum::default().add(number("0e999"))
+                && DecimalSum::default().add(number("1e-342"))
+        );
+    }
+
+    #[test]
+    fn numbers_are_those_of_json() {
+        for good in ["0", "-0", "10", "1.5", "1e5", "-1.25E-7", "1E+2"] {
+            assert!(is_number(good), "{good}");
+        }
+        for bad in ["", "-", "01", "1.", ".5", "1e", "1e+", "+1", "0x1", "NaN", "inf", " 1", "1 "] {
+            assert!(!is_number(bad), "{bad}");
+        }
     }
 }

@@ -13,17 +13,17 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json};
 
-use super::names;
+use super::identifiers;
 
-mod fields;
+mod declared_field;
 mod relations;
 #[cfg(test)]
 mod tests;
-mod types;
+mod type_set;
 
-pub use fields::{Aggregation, Field, Operator};
-pub use relations::{FieldView, Limits, Relation};
-pub use types::{Format, Type, Types};
+pub use declared_field::{Aggregation, DeclaredField, RangeOperator};
+pub use relations::{ExpandLimits, FieldView, Relation};
+pub use type_set::{JsonType, StringFormat, TypeSet};
 
 /// The largest declaration, in bytes of compact JSON.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -38,7 +38,7 @@ pub struct Declaration {
     cursor_field: Option<String>,
     consent_time_field: Option<String>,
     semantics: Semantics,
-    fields: Vec<Field>,
+    fields: Vec<DeclaredField>,
     places: HashMap<String, usize>,
     required: Vec<String>,
     views: Vec<FieldView>,
@@ -63,12 +63,12 @@ pub struct BadDeclaration {
     /// Which member, from the top: `query.range_filters.amount`.
     pub member: String,
     /// What is wrong with it.
-    pub fault: Fault,
+    pub fault: DeclarationFault,
 }
 
 /// What is wrong with a member of a declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum DeclarationFault {
     /// It is of another kind.
     #[error("must be {0}")]
     Kind(&'static str),
@@ -81,7 +81,7 @@ pub enum Fault {
     /// A property has a name that no field can have.
     #[error(
         "names a field that is empty, longer than {} bytes, or has U+0000 in its name",
-        names::MAX_FIELD_NAME_BYTES
+        identifiers::MAX_FIELD_NAME_BYTES
     )]
     BadFieldName,
     /// The schema has no such property.
@@ -107,7 +107,7 @@ pub enum Fault {
 }
 
 impl BadDeclaration {
-    fn new(member: impl Into<String>, fault: Fault) -> Self {
+    fn new(member: impl Into<String>, fault: DeclarationFault) -> Self {
         Self { member: member.into(), fault }
     }
 }
@@ -123,11 +123,11 @@ enum Needed {
 }
 
 impl Needed {
-    fn of(self, field: &Field) -> Result<(), Fault> {
+    fn of(self, field: &DeclaredField) -> Result<(), DeclarationFault> {
         let scalar = field.types.is_scalar();
         let (fits, needed) = match self {
             Self::Scalar => (scalar, "hold neither arrays nor objects"),
-            Self::Text => (field.types.contains(Type::String), "hold strings"),
+            Self::Text => (field.types.contains(JsonType::String), "hold strings"),
             Self::Time => {
                 (field.format.is_some(), "hold strings of the format `date` or `date-time`")
             }
@@ -137,7 +137,11 @@ impl Needed {
                 "hold numbers only, or strings of the format `date` or `date-time`",
             ),
         };
-        if fits { Ok(()) } else { Err(Fault::Unfit { name: field.name.clone(), needed }) }
+        if fits {
+            Ok(())
+        } else {
+            Err(DeclarationFault::Unfit { name: field.name.clone(), needed })
+        }
     }
 }
 
@@ -163,7 +167,7 @@ impl Declaration {
     ///
     /// # Errors
     /// As [`Declaration::parse`], for whatever else is wrong.
-    pub fn stored(json: &Json) -> Result<Self, BadDeclaration> {
+    pub fn parse_stored(json: &Json) -> Result<Self, BadDeclaration> {
         let mut made = Self::without_relations(json)?;
         let member = |name: &str| Node::root(name, json.get(name));
         made.views = relations::views(&made, &member("views")).unwrap_or_default();
@@ -178,12 +182,14 @@ impl Declaration {
 
     fn without_relations(json: &Json) -> Result<Self, BadDeclaration> {
         let bad = |fault| BadDeclaration::new("declaration", fault);
-        let Json::Object(members) = json else { return Err(bad(Fault::Kind("a JSON object"))) };
+        let Json::Object(members) = json else {
+            return Err(bad(DeclarationFault::Kind("a JSON object")));
+        };
         if json.to_string().len() > MAX_BYTES {
-            return Err(bad(Fault::TooLarge));
+            return Err(bad(DeclarationFault::TooLarge));
         }
         let schema = Node::root("schema", members.get("schema"));
-        let fields = fields::of(&schema)?;
+        let fields = declared_field::of(&schema)?;
         let places =
             fields.iter().enumerate().map(|(place, field)| (field.name.clone(), place)).collect();
         let mut made = Self {
@@ -257,12 +263,12 @@ impl Declaration {
     }
 
     /// Every field, in the order of the schema.
-    pub fn fields(&self) -> &[Field] {
+    pub fn fields(&self) -> &[DeclaredField] {
         &self.fields
     }
 
     /// One field.
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub fn field(&self, name: &str) -> Option<&DeclaredField> {
         self.places.get(name).and_then(|&place| self.fields.get(place))
     }
 
@@ -271,7 +277,7 @@ impl Declaration {
         &self.required
     }
 
-    fn field_mut(&mut self, name: &str) -> Option<&mut Field> {
+    fn field_mut(&mut self, name: &str) -> Option<&mut DeclaredField> {
         self.places.get(name).and_then(|&place| self.fields.get_mut(place))
     }
 
@@ -281,8 +287,9 @@ impl Declaration {
         name: &str,
         needed: Option<Needed>,
     ) -> Result<(), BadDeclaration> {
-        let field =
-            self.field(name).ok_or_else(|| node.bad(Fault::NoSuchField(name.to_owned())))?;
+        let field = self
+            .field(name)
+            .ok_or_else(|| node.bad(DeclarationFault::NoSuchField(name.to_owned())))?;
         needed.map_or(Ok(()), |needed| needed.of(field)).map_err(|fault| node.bad(fault))
     }
 
@@ -293,7 +300,7 @@ impl Declaration {
             Some(Json::String(name)) => {
                 self.check(node, name, Some(needed)).map(|()| Some(name.clone()))
             }
-            Some(_) => Err(node.bad(Fault::Kind("the name of a field"))),
+            Some(_) => Err(node.bad(DeclarationFault::Kind("the name of a field"))),
         }
     }
 
@@ -303,11 +310,11 @@ impl Declaration {
         let mut list = Vec::new();
         for item in node.items()? {
             let Json::String(name) = item else {
-                return Err(node.bad(Fault::Kind("a list of names of fields")));
+                return Err(node.bad(DeclarationFault::Kind("a list of names of fields")));
             };
             self.check(node, name, needed)?;
             if names.insert(name, ()).is_some() {
-                return Err(node.bad(Fault::Repeated(name.clone())));
+                return Err(node.bad(DeclarationFault::Repeated(name.clone())));
             }
             list.push(name.clone());
         }
@@ -329,7 +336,7 @@ impl Declaration {
         }
         for (name, operators) in query.member("range_filters").members()? {
             self.check(&operators, &name, Some(Needed::Range))?;
-            let operators = fields::operators(&operators)?;
+            let operators = declared_field::operators(&operators)?;
             self.allow(&name, |field| field.operators = operators);
         }
         for name in self.list(&search.member("lexical_fields"), Some(Needed::Text))? {
@@ -349,7 +356,7 @@ impl Declaration {
         Ok(())
     }
 
-    fn allow(&mut self, name: &str, change: impl FnOnce(&mut Field)) {
+    fn allow(&mut self, name: &str, change: impl FnOnce(&mut DeclaredField)) {
         if let Some(field) = self.field_mut(name) {
             change(field);
         }
@@ -361,7 +368,7 @@ fn semantics(node: &Node<'_>) -> Result<Semantics, BadDeclaration> {
         None => Ok(Semantics::default()),
         Some(Some("append_only")) => Ok(Semantics::AppendOnly),
         Some(Some("mutable_state")) => Ok(Semantics::MutableState),
-        Some(_) => Err(node.bad(Fault::Kind("`append_only` or `mutable_state`"))),
+        Some(_) => Err(node.bad(DeclarationFault::Kind("`append_only` or `mutable_state`"))),
     }
 }
 
@@ -376,7 +383,7 @@ impl<'a> Node<'a> {
         Self { path: name.to_owned(), value }
     }
 
-    fn bad(&self, fault: Fault) -> BadDeclaration {
+    fn bad(&self, fault: DeclarationFault) -> BadDeclaration {
         BadDeclaration::new(&self.path, fault)
     }
 
@@ -398,7 +405,7 @@ impl<'a> Node<'a> {
             Some(Json::Object(members)) => {
                 Ok(members.keys().map(|name| (name.clone(), self.member(name))).collect())
             }
-            Some(_) => Err(self.bad(Fault::Kind("an object"))),
+            Some(_) => Err(self.bad(DeclarationFault::Kind("an object"))),
         }
     }
 
@@ -406,7 +413,7 @@ impl<'a> Node<'a> {
         match self.value {
             None => Ok(&[]),
             Some(Json::Array(items)) => Ok(items),
-            Some(_) => Err(self.bad(Fault::Kind("a list of names of fields"))),
+            Some(_) => Err(self.bad(DeclarationFault::Kind("a list of names of fields"))),
         }
     }
 }

@@ -10,6 +10,7 @@
 mod anchor;
 
 use self::anchor::Anchor;
+use super::pieces::CharRange;
 use crate::line_search::{Pattern, fold_case};
 
 /// The longest text that can be looked for, in scalar values.
@@ -20,15 +21,6 @@ pub const MAX_NEEDLE_SCALARS: usize = 1024;
 pub struct Needle {
     folded: Pattern<char>,
     anchor: Anchor,
-}
-
-/// Where the needle stands, in scalar values from the beginning of the first piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its first scalar value.
-    pub start: u64,
-    /// One past its last.
-    pub end: u64,
 }
 
 impl Needle {
@@ -50,7 +42,7 @@ impl Needle {
 
 /// Looks for a needle in consecutive pieces, up to the first match.
 #[derive(Clone, Debug)]
-pub struct Finder<'n> {
+pub struct NeedleFinder<'n> {
     needle: &'n Needle,
     /// Scalar values of the pieces so far.
     passed: u64,
@@ -75,7 +67,7 @@ enum Compared {
     Unfinished,
 }
 
-impl<'n> Finder<'n> {
+impl<'n> NeedleFinder<'n> {
     /// A finder before the first piece.
     pub fn new(needle: &'n Needle) -> Self {
         Self { needle, passed: 0, matched: 0 }
@@ -83,7 +75,7 @@ impl<'n> Finder<'n> {
 
     /// Reads the next piece, and says where the leftmost match is once one ends in it. After that
     /// the finder has done its work, and further pieces mean nothing.
-    pub fn feed(&mut self, piece: &str) -> Option<Found> {
+    pub fn feed(&mut self, piece: &str) -> Option<CharRange> {
         let found = self.find(piece);
         if found.is_none() {
             self.passed += piece.chars().count() as u64;
@@ -92,13 +84,13 @@ impl<'n> Finder<'n> {
     }
 
     /// The same, for who knows how many scalar values the piece has and so saves counting them.
-    pub fn feed_sized(&mut self, piece: &str, scalars: u64) -> Option<Found> {
+    pub fn feed_counted(&mut self, piece: &str, scalars: u64) -> Option<CharRange> {
         let found = self.find(piece);
         self.passed += scalars;
         found
     }
 
-    fn find(&mut self, piece: &str) -> Option<Found> {
+    fn find(&mut self, piece: &str) -> Option<CharRange> {
         match self.finish(piece) {
             Ok(()) => {}
             Err(found) => return found,
@@ -122,13 +114,13 @@ impl<'n> Finder<'n> {
         }
     }
 
-    fn found_at(&self, start: u64) -> Found {
-        Found { start, end: start + self.needle.scalars() as u64 }
+    fn found_at(&self, start: u64) -> CharRange {
+        CharRange { start, end: start + self.needle.scalars() as u64 }
     }
 
     /// Follows what earlier pieces began until it is found or can begin in this piece only. The
     /// error is the answer for the whole piece, where that is known now.
-    fn finish(&mut self, piece: &str) -> Result<(), Option<Found>> {
+    fn finish(&mut self, piece: &str) -> Result<(), Option<CharRange>> {
         for (character, read) in piece.chars().zip(0..) {
             if self.matched <= read {
                 return Ok(());
@@ -208,26 +200,26 @@ mod tests {
     use proptest::prelude::*;
 
     /// The slow twin: folds everything and tries every place.
-    fn naive(text: &str, needle: &str) -> Option<Found> {
+    fn naive(text: &str, needle: &str) -> Option<CharRange> {
         let text: Vec<char> = text.chars().map(fold_case).collect();
         let needle: Vec<char> = needle.chars().map(fold_case).collect();
         let start = text.windows(needle.len()).position(|window| window == needle)? as u64;
-        Some(Found { start, end: start + needle.len() as u64 })
+        Some(CharRange { start, end: start + needle.len() as u64 })
     }
 
-    fn find(pieces: &[&str], needle: &str) -> Option<Found> {
+    fn find(pieces: &[&str], needle: &str) -> Option<CharRange> {
         let needle = Needle::new(needle).unwrap();
-        let mut counting = Finder::new(&needle);
-        let mut told = Finder::new(&needle);
+        let mut counting = NeedleFinder::new(&needle);
+        let mut told = NeedleFinder::new(&needle);
         let found = pieces.iter().find_map(|piece| counting.feed(piece));
         let same =
-            pieces.iter().find_map(|piece| told.feed_sized(piece, piece.chars().count() as u64));
+            pieces.iter().find_map(|piece| told.feed_counted(piece, piece.chars().count() as u64));
         assert_eq!(found, same);
         found
     }
 
-    fn at(start: u64, end: u64) -> Option<Found> {
-        Some(Found { start, end })
+    fn at(start: u64, end: u64) -> Option<CharRange> {
+        Some(CharRange { start, end })
     }
 
     #[test]

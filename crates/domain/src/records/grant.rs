@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::identifiers::{RecordKey, SourceName, is_field_name};
 use super::instant::Instant;
-use super::names::{Name, RecordKey, is_field_name};
 
 /// The version of the format.
 const VERSION: &str = "0.1.0";
@@ -34,16 +34,16 @@ pub struct Grant {
     /// Whether it is for the first token that is presented alone.
     pub single_use: bool,
     /// The streams. No name occurs twice.
-    pub streams: Vec<Share>,
+    pub streams: Vec<StreamGrant>,
 }
 
 /// What a grant allows of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct StreamGrant {
     /// The stream.
-    pub stream: Name,
+    pub stream: SourceName,
     /// The connections, at least one.
-    pub connections: BTreeSet<Name>,
+    pub connections: BTreeSet<SourceName>,
     /// The fields, at least one.
     pub fields: BTreeSet<String>,
     /// From when to when.
@@ -95,8 +95,8 @@ struct WireClient {
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct WireShare {
-    name: Name,
-    connection_ids: Vec<Name>,
+    name: SourceName,
+    connection_ids: Vec<SourceName>,
     fields: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     time_constraint: Option<WireTime>,
@@ -172,7 +172,7 @@ impl Grant {
     }
 
     /// What it allows of a stream.
-    pub fn share(&self, stream: &str) -> Option<&Share> {
+    pub fn share(&self, stream: &str) -> Option<&StreamGrant> {
         self.streams.iter().find(|share| share.stream.as_str() == stream)
     }
 
@@ -182,7 +182,7 @@ impl Grant {
         if self.streams.is_empty() {
             return bad("a grant names at least one stream");
         }
-        let names: BTreeSet<&Name> = self.streams.iter().map(|share| &share.stream).collect();
+        let names: BTreeSet<&SourceName> = self.streams.iter().map(|share| &share.stream).collect();
         if names.len() != self.streams.len() {
             return bad("a grant names each stream once");
         }
@@ -193,11 +193,11 @@ impl Grant {
         if times.into_iter().any(|time| !(Instant::FIRST..=Instant::LAST).contains(&time)) {
             return bad("a time of a grant lies in the years 0000 to 9999");
         }
-        self.streams.iter().try_for_each(Share::check)
+        self.streams.iter().try_for_each(StreamGrant::check)
     }
 }
 
-impl Share {
+impl StreamGrant {
     fn check(&self) -> Result<(), BadGrant> {
         let stream = &self.stream;
         if self.connections.is_empty() {
@@ -235,7 +235,7 @@ impl Share {
 }
 
 impl WireShare {
-    fn read(self) -> Result<Share, BadGrant> {
+    fn read(self) -> Result<StreamGrant, BadGrant> {
         let time = match self.time_constraint {
             None => None,
             Some(WireTime { field, since, until }) => Some(TimeConstraint {
@@ -244,7 +244,7 @@ impl WireShare {
                 until: until.as_deref().map(|text| instant("until", text)).transpose()?,
             }),
         };
-        Ok(Share {
+        Ok(StreamGrant {
             stream: self.name,
             connections: unique("connection_ids", self.connection_ids)?,
             fields: unique("fields", self.fields)?,
@@ -253,7 +253,7 @@ impl WireShare {
         })
     }
 
-    fn write(share: &Share) -> Self {
+    fn write(share: &StreamGrant) -> Self {
         Self {
             name: share.stream.clone(),
             connection_ids: share.connections.iter().cloned().collect(),

@@ -5,8 +5,8 @@
 //! their own grant for what it names, and only where that is allowed is it looked at whether the
 //! handle was made for them and is of the text as it is now.
 
-use super::cursor::{Binding, bind, bound, number, take};
-use super::problem::BadCursor;
+use super::problem::CursorProblem;
+use super::sealed_cursor::{Binding, bind, bound, number, take};
 
 const RECORD: u8 = 64;
 const WINDOW: u8 = 65;
@@ -29,23 +29,32 @@ pub struct Handle {
     /// The record's key.
     pub key: String,
     /// Which part of it.
-    pub part: Part,
+    pub part: RecordPart,
+}
+
+/// What an address is of, by its URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandleKind {
+    /// A record, or a page of its fields.
+    Record,
+    /// A part of one field.
+    Field,
 }
 
 /// Which part of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum RecordPart {
     /// Its fields, from the beginning or from where a cursor goes on.
     Fields {
         /// The cursor.
         cursor: Option<String>,
     },
     /// Some characters of a field.
-    Window(Extent),
+    Window(FieldRange),
     /// Some bytes of a binary field.
     Bytes {
         /// Which.
-        extent: Extent,
+        extent: FieldRange,
         /// The resource server's cursor to them, which is bound to the bytes as they were; the
         /// first bytes have none.
         cursor: Option<String>,
@@ -54,7 +63,7 @@ pub enum Part {
 
 /// A part of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct FieldRange {
     /// The field.
     pub field: String,
     /// The beginning of the digest of its content, where it is known.
@@ -67,8 +76,8 @@ pub struct Extent {
 
 /// The beginning of a digest, from what `digest` of an answer says, where that is a SHA-256.
 /// Another server's digest of another kind cannot be compared with those that are made here.
-pub fn digest_of(told: &str) -> Option<[u8; DIGEST_BYTES]> {
-    let hex = told.strip_prefix("sha256:")?.get(..2 * DIGEST_BYTES)?;
+pub fn parse_digest(text: &str) -> Option<[u8; DIGEST_BYTES]> {
+    let hex = text.strip_prefix("sha256:")?.get(..2 * DIGEST_BYTES)?;
     let mut digest = [0; DIGEST_BYTES];
     for (byte, pair) in digest.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
         *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
@@ -80,20 +89,20 @@ impl Handle {
     /// The bytes to be sealed.
     pub fn encode(&self) -> Vec<u8> {
         let kind = match &self.part {
-            Part::Fields { .. } => RECORD,
-            Part::Window(_) => WINDOW,
-            Part::Bytes { .. } => BYTES,
+            RecordPart::Fields { .. } => RECORD,
+            RecordPart::Window(_) => WINDOW,
+            RecordPart::Bytes { .. } => BYTES,
         };
         let mut bytes = bind(kind, self.caller);
         for part in [&self.connection, &self.stream, &self.key] {
             put_text(&mut bytes, part);
         }
         match &self.part {
-            Part::Fields { cursor } => {
+            RecordPart::Fields { cursor } => {
                 bytes.push(u8::from(cursor.is_some()));
                 put_text(&mut bytes, cursor.as_deref().unwrap_or_default());
             }
-            Part::Window(extent) | Part::Bytes { extent, .. } => {
+            RecordPart::Window(extent) | RecordPart::Bytes { extent, .. } => {
                 put_text(&mut bytes, &extent.field);
                 bytes.push(u8::from(extent.digest.is_some()));
                 bytes.extend(extent.digest.unwrap_or_default());
@@ -101,7 +110,7 @@ impl Handle {
                 bytes.extend(extent.limit.to_be_bytes());
             }
         }
-        if let Part::Bytes { cursor, .. } = &self.part {
+        if let RecordPart::Bytes { cursor, .. } = &self.part {
             bytes.push(u8::from(cursor.is_some()));
             put_text(&mut bytes, cursor.as_deref().unwrap_or_default());
         }
@@ -112,11 +121,13 @@ impl Handle {
     /// Reads what was sealed. For whom it was made is looked at later, see [`Handle::check`].
     ///
     /// # Errors
-    /// [`BadCursor`]: a handle of another kind than `is_record` says is a mismatch.
-    pub fn decode(bytes: &[u8], is_record: bool) -> Result<Self, BadCursor> {
-        let kind = *bytes.first().ok_or(BadCursor::Malformed)?;
-        if (kind == RECORD) != is_record || !matches!(kind, RECORD | WINDOW | BYTES) {
-            return Err(BadCursor::Mismatch);
+    /// [`CursorProblem`]; a handle of another kind is a [`CursorProblem::Mismatch`].
+    pub fn decode(bytes: &[u8], expected: HandleKind) -> Result<Self, CursorProblem> {
+        let kind = *bytes.first().ok_or(CursorProblem::Malformed)?;
+        if (kind == RECORD) != (expected == HandleKind::Record)
+            || !matches!(kind, RECORD | WINDOW | BYTES)
+        {
+            return Err(CursorProblem::Mismatch);
         }
         let (caller, mut rest) = Binding::split(bytes.get(1..).unwrap_or_default())?;
         let mut text = || take_text(&mut rest);
@@ -124,25 +135,26 @@ impl Handle {
         let part = if kind == RECORD {
             let has_cursor = take(&mut rest, 1)? == [1];
             let cursor = take_text(&mut rest)?;
-            Part::Fields { cursor: has_cursor.then_some(cursor) }
+            RecordPart::Fields { cursor: has_cursor.then_some(cursor) }
         } else {
             let field = take_text(&mut rest)?;
             let has_digest = take(&mut rest, 1)? == [1];
             let digest =
-                take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
-            let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
-            let extent = Extent {
+                take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
+            let mut length =
+                || u64::try_from(number(&mut rest)?).map_err(|_| CursorProblem::Malformed);
+            let extent = FieldRange {
                 field,
                 digest: has_digest.then_some(digest),
                 start: length()?,
                 limit: length()?,
             };
             if kind == WINDOW {
-                Part::Window(extent)
+                RecordPart::Window(extent)
             } else {
                 let has_cursor = take(&mut rest, 1)? == [1];
                 let cursor = take_text(&mut rest)?;
-                Part::Bytes { extent, cursor: has_cursor.then_some(cursor) }
+                RecordPart::Bytes { extent, cursor: has_cursor.then_some(cursor) }
             }
         };
         Ok(Self { caller, connection, stream, key, part })
@@ -152,21 +164,21 @@ impl Handle {
     /// field has now.
     ///
     /// # Errors
-    /// [`BadCursor::Mismatch`] or [`BadCursor::Stale`].
+    /// [`CursorProblem::Mismatch`] or [`CursorProblem::Stale`].
     pub fn check(
         &self,
         caller: Binding,
         digest: Option<[u8; DIGEST_BYTES]>,
-    ) -> Result<(), BadCursor> {
+    ) -> Result<(), CursorProblem> {
         if self.caller != caller {
-            return Err(BadCursor::Mismatch);
+            return Err(CursorProblem::Mismatch);
         }
         match &self.part {
-            Part::Window(Extent { digest: Some(was), .. })
-            | Part::Bytes { extent: Extent { digest: Some(was), .. }, .. }
+            RecordPart::Window(FieldRange { digest: Some(was), .. })
+            | RecordPart::Bytes { extent: FieldRange { digest: Some(was), .. }, .. }
                 if digest.is_some_and(|now| now != *was) =>
             {
-                Err(BadCursor::Stale)
+                Err(CursorProblem::Stale)
             }
             _ => Ok(()),
         }
@@ -175,14 +187,14 @@ impl Handle {
 
 /// What is known of a field's content, by which another content is told from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Version {
+pub struct ContentVersion {
     /// The beginning of its digest.
     pub digest: Option<[u8; DIGEST_BYTES]>,
     /// Its size in scalar values.
     pub size: Option<u64>,
 }
 
-impl Version {
+impl ContentVersion {
     /// Whether the two are certainly of different contents: by their digests, or where one has
     /// none, by their sizes.
     pub fn differs(&self, other: &Self) -> bool {
@@ -196,22 +208,22 @@ impl Version {
 
 /// A place in a field, for where the server has no cursor that leads there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OffsetPlace {
+pub struct OffsetCursor {
     /// Where the window begins.
     pub start: u64,
     /// How much it has at most.
     pub limit: u64,
     /// The content that it is a place in.
-    pub version: Version,
+    pub version: ContentVersion,
 }
 
-impl OffsetPlace {
+impl OffsetCursor {
     /// The bytes to be sealed.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = bind(OFFSET, binding);
         bytes.extend(self.start.to_be_bytes());
         bytes.extend(self.limit.to_be_bytes());
-        let Version { digest, size } = self.version;
+        let ContentVersion { digest, size } = self.version;
         bytes.push(u8::from(digest.is_some()));
         bytes.extend(digest.unwrap_or_default());
         bytes.push(u8::from(size.is_some()));
@@ -222,21 +234,22 @@ impl OffsetPlace {
     /// Reads what was sealed, for the same field; none where it is a cursor of another kind.
     ///
     /// # Errors
-    /// [`BadCursor::Mismatch`] where it is of another field.
-    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Option<Self>, BadCursor> {
+    /// [`CursorProblem::Mismatch`] where it is of another field.
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Option<Self>, CursorProblem> {
         if bytes.first() != Some(&OFFSET) {
             return Ok(None);
         }
         let mut rest = bound(bytes, OFFSET, binding)?;
         let length =
-            |rest: &mut &[u8]| u64::try_from(number(rest)?).map_err(|_| BadCursor::Malformed);
+            |rest: &mut &[u8]| u64::try_from(number(rest)?).map_err(|_| CursorProblem::Malformed);
         let (start, limit) = (length(&mut rest)?, length(&mut rest)?);
         let has_digest = take(&mut rest, 1)? == [1];
-        let digest = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        let digest =
+            take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
         let has_size = take(&mut rest, 1)? == [1];
         let size = length(&mut rest)?;
         let version =
-            Version { digest: has_digest.then_some(digest), size: has_size.then_some(size) };
+            ContentVersion { digest: has_digest.then_some(digest), size: has_size.then_some(size) };
         Ok(Some(Self { start, limit, version }))
     }
 }
@@ -244,32 +257,32 @@ impl OffsetPlace {
 /// A place in a list that is made anew for each answer: how many of its items were told, of which
 /// list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListedPlace {
+pub struct SkipCursor {
     /// How many items come before it.
-    pub told: u64,
+    pub skip: u64,
 }
 
-impl ListedPlace {
+impl SkipCursor {
     /// The bytes to be sealed. `binding` is of the list itself, so that one that has changed is not
     /// gone on with.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = bind(LISTED, binding);
-        bytes.extend(self.told.to_be_bytes());
+        bytes.extend(self.skip.to_be_bytes());
         bytes
     }
 
     /// Whether this is a place in such a list, of whichever, and no cursor of another kind.
-    pub fn is_one(bytes: &[u8]) -> bool {
+    pub fn is_kind_of(bytes: &[u8]) -> bool {
         bytes.first() == Some(&LISTED)
     }
 
     /// Reads what was sealed, for the same list.
     ///
     /// # Errors
-    /// [`BadCursor`]; a list that has changed is [`BadCursor::Mismatch`].
-    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+    /// [`CursorProblem`]; a list that has changed is [`CursorProblem::Mismatch`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = bound(bytes, LISTED, binding)?;
-        Ok(Self { told: u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed)? })
+        Ok(Self { skip: u64::try_from(number(&mut rest)?).map_err(|_| CursorProblem::Malformed)? })
     }
 }
 
@@ -279,10 +292,10 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend(text.as_bytes());
 }
 
-fn take_text(rest: &mut &[u8]) -> Result<String, BadCursor> {
-    let length = usize::try_from(number(rest)?).map_err(|_| BadCursor::Malformed)?;
+fn take_text(rest: &mut &[u8]) -> Result<String, CursorProblem> {
+    let length = usize::try_from(number(rest)?).map_err(|_| CursorProblem::Malformed)?;
     let text = take(rest, length)?;
-    str::from_utf8(text).map(str::to_owned).map_err(|_| BadCursor::Malformed)
+    str::from_utf8(text).map(str::to_owned).map_err(|_| CursorProblem::Malformed)
 }
 
 #[cfg(test)]
@@ -290,18 +303,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn extent() -> impl Strategy<Value = Extent> {
+    fn extent() -> impl Strategy<Value = FieldRange> {
         let digest = proptest::option::of(any::<[u8; 16]>());
         ("\\PC{1,40}", digest, 0..u64::MAX / 2, 0..u64::MAX / 2)
-            .prop_map(|(field, digest, start, limit)| Extent { field, digest, start, limit })
+            .prop_map(|(field, digest, start, limit)| FieldRange { field, digest, start, limit })
     }
 
-    fn part() -> impl Strategy<Value = Part> {
+    fn part() -> impl Strategy<Value = RecordPart> {
         prop_oneof![
-            proptest::option::of("[a-z]{0,50}").prop_map(|cursor| Part::Fields { cursor }),
-            extent().prop_map(Part::Window),
+            proptest::option::of("[a-z]{0,50}").prop_map(|cursor| RecordPart::Fields { cursor }),
+            extent().prop_map(RecordPart::Window),
             (extent(), proptest::option::of("[a-z]{0,50}"))
-                .prop_map(|(extent, cursor)| Part::Bytes { extent, cursor }),
+                .prop_map(|(extent, cursor)| RecordPart::Bytes { extent, cursor }),
         ]
     }
 
@@ -310,26 +323,30 @@ mod tests {
         fn a_handle_comes_back(
             connection in "[a-z]{1,9}", stream in "[a-z]{1,9}", key in "(?s).{1,99}", part in part(), other in any::<[u8; 16]>(),
         ) {
-            let (caller, nobody) = (Binding::of(["a"]), Binding::of(["b"]));
+            let (caller, nobody) = (Binding::new(["a"]), Binding::new(["b"]));
             let handle = Handle { caller, connection, stream, key, part };
             let bytes = handle.encode();
             prop_assert_eq!(bytes.len() % GRADE, 0);
-            let is_record = matches!(handle.part, Part::Fields { .. });
-            prop_assert_eq!(Handle::decode(&bytes, is_record), Ok(handle.clone()));
-            prop_assert_eq!(Handle::decode(&bytes, !is_record), Err(BadCursor::Mismatch));
-            prop_assert_eq!(handle.check(nobody, None), Err(BadCursor::Mismatch));
+            let (kind, wrong) = match handle.part {
+                RecordPart::Fields { .. } => (HandleKind::Record, HandleKind::Field),
+                _ => (HandleKind::Field, HandleKind::Record),
+            };
+            prop_assert_eq!(Handle::decode(&bytes, kind), Ok(handle.clone()));
+            prop_assert_eq!(Handle::decode(&bytes, wrong), Err(CursorProblem::Mismatch));
+            prop_assert_eq!(handle.check(nobody, None), Err(CursorProblem::Mismatch));
             prop_assert_eq!(handle.check(caller, None), Ok(()));
-            if let Part::Window(extent) | Part::Bytes { extent, .. } = &handle.part && let Some(digest) = extent.digest {
+            if let RecordPart::Window(extent) | RecordPart::Bytes { extent, .. } = &handle.part && let Some(digest) = extent.digest {
                 prop_assert_eq!(handle.check(caller, Some(digest)), Ok(()));
-                prop_assert_eq!(handle.check(caller, Some(other)), Err(BadCursor::Stale));
+                prop_assert_eq!(handle.check(caller, Some(other)), Err(CursorProblem::Stale));
             }
         }
 
         #[test]
         fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), is_record in any::<bool>()) {
-            let _ = Handle::decode(&bytes, is_record);
-            prop_assert!(OffsetPlace::decode(&bytes, Binding::of(["x"])).is_ok_and(|place| place.is_none()) || bytes.first() == Some(&OFFSET));
-            prop_assert!(ListedPlace::decode(&bytes, Binding::of(["x"])).is_err());
+            let kind = if is_record { HandleKind::Record } else { HandleKind::Field };
+            let _ = Handle::decode(&bytes, kind);
+            prop_assert!(OffsetCursor::decode(&bytes, Binding::new(["x"])).is_ok_and(|place| place.is_none()) || bytes.first() == Some(&OFFSET));
+            prop_assert!(SkipCursor::decode(&bytes, Binding::new(["x"])).is_err());
         }
 
         #[test]
@@ -337,32 +354,32 @@ mod tests {
             start in 0..u64::MAX / 2, limit in 0..u64::MAX / 2, digest in proptest::option::of(any::<[u8; 16]>()),
             size in proptest::option::of(0..u64::MAX / 2),
         ) {
-            let (own, other) = (Binding::of(["a"]), Binding::of(["b"]));
-            let place = OffsetPlace { start, limit, version: Version { digest, size } };
+            let (own, other) = (Binding::new(["a"]), Binding::new(["b"]));
+            let place = OffsetCursor { start, limit, version: ContentVersion { digest, size } };
             let bytes = place.encode(own);
-            prop_assert_eq!(OffsetPlace::decode(&bytes, own), Ok(Some(place)));
-            prop_assert_eq!(OffsetPlace::decode(&bytes, other), Err(BadCursor::Mismatch));
-            let listed = ListedPlace { told: start }.encode(own);
-            prop_assert_eq!(ListedPlace::decode(&listed, own), Ok(ListedPlace { told: start }));
-            prop_assert_eq!(ListedPlace::decode(&bytes, own), Err(BadCursor::Mismatch));
-            prop_assert_eq!(OffsetPlace::decode(&listed, own), Ok(None));
-            prop_assert!(ListedPlace::is_one(&listed) && !ListedPlace::is_one(&bytes));
+            prop_assert_eq!(OffsetCursor::decode(&bytes, own), Ok(Some(place)));
+            prop_assert_eq!(OffsetCursor::decode(&bytes, other), Err(CursorProblem::Mismatch));
+            let listed = SkipCursor { skip: start }.encode(own);
+            prop_assert_eq!(SkipCursor::decode(&listed, own), Ok(SkipCursor { skip: start }));
+            prop_assert_eq!(SkipCursor::decode(&bytes, own), Err(CursorProblem::Mismatch));
+            prop_assert_eq!(OffsetCursor::decode(&listed, own), Ok(None));
+            prop_assert!(SkipCursor::is_kind_of(&listed) && !SkipCursor::is_kind_of(&bytes));
         }
     }
 
     #[test]
     fn no_text_is_shortened() {
         for length in [0, 65_535, 65_536, 200_000] {
-            let part = Part::Fields { cursor: Some("c".repeat(length)) };
+            let part = RecordPart::Fields { cursor: Some("c".repeat(length)) };
             let (connection, stream, key) = (String::new(), "s".to_owned(), "é".repeat(length));
-            let handle = Handle { caller: Binding::of(["a"]), connection, stream, key, part };
-            assert_eq!(Handle::decode(&handle.encode(), true), Ok(handle));
+            let handle = Handle { caller: Binding::new(["a"]), connection, stream, key, part };
+            assert_eq!(Handle::decode(&handle.encode(), HandleKind::Record), Ok(handle));
         }
     }
 
     #[test]
     fn contents_differ_by_digest_or_else_by_size() {
-        let version = |digest: Option<u8>, size| Version {
+        let version = |digest: Option<u8>, size| ContentVersion {
             digest: digest.map(|byte| [byte; DIGEST_BYTES]),
             size,
         };
@@ -384,7 +401,7 @@ mod tests {
     #[test]
     fn digests_are_read_as_they_are_told() {
         let hex = "00ff".repeat(16);
-        assert_eq!(digest_of(&format!("sha256:{hex}")).unwrap()[..2], [0, 255]);
+        assert_eq!(parse_digest(&format!("sha256:{hex}")).unwrap()[..2], [0, 255]);
         for bad in [
             "",
             "sha256:",
@@ -394,7 +411,7 @@ mod tests {
             &"zz".repeat(32),
             &"é".repeat(32),
         ] {
-            assert_eq!(digest_of(bad), None, "{bad}");
+            assert_eq!(parse_digest(bad), None, "{bad}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An [`Inference`] looks at each row once and remembers a few counts for each field, so that its
 //! memory does not grow with the file. What it decides is shown to the owner with a reason for each
-//! decision, and is theirs to edit; nothing infers again by itself, because what a client may ask
+//! decision, and is theirs to edit; nothing infers again by itself, reasons what a client may ask
 //! must not follow from records it cannot see.
 
 use std::collections::{HashMap, HashSet};
@@ -10,10 +10,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value as Json;
 
-use super::declaration::{BadDeclaration, Declaration, Format, Type, Types};
+use super::declaration::{BadDeclaration, Declaration, JsonType, StringFormat, TypeSet};
+use super::identifiers;
 use super::instant::Instant;
-use super::names;
-use super::value::{Fields, Value};
+use super::value::{FieldValue, RecordFields};
 
 mod decide;
 #[cfg(test)]
@@ -41,11 +41,11 @@ pub enum KeyChoice {
 
 /// What was inferred.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Inferred {
+pub struct InferredDeclaration {
     /// The declaration.
     pub declaration: Declaration,
     /// Why it is so: plain lines for a person, one for each decision.
-    pub because: Vec<String>,
+    pub reasons: Vec<String>,
 }
 
 /// What is remembered of the rows so far.
@@ -64,7 +64,7 @@ struct Seen {
     name: String,
     /// In how many rows it was, whatever it held.
     rows: u64,
-    types: Types,
+    types: TypeSet,
     strings: u64,
     /// How many of the strings are days, and how many are points in time and no days.
     days: u64,
@@ -80,7 +80,7 @@ impl Inference {
     }
 
     /// Looks at one row.
-    pub fn observe(&mut self, fields: &Fields) {
+    pub fn observe(&mut self, fields: &RecordFields) {
         self.rows += 1;
         for (name, value) in fields {
             let Some(seen) = self.place(name).and_then(|place| self.seen.get_mut(place)) else {
@@ -101,7 +101,7 @@ impl Inference {
     /// # Errors
     /// [`BadDeclaration`] where the owner's key does not fit: a field twice, or one that holds
     /// arrays or objects.
-    pub fn finish(self, key: KeyChoice) -> Result<Inferred, BadDeclaration> {
+    pub fn finish(self, key: KeyChoice) -> Result<InferredDeclaration, BadDeclaration> {
         decide::decide(&self, key)
     }
 
@@ -113,7 +113,7 @@ impl Inference {
         let bytes = Json::from(name).to_string().len();
         if self.seen.len() >= MAX_FIELDS
             || self.name_bytes + bytes > MAX_NAME_BYTES
-            || !names::is_field_name(name)
+            || !identifiers::is_field_name(name)
         {
             return None;
         }
@@ -127,7 +127,7 @@ impl Inference {
         self.seen.push(Seen {
             name: name.to_owned(),
             rows: 0,
-            types: Types::default(),
+            types: TypeSet::default(),
             strings: 0,
             days: 0,
             times: 0,
@@ -138,10 +138,10 @@ impl Inference {
 }
 
 impl Seen {
-    fn observe(&mut self, value: &Value, row: u64) {
+    fn observe(&mut self, value: &FieldValue, row: u64) {
         self.rows += 1;
         self.types.insert(kind(value));
-        if let Value::Text(text) = value {
+        if let FieldValue::Text(text) = value {
             self.strings += 1;
             // Once one string is no time, the field is none; most text is told apart by its first
             // string.
@@ -153,9 +153,9 @@ impl Seen {
             }
         }
         let Some(hashes) = &mut self.key else { return };
-        let usable = match value.scalar() {
-            Some(text) if *value != Value::Null => {
-                (1..=names::MAX_KEY_BYTES).contains(&text.len()).then_some(text)
+        let usable = match value.scalar_text() {
+            Some(text) if *value != FieldValue::Null => {
+                (1..=identifiers::MAX_KEY_BYTES).contains(&text.len()).then_some(text)
             }
             _ => None,
         };
@@ -172,32 +172,32 @@ impl Seen {
     }
 
     /// What its strings are; only where it holds nothing else but null.
-    fn format(&self) -> Option<Format> {
-        if !self.types.are_only(&[Type::String]) || self.days + self.times != self.strings {
+    fn format(&self) -> Option<StringFormat> {
+        if !self.types.are_only(&[JsonType::String]) || self.days + self.times != self.strings {
             return None;
         }
-        Some(if self.times == 0 { Format::Date } else { Format::DateTime })
+        Some(if self.times == 0 { StringFormat::Date } else { StringFormat::DateTime })
     }
 
     /// Its types as a schema names them: every integer is a number.
-    fn types(&self) -> Types {
+    fn types(&self) -> TypeSet {
         let mut types = self.types;
-        if types.contains(Type::Number) {
-            types.remove(Type::Integer);
+        if types.contains(JsonType::Number) {
+            types.remove(JsonType::Integer);
         }
         types
     }
 }
 
-fn kind(value: &Value) -> Type {
+fn kind(value: &FieldValue) -> JsonType {
     match value {
-        Value::Null => Type::Null,
-        Value::Bool(_) => Type::Boolean,
-        Value::Number(digits) if digits.contains(['.', 'e', 'E']) => Type::Number,
-        Value::Number(_) => Type::Integer,
-        Value::Text(_) => Type::String,
-        Value::Json(json) if json.starts_with('[') => Type::Array,
-        Value::Json(_) => Type::Object,
+        FieldValue::Null => JsonType::Null,
+        FieldValue::Bool(_) => JsonType::Boolean,
+        FieldValue::Number(digits) if digits.contains(['.', 'e', 'E']) => JsonType::Number,
+        FieldValue::Number(_) => JsonType::Integer,
+        FieldValue::Text(_) => JsonType::String,
+        FieldValue::Json(json) if json.starts_with('[') => JsonType::Array,
+        FieldValue::Json(_) => JsonType::Object,
     }
 }
 

@@ -9,29 +9,29 @@
 //! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is
 //! decided here.
 
-pub mod aggregate;
+pub mod aggregator;
 pub mod authority;
 pub mod blob;
-pub mod body;
-pub mod changes;
-pub mod cursor;
 pub mod decimal;
 pub mod declaration;
 pub mod filter;
 pub mod find;
 pub mod grant;
 pub mod handle;
+pub mod identifiers;
+pub mod indexed_fields;
 pub mod infer;
 pub mod instant;
-pub mod names;
+pub mod key_history;
 pub mod order;
 pub mod pieces;
 pub mod problem;
 pub mod record_id;
 pub mod request;
 pub mod row;
+pub mod sealed_cursor;
 pub mod selector;
-pub mod terms;
-pub mod tokens;
+pub mod stored_body;
+pub mod tokenizer;
 pub mod value;
 pub mod zone;

@@ -6,7 +6,7 @@
 //! both directions.
 
 use super::instant::Instant;
-use super::value::Value;
+use super::value::FieldValue;
 
 /// The names of the two directions of an order, as `/v1` spells them.
 pub const ORDERS: [&str; 2] = ["asc", "desc"];
@@ -22,7 +22,7 @@ const TEXT: u8 = 3;
 
 /// How the values of a cursor field compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ordering {
+pub enum CursorFieldOrder {
     /// Texts are times where they can be read as such.
     Times,
     /// Texts are texts.
@@ -30,23 +30,23 @@ pub enum Ordering {
 }
 
 /// The place of a value in the order.
-pub fn order_of(value: &Value, ordering: Ordering) -> Option<Vec<u8>> {
+pub fn order_key(value: &FieldValue, ordering: CursorFieldOrder) -> Option<Vec<u8>> {
     match value {
-        Value::Number(digits) => {
+        FieldValue::Number(digits) => {
             let number: f64 = digits.parse().ok()?;
             Some(tagged(NUMBER, &comparable(number)))
         }
-        Value::Text(text) if text.is_empty() => None,
-        Value::Text(text) => match (ordering, Instant::parse(text)) {
-            (Ordering::Times, Some(instant)) => Some(order_of_time(instant)),
+        FieldValue::Text(text) if text.is_empty() => None,
+        FieldValue::Text(text) => match (ordering, Instant::parse(text)) {
+            (CursorFieldOrder::Times, Some(instant)) => Some(order_key_of_time(instant)),
             _ => Some(tagged(TEXT, text.as_bytes().get(..TEXT_BYTES).unwrap_or(text.as_bytes()))),
         },
-        Value::Null | Value::Bool(_) | Value::Json(_) => None,
+        FieldValue::Null | FieldValue::Bool(_) | FieldValue::Json(_) => None,
     }
 }
 
 /// The place of a time in the order.
-pub fn order_of_time(Instant(micros): Instant) -> Vec<u8> {
+pub fn order_key_of_time(Instant(micros): Instant) -> Vec<u8> {
     // With the sign turned over, negative numbers come first.
     tagged(TIME, &(micros as u64 ^ 1 << 63).to_be_bytes())
 }
@@ -71,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn number(value: f64) -> Vec<u8> {
-        order_of(&Value::Number(value.to_string().into()), Ordering::Texts).unwrap()
+        order_key(&FieldValue::Number(value.to_string().into()), CursorFieldOrder::Texts).unwrap()
     }
 
     proptest! {
@@ -82,19 +82,22 @@ mod tests {
 
         #[test]
         fn bytes_compare_like_times(a in any::<i64>(), b in any::<i64>()) {
-            prop_assert_eq!(order_of_time(Instant(a)).cmp(&order_of_time(Instant(b))), a.cmp(&b));
+            prop_assert_eq!(order_key_of_time(Instant(a)).cmp(&order_key_of_time(Instant(b))), a.cmp(&b));
         }
     }
 
     #[test]
     fn what_has_no_place() {
         assert_eq!(number(-0.0), number(0.0));
-        for value in
-            [Value::Null, Value::Bool(true), Value::Text(String::new()), Value::Json("[]".into())]
-        {
-            assert_eq!(order_of(&value, Ordering::Times), None);
+        for value in [
+            FieldValue::Null,
+            FieldValue::Bool(true),
+            FieldValue::Text(String::new()),
+            FieldValue::Json("[]".into()),
+        ] {
+            assert_eq!(order_key(&value, CursorFieldOrder::Times), None);
         }
-        let text = order_of(&Value::Text("x".repeat(100)), Ordering::Times).unwrap();
+        let text = order_key(&FieldValue::Text("x".repeat(100)), CursorFieldOrder::Times).unwrap();
         assert_eq!(text.len(), MAX_ORDER_BYTES);
     }
 }

@@ -20,6 +20,15 @@ pub const MAX_SLOTS: u16 = 1 << 12;
 /// Pieces of one value.
 pub const MAX_PIECES: u64 = 1 << 20;
 
+/// Consecutive characters of a text, counted in Unicode scalar values from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CharRange {
+    /// The position of the first one.
+    pub start: u64,
+    /// One past the position of the last one.
+    pub end: u64,
+}
+
 /// The number of a piece: 31 bits of record, 12 of slot, 20 of piece.
 ///
 /// None where one of them does not fit.
@@ -49,7 +58,7 @@ pub fn count(text: &str) -> u64 {
 
 /// The byte at which the scalar value number `position` begins; the text's length where there are
 /// not so many.
-pub fn byte_of(text: &str, position: u64) -> usize {
+pub fn byte_offset(text: &str, position: u64) -> usize {
     let mut left = position;
     let mut at = 0;
     // Whole blocks first: counting is faster than stepping.
@@ -76,9 +85,9 @@ pub fn byte_of(text: &str, position: u64) -> usize {
 
 /// The scalar values from `start` up to but not including `end`, as far as there are any.
 pub fn slice(text: &str, start: u64, end: u64) -> &str {
-    let from = byte_of(text, start);
+    let from = byte_offset(text, start);
     let rest = text.get(from..).unwrap_or_default();
-    rest.get(..byte_of(rest, end.saturating_sub(start))).unwrap_or_default()
+    rest.get(..byte_offset(rest, end.saturating_sub(start))).unwrap_or_default()
 }
 
 /// Cuts a text into pieces.
@@ -88,7 +97,7 @@ pub fn cut(text: &str) -> impl Iterator<Item = &str> {
         if rest.is_empty() {
             return None;
         }
-        let (piece, after) = rest.split_at_checked(byte_of(rest, PIECE_CHARS))?;
+        let (piece, after) = rest.split_at_checked(byte_offset(rest, PIECE_CHARS))?;
         rest = after;
         Some(piece)
     })

@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{aggregate, decimal};
+use super::{aggregator, decimal};
 
 /// A refused request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,13 +33,13 @@ pub enum Problem {
     InvalidFieldPath,
     /// A cursor leads nowhere.
     #[error("{}", .0.message())]
-    InvalidCursor(BadCursor),
+    InvalidCursor(CursorProblem),
     /// What is to be gone on with since leads nowhere.
     #[error("{}", .0.sync_message())]
-    InvalidChangesSince(BadCursor),
+    InvalidChangesSince(CursorProblem),
     /// What is to be gone on with in a record leads nowhere.
     #[error("{}", .0.fields_message())]
-    InvalidFieldsCursor(BadCursor),
+    InvalidFieldsCursor(CursorProblem),
     /// The field is not declared. Said to the owner alone.
     #[error(
         "the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists those that there are"
@@ -187,7 +187,7 @@ pub enum Problem {
         message: String,
     },
     /// More different values than are told apart.
-    #[error("the field has more than {} different values, or more than {} MiB of them, among these records; send a `filter` that leaves fewer records", aggregate::MAX_GROUPS, aggregate::MAX_GROUP_BYTES >> 20)]
+    #[error("the field has more than {} different values, or more than {} MiB of them, among these records; send a `filter` that leaves fewer records", aggregator::MAX_GROUPS, aggregator::MAX_GROUP_BYTES >> 20)]
     TooManyGroups {
         /// In which parameter the field was sent.
         param: &'static str,
@@ -225,7 +225,7 @@ pub enum Problem {
 
 /// Why a cursor leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadCursor {
+pub enum CursorProblem {
     /// It was not made here, or was changed on the way.
     Malformed,
     /// It belongs to another request or another grant.
@@ -234,7 +234,7 @@ pub enum BadCursor {
     Stale,
 }
 
-impl BadCursor {
+impl CursorProblem {
     /// The member `reason`.
     pub fn reason(self) -> &'static str {
         match self {

@@ -31,7 +31,7 @@ pub struct RecordId {
 
 /// A text that is no record identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadId {
+pub enum BadRecordId {
     /// It lacks a part, or a part is empty, too long or not encoded.
     #[error(
         "is written {{connection_id}}/{{stream}}:{{record_id}}, each part percent-encoded; copy it from an answer"
@@ -46,13 +46,13 @@ impl RecordId {
     /// Reads an identifier.
     ///
     /// # Errors
-    /// [`BadId`].
-    pub fn parse(text: &str) -> Result<Self, BadId> {
+    /// [`BadRecordId`].
+    pub fn parse(text: &str) -> Result<Self, BadRecordId> {
         let (connection, rest) = match text.split_once('/') {
             Some((connection, rest)) => (Some(decode(connection, false)?), rest),
             None => (None, text),
         };
-        let (stream, key) = rest.split_once(':').ok_or(BadId::Malformed)?;
+        let (stream, key) = rest.split_once(':').ok_or(BadRecordId::Malformed)?;
         Ok(Self { connection, stream: decode(stream, false)?, key: decode(key, true)? })
     }
 }
@@ -97,16 +97,16 @@ fn encode(segment: &str, is_key: bool) -> Cow<'_, str> {
     percent::encode_except(segment, |byte| is_plain(byte, is_key) && !is_dots).into()
 }
 
-fn decode(segment: &str, is_key: bool) -> Result<String, BadId> {
+fn decode(segment: &str, is_key: bool) -> Result<String, BadRecordId> {
     if matches!(segment, "." | "..") {
-        return Err(BadId::DotSegment);
+        return Err(BadRecordId::DotSegment);
     }
-    let decoded =
-        percent::decode_except(segment, |byte| is_plain(byte, is_key)).ok_or(BadId::Malformed)?;
+    let decoded = percent::decode_except(segment, |byte| is_plain(byte, is_key))
+        .ok_or(BadRecordId::Malformed)?;
     if (1..=MAX_SEGMENT_BYTES).contains(&decoded.len()) {
         Ok(decoded)
     } else {
-        Err(BadId::Malformed)
+        Err(BadRecordId::Malformed)
     }
 }
 
@@ -183,10 +183,10 @@ mod tests {
             "", "c", "c/s", "c/:k", "c/s:", "/s:k", "c/s:a/b", "c/s:a b", "c/s:%", "c/s:%FF",
             "a:b/s:k", "ä/s:k", &long,
         ] {
-            assert_eq!(RecordId::parse(text), Err(BadId::Malformed), "{text}");
+            assert_eq!(RecordId::parse(text), Err(BadRecordId::Malformed), "{text}");
         }
         for text in ["./s:k", "c/..:k", "c/s:..", "c/s:."] {
-            assert_eq!(RecordId::parse(text), Err(BadId::DotSegment), "{text}");
+            assert_eq!(RecordId::parse(text), Err(BadRecordId::DotSegment), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One row of an import: a JSON object, from its bytes to [`Fields`].
+//! One row of an import: a JSON object, from its bytes to [`RecordFields`].
 //!
 //! One pass, written by hand, because a row must lose nothing and be refused for what a JSON
 //! library lets pass: a number keeps its digits, a name that occurs twice is an error at any depth,
@@ -8,13 +8,13 @@
 //!
 //! *Source*: RFC 8259; strings are written as `serde_json` writes them.
 
-use super::names;
-use super::value::{Fields, Value};
-use scan::Scan;
+use super::identifiers;
+use super::value::{FieldValue, RecordFields};
+use json_scanner::Scan;
 
+mod json_scanner;
 #[cfg(test)]
-mod laws;
-mod scan;
+mod tests;
 
 /// How deep arrays and objects may stand in each other; the row itself is the first.
 pub const MAX_DEPTH: usize = 128;
@@ -25,9 +25,9 @@ const MAX_NAME_CHARS: usize = 64;
 
 /// A row that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ParsedRow {
     /// The members of the object, in the order given.
-    pub fields: Fields,
+    pub fields: RecordFields,
     /// How many halves of surrogate pairs became U+FFFD, in strings and names.
     pub replaced: u64,
 }
@@ -35,16 +35,16 @@ pub struct Row {
 /// Why a row cannot be used. It says where, and repeats nothing of the row but the name of a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} (at byte {at} of the row)")]
-pub struct BadRow {
+pub struct RowError {
     /// Bytes from the beginning of the row, 0-based.
     pub at: usize,
     /// What is wrong there.
-    pub fault: Fault,
+    pub fault: RowFault,
 }
 
 /// What is wrong with a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum RowFault {
     /// The bytes are no text.
     #[error("it is not UTF-8")]
     InvalidUtf8,
@@ -66,7 +66,7 @@ pub enum Fault {
     /// A member of the row has a name that no field can have.
     #[error(
         "the name of a field must have 1 to {} bytes without U+0000",
-        names::MAX_FIELD_NAME_BYTES
+        identifiers::MAX_FIELD_NAME_BYTES
     )]
     BadFieldName,
     /// A number has more than [`MAX_NUMBER_CHARS`] characters.
@@ -74,7 +74,7 @@ pub enum Fault {
     NumberTooLong,
 }
 
-impl Fault {
+impl RowFault {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
@@ -88,8 +88,8 @@ impl Fault {
         }
     }
 
-    fn at(self, at: usize) -> BadRow {
-        BadRow { at, fault: self }
+    fn at(self, at: usize) -> RowError {
+        RowError { at, fault: self }
     }
 
     /// A name that occurs twice, cut and made fit for a line of a terminal.
@@ -102,24 +102,24 @@ impl Fault {
 /// Reads one JSON object, with white space around it and nothing else.
 ///
 /// # Errors
-/// [`BadRow`]: not UTF-8, not JSON, not an object, too deep, a name twice in one object, a name that no field can
+/// [`RowError`]: not UTF-8, not JSON, not an object, too deep, a name twice in one object, a name that no field can
 /// have, a number too long.
-pub fn parse(bytes: &[u8]) -> Result<Row, BadRow> {
+pub fn parse(bytes: &[u8]) -> Result<ParsedRow, RowError> {
     let mut scan = Scan::new(bytes)?;
     scan.white_space();
     if !scan.take(b'{') {
         // What is not even JSON is told to be that.
         compact(bytes)?;
-        return Err(Fault::NotAnObject.at(scan.at()));
+        return Err(RowFault::NotAnObject.at(scan.at()));
     }
-    let mut fields = Fields::new();
+    let mut fields = RecordFields::new();
     let mut places = Vec::new();
     let mut more = !scan.closes(b'}');
     while more {
         places.push(scan.at());
         let name = scan.name()?;
-        if !names::is_field_name(&name) {
-            return Err(Fault::BadFieldName.at(scan.at()));
+        if !identifiers::is_field_name(&name) {
+            return Err(RowFault::BadFieldName.at(scan.at()));
         }
         scan.colon()?;
         fields.push((name, scan.value(1)?));
@@ -129,10 +129,10 @@ pub fn parse(bytes: &[u8]) -> Result<Row, BadRow> {
     let name_of = |index: usize| fields.get(index).map_or("", |(name, _)| name.as_str());
     if let Some(index) = repeated(fields.len(), name_of) {
         return Err(
-            Fault::duplicate(name_of(index)).at(places.get(index).copied().unwrap_or_default())
+            RowFault::duplicate(name_of(index)).at(places.get(index).copied().unwrap_or_default())
         );
     }
-    Ok(Row { fields, replaced: scan.replaced() })
+    Ok(ParsedRow { fields, replaced: scan.replaced() })
 }
 
 /// Reads one JSON value of any kind, with white space around it and nothing else, and says how many
@@ -140,7 +140,7 @@ pub fn parse(bytes: &[u8]) -> Result<Row, BadRow> {
 ///
 /// # Errors
 /// As [`parse`], but it need not be an object, and its members may be called anything.
-pub fn compact(bytes: &[u8]) -> Result<(Value, u64), BadRow> {
+pub fn compact(bytes: &[u8]) -> Result<(FieldValue, u64), RowError> {
     let mut scan = Scan::new(bytes)?;
     scan.white_space();
     let value = scan.value(0)?;
@@ -150,10 +150,10 @@ pub fn compact(bytes: &[u8]) -> Result<(Value, u64), BadRow> {
 
 /// The members of a compact JSON object. Unlike the fields of a row they may be called anything.
 /// None for what is no such object.
-pub fn members(json: &str) -> Option<Fields> {
+pub fn members(json: &str) -> Option<RecordFields> {
     let mut scan = Scan::new(json.as_bytes()).ok().filter(|_| json.starts_with('{'))?;
     scan.take(b'{');
-    let mut members = Fields::new();
+    let mut members = RecordFields::new();
     let mut more = !scan.closes(b'}');
     while more {
         let name = scan.name().ok()?;
@@ -165,7 +165,7 @@ pub fn members(json: &str) -> Option<Fields> {
 }
 
 /// The items of a compact JSON array. None for what is no such array.
-pub fn items(json: &str) -> Option<Vec<Value>> {
+pub fn items(json: &str) -> Option<Vec<FieldValue>> {
     let mut scan = Scan::new(json.as_bytes()).ok().filter(|_| json.starts_with('['))?;
     scan.take(b'[');
     let mut items = Vec::new();
@@ -178,21 +178,21 @@ pub fn items(json: &str) -> Option<Vec<Value>> {
 }
 
 /// The fields as one compact JSON object, which [`parse`] reads as the same fields.
-pub fn to_json(fields: &Fields) -> String {
+pub fn to_json(fields: &RecordFields) -> String {
     let mut out = String::from("{");
     for (index, (name, value)) in fields.iter().enumerate() {
         if index > 0 {
             out.push(',');
         }
-        scan::push_string(&mut out, name);
+        json_scanner::push_string(&mut out, name);
         out.push(':');
         match value {
-            Value::Null => out.push_str("null"),
-            Value::Bool(true) => out.push_str("true"),
-            Value::Bool(false) => out.push_str("false"),
-            Value::Number(digits) => out.push_str(digits),
-            Value::Text(text) => scan::push_string(&mut out, text),
-            Value::Json(json) => out.push_str(json),
+            FieldValue::Null => out.push_str("null"),
+            FieldValue::Bool(true) => out.push_str("true"),
+            FieldValue::Bool(false) => out.push_str("false"),
+            FieldValue::Number(digits) => out.push_str(digits),
+            FieldValue::Text(text) => json_scanner::push_string(&mut out, text),
+            FieldValue::Json(json) => out.push_str(json),
         }
     }
     out.push('}');

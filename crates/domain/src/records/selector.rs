@@ -20,6 +20,15 @@ pub const MAX_QUERY_CHARS: usize = 1024;
 /// The most of a window of bytes, and what it has where the caller does not say.
 pub const MAX_BYTES: u64 = 65536;
 
+/// Whether a request has parameters that select characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextParameters {
+    /// One or more of them, such as `offset_chars` or `q`.
+    Sent,
+    /// None of them.
+    Absent,
+}
+
 /// Which window of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ByteSelector {
@@ -40,8 +49,8 @@ pub enum ByteSelector {
 }
 
 impl ByteSelector {
-    /// Puts a selector together; none where nothing says that it is about bytes. `of_text` is
-    /// whether something is sent that selects characters.
+    /// Combines the parameters of a request. Returns `None` if neither `offset_bytes` nor
+    /// `limit_bytes` is sent.
     ///
     /// # Errors
     /// [`Problem::InvalidWindow`], which says what excludes what.
@@ -49,14 +58,14 @@ impl ByteSelector {
         cursor: Option<&str>,
         offset: Option<u64>,
         limit: Option<u64>,
-        of_text: bool,
+        text: TextParameters,
     ) -> Result<Option<Self>, Problem> {
         let param = if offset.is_some() { "offset_bytes" } else { "limit_bytes" };
         let refused =
             |message: &str| Err(Problem::InvalidWindow { param, message: message.to_owned() });
         match (cursor, offset, limit) {
             (_, None, None) => Ok(None),
-            _ if of_text => refused(
+            _ if text == TextParameters::Sent => refused(
                 "`offset_bytes` and `limit_bytes` exclude `offset_chars`, `limit_chars`, `before_chars`, \
                  `after_chars` and `q`: send the former for a binary field, the latter for any other",
             ),
@@ -75,7 +84,7 @@ impl ByteSelector {
 
 /// Which window of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selector {
+pub enum TextSelector {
     /// From an offset.
     At {
         /// It.
@@ -103,7 +112,7 @@ pub enum Selector {
     },
 }
 
-impl Selector {
+impl TextSelector {
     /// Puts a selector together.
     ///
     /// # Errors
@@ -156,7 +165,7 @@ impl Selector {
 
 /// Where a window lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct WindowBounds {
     /// Its first scalar value.
     pub start: u64,
     /// One past its last.
@@ -169,9 +178,9 @@ pub struct Span {
     pub total: u64,
 }
 
-impl Span {
+impl WindowBounds {
     /// From an offset. Beyond the end there is nothing, at the end.
-    pub fn at(start: u64, limit: u64, total: u64) -> Self {
+    pub fn from_offset(start: u64, limit: u64, total: u64) -> Self {
         let start = start.min(total);
         Self { start, end: start.saturating_add(limit).min(total), limit, step: limit, total }
     }
@@ -231,14 +240,14 @@ mod tests {
     proptest! {
         #[test]
         fn windows_follow_each_other_to_the_end(total in 0u64..500, limit in 1u64..50) {
-            let mut span = Span::at(0, limit, total);
+            let mut span = WindowBounds::from_offset(0, limit, total);
             let mut covered = span.end;
             while let Some((next, step)) = span.next() {
                 let before = span;
-                span = Span::at(next, step, total);
+                span = WindowBounds::from_offset(next, step, total);
                 prop_assert_eq!(span.start, covered);
                 let (start, length) = span.previous().unwrap();
-                prop_assert_eq!(Span::at(start, length, total).end, span.start);
+                prop_assert_eq!(WindowBounds::from_offset(start, length, total).end, span.start);
                 prop_assert_eq!(start, before.start);
                 prop_assert!(span.end > span.start && span.end - span.start <= limit);
                 covered = span.end;
@@ -253,7 +262,7 @@ mod tests {
         ) {
             let found = at % total;
             let end = (found + length).min(total);
-            match Span::around(found, end, before, after, Some(limit), total) {
+            match WindowBounds::around(found, end, before, after, Some(limit), total) {
                 None => prop_assert!(end - found > limit),
                 Some(span) => {
                     prop_assert!(span.start <= found && span.end >= end && span.end <= total);
@@ -266,33 +275,34 @@ mod tests {
 
     #[test]
     fn what_excludes_each_other_is_refused() {
-        let code =
-            |selector: Result<Selector, Problem>| selector.map_err(|problem| problem.to_string());
+        let code = |selector: Result<TextSelector, Problem>| {
+            selector.map_err(|problem| problem.to_string())
+        };
         for refused in [
-            Selector::new(Some("c"), Some(0), None, None, None, None),
-            Selector::new(Some("c"), None, None, Some("q"), None, None),
-            Selector::new(Some("c"), None, None, None, Some(1), None),
-            Selector::new(Some("c"), None, None, None, None, Some(1)),
-            Selector::new(None, Some(0), None, Some("q"), None, None),
-            Selector::new(None, None, None, None, Some(1), None),
-            Selector::new(None, None, None, None, None, Some(1)),
-            Selector::new(None, None, None, Some(""), None, None),
-            Selector::new(None, None, None, Some(&"q".repeat(1025)), None, None),
+            TextSelector::new(Some("c"), Some(0), None, None, None, None),
+            TextSelector::new(Some("c"), None, None, Some("q"), None, None),
+            TextSelector::new(Some("c"), None, None, None, Some(1), None),
+            TextSelector::new(Some("c"), None, None, None, None, Some(1)),
+            TextSelector::new(None, Some(0), None, Some("q"), None, None),
+            TextSelector::new(None, None, None, None, Some(1), None),
+            TextSelector::new(None, None, None, None, None, Some(1)),
+            TextSelector::new(None, None, None, Some(""), None, None),
+            TextSelector::new(None, None, None, Some(&"q".repeat(1025)), None, None),
         ] {
             assert!(matches!(refused, Err(Problem::InvalidWindow { .. })), "{:?}", code(refused));
         }
         for refused in [
-            ByteSelector::new(None, Some(0), None, true),
-            ByteSelector::new(None, None, Some(1), true),
-            ByteSelector::new(Some("c"), Some(0), None, false),
+            ByteSelector::new(None, Some(0), None, TextParameters::Sent),
+            ByteSelector::new(None, None, Some(1), TextParameters::Sent),
+            ByteSelector::new(Some("c"), Some(0), None, TextParameters::Absent),
         ] {
             assert!(matches!(refused, Err(Problem::InvalidWindow { .. })), "{refused:?}");
         }
-        assert_eq!(ByteSelector::new(Some("c"), None, None, true), Ok(None));
+        assert_eq!(ByteSelector::new(Some("c"), None, None, TextParameters::Sent), Ok(None));
         let at = ByteSelector::At { start: 0, limit: 7 };
-        assert_eq!(ByteSelector::new(None, None, Some(7), false), Ok(Some(at)));
-        let plain = Selector::new(None, None, None, None, None, None);
-        assert_eq!(code(plain), Ok(Selector::At { start: 0, limit: 4096 }));
-        assert!(Selector::new(Some("c"), None, Some(10), None, None, None).is_ok());
+        assert_eq!(ByteSelector::new(None, None, Some(7), TextParameters::Absent), Ok(Some(at)));
+        let plain = TextSelector::new(None, None, None, None, None, None);
+        assert_eq!(code(plain), Ok(TextSelector::At { start: 0, limit: 4096 }));
+        assert!(TextSelector::new(Some("c"), None, Some(10), None, None, None).is_ok());
     }
 }

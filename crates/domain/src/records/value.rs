@@ -3,7 +3,7 @@
 /// The value of one field. Nothing is lost on the way in: a number keeps its digits as they were
 /// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum FieldValue {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -18,9 +18,9 @@ pub enum Value {
 }
 
 /// The fields of a record in the order given. No name occurs twice.
-pub type Fields = Vec<(String, Value)>;
+pub type RecordFields = Vec<(String, FieldValue)>;
 
-impl Value {
+impl FieldValue {
     /// As JSON.
     pub fn to_json(&self) -> String {
         match self {
@@ -34,7 +34,7 @@ impl Value {
 
     /// A scalar as the text that an exact filter is compared with: a string is itself, everything
     /// else its JSON. None for arrays and objects.
-    pub fn scalar(&self) -> Option<&str> {
+    pub fn scalar_text(&self) -> Option<&str> {
         match self {
             Self::Null => Some("null"),
             Self::Bool(true) => Some("true"),

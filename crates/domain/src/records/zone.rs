@@ -63,7 +63,7 @@ pub struct Zone(TimeZone);
 
 /// The beginning of a bucket, as clocks showed it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Start {
+pub struct BucketStart {
     /// Seconds since 1970-01-01T00:00:00Z.
     instant: i64,
     /// Seconds that clocks were ahead of UTC.
@@ -87,11 +87,12 @@ impl Zone {
     /// Minutes and hours are counted with the offset of the time itself, so that an hour that
     /// clocks show twice is two. A day begins with its first instant, also where clocks skip
     /// midnight.
-    pub fn start(&self, at: Instant, granularity: Granularity) -> Option<Start> {
+    pub fn start(&self, at: Instant, granularity: Granularity) -> Option<BucketStart> {
         let seconds = at.0.div_euclid(MICROS);
         let offset = self.offset(seconds);
         let local = seconds + i64::from(offset);
-        let within = |length: i64| Start { instant: seconds - local.rem_euclid(length), offset };
+        let within =
+            |length: i64| BucketStart { instant: seconds - local.rem_euclid(length), offset };
         let (year, month, _) = civil::civil_from_days(local.div_euclid(DAY));
         let day = local.div_euclid(DAY);
         let start = match granularity {
@@ -120,9 +121,9 @@ impl Zone {
     }
 
     /// The first instant of a day, counted from 1970-01-01.
-    fn midnight(&self, day: i64) -> Start {
+    fn midnight(&self, day: i64) -> BucketStart {
         let local = day * DAY;
-        let at = |offset: i32| Start { instant: local - i64::from(offset), offset };
+        let at = |offset: i32| BucketStart { instant: local - i64::from(offset), offset };
         match self.ambiguous(day) {
             Some(AmbiguousOffset::Unambiguous { offset }) => at(offset.seconds()),
             // Midnight comes twice.
@@ -133,7 +134,7 @@ impl Zone {
                     .unwrap_or(Timestamp::MAX);
                 let change =
                     self.0.preceding(skipped).next().map(|change| change.timestamp().as_second());
-                Start {
+                BucketStart {
                     instant: change.unwrap_or(at(before.seconds()).instant),
                     offset: after.seconds(),
                 }
@@ -152,7 +153,7 @@ impl Zone {
     }
 }
 
-impl Start {
+impl BucketStart {
     fn local(self) -> i64 {
         self.instant + i64::from(self.offset)
     }
@@ -184,7 +185,7 @@ mod tests {
     fn start(zone: &str, at: &str, granularity: &str) -> Option<String> {
         let granularity = Granularity::named(granularity).unwrap();
         let start = Zone::named(zone).unwrap().start(Instant::parse(at).unwrap(), granularity);
-        start.map(Start::to_rfc3339)
+        start.map(BucketStart::to_rfc3339)
     }
 
     #[test]

@@ -1,15 +1,15 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use stile_domain::records::names::Name;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
 
 use super::*;
 
 fn place() -> Place {
-    Place { connection: Name::parse("c").unwrap(), stream: Name::parse("s").unwrap() }
+    Place { connection: SourceName::parse("c").unwrap(), stream: SourceName::parse("s").unwrap() }
 }
 
-fn read(fields: Fields) -> Result<Vec<Message>, NoConversation> {
+fn read(fields: RecordFields) -> Result<Vec<Message>, NoConversation> {
     let mut conversation = Conversation::of(fields)?;
     let next = || conversation.next_message(&Assets::default(), &place()).unwrap();
     Ok(std::iter::from_fn(next).map(Result::unwrap).collect())

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
 use stile_testkit::zip::{Member, Zip};
 
 use super::super::input::{Format, Input};
@@ -21,7 +21,7 @@ fn import_as(
     format: Option<Format>,
     strict: bool,
 ) -> Result<Report, String> {
-    let (connection, stream) = (Name::parse("c").unwrap(), Name::parse("s").unwrap());
+    let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
     let format = match format {
         Some(format) => format,
         None => Format::of(&path).map_err(|error| error.to_string())?.ok_or("no format")?,

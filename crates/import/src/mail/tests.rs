@@ -1,12 +1,15 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use stile_domain::records::names::Name;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
 
 use super::*;
 
 fn place() -> Place {
-    Place { connection: Name::parse("mail").unwrap(), stream: Name::parse("messages").unwrap() }
+    Place {
+        connection: SourceName::parse("mail").unwrap(),
+        stream: SourceName::parse("messages").unwrap(),
+    }
 }
 
 fn mail(raw: impl AsRef<[u8]>) -> Mail {

@@ -1,6 +1,6 @@
 //! The rows of some inputs, one after the other, and how far it is.
 
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use stile_records::storing::BATCH_BYTES;
 
@@ -77,11 +77,11 @@ impl<'i> Items<'i> {
 }
 
 /// About how much memory some fields take.
-fn bytes_of(fields: &Fields) -> u64 {
-    let of = |(name, value): &(String, Value)| match value {
-        Value::Text(text) | Value::Json(text) => name.len() + text.len(),
-        Value::Number(digits) => name.len() + digits.len(),
-        Value::Null | Value::Bool(_) => name.len(),
+fn bytes_of(fields: &RecordFields) -> u64 {
+    let of = |(name, value): &(String, FieldValue)| match value {
+        FieldValue::Text(text) | FieldValue::Json(text) => name.len() + text.len(),
+        FieldValue::Number(digits) => name.len() + digits.len(),
+        FieldValue::Null | FieldValue::Bool(_) => name.len(),
     };
     fields.iter().map(of).sum::<usize>() as u64
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use stile_domain::records::names::Name;
+use stile_domain::records::identifiers::SourceName;
 
 use super::*;
 use crate::rig::{Rig, owner, rig};
@@ -17,7 +17,7 @@ fn file(rig: &Rig, name: &str, content: impl AsRef<[u8]>) -> Input {
 }
 
 fn import(rig: &Rig, inputs: &[Input], key: &[&str], strict: bool) -> Result<Report, String> {
-    let (connection, stream) = (Name::parse("c").unwrap(), Name::parse("s").unwrap());
+    let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
     let key: Vec<String> = key.iter().map(|&name| name.to_owned()).collect();
     let (services, caller) = (&rig.services, &owner());
     let import = Import {
@@ -122,7 +122,7 @@ fn batches_are_whole_and_progress_is_told() {
         .map(|id| format!("{{\"id\":{id},\"text\":\"{}\"}}\n", "x".repeat(50)))
         .collect();
     let input = [file(&rig, "a.jsonl", &good)];
-    let (connection, stream) = (Name::parse("c").unwrap(), Name::parse("s").unwrap());
+    let (connection, stream) = (SourceName::parse("c").unwrap(), SourceName::parse("s").unwrap());
     let (services, caller) = (&rig.services, &owner());
     let import = Import {
         services,
@@ -153,7 +153,10 @@ fn a_batch_ends_by_the_bytes_of_its_rows_too() {
     let nodes: Vec<String> = (0..9000).map(node).collect();
     let json = format!(r#"[{{"title":"{}","mapping":{{{}}}}}]"#, "ä".repeat(1024), nodes.join(","));
     let inputs = [file(&rig, "conversations.json", &json)];
-    let place = Place { connection: Name::parse("c").unwrap(), stream: Name::parse("s").unwrap() };
+    let place = Place {
+        connection: SourceName::parse("c").unwrap(),
+        stream: SourceName::parse("s").unwrap(),
+    };
     let mut items = Items::new(&inputs, place);
     let (first, second) = (items.batch().unwrap().len(), items.batch().unwrap().len());
     assert!((json.len() as u64) < stile_records::storing::BATCH_BYTES && first < 4200, "{first}");

@@ -1,12 +1,15 @@
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use stile_domain::records::names::Name;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::row;
 
 use super::*;
 
 fn told(message: &Json) -> Option<Json> {
-    let place = Place { connection: Name::parse("c").unwrap(), stream: Name::parse("s").unwrap() };
+    let place = Place {
+        connection: SourceName::parse("c").unwrap(),
+        stream: SourceName::parse("s").unwrap(),
+    };
     let fields = row::parse(message.to_string().as_bytes()).unwrap().fields;
     let mut workspace = Workspace::default();
     for user in [

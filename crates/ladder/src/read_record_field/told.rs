@@ -1,8 +1,8 @@
 //! A window as the resource server tells it, and whether it is one, and the one that was asked for.
 
 use serde::{Deserialize, Deserializer};
-use stile_domain::records::handle::{Version, digest_of};
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::handle::{ContentVersion, parse_digest};
+use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::super::budget::beginning;
@@ -72,7 +72,7 @@ pub(super) struct Expected {
     /// Where it begins, or at the end of a field that ends before.
     pub(super) start: Option<u64>,
     /// Of which content it is.
-    pub(super) version: Version,
+    pub(super) version: ContentVersion,
     /// That only a cursor of the server's own said which.
     pub(super) by_cursor: bool,
 }
@@ -188,24 +188,27 @@ impl Told {
     }
 
     /// What is known of the field's content.
-    pub(super) fn version(&self) -> Version {
-        Version { digest: self.field.digest.as_deref().and_then(digest_of), size: self.size() }
+    pub(super) fn version(&self) -> ContentVersion {
+        ContentVersion {
+            digest: self.field.digest.as_deref().and_then(parse_digest),
+            size: self.size(),
+        }
     }
 
     /// Whether this is a window, and the one that was asked for.
     ///
     /// # Errors
-    /// That the answer is none of this interface's; [`BadCursor::Stale`] where the field has
-    /// another content now; [`BadCursor::Malformed`] where the server passed over a cursor.
+    /// That the answer is none of this interface's; [`CursorProblem::Stale`] where the field has
+    /// another content now; [`CursorProblem::Malformed`] where the server passed over a cursor.
     pub(super) fn check(&self, expected: &Expected) -> Result<(), Trouble> {
         if !self.window.is_one(self.size()) {
             return Err(Trouble::not_understood());
         }
         if expected.version.differs(&self.version()) {
-            return Err(Trouble::Lost(BadCursor::Stale));
+            return Err(Trouble::Lost(CursorProblem::Stale));
         }
         if expected.by_cursor && !self.window.is_led_to() {
-            return Err(Trouble::Lost(BadCursor::Malformed));
+            return Err(Trouble::Lost(CursorProblem::Malformed));
         }
         let (start, is_empty) = (self.window.start_chars, self.window.text.is_empty());
         let is_there = |asked: u64| match self.size() {
@@ -327,7 +330,7 @@ mod tests {
         }));
         first.lead_on();
         let by_cursor = Expected { by_cursor: true, ..Expected::default() };
-        assert_eq!(first.check(&by_cursor), Err(Trouble::Lost(BadCursor::Malformed)));
+        assert_eq!(first.check(&by_cursor), Err(Trouble::Lost(CursorProblem::Malformed)));
     }
 
     fn provider_error() -> Result<(), Trouble> {
@@ -379,7 +382,7 @@ mod tests {
     #[test]
     fn a_cursor_that_a_server_passed_over_leads_nowhere() {
         let by_cursor = || Expected { by_cursor: true, ..Expected::default() };
-        let malformed = Err(Trouble::Lost(BadCursor::Malformed));
+        let malformed = Err(Trouble::Lost(CursorProblem::Malformed));
         let first = |more: Json| {
             let mut all = json!({ "start_chars": 0, "end_chars": 3, "next_offset_chars": 3, "previous_offset_chars": null });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
@@ -403,10 +406,10 @@ mod tests {
     #[test]
     fn another_content_is_told_from_the_one_that_is_continued() {
         let of = |size| Expected {
-            version: Version { digest: None, size: Some(size) },
+            version: ContentVersion { digest: None, size: Some(size) },
             ..Expected::default()
         };
         assert_eq!(told(json!({})).check(&of(9)), Ok(()));
-        assert_eq!(told(json!({})).check(&of(8)), Err(Trouble::Lost(BadCursor::Stale)));
+        assert_eq!(told(json!({})).check(&of(8)), Err(Trouble::Lost(CursorProblem::Stale)));
     }
 }

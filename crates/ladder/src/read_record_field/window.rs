@@ -2,8 +2,8 @@
 //! it.
 
 use serde_json::Value as Json;
-use stile_domain::records::handle::{Extent, Handle, Part, Version};
-use stile_domain::records::problem::BadCursor;
+use stile_domain::records::handle::{ContentVersion, FieldRange, Handle, RecordPart};
+use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
 
 use super::super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
@@ -22,7 +22,7 @@ pub(crate) struct Window {
     pub(crate) mime_type: Option<String>,
     pub(crate) size_chars: Option<u64>,
     pub(crate) digest: Option<String>,
-    pub(super) version: Version,
+    pub(super) version: ContentVersion,
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) limit: u64,
@@ -75,8 +75,10 @@ impl Window {
     /// The address of a part of the field as it is now.
     fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
         let digest = self.version.digest;
-        climb
-            .uri(&self.id, Part::Window(Extent { field: self.field.clone(), digest, start, limit }))
+        climb.uri(
+            &self.id,
+            RecordPart::Window(FieldRange { field: self.field.clone(), digest, start, limit }),
+        )
     }
 
     /// The address of this very window.
@@ -97,11 +99,11 @@ impl Window {
     /// Whether the handle that led here is of this caller and of the field as it is now.
     ///
     /// # Errors
-    /// [`BadCursor`].
+    /// [`CursorProblem`].
     pub(crate) fn check(&self, climb: &Climb<'_>, handle: &Handle) -> Result<(), Trouble> {
         handle
             .check(climb.handle_binding(), self.version.digest)
-            .map_err(|why: BadCursor| Trouble::Lost(why))
+            .map_err(|why: CursorProblem| Trouble::Lost(why))
     }
 
     /// What is said of the window in one line of JSON; also in which line its text begins, which no

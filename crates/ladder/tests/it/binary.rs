@@ -2,7 +2,7 @@
 //! resource.
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_ladder::resources::{Body, NEXT_URI, PREVIOUS_URI};
 use stile_testkit::chance::Chance;
 
@@ -16,11 +16,11 @@ use super::{Client, of_field};
 const ID: &str = "a-mail/notes:k";
 
 /// An object that has bytes in lines.
-fn wrapped(bytes: usize, width: usize, end: &str) -> Value {
+fn wrapped(bytes: usize, width: usize, end: &str) -> FieldValue {
     let base64 = worlds::base64_of(bytes);
     let lines: Vec<&str> =
         base64.as_bytes().chunks(width).map(|line| str::from_utf8(line).unwrap()).collect();
-    Value::Json(format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end)))
+    FieldValue::Json(format!("{{\"name\":\"a.png\",\"held\":\"{}\"}}", lines.join(end)))
 }
 
 fn world() -> (World, Stored) {
@@ -29,12 +29,12 @@ fn world() -> (World, Stored) {
         ("photo".to_owned(), text(worlds::base64_of(200_000))),
         ("small".to_owned(), text(worlds::base64_of(192))),
         ("url safe".to_owned(), text(worlds::base64_of(400).replace('+', "-").replace('/', "_"))),
-        ("blob".to_owned(), Value::Json(blob(3).to_string())),
-        ("empty".to_owned(), Value::Json(blob(0).to_string())),
-        ("lost".to_owned(), Value::Json("{\"blob_id\":\"b1\",\"mime_type\":\"image/png\"}".to_owned())),
+        ("blob".to_owned(), FieldValue::Json(blob(3).to_string())),
+        ("empty".to_owned(), FieldValue::Json(blob(0).to_string())),
+        ("lost".to_owned(), FieldValue::Json("{\"blob_id\":\"b1\",\"mime_type\":\"image/png\"}".to_owned())),
         (
             "told".to_owned(),
-            Value::Json(
+            FieldValue::Json(
                 json!({ "blob_id": BLOBS[3].0, "mime_type": "image/png", "caption": "y z".repeat(400) }).to_string(),
             ),
         ),

@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_ladder::Ladder;
 use stile_ladder::budget::Budgets;
 use stile_server::stored_records::StoredRecords as Port;
@@ -20,7 +20,7 @@ fn long_name(at: usize) -> String {
     format!("{at:04}{}", "\u{1}\"".repeat(254))
 }
 
-fn world(records: Vec<(String, Fields)>) -> (World, Stored) {
+fn world(records: Vec<(String, RecordFields)>) -> (World, Stored) {
     let world = World { sources: vec![worlds::stream("a-mail", "notes", records)] };
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
     (world, stored)
@@ -42,7 +42,8 @@ fn ask(client: &Client, ids: impl Iterator<Item = String>, q: &str) {
 
 #[test]
 fn a_hundred_thousand_fields_in_one_record() {
-    let fields = (0..100_000).map(|at| (format!("f{at}"), Value::Number("1e1".into()))).collect();
+    let fields =
+        (0..100_000).map(|at| (format!("f{at}"), FieldValue::Number("1e1".into()))).collect();
     let (_, stored) = world(vec![("k".repeat(512), fields)]);
     let client = Client::new(&stored.services, owner());
     let id = format!("a-mail/notes:{}", "k".repeat(512));
@@ -100,9 +101,9 @@ fn the_longest_names_and_keys_of_what_is_escaped() {
 #[test]
 fn many_small_fields_each_of_which_is_read_elsewhere() {
     let value = |at: usize| match at % 4 {
-        0 => Value::Number("1E400".into()),
+        0 => FieldValue::Number("1E400".into()),
         1 => text(worlds::base64_of(192)),
-        2 => Value::Json("{\"blob_id\":\"\",\"mime_type\":\"\"}".to_owned()),
+        2 => FieldValue::Json("{\"blob_id\":\"\",\"mime_type\":\"\"}".to_owned()),
         _ => text("x".repeat(513)),
     };
     let fields = (0..400).map(|at| (format!("{at}"), value(at))).collect();
@@ -118,7 +119,7 @@ fn many_small_fields_each_of_which_is_read_elsewhere() {
 #[test]
 fn arrays_as_deep_as_they_are_taken() {
     let fields = [1, 31, 32, 33, 64, 100, 126].map(|deep| {
-        (format!("{deep}"), Value::Json(format!("{}{}", "[".repeat(deep), "]".repeat(deep))))
+        (format!("{deep}"), FieldValue::Json(format!("{}{}", "[".repeat(deep), "]".repeat(deep))))
     });
     let (world, stored) = world(vec![("k".to_owned(), fields.to_vec())]);
     let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));

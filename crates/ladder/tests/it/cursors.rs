@@ -5,9 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::endpoints::FIELD_WINDOW;
 use stile_store::records::IncomingRecord;
 use stile_testkit::chance::Chance;
@@ -20,7 +20,7 @@ use super::{Client, of_field, with};
 
 const ID: &str = "a-mail/notes:k1";
 
-fn fields(of: &str) -> Fields {
+fn fields(of: &str) -> RecordFields {
     let mut fields = vec![
         ("text".to_owned(), text(format!("needle {of} ").repeat(2000))),
         ("other".to_owned(), text(format!("needle {of} ").repeat(100))),
@@ -249,11 +249,14 @@ fn security_what_is_sealed_goes_on_in_its_own_place_alone() {
 }
 
 /// Writes a record anew.
-fn write(stored: &Stored, key: &str, fields: &Fields) {
+fn write(stored: &Stored, key: &str, fields: &RecordFields) {
     let written =
         stored.services.records.write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
             let target = batch
-                .target(&Name::parse("a-mail").unwrap(), &Name::parse("notes").unwrap())?
+                .target(
+                    &SourceName::parse("a-mail").unwrap(),
+                    &SourceName::parse("notes").unwrap(),
+                )?
                 .unwrap();
             let key = RecordKey::parse(key).unwrap();
             batch.upsert(
@@ -329,7 +332,7 @@ fn what_a_changed_field_was_is_not_gone_on_with() {
     // The names of the fields are what they were.
     good(of("fields cursor").send(&client, &of("fields cursor").text));
     let mut renamed = fields("changed");
-    renamed.insert(0, ("before all others".to_owned(), Value::Null));
+    renamed.insert(0, ("before all others".to_owned(), FieldValue::Null));
     write(&stored, "k1", &renamed);
     lost("stale", &of("fields cursor").send(&client, &of("fields cursor").text), "fields");
     lost("stale", &of("fields").send(&client, &of("fields").text), "fields");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordServices;
 use stile_records::endpoints::SEARCH;
 use stile_testkit::chance::{Chance, scaled};
@@ -118,7 +118,7 @@ proptest! {
 }
 
 /// A world of one record.
-fn one(key: &str, fields: Fields) -> (World, Stored) {
+fn one(key: &str, fields: RecordFields) -> (World, Stored) {
     let world =
         World { sources: vec![worlds::stream("a-mail", "notes", vec![(key.to_owned(), fields)])] };
     let stored = Stored::new(&mut Chance::of(1), &world, &[]);
@@ -175,7 +175,7 @@ fn a_text_of_two_hundred_thousand_characters_is_read_to_both_ends() {
     for unit in ["word 中 ", "\u{1}", "👩‍👧", "\"", "\n"] {
         let long: String = unit.chars().cycle().take(200_000).collect();
         let (world, stored) =
-            one("long", vec![("text".to_owned(), text(long)), ("t".to_owned(), Value::Null)]);
+            one("long", vec![("text".to_owned(), text(long)), ("t".to_owned(), FieldValue::Null)]);
         let (client, shelf) = (Client::new(&stored.services, owner()), Shelf::of(&world, None));
         for class in CLASSES {
             let walker = Walker { client: &client, shelf: &shelf, class };

@@ -1,7 +1,7 @@
 //! No record can write a line of an answer.
 
 use serde_json::json;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_testkit::chance::Chance;
 
 use super::lines::{self, Next};
@@ -32,13 +32,13 @@ fn what_a_record_holds_never_begins_a_line() {
         .iter()
         .map(|end| format!("needle{end}{FORGED}{end}2. id=a-mail/notes:forged {{}}{end}"))
         .collect();
-    let mut records: Vec<(String, Fields)> = Vec::new();
+    let mut records: Vec<(String, RecordFields)> = Vec::new();
     for (at, hostile) in hostile.iter().enumerate() {
         let fields = vec![
             ("title".to_owned(), text(hostile.clone())),
             (hostile.clone(), text(hostile.clone())),
             ("long".to_owned(), text(hostile.repeat(200))),
-            ("json".to_owned(), Value::Json(json!({ hostile: [hostile] }).to_string())),
+            ("json".to_owned(), FieldValue::Json(json!({ hostile: [hostile] }).to_string())),
             ("text".to_owned(), text(hostile.repeat(if at % 2 == 0 { 1 } else { 300 }))),
         ];
         records.push((hostile.clone(), fields));

@@ -4,7 +4,7 @@
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_ladder::resources::{Body, RANGE};
 use stile_records::endpoints::FIELD_WINDOW;
 use stile_testkit::chance::Chance;
@@ -24,9 +24,9 @@ fn world() -> World {
             ("empty".to_owned(), text("")),
             (
                 "json".to_owned(),
-                Value::Json(format!("[{}1]", "{\"b\":1.50,\"a\":null},".repeat(400))),
+                FieldValue::Json(format!("[{}1]", "{\"b\":1.50,\"a\":null},".repeat(400))),
             ),
-            ("number".to_owned(), Value::Number("1E400".into())),
+            ("number".to_owned(), FieldValue::Number("1E400".into())),
             ("photo".to_owned(), text(worlds::base64_of(3000))),
             ("secret".to_owned(), text("word ".repeat(2000))),
         ]
@@ -174,9 +174,12 @@ fn a_refusal_is_the_same_three_ways() {
         .services
         .records
         .write_at(&owner().gate().owner().unwrap(), Instant(NOW), |batch| {
-            use stile_domain::records::names::Name;
+            use stile_domain::records::identifiers::SourceName;
             let target = batch
-                .target(&Name::parse("a-mail").unwrap(), &Name::parse("notes").unwrap())?
+                .target(
+                    &SourceName::parse("a-mail").unwrap(),
+                    &SourceName::parse("notes").unwrap(),
+                )?
                 .unwrap();
             batch.delete(&target, "gone")
         })

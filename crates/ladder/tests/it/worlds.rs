@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::filter::compare_numbers;
 use stile_domain::records::record_id::RecordId;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_testkit::chance::Chance;
 
 use super::records::blobs::BLOBS;
@@ -26,19 +26,19 @@ pub(super) enum Held {
 }
 
 impl Held {
-    fn of(value: &Value) -> Self {
+    fn of(value: &FieldValue) -> Self {
         match value {
-            Value::Null => Self::Json("null".to_owned()),
-            Value::Bool(value) => Self::Json(value.to_string()),
-            Value::Number(digits) => Self::Json(digits.to_string()),
-            Value::Text(text) if is_binary(value) => Self::Bytes(Some(decoded(text))),
-            Value::Text(text) => Self::Text(text.clone()),
-            Value::Json(json) if is_only_a_blob(value) => {
+            FieldValue::Null => Self::Json("null".to_owned()),
+            FieldValue::Bool(value) => Self::Json(value.to_string()),
+            FieldValue::Number(digits) => Self::Json(digits.to_string()),
+            FieldValue::Text(text) if is_binary(value) => Self::Bytes(Some(decoded(text))),
+            FieldValue::Text(text) => Self::Text(text.clone()),
+            FieldValue::Json(json) if is_only_a_blob(value) => {
                 let named: Json = serde_json::from_str(json).unwrap();
                 let stored = BLOBS.iter().find(|(name, _)| named["blob_id"] == **name);
                 Self::Bytes(stored.map(|(_, bytes)| bytes.clone()))
             }
-            Value::Json(json) => Self::Json(json.clone()),
+            FieldValue::Json(json) => Self::Json(json.clone()),
         }
     }
 
@@ -175,7 +175,11 @@ pub(super) fn decl(fields: Vec<FieldDecl>) -> Decl {
 }
 
 /// One stream with these records, the fields of all of which are declared as texts.
-pub(super) fn stream(connection: &str, stream: &str, records: Vec<(String, Fields)>) -> Source {
+pub(super) fn stream(
+    connection: &str,
+    stream: &str,
+    records: Vec<(String, RecordFields)>,
+) -> Source {
     let names: BTreeSet<&str> = records
         .iter()
         .flat_map(|(_, fields)| fields)
@@ -215,8 +219,8 @@ pub(super) fn grant(id: &str, sources: &[&Source], fields: &[&str]) -> Grant {
     }
 }
 
-pub(super) fn text(text: impl Into<String>) -> Value {
-    Value::Text(text.into())
+pub(super) fn text(text: impl Into<String>) -> FieldValue {
+    FieldValue::Text(text.into())
 }
 
 /// Bytes that look like nothing else, in base64.
@@ -288,7 +292,7 @@ fn names() -> Vec<String> {
 }
 
 /// A value that has a bound to break, or a line to forge.
-fn value(chance: &mut Chance, most: usize) -> Value {
+fn value(chance: &mut Chance, most: usize) -> FieldValue {
     let units = [
         "a",
         "word ",
@@ -302,24 +306,24 @@ fn value(chance: &mut Chance, most: usize) -> Value {
         "QUJD+/09",
     ];
     match chance.below(12) {
-        0 => Value::Null,
-        1 => Value::Bool(chance.happens(50)),
-        2 => Value::Number(
+        0 => FieldValue::Null,
+        1 => FieldValue::Bool(chance.happens(50)),
+        2 => FieldValue::Number(
             some(
                 chance,
                 &["0", "1e1", "-12345678901234567890123.5e7", "9007199254740993", "1E400"],
             )
             .into(),
         ),
-        3 => Value::Number("123456789012345678901234567890".into()),
+        3 => FieldValue::Number("123456789012345678901234567890".into()),
         4 => text(base64_of(some(chance, &[192, 300, 3000, 150_000]))),
         5 => text(format!("before {} after", base64_of(some(chance, &[300, 600])))),
-        6 => Value::Json(super::records::blobs::value(chance)),
+        6 => FieldValue::Json(super::records::blobs::value(chance)),
         7 => {
             let deep = some(chance, &[3usize, 60, 125]);
-            Value::Json(format!("{}\"x\"{}", "[".repeat(deep), "]".repeat(deep)))
+            FieldValue::Json(format!("{}\"x\"{}", "[".repeat(deep), "]".repeat(deep)))
         }
-        8 => Value::Json(
+        8 => FieldValue::Json(
             json!({ "photo": base64_of(600), "list": (0..chance.below(400)).collect::<Vec<_>>() })
                 .to_string(),
         ),
@@ -341,7 +345,7 @@ pub(super) fn hostile(chance: &mut Chance, most: usize) -> World {
     let sources = [("Zeta", "messages"), ("a-mail", "messages"), ("a-mail", "notes")].map(
         |(connection, name)| {
             let records = (0..2 + chance.below(7)).map(|_| {
-                let mut fields: Fields = Vec::new();
+                let mut fields: RecordFields = Vec::new();
                 for name in &names {
                     if chance.happens(35) {
                         fields.push((name.clone(), value(chance, most)));

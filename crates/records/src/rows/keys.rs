@@ -8,9 +8,9 @@
 use std::collections::HashMap;
 
 use stile_domain::hash::{ContentHash, hex};
-use stile_domain::records::names::{MAX_KEY_BYTES, RecordKey};
+use stile_domain::records::identifiers::{MAX_KEY_BYTES, RecordKey};
 use stile_domain::records::row;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 /// Bytes of the digest that are in a key.
 const DIGEST_BYTES: usize = 16;
@@ -73,7 +73,7 @@ impl Keys {
     ///
     /// # Errors
     /// [`NoKey`].
-    pub fn next(&mut self, fields: &Fields) -> Result<RecordKey, NoKey> {
+    pub fn next(&mut self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
         if self.from_content() {
             return self.content(fields);
         }
@@ -84,13 +84,14 @@ impl Keys {
     ///
     /// # Errors
     /// [`NoKey`], also where the stream has no primary key.
-    pub fn primary(&self, fields: &Fields) -> Result<RecordKey, NoKey> {
+    pub fn primary(&self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
         let mut parts = Vec::with_capacity(self.primary.len());
         for field in &self.primary {
             let missing = || NoKey::Missing { field: field.clone() };
             let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
-            let value = value.filter(|value| **value != Value::Null).ok_or_else(missing)?;
-            let text = value.scalar().ok_or_else(|| NoKey::NotScalar { field: field.clone() })?;
+            let value = value.filter(|value| **value != FieldValue::Null).ok_or_else(missing)?;
+            let text =
+                value.scalar_text().ok_or_else(|| NoKey::NotScalar { field: field.clone() })?;
             parts.push(Some(text).filter(|text| !text.is_empty()).ok_or_else(missing)?);
         }
         let key = match parts.as_slice() {
@@ -100,7 +101,7 @@ impl Keys {
         RecordKey::parse(&key).map_err(|_| NoKey::TooLong)
     }
 
-    fn content(&mut self, fields: &Fields) -> Result<RecordKey, NoKey> {
+    fn content(&mut self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
         let sorted = fields.is_sorted_by(|(a, _), (b, _)| a <= b);
         let json = if sorted {
             row::to_json(fields)
@@ -130,7 +131,7 @@ pub fn shown(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn fields(json: &str) -> Fields {
+    fn fields(json: &str) -> RecordFields {
         row::parse(json.as_bytes()).unwrap().fields
     }
 

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use stile_domain::records::row::{self, Row};
+use stile_domain::records::row::{self, ParsedRow};
 
 pub mod jsonl;
 pub mod keys;
@@ -35,7 +35,7 @@ pub struct Decoded {
     /// The line where it begins, 1-based.
     pub line: u64,
     /// The row, or why it cannot be used.
-    pub row: Result<Row, BadRowKind>,
+    pub row: Result<ParsedRow, BadRowKind>,
 }
 
 /// Why a row cannot be used.
@@ -43,7 +43,7 @@ pub struct Decoded {
 pub enum BadRowKind {
     /// Its JSON is at fault.
     #[error("{0}")]
-    Json(#[from] row::BadRow),
+    Json(#[from] row::RowError),
     /// It has more than [`MAX_ROW_BYTES`].
     #[error("the row has more than 64 MiB; import such texts as files")]
     TooLarge,

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use stile_domain::permit::Principal;
-use stile_domain::records::problem::{BadCursor, Problem};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::endpoints::{RECORD, RECORDS};
 use stile_testkit::chance::{Chance, scaled, seed};
 
@@ -36,9 +36,9 @@ pub(super) fn fields_cursors(told: &mut J) -> Vec<String> {
     cursors
 }
 
-const MISMATCH: Problem = Problem::InvalidFieldsCursor(BadCursor::Mismatch);
-const STALE: Problem = Problem::InvalidFieldsCursor(BadCursor::Stale);
-const MALFORMED: Problem = Problem::InvalidFieldsCursor(BadCursor::Malformed);
+const MISMATCH: Problem = Problem::InvalidFieldsCursor(CursorProblem::Mismatch);
+const STALE: Problem = Problem::InvalidFieldsCursor(CursorProblem::Stale);
+const MALFORMED: Problem = Problem::InvalidFieldsCursor(CursorProblem::Malformed);
 
 impl Bench<'_> {
     /// Goes through the fields of a record from its first page on, with pages of changing size.
@@ -233,16 +233,16 @@ pub(super) struct One {
     pub(super) stored: Stored,
 }
 
-fn named(name: &str, value: &str) -> (String, Value) {
-    (name.to_owned(), Value::Text(value.to_owned()))
+fn named(name: &str, value: &str) -> (String, FieldValue) {
+    (name.to_owned(), FieldValue::Text(value.to_owned()))
 }
 
-fn twenty() -> Fields {
+fn twenty() -> RecordFields {
     (0..20).map(|at| named(&format!("f{at:02}"), &"words ".repeat(10))).collect()
 }
 
 impl One {
-    pub(super) fn new(fields: Fields) -> Self {
+    pub(super) fn new(fields: RecordFields) -> Self {
         let mut chance = Chance::of(7);
         let mut source = source(&mut chance, "a-mail", "messages");
         source.records = BTreeMap::from([("k".to_owned(), Rec { emitted: 0, fields, born: 1 })]);
@@ -275,20 +275,20 @@ impl One {
 
 /// Something that is done to a record, and whether the owner and the client go on with their
 /// cursors after it.
-type Change<'a> = (&'a dyn Fn(&mut Fields), bool, bool);
+type Change<'a> = (&'a dyn Fn(&mut RecordFields), bool, bool);
 
 #[test]
 fn a_cursor_of_fields_is_stale_when_the_fields_before_it_are_others() {
-    let value = |fields: &mut Fields| fields[0] = named("f00", "another");
-    let later = |fields: &mut Fields| {
+    let value = |fields: &mut RecordFields| fields[0] = named("f00", "another");
+    let later = |fields: &mut RecordFields| {
         drop(fields.splice(15..16, [named("f20", ""), named("f15", "longer")]))
     };
-    let hidden = |fields: &mut Fields| fields.insert(0, named("secret", "x"));
-    let gone = |fields: &mut Fields| drop(fields.remove(2));
-    let renamed = |fields: &mut Fields| fields[2].0 = "f20".to_owned();
-    let swapped = |fields: &mut Fields| fields.swap(0, 1);
-    let new = |fields: &mut Fields| fields.insert(0, named("f20", ""));
-    let short = |fields: &mut Fields| fields.truncate(3);
+    let hidden = |fields: &mut RecordFields| fields.insert(0, named("secret", "x"));
+    let gone = |fields: &mut RecordFields| drop(fields.remove(2));
+    let renamed = |fields: &mut RecordFields| fields[2].0 = "f20".to_owned();
+    let swapped = |fields: &mut RecordFields| fields.swap(0, 1);
+    let new = |fields: &mut RecordFields| fields.insert(0, named("f20", ""));
+    let short = |fields: &mut RecordFields| fields.truncate(3);
     let changes: [Change<'_>; 8] = [
         (&value, true, true),
         (&later, true, true),
@@ -328,7 +328,8 @@ fn a_cursor_of_fields_is_stale_when_the_fields_before_it_are_others() {
 
 #[test]
 fn a_record_of_very_many_or_very_large_fields_has_a_small_answer() {
-    let many: Fields = (0..100_000).map(|at| named(&format!("field {at}"), "value")).collect();
+    let many: RecordFields =
+        (0..100_000).map(|at| named(&format!("field {at}"), "value")).collect();
     let large =
         (0..50).map(|at| named(&format!("{at}{}", "n".repeat(500)), &"\u{1}".repeat(20_000)));
     for fields in [many, large.collect()] {

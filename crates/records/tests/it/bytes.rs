@@ -5,8 +5,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::problem::{BadCursor, Problem};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::endpoints::FIELD_WINDOW;
 use stile_testkit::chance::{Chance, seed};
 
@@ -64,17 +64,17 @@ fn some_bytes(count: usize) -> Vec<u8> {
     (0..count).map(|_| next()).collect()
 }
 
-fn text(name: &str, text: String) -> (String, Value) {
-    (name.to_owned(), Value::Text(text))
+fn text(name: &str, text: String) -> (String, FieldValue) {
+    (name.to_owned(), FieldValue::Text(text))
 }
 
 /// A field that names a blob.
-fn blob(name: &str, bytes: &[u8]) -> (String, Value) {
+fn blob(name: &str, bytes: &[u8]) -> (String, FieldValue) {
     let json = json!({ "blob_id": name_of(bytes), "mime_type": "image/png" });
-    (name.to_owned(), Value::Json(json.to_string()))
+    (name.to_owned(), FieldValue::Json(json.to_string()))
 }
 
-fn with_blobs(fields: Fields, blobs: &[&[u8]]) -> One {
+fn with_blobs(fields: RecordFields, blobs: &[&[u8]]) -> One {
     let one = One::new(fields);
     let owner = owner().gate().owner().unwrap();
     for mut bytes in blobs.iter().copied() {
@@ -214,7 +214,7 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
         text("f03", base64.clone()),
         text("f04", "words ".repeat(100)),
     ];
-    let with = |changed: (String, Value)| -> Fields {
+    let with = |changed: (String, FieldValue)| -> RecordFields {
         fields
             .iter()
             .map(|field| if field.0 == changed.0 { changed.clone() } else { field.clone() })
@@ -237,17 +237,17 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
         );
         assert_eq!(
             go_on(&owner(), twin, &[]),
-            bad(BadCursor::Mismatch),
+            bad(CursorProblem::Mismatch),
             "the same bytes in another field"
         );
-        assert_eq!(go_on(&owner(), "f04", &[]), bad(BadCursor::Mismatch));
-        assert_eq!(go_on(&client("g", "t"), field, &[]), bad(BadCursor::Mismatch));
+        assert_eq!(go_on(&owner(), "f04", &[]), bad(CursorProblem::Mismatch));
+        assert_eq!(go_on(&client("g", "t"), field, &[]), bad(CursorProblem::Mismatch));
         let not_text = Some(("field_not_text", 422));
         let told = |told: Result<Json, Problem>| refusal(&told.map(|told| told.to_string()));
         assert_eq!(told(go_on(&owner(), field, &limit("limit_chars"))), not_text);
         assert_eq!(told(ask(&one, &owner(), field, &[("cursor", "x".to_owned())])), not_text);
         let forged = [("cursor", "x".to_owned()), ("limit_bytes", "1".to_owned())];
-        assert_eq!(ask(&one, &owner(), field, &forged), bad(BadCursor::Malformed));
+        assert_eq!(ask(&one, &owner(), field, &forged), bad(CursorProblem::Malformed));
         for sent in ["offset_bytes", "offset_chars", "q", "before_chars", "after_chars"] {
             assert_eq!(
                 told(go_on(&owner(), field, &limit(sent))),
@@ -259,7 +259,7 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
         let words = ask(&one, &owner(), "f04", &[("limit_chars", "7".to_owned())]).unwrap();
         let of_chars = words["window"]["next_cursor"].as_str().unwrap().to_owned();
         let both = [("cursor", of_chars.clone()), ("limit_bytes", "1".to_owned())];
-        assert_eq!(ask(&one, &owner(), field, &both), bad(BadCursor::Mismatch));
+        assert_eq!(ask(&one, &owner(), field, &both), bad(CursorProblem::Mismatch));
         assert_eq!(told(ask(&one, &owner(), field, &both[..1])), not_text);
         assert_eq!(told(ask(&one, &owner(), "f04", &both)), Some(("field_not_binary", 422)));
         // Every other value makes it stale, such as a blob whose bytes are the text that the field
@@ -272,7 +272,7 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
             text(field, name_of(&one_blob)),
         ] {
             one.stored.put(&one.source, "k", &with(value.clone()));
-            assert_eq!(go_on(&owner(), field, &[]), bad(BadCursor::Stale), "{value:?}");
+            assert_eq!(go_on(&owner(), field, &[]), bad(CursorProblem::Stale), "{value:?}");
         }
         one.stored.put(&one.source, "k", &fields);
         assert_eq!(

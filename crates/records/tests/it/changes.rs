@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::declaration::Declaration;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::problem::{BadCursor, Problem};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::endpoints::{Endpoint, RECORDS};
 use stile_records::{RecordServices, terms_of};
 use stile_store::records::{IncomingRecord, Records};
@@ -32,7 +32,7 @@ static LIST: &Endpoint = &RECORDS;
 struct Store {
     services: RecordServices,
     /// What is stored, by connection and key.
-    stored: RefCell<BTreeMap<(String, String), Fields>>,
+    stored: RefCell<BTreeMap<(String, String), RecordFields>>,
     _folder: tempfile::TempDir,
 }
 
@@ -69,7 +69,7 @@ impl Store {
         store.write(0, |batch| {
             for connection in CONNECTIONS {
                 let (connection, stream) =
-                    (Name::parse(connection).unwrap(), Name::parse("s").unwrap());
+                    (SourceName::parse(connection).unwrap(), SourceName::parse("s").unwrap());
                 batch.declare(&connection, &stream, &json.to_string(), &terms_of(&parsed))?;
             }
             Ok(())
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Stores a record, or removes it.
-    fn put(&self, now: i64, connection: &str, key: &str, fields: Option<&Fields>) {
+    fn put(&self, now: i64, connection: &str, key: &str, fields: Option<&RecordFields>) {
         let place = (connection.to_owned(), key.to_owned());
         match fields {
             Some(fields) => self.stored.borrow_mut().insert(place, fields.clone()),
@@ -116,7 +116,7 @@ impl Store {
         };
         self.write(now, |batch| {
             let target = batch
-                .target(&Name::parse(connection).unwrap(), &Name::parse("s").unwrap())?
+                .target(&SourceName::parse(connection).unwrap(), &SourceName::parse("s").unwrap())?
                 .unwrap();
             match fields {
                 None => batch.delete(&target, key).map(drop),
@@ -140,8 +140,9 @@ impl Store {
         json["query"]["search"]["lexical_fields"] = json!([searchable]);
         let parsed = Declaration::parse(&json).unwrap();
         self.write(now, |batch| {
-            let target =
-                batch.target(&Name::parse("a").unwrap(), &Name::parse("s").unwrap())?.unwrap();
+            let target = batch
+                .target(&SourceName::parse("a").unwrap(), &SourceName::parse("s").unwrap())?
+                .unwrap();
             batch.redeclare(&target, &json.to_string(), &terms_of(&parsed)).map(drop)
         });
     }
@@ -239,24 +240,24 @@ fn all(store: &Store, caller: &Principal, now: i64) -> BTreeMap<(String, String)
     .collect()
 }
 
-fn text(chance: &mut Chance) -> Value {
+fn text(chance: &mut Chance) -> FieldValue {
     let long = "long words ".repeat(110);
-    Value::Text(pick(chance, &["one", "two", "2026-01-03", &long]).to_owned())
+    FieldValue::Text(pick(chance, &["one", "two", "2026-01-03", &long]).to_owned())
 }
 
 /// The fields of a record, and the same with something else in those that are hidden.
-fn twins(chance: &mut Chance, hides: &Hides) -> (Fields, Fields) {
+fn twins(chance: &mut Chance, hides: &Hides) -> (RecordFields, RecordFields) {
     let day = |chance: &mut Chance| {
-        Value::Text(pick(chance, &["2026-01-01", "2026-01-02", "2026-01-03", "soon"]).into())
+        FieldValue::Text(pick(chance, &["2026-01-01", "2026-01-02", "2026-01-03", "soon"]).into())
     };
-    let mut shown: Fields = vec![("at".into(), day(chance))];
+    let mut shown: RecordFields = vec![("at".into(), day(chance))];
     for name in ["text", "more"] {
         if chance.happens(70) {
             shown.push((name.into(), text(chance)));
         }
     }
     if chance.happens(30) {
-        shown.push(("json".into(), Value::Json(pick(chance, &["[1]", "{\"a\":1}"]).into())));
+        shown.push(("json".into(), FieldValue::Json(pick(chance, &["[1]", "{\"a\":1}"]).into())));
     }
     let when = day(chance);
     let hidden = |chance: &mut Chance| {
@@ -415,10 +416,10 @@ fn noise(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
     }
 }
 
-fn fields(pairs: &[(&str, &str)]) -> Fields {
+fn fields(pairs: &[(&str, &str)]) -> RecordFields {
     pairs
         .iter()
-        .map(|(name, value)| ((*name).to_owned(), Value::Text((*value).to_owned())))
+        .map(|(name, value)| ((*name).to_owned(), FieldValue::Text((*value).to_owned())))
         .collect()
 }
 
@@ -446,7 +447,7 @@ fn a_change_is_one_of_what_the_caller_sees() {
     let record = |at: &str, text: &str, secret: &str| {
         fields(&[("at", at), ("text", text), ("secret", secret)])
     };
-    let put = |now, key: &str, fields: &Fields| store.put(now, "a", key, Some(fields));
+    let put = |now, key: &str, fields: &RecordFields| store.put(now, "a", key, Some(fields));
     let long = "long ".repeat(1000);
     put(1, "in", &record("2026-01-02", "x", "s"));
     put(1, "out", &record("2026-01-09", "x", "s"));
@@ -508,7 +509,7 @@ fn tokens_are_for_what_they_were_made_for_and_expire_by_time_alone() {
         serde_json::from_str(&store.ask(&caller, DAY, &[("limit", "1")]).unwrap()).unwrap();
     let listed = list["next_cursor"].as_str().unwrap();
     let refused = |who: &Principal, pairs: &[(&str, &str)]| store.ask(who, DAY, pairs).unwrap_err();
-    let mismatch = Problem::InvalidChangesSince(BadCursor::Mismatch);
+    let mismatch = Problem::InvalidChangesSince(CursorProblem::Mismatch);
     for other in [cursor, listed] {
         assert_eq!(refused(&caller, &[("changes_since", other)]), mismatch);
     }
@@ -519,10 +520,10 @@ fn tokens_are_for_what_they_were_made_for_and_expire_by_time_alone() {
     );
     assert_eq!(refused(&caller, &[("changes_since", &token), ("connection_id", "a")]), mismatch);
     for garbage in ["", "2026-01-01T00:00:00Z", "AAAA", &token[1..]] {
-        let malformed = Problem::InvalidChangesSince(BadCursor::Malformed);
+        let malformed = Problem::InvalidChangesSince(CursorProblem::Malformed);
         assert_eq!(refused(&caller, &[("changes_since", garbage)]), malformed);
     }
-    let mismatch = Problem::InvalidCursor(BadCursor::Mismatch);
+    let mismatch = Problem::InvalidCursor(CursorProblem::Mismatch);
     assert_eq!(refused(&caller, &[("changes_since", "beginning"), ("cursor", listed)]), mismatch);
     assert_eq!(refused(&caller, &[("cursor", &token)]), mismatch);
     assert_eq!(refused(&caller, &[("cursor", cursor), ("fields", "text")]), mismatch);
@@ -592,8 +593,9 @@ fn a_session_of_very_many_changes_tells_of_each_once() {
         let store = Store::new(&hides);
         let put_all = |now: i64, text: &str| {
             store.write(now, |batch| {
-                let target =
-                    batch.target(&Name::parse("a").unwrap(), &Name::parse("s").unwrap())?.unwrap();
+                let target = batch
+                    .target(&SourceName::parse("a").unwrap(), &SourceName::parse("s").unwrap())?
+                    .unwrap();
                 for number in 0..2500 {
                     let day = if number % 3 == 0 { "2026-01-09" } else { "2026-01-02" };
                     let fields = fields(&[("at", day), ("when", day), ("text", text)]);

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use stile_domain::permit::Principal;
-use stile_domain::records::problem::{BadCursor, Problem};
-use stile_domain::records::value::Value;
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::value::FieldValue;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::truth::refusal;
@@ -104,7 +104,7 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                             && connection(&expected, one) == connection(&expected, other));
                 match told {
                     Ok(_) => assert!(same, "a cursor of {:?} goes on in {:?}", one.ask, other.ask),
-                    Err(Problem::InvalidCursor(BadCursor::Mismatch)) => {
+                    Err(Problem::InvalidCursor(CursorProblem::Mismatch)) => {
                         // The same parameters in another order, or written otherwise, may be told
                         // apart.
                         let exact = one.ask.pairs == other.ask.pairs && one.grant == other.grant;
@@ -161,7 +161,7 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                     ask.with("cursor", &one.cursor).send(&stored.services, &caller(one.grant));
                 assert_eq!(
                     told,
-                    Err(Problem::InvalidCursor(BadCursor::Mismatch)),
+                    Err(Problem::InvalidCursor(CursorProblem::Mismatch)),
                     "{:?} {ask:?}",
                     one.ask
                 );
@@ -176,11 +176,11 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
             }
             let there =
                 one.ask.with("cursor", &one.cursor).send(&elsewhere.services, &caller(one.grant));
-            assert_eq!(there, Err(Problem::InvalidCursor(BadCursor::Malformed)));
+            assert_eq!(there, Err(Problem::InvalidCursor(CursorProblem::Malformed)));
             for forged in forged(&mut chance, &one.cursor) {
                 let told =
                     one.ask.with("cursor", &forged).send(&stored.services, &caller(one.grant));
-                assert_eq!(told, Err(Problem::InvalidCursor(BadCursor::Malformed)), "{forged}");
+                assert_eq!(told, Err(Problem::InvalidCursor(CursorProblem::Malformed)), "{forged}");
             }
         }
     }
@@ -289,12 +289,12 @@ fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
         let Some((changed, _)) = cursors.first() else { continue };
         let mut fields = record.fields.clone();
         let of_changed = fields.iter_mut().filter(|(name, _)| name == changed);
-        of_changed.for_each(|(_, value)| *value = Value::Text("another".into()));
+        of_changed.for_each(|(_, value)| *value = FieldValue::Text("another".into()));
         stored.put(source, key, &fields);
         for (name, cursor) in &cursors {
             let told = of(name).with("cursor", cursor).send(&stored.services, &owner());
             match name == changed {
-                true => assert_eq!(told, Err(Problem::InvalidCursor(BadCursor::Stale))),
+                true => assert_eq!(told, Err(Problem::InvalidCursor(CursorProblem::Stale))),
                 false => assert!(
                     told.is_ok(),
                     "{name}: a change elsewhere in the record makes nothing stale"

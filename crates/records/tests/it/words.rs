@@ -2,7 +2,7 @@
 //! and cross from one piece into the next: each answer is the oracle's, to the last page, while the
 //! store has been written and changed.
 
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_records::endpoints::SEARCH;
 use stile_testkit::chance::{Chance, scaled, seed};
 
@@ -60,7 +60,7 @@ fn rewrite(chance: &mut Chance, world: &mut World) {
         }
         for record in source.records.values_mut() {
             if record.field("text").is_none() {
-                record.fields.push(("text".to_owned(), Value::Null));
+                record.fields.push(("text".to_owned(), FieldValue::Null));
             }
             for (name, value) in &mut record.fields {
                 let chars = match name.as_str() {
@@ -70,7 +70,7 @@ fn rewrite(chance: &mut Chance, world: &mut World) {
                     "id" | "x.y" => some(chance, &[0, 5, 30]),
                     _ => continue,
                 };
-                *value = Value::Text(text(chance, chars));
+                *value = FieldValue::Text(text(chance, chars));
             }
         }
     }
@@ -81,7 +81,7 @@ fn query(chance: &mut Chance, records: &[&Rec]) -> String {
         let texts: Vec<&str> = records
             .iter()
             .filter_map(|record| match record.field("text") {
-                Some(Value::Text(text)) => Some(text.as_str()),
+                Some(FieldValue::Text(text)) => Some(text.as_str()),
                 _ => None,
             })
             .collect();

@@ -31,7 +31,7 @@ pub(super) fn run(
         None => {
             let inferred =
                 owner.services.infer_anew(&owner.caller, owner.now, &connection, &stream)?;
-            inferred.because.iter().try_for_each(|line| owner::aside(line))?;
+            inferred.reasons.iter().try_for_each(|line| owner::aside(line))?;
             inferred.declaration
         }
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
-use stile_domain::records::names::Name;
+use stile_domain::records::identifiers::SourceName;
 use stile_import::input::{Format, Input};
 use stile_import::run::{Import, Progress, Report, Stopped, Why};
 
@@ -54,10 +54,10 @@ pub(super) fn run(
 }
 
 /// The stream that is named. What is known to be messages need not be told to be.
-fn stream(matches: &ArgMatches, inputs: &[Input]) -> Result<Name, Failure> {
+fn stream(matches: &ArgMatches, inputs: &[Input]) -> Result<SourceName, Failure> {
     let is_told = owner::text(matches, "stream").is_some();
     if !is_told && inputs.iter().all(|input| input.format.known().is_some()) {
-        return Name::parse("messages").map_err(|bad| Failure::Failed(bad.to_string()));
+        return SourceName::parse("messages").map_err(|bad| Failure::Failed(bad.to_string()));
     }
     if !is_told {
         return Err(Failure::Usage(

@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::ArgMatches;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
 use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
 use stile_records::RecordServices;
@@ -52,9 +52,9 @@ pub(super) fn minute(instant: Instant) -> String {
 }
 
 /// A name that was given as a flag.
-pub(super) fn name(matches: &ArgMatches, flag: &str) -> Result<Name, Failure> {
+pub(super) fn name(matches: &ArgMatches, flag: &str) -> Result<SourceName, Failure> {
     let text = text(matches, flag).unwrap_or_default();
-    Name::parse(text)
+    SourceName::parse(text)
         .map_err(|bad| Failure::Usage(format!("--{flag}: `{}`: {bad}", text.escape_debug())))
 }
 

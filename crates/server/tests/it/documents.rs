@@ -6,7 +6,7 @@ use serde_json::Value;
 use stile_domain::error::{LineExcerpt, Refusal, Remedy};
 use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, SpacePath};
-use stile_domain::records::problem::{BadCursor, Problem};
+use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::scope::{Scope, Verb};
 use stile_ladder::Ladder;
 use stile_ladder::resources::TEMPLATES;
@@ -229,14 +229,14 @@ fn problems() -> Vec<Problem> {
             message: "`q` is a text of 1 to 1024 characters".to_owned(),
         },
         Problem::InvalidFieldPath,
-        Problem::InvalidCursor(BadCursor::Malformed),
-        Problem::InvalidCursor(BadCursor::Mismatch),
-        Problem::InvalidCursor(BadCursor::Stale),
-        Problem::InvalidChangesSince(BadCursor::Malformed),
-        Problem::InvalidChangesSince(BadCursor::Mismatch),
-        Problem::InvalidFieldsCursor(BadCursor::Malformed),
-        Problem::InvalidFieldsCursor(BadCursor::Mismatch),
-        Problem::InvalidFieldsCursor(BadCursor::Stale),
+        Problem::InvalidCursor(CursorProblem::Malformed),
+        Problem::InvalidCursor(CursorProblem::Mismatch),
+        Problem::InvalidCursor(CursorProblem::Stale),
+        Problem::InvalidChangesSince(CursorProblem::Malformed),
+        Problem::InvalidChangesSince(CursorProblem::Mismatch),
+        Problem::InvalidFieldsCursor(CursorProblem::Malformed),
+        Problem::InvalidFieldsCursor(CursorProblem::Mismatch),
+        Problem::InvalidFieldsCursor(CursorProblem::Stale),
         Problem::UnknownField { field: field.clone(), param: param.clone() },
         Problem::InvalidDeclaration { message: "`primary_key` must be a list of texts".to_owned() },
         Problem::UnsupportedVersion { supported: "2026-04-06" },

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use stile_domain::records::authority::{OwnerPermit, Who};
+use stile_domain::records::authority::{OwnerPermit, RecordsCaller};
 use stile_domain::records::grant::{BadGrant, Grant};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
@@ -117,11 +117,11 @@ pub(super) enum Standing {
 /// What a caller may see at this moment.
 pub(super) fn standing(
     snapshot: &Snapshot<'_>,
-    who: Who<'_>,
+    who: RecordsCaller<'_>,
     now: Instant,
     parsed: &Mutex<HashMap<String, (String, Arc<Grant>)>>,
 ) -> Result<Standing, Problem> {
-    let Who::Client { grant: id, token } = who else {
+    let RecordsCaller::Client { grant: id, token } = who else {
         return Ok(Standing::Settled(Authority::Owner));
     };
     // A token may outlive the database that its grant was in.
@@ -143,9 +143,11 @@ pub(super) fn standing(
 
 /// Binds a grant to a token, if none is bound to it yet. Whoever comes second at the same moment is
 /// told so when the grant is looked up again.
-pub(super) fn bind(sqlite: &Sqlite, who: Who<'_>, now: Instant) -> Result<(), Problem> {
+pub(super) fn bind(sqlite: &Sqlite, who: RecordsCaller<'_>, now: Instant) -> Result<(), Problem> {
     match who {
-        Who::Owner => Ok(()),
-        Who::Client { grant, token } => sqlite.write(now, |batch| batch.bind_grant(grant, token)),
+        RecordsCaller::Owner => Ok(()),
+        RecordsCaller::Client { grant, token } => {
+            sqlite.write(now, |batch| batch.bind_grant(grant, token))
+        }
     }
 }

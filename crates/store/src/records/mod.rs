@@ -35,7 +35,7 @@ pub use sqlite::{
     WriteBatch, WriteRefusal,
 };
 pub use view::{
-    Blob, LongValueRef, RecordChange, LoadedRecord, RecordPage, RecordQuery, RecordRow,
+    Blob, LoadedRecord, LongValueRef, RecordChange, RecordPage, RecordQuery, RecordRow,
     RecordSource, RecordsView, SortOrder,
 };
 
@@ -127,7 +127,7 @@ impl Records {
         let mut read = Some(read);
         for _ in 0..2 {
             let done = sqlite.read(|snapshot, seals| {
-                match grants::standing(&snapshot, permit.who(), now, &self.inner.parsed)? {
+                match grants::standing(&snapshot, permit.caller(), now, &self.inner.parsed)? {
                     Standing::Unbound => Ok(None),
                     Standing::Settled(authority) => {
                         let view = RecordsView::new(snapshot, authority, seals, now);
@@ -137,7 +137,7 @@ impl Records {
             })?;
             match done {
                 Some(done) => return Ok(done),
-                None => grants::bind(sqlite, permit.who(), now)?,
+                None => grants::bind(sqlite, permit.caller(), now)?,
             }
         }
         Err(Problem::GrantConsumed)

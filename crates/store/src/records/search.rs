@@ -16,14 +16,16 @@
 
 use std::collections::HashMap;
 
-use stile_domain::records::body::{Body, Entry, Held};
 use stile_domain::records::filter::Condition;
-use stile_domain::records::pieces::{self, MAX_RECORD, PIECE_CHARS};
+use stile_domain::records::pieces::{self, CharRange, MAX_RECORD, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::{self, Place, Query, Seeker, Stream, Term, Token};
+use stile_domain::records::stored_body::{BodyField, RecordBody, StoredValue};
+use stile_domain::records::tokenizer::{
+    self, ParsedQuery, PieceTokenizer, SearchTerm, SearchToken, TermFinder,
+};
 
 use super::sqlite::Postings;
-use super::view::{LongValueRef, LoadedRecord, RecordRow, RecordSource, RecordsView};
+use super::view::{LoadedRecord, LongValueRef, RecordRow, RecordSource, RecordsView};
 
 /// Visible records of a source that are gathered where many others turn out to be hidden.
 const MOST_VISIBLE: i64 = 20_000;
@@ -47,7 +49,7 @@ const PIECES_BACK: u64 = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct RecordSearchQuery<'q> {
     /// What must occur.
-    pub query: &'q Query,
+    pub query: &'q ParsedQuery,
     /// What must hold of the record.
     pub conditions: &'q [Condition],
     /// Only records that were first ingested before the one with this number.
@@ -83,7 +85,7 @@ pub struct FieldMatch {
     pub field: String,
     /// The first place of the first term of the query that occurs in it. None where the text has no
     /// word end for so long that cutting could not begin in its middle.
-    pub position: Option<Place>,
+    pub position: Option<CharRange>,
 }
 
 /// Pieces from the one that the index names on in which a place is looked for.
@@ -118,7 +120,7 @@ struct Search<'s> {
 
 /// The records in which a term occurs, the newest first.
 struct List<'q> {
-    term: &'q Term,
+    term: &'q SearchTerm,
     index: Postings,
     /// How many records and pieces of text may be looked through before the index is asked at all.
     left: Option<u64>,
@@ -280,8 +282,8 @@ impl<'s> Search<'s> {
 }
 
 impl<'q> List<'q> {
-    fn new(term: &'q Term, tags: &[i64]) -> Self {
-        let left = matches!(term, Term::Prefix(_)).then_some(LOOKED_THROUGH);
+    fn new(term: &'q SearchTerm, tags: &[i64]) -> Self {
+        let left = matches!(term, SearchTerm::Prefix(_)).then_some(LOOKED_THROUGH);
         Self { term, index: Postings::new(term, tags), left, last: None, misses: 0 }
     }
 
@@ -345,8 +347,8 @@ impl Scope<'_> {
     fn searched<'b>(
         &self,
         at: usize,
-        body: Body<'b>,
-    ) -> impl Iterator<Item = Result<(Entry<'b>, i64), Problem>> {
+        body: RecordBody<'b>,
+    ) -> impl Iterator<Item = Result<(BodyField<'b>, i64), Problem>> {
         let tags = self.tags.get(at);
         body.entries().filter_map(move |entry| match entry {
             Err(_) => Some(Err(Problem::Corrupt)),
@@ -361,7 +363,7 @@ impl Scope<'_> {
         &self,
         record: i64,
         stream: i64,
-        term: &Term,
+        term: &SearchTerm,
         most: u64,
     ) -> Result<(Option<bool>, u64), Problem> {
         let mut cost = 1;
@@ -370,9 +372,9 @@ impl Scope<'_> {
         let mut is_whole = true;
         for entry in self.searched(at, loaded.body()) {
             let (entry, _) = entry?;
-            let place = match (entry.held, loaded.long_value(&entry)) {
-                (Held::Text(text), _) => tokens::find(term, text),
-                (Held::LongText(_), Some(long)) => {
+            let place = match (entry.value, loaded.long_value(&entry)) {
+                (StoredValue::Text(text), _) => tokenizer::find(term, text),
+                (StoredValue::LongText(_), Some(long)) => {
                     is_whole &= long.count() <= most;
                     cost += long.count().min(most);
                     self.view.seek_place(long, term, 0, 0, most)?
@@ -386,7 +388,7 @@ impl Scope<'_> {
         Ok((is_whole.then_some(false), cost))
     }
 
-    fn hit(&self, row: RecordRow, query: &Query) -> Result<RecordHit, Problem> {
+    fn hit(&self, row: RecordRow, query: &ParsedQuery) -> Result<RecordHit, Problem> {
         let loaded = self.view.load_fields(self.sources, &row)?;
         let mut matches = Vec::new();
         for entry in self.searched(row.source, loaded.body()) {
@@ -404,14 +406,14 @@ impl RecordsView<'_> {
     fn first_place(
         &self,
         loaded: &LoadedRecord,
-        entry: &Entry<'_>,
+        entry: &BodyField<'_>,
         tag: i64,
-        query: &Query,
-    ) -> Result<Option<Option<Place>>, Problem> {
+        query: &ParsedQuery,
+    ) -> Result<Option<Option<CharRange>>, Problem> {
         for term in &query.terms {
-            let place = match (entry.held, loaded.long_value(entry)) {
-                (Held::Text(text), _) => tokens::find(term, text).map(Some),
-                (Held::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
+            let place = match (entry.value, loaded.long_value(entry)) {
+                (StoredValue::Text(text), _) => tokenizer::find(term, text).map(Some),
+                (StoredValue::LongText(_), Some(long)) => self.place_in_long(long, term, tag)?,
                 _ => return Ok(None),
             };
             if place.is_some() {
@@ -425,11 +427,11 @@ impl RecordsView<'_> {
     fn place_in_long(
         &self,
         long: LongValueRef,
-        term: &Term,
+        term: &SearchTerm,
         tag: i64,
-    ) -> Result<Option<Option<Place>>, Problem> {
+    ) -> Result<Option<Option<CharRange>>, Problem> {
         let count = long.count();
-        let is_prefix = matches!(term, Term::Prefix(_));
+        let is_prefix = matches!(term, SearchTerm::Prefix(_));
         let near = if is_prefix { PREFIX_PIECES } else { SHORT_PIECES };
         if is_prefix || count <= near {
             let place = self.seek_place(long, term, 0, 0, near)?;
@@ -454,7 +456,9 @@ impl RecordsView<'_> {
         for back in (piece.saturating_sub(PIECES_BACK)..piece).rev() {
             let mut found = None;
             self.snapshot.piece(long.number(back)?, |text| {
-                found = tokens::restart(text).and_then(|at| text.get(..at)).map(pieces::count);
+                found = tokenizer::last_token_boundary(text)
+                    .and_then(|at| text.get(..at))
+                    .map(pieces::count);
             })?;
             if let Some(chars) = found {
                 return Ok(back * PIECE_CHARS + chars);
@@ -468,14 +472,15 @@ impl RecordsView<'_> {
     fn seek_place(
         &self,
         long: LongValueRef,
-        term: &Term,
+        term: &SearchTerm,
         start: u64,
         from: u64,
         most: u64,
-    ) -> Result<Option<Place>, Problem> {
-        let (mut stream, mut seeker) = (Stream::at(start), Seeker::new(term, from));
+    ) -> Result<Option<CharRange>, Problem> {
+        let (mut stream, mut finder) =
+            (PieceTokenizer::starting_at(start), TermFinder::new(term, from));
         let mut found = None;
-        let mut take = |token: Token<'_>| match seeker.take(&token) {
+        let mut take = |token: SearchToken<'_>| match finder.feed(&token) {
             Some(place) => Err(place),
             None => Ok(()),
         };
@@ -483,8 +488,9 @@ impl RecordsView<'_> {
         let last = long.count().saturating_sub(1).min(first.saturating_add(most - 1));
         let mut skip = start % PIECE_CHARS;
         self.snapshot.pieces(long.number(first)?, long.number(last)?, &mut |text| {
-            let text =
-                text.get(pieces::byte_of(text, std::mem::take(&mut skip))..).unwrap_or_default();
+            let text = text
+                .get(pieces::byte_offset(text, std::mem::take(&mut skip))..)
+                .unwrap_or_default();
             found = stream.feed(text, &mut take).err();
             Ok(found.is_none())
         })?;

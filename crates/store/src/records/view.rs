@@ -12,16 +12,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use stile_domain::records::body::{Body, Entry, Long};
-use stile_domain::records::cursor::{Binding, ListPlace};
 use stile_domain::records::filter::Condition;
-use stile_domain::records::find::{Finder, Found, Needle};
-use stile_domain::records::grant::{Grant, Share, TimeConstraint};
+use stile_domain::records::find::{Needle, NeedleFinder};
+use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
-use stile_domain::records::pieces::{self, PIECE_CHARS};
-use stile_domain::records::problem::{BadCursor, Problem};
-use stile_domain::records::terms::StreamTerms;
+use stile_domain::records::pieces::{self, CharRange, PIECE_CHARS};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_domain::records::sealed_cursor::{Binding, ListCursor};
+use stile_domain::records::stored_body::{BodyField, LongValue, RecordBody};
 
 pub use blobs::Blob;
 pub use changes::RecordChange;
@@ -51,11 +51,11 @@ pub struct RecordsView<'c> {
 #[derive(Clone, Debug)]
 pub struct RecordSource {
     pub(super) row: i64,
-    connection: Name,
-    stream: Name,
+    connection: SourceName,
+    stream: SourceName,
     declaration: Arc<str>,
     revision: i64,
-    pub(super) terms: Arc<StreamTerms>,
+    pub(super) terms: Arc<IndexedFields>,
     pub(super) sight: Sight,
 }
 
@@ -76,7 +76,7 @@ struct ShareOf {
 }
 
 impl Sight {
-    fn share(&self) -> Option<&Share> {
+    fn share(&self) -> Option<&StreamGrant> {
         self.share.as_ref().and_then(|share| share.grant.streams.get(share.at))
     }
 
@@ -117,7 +117,7 @@ pub struct RecordQuery<'q> {
     /// In which direction.
     pub order: SortOrder,
     /// After which place.
-    pub after: Option<&'q ListPlace>,
+    pub after: Option<&'q ListCursor>,
     /// Under which conditions, all on fields that the caller may see.
     pub conditions: &'q [Condition],
     /// At most how many.
@@ -159,7 +159,7 @@ pub struct LongValueRef {
     record: i64,
     slot: u16,
     /// Its size and digest.
-    pub value: Long,
+    pub value: LongValue,
 }
 
 impl RecordRow {
@@ -172,12 +172,12 @@ impl RecordRow {
 
 impl RecordSource {
     /// The connection.
-    pub fn connection(&self) -> &Name {
+    pub fn connection(&self) -> &SourceName {
         &self.connection
     }
 
     /// The stream.
-    pub fn stream(&self) -> &Name {
+    pub fn stream(&self) -> &SourceName {
         &self.stream
     }
 
@@ -202,7 +202,7 @@ impl RecordSource {
     }
 
     /// The terms on which it is stored.
-    pub fn terms(&self) -> &StreamTerms {
+    pub fn terms(&self) -> &IndexedFields {
         &self.terms
     }
 
@@ -385,8 +385,8 @@ impl<'c> RecordsView<'c> {
     }
 
     /// Where a cursor stands, with the whole key.
-    fn place(&self, sources: &[RecordSource], place: &ListPlace) -> Result<After, Problem> {
-        let stale = || Problem::InvalidCursor(BadCursor::Stale);
+    fn place(&self, sources: &[RecordSource], place: &ListCursor) -> Result<After, Problem> {
+        let stale = || Problem::InvalidCursor(CursorProblem::Stale);
         if place.ordering != ordering(sources) {
             return Err(stale());
         }
@@ -404,9 +404,15 @@ impl<'c> RecordsView<'c> {
     }
 
     /// The place after which a list goes on that ended with this record.
-    pub fn position_of(&self, sources: &[RecordSource], row: &RecordRow) -> Option<ListPlace> {
+    pub fn position_of(&self, sources: &[RecordSource], row: &RecordRow) -> Option<ListCursor> {
         let source = sources.get(row.source)?;
-        Some(ListPlace::new(ordering(sources), row.order.clone(), source.row, &row.key, row.record))
+        Some(ListCursor::new(
+            ordering(sources),
+            row.order.clone(),
+            source.row,
+            &row.key,
+            row.record,
+        ))
     }
 
     /// The records with this key, one a source at most.
@@ -508,8 +514,8 @@ impl<'c> RecordsView<'c> {
         &self,
         value: LongValueRef,
         needle: &Needle,
-    ) -> Result<Option<Found>, Problem> {
-        let mut finder = Finder::new(needle);
+    ) -> Result<Option<CharRange>, Problem> {
+        let mut finder = NeedleFinder::new(needle);
         let mut found = None;
         self.long_pieces(value, |piece| {
             found = finder.feed(piece);
@@ -529,9 +535,9 @@ impl<'c> RecordsView<'c> {
     /// Reads a cursor.
     ///
     /// # Errors
-    /// [`BadCursor::Malformed`].
+    /// [`CursorProblem::Malformed`].
     pub fn unseal(&self, cursor: &str) -> Result<Vec<u8>, Problem> {
-        self.seals.open(cursor).ok_or(Problem::InvalidCursor(BadCursor::Malformed))
+        self.seals.open(cursor).ok_or(Problem::InvalidCursor(CursorProblem::Malformed))
     }
 }
 
@@ -541,13 +547,13 @@ impl LoadedRecord {
     }
 
     /// The fields.
-    pub fn body(&self) -> Body<'_> {
-        Body::new(&self.bytes)
+    pub fn body(&self) -> RecordBody<'_> {
+        RecordBody::new(&self.bytes)
     }
 
     /// A long value of this record.
-    pub fn long_value(&self, entry: &Entry<'_>) -> Option<LongValueRef> {
-        Some(LongValueRef { record: self.record, slot: entry.slot?, value: entry.held.long()? })
+    pub fn long_value(&self, entry: &BodyField<'_>) -> Option<LongValueRef> {
+        Some(LongValueRef { record: self.record, slot: entry.slot?, value: entry.value.long()? })
     }
 }
 
@@ -563,7 +569,7 @@ impl LongValueRef {
 }
 
 impl Time {
-    fn new(constraint: &TimeConstraint, terms: &StreamTerms, granted: &BTreeSet<String>) -> Self {
+    fn new(constraint: &TimeConstraint, terms: &IndexedFields, granted: &BTreeSet<String>) -> Self {
         let TimeConstraint { field, since, until } = constraint;
         let kept = terms.time_field.as_ref() == Some(field);
         let orders = terms.cursor_is_time
@@ -585,7 +591,7 @@ fn ordering(sources: &[RecordSource]) -> Binding {
             Some(field) => ["text", field],
         })
         .collect();
-    Binding::of(orders.into_iter().flatten())
+    Binding::new(orders.into_iter().flatten())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

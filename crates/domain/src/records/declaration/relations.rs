@@ -7,8 +7,8 @@
 
 use serde_json::Value as Json;
 
-use super::{BadDeclaration, Declaration, Fault, Needed, Node};
-use crate::records::names::{self, Name};
+use super::{BadDeclaration, Declaration, DeclarationFault, Needed, Node};
+use crate::records::identifiers::{self, SourceName};
 
 /// Related records of one record where nobody says how many.
 const DEFAULT_LIMIT: u64 = 10;
@@ -34,17 +34,17 @@ pub struct Relation {
     /// What it is called.
     pub name: String,
     /// The other stream. It need not be there.
-    pub stream: Name,
+    pub stream: SourceName,
     /// The field that holds a key: of the other stream's records where they are many, else of this
     /// one's.
     pub foreign_key: String,
     /// Many records may belong to one, and how many of them are shown.
-    pub many: Option<Limits>,
+    pub many: Option<ExpandLimits>,
 }
 
 /// How many related records are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ExpandLimits {
     /// Where nobody says.
     pub default: u64,
     /// At most.
@@ -67,14 +67,16 @@ pub(super) fn views(
     for item in objects(node, "a list of objects with `id` and `fields`")? {
         let id = item.member("id");
         let fits = |text: &&str| (1..=MAX_VIEW_BYTES).contains(&text.len());
-        let name =
-            id.text().filter(fits).ok_or_else(|| id.bad(Fault::Kind("a text of 1 to 64 bytes")))?;
+        let name = id
+            .text()
+            .filter(fits)
+            .ok_or_else(|| id.bad(DeclarationFault::Kind("a text of 1 to 64 bytes")))?;
         if views.iter().any(|view| view.id == name) {
-            return Err(id.bad(Fault::Again(name.to_owned())));
+            return Err(id.bad(DeclarationFault::Again(name.to_owned())));
         }
         let fields = item.member("fields");
         if fields.value.is_none() {
-            return Err(fields.bad(Fault::Kind("a list of names of fields")));
+            return Err(fields.bad(DeclarationFault::Kind("a list of names of fields")));
         }
         views.push(FieldView { id: name.to_owned(), fields: declaration.list(&fields, None)? });
     }
@@ -94,20 +96,22 @@ pub(super) fn relations(
     )? {
         let relation = relation(declaration, &item)?;
         if known.iter().any(|other| other.name == relation.name) {
-            return Err(item.member("name").bad(Fault::Again(relation.name)));
+            return Err(item.member("name").bad(DeclarationFault::Again(relation.name)));
         }
         known.push(relation);
     }
     let mut asked: Vec<Relation> = Vec::new();
     for item in objects(expand, "a list of objects with `name`")? {
         let name = item.member("name");
-        let text =
-            name.text().ok_or_else(|| name.bad(Fault::Kind("the name of a relationship")))?;
+        let text = name
+            .text()
+            .ok_or_else(|| name.bad(DeclarationFault::Kind("the name of a relationship")))?;
         let relation = known.iter().find(|relation| relation.name == text);
-        let mut relation =
-            relation.ok_or_else(|| name.bad(Fault::NoSuchRelation(text.to_owned())))?.clone();
+        let mut relation = relation
+            .ok_or_else(|| name.bad(DeclarationFault::NoSuchRelation(text.to_owned())))?
+            .clone();
         if asked.iter().any(|other| other.name == text) {
-            return Err(name.bad(Fault::Again(text.to_owned())));
+            return Err(name.bad(DeclarationFault::Again(text.to_owned())));
         }
         let limits = limits(&item)?;
         relation.many = relation.many.map(|_| limits);
@@ -122,20 +126,22 @@ fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadD
         let kind =
             "1 to 64 of the characters A-Z a-z 0-9 . _ -, beginning with a letter, a digit or _";
         node.text()
-            .and_then(|text| Name::parse(text).ok())
-            .ok_or_else(|| node.bad(Fault::Kind(kind)))
+            .and_then(|text| SourceName::parse(text).ok())
+            .ok_or_else(|| node.bad(DeclarationFault::Kind(kind)))
     };
     let (name, stream) = (name_of("name")?, name_of("stream")?);
     let cardinality = item.member("cardinality");
     let many = match cardinality.text() {
         Some("has_one") => None,
-        Some("has_many") => Some(Limits { default: DEFAULT_LIMIT, most: DEFAULT_MAX }),
-        _ => return Err(cardinality.bad(Fault::Kind("`has_one` or `has_many`"))),
+        Some("has_many") => Some(ExpandLimits { default: DEFAULT_LIMIT, most: DEFAULT_MAX }),
+        _ => return Err(cardinality.bad(DeclarationFault::Kind("`has_one` or `has_many`"))),
     };
     let key = item.member("foreign_key");
-    let is_name = |text: &&str| names::is_field_name(text);
-    let foreign_key =
-        key.text().filter(is_name).ok_or_else(|| key.bad(Fault::Kind("the name of a field")))?;
+    let is_name = |text: &&str| identifiers::is_field_name(text);
+    let foreign_key = key
+        .text()
+        .filter(is_name)
+        .ok_or_else(|| key.bad(DeclarationFault::Kind("the name of a field")))?;
     if many.is_none() {
         declaration.check(&key, foreign_key, Some(Needed::Scalar))?;
     }
@@ -147,34 +153,39 @@ fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadD
     })
 }
 
-fn limits(item: &Node<'_>) -> Result<Limits, BadDeclaration> {
+fn limits(item: &Node<'_>) -> Result<ExpandLimits, BadDeclaration> {
     let number = |member: &str| {
         let node = item.member(member);
         let fits = |value: &Json| value.as_u64().filter(|number| (1..=MOST).contains(number));
         node.value
             .map(|value| {
-                fits(value).ok_or_else(|| node.bad(Fault::Kind("a whole number from 1 to 100")))
+                fits(value)
+                    .ok_or_else(|| node.bad(DeclarationFault::Kind("a whole number from 1 to 100")))
             })
             .transpose()
     };
     let (default, most) = (number("default_limit")?, number("max_limit")?.unwrap_or(DEFAULT_MAX));
     if default.is_some_and(|default| default > most) {
-        return Err(item
-            .member("default_limit")
-            .bad(Fault::Kind("at most `max_limit`, which is 50 where it is not there")));
+        return Err(item.member("default_limit").bad(DeclarationFault::Kind(
+            "at most `max_limit`, which is 50 where it is not there",
+        )));
     }
-    Ok(Limits { default: default.unwrap_or(DEFAULT_LIMIT.min(most)), most })
+    Ok(ExpandLimits { default: default.unwrap_or(DEFAULT_LIMIT.min(most)), most })
 }
 
 fn objects<'a>(node: &Node<'a>, kind: &'static str) -> Result<Vec<Node<'a>>, BadDeclaration> {
     let items = match node.value {
         None | Some(Json::Null) => return Ok(Vec::new()),
         Some(Json::Array(items)) => items,
-        Some(_) => return Err(node.bad(Fault::Kind(kind))),
+        Some(_) => return Err(node.bad(DeclarationFault::Kind(kind))),
     };
     let item = |(at, value): (usize, &'a Json)| {
         let item = Node { path: format!("{}[{at}]", node.path), value: Some(value) };
-        if value.is_object() { Ok(item) } else { Err(item.bad(Fault::Kind("an object"))) }
+        if value.is_object() {
+            Ok(item)
+        } else {
+            Err(item.bad(DeclarationFault::Kind("an object")))
+        }
     };
     items.iter().enumerate().map(item).collect()
 }

@@ -35,8 +35,8 @@ fn messages() -> Json {
     })
 }
 
-fn told(field: &Field) -> String {
-    let types: Vec<&str> = field.types.iter().map(Type::name).collect();
+fn told(field: &DeclaredField) -> String {
+    let types: Vec<&str> = field.types.iter().map(JsonType::name).collect();
     let format = field.format.map_or(String::new(), |format| format!(" {}", format.name()));
     let mut flags = Vec::new();
     flags.extend(field.filterable.then_some("eq"));
@@ -66,7 +66,11 @@ fn a_declaration_says_what_each_field_can_do() {
     assert_eq!(declaration.semantics(), Semantics::AppendOnly);
     assert_eq!(declaration.schema()["type"], "object");
     assert_eq!(declaration.member("views").unwrap()[0]["id"], "short");
-    assert!(declaration.field("size").is_some_and(|size| size.ranges() && size.aggregatable()));
+    assert!(
+        declaration
+            .field("size")
+            .is_some_and(|size| size.is_range_filterable() && size.is_aggregatable())
+    );
     assert!(declaration.field("nothing").is_none());
 }
 
@@ -133,10 +137,13 @@ fn a_declaration_is_bounded() {
     let with =
         |properties: Json| Declaration::parse(&json!({ "schema": { "properties": properties } }));
     assert_eq!(with(properties(MAX_FIELDS)).unwrap().fields().len(), MAX_FIELDS);
-    assert_eq!(with(properties(MAX_FIELDS + 1)).unwrap_err().fault, Fault::TooManyFields);
-    assert_eq!(with(json!({ "": {} })).unwrap_err().fault, Fault::BadFieldName);
+    assert_eq!(
+        with(properties(MAX_FIELDS + 1)).unwrap_err().fault,
+        DeclarationFault::TooManyFields
+    );
+    assert_eq!(with(json!({ "": {} })).unwrap_err().fault, DeclarationFault::BadFieldName);
     let large = json!({ "schema": { "properties": {}, "description": "x".repeat(MAX_BYTES) } });
-    assert_eq!(Declaration::parse(&large).unwrap_err().fault, Fault::TooLarge);
+    assert_eq!(Declaration::parse(&large).unwrap_err().fault, DeclarationFault::TooLarge);
     assert!(
         Declaration::parse(&json!({ "schema": { "properties": {} } }))
             .unwrap()
@@ -176,7 +183,7 @@ fn related() -> Json {
 #[test]
 fn a_relation_can_be_asked_for_where_the_query_says_so() {
     let declaration = Declaration::parse(&related()).unwrap();
-    let told: Vec<(&str, &str, Option<Limits>)> = declaration
+    let told: Vec<(&str, &str, Option<ExpandLimits>)> = declaration
         .relations()
         .iter()
         .map(|relation| (relation.name.as_str(), relation.cardinality(), relation.many))
@@ -184,7 +191,7 @@ fn a_relation_can_be_asked_for_where_the_query_says_so() {
     assert_eq!(
         told,
         [
-            ("replies", "has_many", Some(Limits { default: 3, most: 20 })),
+            ("replies", "has_many", Some(ExpandLimits { default: 3, most: 20 })),
             ("author", "has_one", None)
         ]
     );
@@ -206,7 +213,7 @@ fn a_relation_can_be_asked_for_where_the_query_says_so() {
         let (default, most) = limits;
         assert_eq!(
             Declaration::parse(&json).unwrap().relations()[0].many,
-            Some(Limits { default, most })
+            Some(ExpandLimits { default, most })
         );
     }
 }
@@ -242,7 +249,7 @@ fn what_is_wrong_with_views_and_relationships_is_named_and_opens_where_it_was_st
         let mut json = related();
         *json.pointer_mut(place).unwrap() = wrong.clone();
         said.push(format!("{place} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
-        let stored = Declaration::stored(&json).unwrap();
+        let stored = Declaration::parse_stored(&json).unwrap();
         assert!(stored.relations().is_empty() || stored.view("short").is_none());
         assert_eq!(stored.to_json(), json);
     }

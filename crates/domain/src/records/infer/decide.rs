@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Inference, Inferred, KeyChoice, MAX_FIELDS, Seen};
-use crate::records::declaration::{BadDeclaration, Declaration, Format, Operator, Type};
+use super::{Inference, InferredDeclaration, KeyChoice, MAX_FIELDS, Seen};
+use crate::records::declaration::{
+    BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat,
+};
 
 /// Names of the field that orders the records, the likeliest first. As records use them, without
 /// `_`, `-`, spaces and case.
@@ -48,27 +50,30 @@ pub(super) fn key_rank(name: &str) -> Option<usize> {
     known.or_else(|| ends.filter(|rest| !rest.is_empty()).map(|_| KEYS.len()))
 }
 
-pub(super) fn decide(inference: &Inference, choice: KeyChoice) -> Result<Inferred, BadDeclaration> {
-    let mut because = Vec::new();
+pub(super) fn decide(
+    inference: &Inference,
+    choice: KeyChoice,
+) -> Result<InferredDeclaration, BadDeclaration> {
+    let mut reasons = Vec::new();
     let mut properties: Map<String, Json> =
         inference.seen.iter().map(|seen| (seen.name.clone(), property(seen))).collect();
-    let key = key(inference, choice, &mut because);
+    let key = key(inference, choice, &mut reasons);
     for name in &key {
         // The owner's word: what no row has may come in a later one.
         properties.entry(name.clone()).or_insert_with(|| json!({ "type": "string" }));
     }
     let time = time(inference);
-    because.push(match time {
+    reasons.push(match time {
         Some(seen) => format!(
             "`{}` orders the records and is what a grant's --since looks at: every value is {}",
             shown(&seen.name),
-            if seen.format() == Some(Format::Date) { "a date" } else { "a date and time" }
+            if seen.format() == Some(StringFormat::Date) { "a date" } else { "a date and time" }
         ),
         None => "no field holds a date in most records, so they stand in the order of their keys, and a grant cannot be limited in time".to_owned(),
     });
-    let query = query(inference, &mut because);
+    let query = query(inference, &mut reasons);
     if inference.left_out {
-        because.push(format!(
+        reasons.push(format!(
             "fields beyond the first {} are not declared: nobody but the owner sees them",
             inference.seen.len().min(MAX_FIELDS)
         ));
@@ -88,11 +93,11 @@ pub(super) fn decide(inference: &Inference, choice: KeyChoice) -> Result<Inferre
         }
         members.insert("query".to_owned(), query);
     }
-    Ok(Inferred { declaration: Declaration::parse(&declaration)?, because })
+    Ok(InferredDeclaration { declaration: Declaration::parse(&declaration)?, reasons })
 }
 
 fn property(seen: &Seen) -> Json {
-    let mut names = seen.types().iter().map(Type::name);
+    let mut names = seen.types().iter().map(JsonType::name);
     let kind: Json = match (names.next(), names.next()) {
         (Some(only), None) => only.into(),
         _ => seen.types().iter().map(|kind| Json::from(kind.name())).collect(),
@@ -103,16 +108,16 @@ fn property(seen: &Seen) -> Json {
     }
 }
 
-fn key(inference: &Inference, choice: KeyChoice, because: &mut Vec<String>) -> Vec<String> {
+fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> Vec<String> {
     let from_content =
         "keys are made from the content, so that a record that changes comes as another one";
     match choice {
         KeyChoice::Given(names) if names.is_empty() => {
-            because.push(format!("{from_content}: you chose it"));
+            reasons.push(format!("{from_content}: you chose it"));
             names
         }
         KeyChoice::Given(names) => {
-            because.push(format!(
+            reasons.push(format!(
                 "the key is made of {}: you chose it",
                 list(names.iter().map(String::as_str))
             ));
@@ -124,12 +129,12 @@ fn key(inference: &Inference, choice: KeyChoice, because: &mut Vec<String>) -> V
                 .iter()
                 .filter(|seen| seen.key.is_some() && seen.rows == inference.rows);
             let Some(seen) = candidates.min_by_key(|seen| key_rank(&seen.name)) else {
-                because.push(format!(
+                reasons.push(format!(
                     "{from_content}: no field is named like a key and differs in every record"
                 ));
                 return Vec::new();
             };
-            because.push(format!(
+            reasons.push(format!(
                 "`{}` is the key: every record has one, and no two have the same",
                 shown(&seen.name)
             ));
@@ -158,20 +163,20 @@ fn time(inference: &Inference) -> Option<&Seen> {
     times.min_by_key(|seen| usual(seen))
 }
 
-fn query(inference: &Inference, because: &mut Vec<String>) -> Json {
+fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
     let which = |fits: &dyn Fn(&Seen) -> bool| -> Vec<&str> {
         inference.seen.iter().filter(|seen| fits(seen)).map(|seen| seen.name.as_str()).collect()
     };
-    let number = |seen: &Seen| seen.types.are_only(&[Type::Integer, Type::Number]);
+    let number = |seen: &Seen| seen.types.are_only(&[JsonType::Integer, JsonType::Number]);
     let numbers = which(&number);
     let times = which(&|seen| seen.format().is_some());
     let ordered = which(&|seen| number(seen) || seen.format().is_some());
-    let texts = which(&|seen| seen.types.contains(Type::String) && seen.format().is_none());
+    let texts = which(&|seen| seen.types.contains(JsonType::String) && seen.format().is_none());
     let scalars = which(&|seen| seen.types.is_scalar());
     let others = which(&|seen| !seen.types.is_scalar());
     let mut say = |names: &[&str], what: &str| {
         if !names.is_empty() {
-            because.push(format!("{} {what}", list(names.iter().copied())));
+            reasons.push(format!("{} {what}", list(names.iter().copied())));
         }
     };
     say(&texts, "can be searched: there is text in it");
@@ -179,7 +184,7 @@ fn query(inference: &Inference, because: &mut Vec<String>) -> Json {
     say(&numbers, "can be added up: every value is a number");
     say(&scalars, "can be filtered and counted by value");
     say(&others, "can be read and not filtered: there are lists or objects in it");
-    let operators: Vec<&str> = Operator::ALL.into_iter().map(Operator::name).collect();
+    let operators: Vec<&str> = RangeOperator::ALL.into_iter().map(RangeOperator::name).collect();
     let ranges: Map<String, Json> =
         ordered.iter().map(|&name| (name.to_owned(), json!(operators))).collect();
     json!({

@@ -13,7 +13,7 @@ fn inference(rows: &[&str]) -> Inference {
     inference
 }
 
-fn inferred(rows: &[&str]) -> Inferred {
+fn inferred(rows: &[&str]) -> InferredDeclaration {
     inference(rows).finish(KeyChoice::Infer).unwrap()
 }
 
@@ -27,20 +27,20 @@ fn cursor(rows: &[&str]) -> Option<String> {
 
 #[test]
 fn a_chat_is_declared_as_a_person_would() {
-    let Inferred { declaration, because } = inferred(&[
+    let InferredDeclaration { declaration, reasons } = inferred(&[
         r#"{"id":"m1","sent_at":"2025-03-01T08:00:00Z","sender":"Ada","text":"Hello","length":5,"edited":false,"reply_to":null,"reactions":[]}"#,
         r#"{"id":"m2","sent_at":"2025-03-01 08:01","sender":"Bo","text":"Hi","length":2.5,"edited":true,"reply_to":"m1","reactions":[1]}"#,
         r#"{"id":"m3","sent_at":null,"sender":"Ada","text":"2025-03-01","length":10,"edited":true,"day":"2025-03-01"}"#,
     ]);
-    insta::assert_snapshot!(because.join("\n"));
+    insta::assert_snapshot!(reasons.join("\n"));
     insta::assert_snapshot!(serde_json::to_string_pretty(&declaration.to_json()).unwrap());
 }
 
 #[test]
 fn nothing_is_inferred_from_nothing() {
-    let Inferred { declaration, because } = inferred(&[]);
+    let InferredDeclaration { declaration, reasons } = inferred(&[]);
     assert!(declaration.fields().is_empty() && declaration.primary_key().is_empty());
-    insta::assert_snapshot!(because.join("\n"));
+    insta::assert_snapshot!(reasons.join("\n"));
 }
 
 #[test]
@@ -99,22 +99,24 @@ fn the_order_is_by_the_usual_name_or_else_the_first_date() {
 #[test]
 fn memory_is_bounded_by_the_fields_and_not_by_the_rows() {
     let mut inference = Inference::new();
-    let fields =
-        |names: usize| (0..names).map(|at| (format!("f{at}"), Value::Null)).collect::<Fields>();
+    let fields = |names: usize| {
+        (0..names).map(|at| (format!("f{at}"), FieldValue::Null)).collect::<RecordFields>()
+    };
     inference.observe(&fields(MAX_FIELDS + 1));
     assert_eq!(inference.seen.len(), MAX_FIELDS);
     let inferred = inference.finish(KeyChoice::Infer).unwrap();
-    assert!(inferred.because.iter().any(|line| line.contains("4096")));
+    assert!(inferred.reasons.iter().any(|line| line.contains("4096")));
 
     let mut inference = Inference::new();
     let long = |at: usize| format!("{at:04}{}", "\u{1}".repeat(500));
-    inference.observe(&(0..MAX_FIELDS).map(|at| (long(at), Value::Text("x".into()))).collect());
+    inference
+        .observe(&(0..MAX_FIELDS).map(|at| (long(at), FieldValue::Text("x".into()))).collect());
     assert!(inference.seen.len() < 32);
     assert!(inference.finish(KeyChoice::Infer).is_ok());
 
     let mut inference = Inference::new();
     for at in 0..MAX_KEY_ROWS + 10 {
-        inference.observe(&vec![("id".to_owned(), Value::Number(at.to_string().into()))]);
+        inference.observe(&vec![("id".to_owned(), FieldValue::Number(at.to_string().into()))]);
     }
     assert_eq!(inference.seen[0].key.as_ref().unwrap().len() as u64, MAX_KEY_ROWS);
     assert_eq!(inference.finish(KeyChoice::Infer).unwrap().declaration.primary_key(), ["id"]);
@@ -132,15 +134,15 @@ proptest! {
             let value = |json: &str| row::compact(json.as_bytes()).unwrap().0;
             inference.observe(&row.iter().map(|(name, json)| ((*name).to_owned(), value(json))).collect());
         }
-        let Inferred { declaration, because } = inference.finish(KeyChoice::Infer).unwrap();
+        let InferredDeclaration { declaration, reasons } = inference.finish(KeyChoice::Infer).unwrap();
         prop_assert!(declaration.required().is_empty());
         prop_assert_eq!(declaration.cursor_field(), declaration.consent_time_field());
-        prop_assert!(because.iter().all(|line| !line.contains('\n')));
+        prop_assert!(reasons.iter().all(|line| !line.contains('\n')));
         for row in &rows {
             for (name, json) in row {
                 let types = declaration.field(name).unwrap().types;
                 let kind = kind(&row::compact(json.as_bytes()).unwrap().0);
-                prop_assert!(types.contains(kind) || (kind == Type::Integer && types.contains(Type::Number)));
+                prop_assert!(types.contains(kind) || (kind == JsonType::Integer && types.contains(JsonType::Number)));
             }
         }
     }

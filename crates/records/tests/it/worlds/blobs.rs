@@ -9,7 +9,7 @@ use serde_json::json;
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_records::RecordServices;
 use stile_records::calls::Call;
 use stile_testkit::chance::Chance;
@@ -108,7 +108,7 @@ pub(crate) fn answer<'a>(
     let mut kinds = BTreeSet::new();
     for (record, is_seen) in records {
         for (_, value) in record.fields.iter().filter(|(name, _)| is_seen(name)) {
-            let Value::Json(text) = value else { continue };
+            let FieldValue::Json(text) = value else { continue };
             let json: serde_json::Value = serde_json::from_str(text).unwrap();
             for one in json.as_array().unwrap_or(&vec![json.clone()]) {
                 if one["blob_id"] == wanted {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value as Json;
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum J {
@@ -37,13 +37,13 @@ impl J {
         }
     }
 
-    pub(crate) fn of_value(value: &Value) -> Self {
+    pub(crate) fn of_value(value: &FieldValue) -> Self {
         match value {
-            Value::Null => Self::Null,
-            Value::Bool(value) => Self::Bool(*value),
-            Value::Number(digits) => Self::Num(digits.to_string()),
-            Value::Text(text) => Self::Str(text.clone()),
-            Value::Json(json) => Self::parse(json),
+            FieldValue::Null => Self::Null,
+            FieldValue::Bool(value) => Self::Bool(*value),
+            FieldValue::Number(digits) => Self::Num(digits.to_string()),
+            FieldValue::Text(text) => Self::Str(text.clone()),
+            FieldValue::Json(json) => Self::parse(json),
         }
     }
 

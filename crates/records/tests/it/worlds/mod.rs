@@ -18,7 +18,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_domain::scope::Scopes;
 use stile_records::RecordServices;
 use stile_records::calls::Call;
@@ -72,8 +72,9 @@ pub(crate) fn gives_pages(endpoint: &str) -> bool {
 
 impl Ask {
     pub(crate) fn path(&self) -> String {
-        let path = self.endpoint.path.replace("{stream}", &encoded(&self.stream));
-        path.replace("{id}", &encoded(&self.key)).replace("{blob_id}", &encoded(&self.key))
+        let path = self.endpoint.path.replace("{stream}", &percent::encode_component(&self.stream));
+        path.replace("{id}", &percent::encode_component(&self.key))
+            .replace("{blob_id}", &percent::encode_component(&self.key))
     }
 
     pub(crate) fn is_blob(&self) -> bool {
@@ -175,7 +176,7 @@ pub(crate) fn words(
         .into_iter()
         .flat_map(|record| &record.fields)
         .filter_map(|(name, value)| match value {
-            Value::Text(text) if searched(name) => Some(text.as_str()),
+            FieldValue::Text(text) if searched(name) => Some(text.as_str()),
             _ => None,
         })
         .collect();
@@ -306,8 +307,8 @@ pub(crate) fn draw(
             let field = name(chance);
             let own = stored.and_then(|record| record.field(&field)).filter(|_| chance.happens(70));
             let value = match own {
-                Some(Value::Text(text) | Value::Json(text)) => text.clone(),
-                Some(Value::Number(digits)) => digits.to_string(),
+                Some(FieldValue::Text(text) | FieldValue::Json(text)) => text.clone(),
+                Some(FieldValue::Number(digits)) => digits.to_string(),
                 Some(other) => other.to_json(),
                 None => match chance.below(4) {
                     0 => pick(chance, NUMBERS).to_owned(),
@@ -349,7 +350,7 @@ pub(crate) fn draw(
         let value = stored.and_then(|record| record.field(&field));
         let bytes = chance.happens(if value.is_some_and(oracle::has_bytes) { 70 } else { 4 });
         let text: Vec<char> = match value {
-            Some(Value::Text(text) | Value::Json(text)) => text.chars().collect(),
+            Some(FieldValue::Text(text) | FieldValue::Json(text)) => text.chars().collect(),
             _ => "null".chars().collect(),
         };
         if chance.happens(97) {

@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::declaration::Declaration;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::{RecordServices, terms_of};
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
@@ -241,9 +241,9 @@ fn nested(chance: &mut Chance) -> String {
     .to_owned()
 }
 
-pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> Value {
+pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> FieldValue {
     if chance.happens(6) {
-        return Value::Null;
+        return FieldValue::Null;
     }
     match flavour {
         Flavour::Any => {
@@ -252,19 +252,19 @@ pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> Value {
             value(chance, flavour)
         }
         _ if chance.happens(8) => value(chance, Flavour::Any),
-        Flavour::Short => Value::Text(pick(chance, SHORTS).to_owned()),
+        Flavour::Short => FieldValue::Text(pick(chance, SHORTS).to_owned()),
         // Too long to be a time anywhere: a store would have to read pieces to know when a record
         // happened.
         Flavour::Time if chance.happens(2) => {
-            Value::Text(format!("2026-01-01T00:00:00.{}Z", "0".repeat(1100)))
+            FieldValue::Text(format!("2026-01-01T00:00:00.{}Z", "0".repeat(1100)))
         }
-        Flavour::Time => Value::Text(some(chance, TIMES).0.to_owned()),
-        Flavour::Number => Value::Number(pick(chance, NUMBERS).into()),
-        Flavour::Long if chance.happens(22) => Value::Text(long_text(chance)),
-        Flavour::Long => Value::Text(pick(chance, SHORTS).to_owned()),
-        Flavour::Binary => Value::Text(binary(chance)),
-        Flavour::Nested => Value::Json(nested(chance)),
-        Flavour::Flag => Value::Bool(chance.happens(50)),
+        Flavour::Time => FieldValue::Text(some(chance, TIMES).0.to_owned()),
+        Flavour::Number => FieldValue::Number(pick(chance, NUMBERS).into()),
+        Flavour::Long if chance.happens(22) => FieldValue::Text(long_text(chance)),
+        Flavour::Long => FieldValue::Text(pick(chance, SHORTS).to_owned()),
+        Flavour::Binary => FieldValue::Text(binary(chance)),
+        Flavour::Nested => FieldValue::Json(nested(chance)),
+        Flavour::Flag => FieldValue::Bool(chance.happens(50)),
     }
 }
 
@@ -272,11 +272,11 @@ pub(crate) fn value(chance: &mut Chance, flavour: Flavour) -> Value {
 const REFERENCE: &str = "x.y";
 const REFERRED: [&str; 3] = ["a", "1", "null"];
 
-pub(crate) fn fields(chance: &mut Chance) -> Fields {
-    let mut fields: Fields = Vec::new();
+pub(crate) fn fields(chance: &mut Chance) -> RecordFields {
+    let mut fields: RecordFields = Vec::new();
     for (name, flavour) in FIELDS.iter() {
         if name == REFERENCE && chance.happens(80) {
-            fields.push((name.clone(), Value::Text(pick(chance, &REFERRED).to_owned())));
+            fields.push((name.clone(), FieldValue::Text(pick(chance, &REFERRED).to_owned())));
         } else if chance.happens(75) {
             fields.push((name.clone(), value(chance, *flavour)));
         }
@@ -596,19 +596,19 @@ fn decl(chance: &mut Chance) -> Decl {
 pub(crate) struct Rec {
     /// Which of [`EMITTED`].
     pub(crate) emitted: usize,
-    pub(crate) fields: Fields,
+    pub(crate) fields: RecordFields,
     /// Its place among all records, by when they were first ingested.
     pub(crate) born: u64,
 }
 
 impl Rec {
-    pub(crate) fn field(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn field(&self, name: &str) -> Option<&FieldValue> {
         self.fields.iter().find(|(own, _)| own == name).map(|(_, value)| value)
     }
 
     pub(crate) fn time(&self, name: &str) -> Option<i64> {
         match self.field(name) {
-            Some(Value::Text(text)) => time_of_text(text),
+            Some(FieldValue::Text(text)) => time_of_text(text),
             _ => None,
         }
     }
@@ -832,8 +832,8 @@ pub(crate) struct Stored {
 
 enum Op<'a> {
     /// The first `Put` of a record that stays; these happen in the order of their first number.
-    Born(u64, usize, &'a str, usize, Fields),
-    Put(usize, &'a str, usize, Fields),
+    Born(u64, usize, &'a str, usize, RecordFields),
+    Put(usize, &'a str, usize, RecordFields),
     Delete(usize, &'a str),
 }
 
@@ -907,9 +907,9 @@ impl Stored {
                 let Source { connection, stream, decl, .. } = &world.sources[at];
                 let json = decl.to_json();
                 // Once nobody looked at views and relationships.
-                let declaration = Declaration::stored(&json).unwrap();
+                let declaration = Declaration::parse_stored(&json).unwrap();
                 let (connection, stream) =
-                    (Name::parse(connection).unwrap(), Name::parse(stream).unwrap());
+                    (SourceName::parse(connection).unwrap(), SourceName::parse(stream).unwrap());
                 let text = json.to_string();
                 targets.insert(
                     at,
@@ -941,14 +941,14 @@ impl Stored {
     }
 
     /// Stores a record of a source anew.
-    pub(crate) fn put(&self, source: &Source, key: &str, fields: &Fields) {
+    pub(crate) fn put(&self, source: &Source, key: &str, fields: &RecordFields) {
         let written = self.services.records.write_at(
             &owner().gate().owner().unwrap(),
             Instant(NOW),
             |batch| {
                 let (connection, stream) = (
-                    Name::parse(&source.connection).unwrap(),
-                    Name::parse(&source.stream).unwrap(),
+                    SourceName::parse(&source.connection).unwrap(),
+                    SourceName::parse(&source.stream).unwrap(),
                 );
                 let target = batch.target(&connection, &stream)?.unwrap();
                 let key = RecordKey::parse(key).unwrap();

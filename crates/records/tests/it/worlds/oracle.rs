@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ring::digest;
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 
 use super::Ask;
 use super::json::J;
@@ -732,7 +732,7 @@ impl<'a> Oracle<'a> {
         &self,
         ask: &Ask,
         params: &'p Params,
-    ) -> Result<(Seen<'a>, &'p str, &'a Value), Refusal> {
+    ) -> Result<(Seen<'a>, &'p str, &'a FieldValue), Refusal> {
         let name = params.text("field").unwrap_or_default();
         if name.is_empty() || name.len() > 512 || name.contains('\0') {
             return Err(("invalid_field_path", 400));
@@ -754,7 +754,7 @@ impl<'a> Oracle<'a> {
         params: &Params,
         seen: &Seen<'_>,
         name: &str,
-        value: &Value,
+        value: &FieldValue,
     ) -> Result<Window, Refusal> {
         if is_binary(value) || is_only_a_blob(value) {
             return Err(("field_not_text", 422));
@@ -792,15 +792,15 @@ impl<'a> Oracle<'a> {
                 (at - before, until + after, limit, Some((at, until)))
             }
         };
-        let is_text = matches!(value, Value::Text(_));
+        let is_text = matches!(value, FieldValue::Text(_));
         let kind = match value {
-            Value::Null => "null",
-            Value::Bool(_) => "boolean",
-            Value::Number(_) => "number",
-            Value::Text(_) => "string",
-            Value::Json(json) if json.len() > 1024 => "json",
-            Value::Json(json) if json.starts_with('[') => "array",
-            Value::Json(_) => "object",
+            FieldValue::Null => "null",
+            FieldValue::Bool(_) => "boolean",
+            FieldValue::Number(_) => "number",
+            FieldValue::Text(_) => "string",
+            FieldValue::Json(json) if json.len() > 1024 => "json",
+            FieldValue::Json(json) if json.starts_with('[') => "array",
+            FieldValue::Json(_) => "object",
         };
         let mut around = around(ask, params, seen);
         let field = json!({
@@ -872,12 +872,12 @@ pub(crate) fn put(object: &mut J, name: &str, value: J) {
     }
 }
 
-pub(crate) fn text_of(value: &Value) -> String {
+pub(crate) fn text_of(value: &FieldValue) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(value) => value.to_string(),
-        Value::Number(digits) => digits.to_string(),
-        Value::Text(text) | Value::Json(text) => text.clone(),
+        FieldValue::Null => "null".to_owned(),
+        FieldValue::Bool(value) => value.to_string(),
+        FieldValue::Number(digits) => digits.to_string(),
+        FieldValue::Text(text) | FieldValue::Json(text) => text.clone(),
     }
 }
 
@@ -886,8 +886,8 @@ pub(crate) fn digest_of(text: &str) -> String {
     digest.as_ref().iter().fold("sha256:".to_owned(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
-pub(crate) fn is_binary(value: &Value) -> bool {
-    let Value::Text(text) = value else { return false };
+pub(crate) fn is_binary(value: &FieldValue) -> bool {
+    let FieldValue::Text(text) = value else { return false };
     let padding = text.chars().rev().take_while(|c| *c == '=').count();
     let letters: Vec<char> = text.chars().take(text.chars().count() - padding).collect();
     text.len() >= 256
@@ -898,9 +898,9 @@ pub(crate) fn is_binary(value: &Value) -> bool {
 }
 
 /// Whether a value can be read by bytes: it names a blob, whatever it says or does not say besides.
-pub(crate) fn has_bytes(value: &Value) -> bool {
+pub(crate) fn has_bytes(value: &FieldValue) -> bool {
     let names_one = || {
-        let Value::Json(json) = value else { return false };
+        let FieldValue::Json(json) = value else { return false };
         let json = J::parse(json);
         let named = json.get("blob_id").text().unwrap_or_default();
         let digits = named.strip_prefix("sha256-").unwrap_or_default();
@@ -910,8 +910,8 @@ pub(crate) fn has_bytes(value: &Value) -> bool {
 }
 
 /// Whether a value names a blob and says little else.
-pub(crate) fn is_only_a_blob(value: &Value) -> bool {
-    let Value::Json(json) = value else { return false };
+pub(crate) fn is_only_a_blob(value: &FieldValue) -> bool {
+    let FieldValue::Json(json) = value else { return false };
     let members: Option<serde_json::Map<String, Json>> = serde_json::from_str(json).ok();
     let is_short = |value: &Json| match value {
         Json::String(text) => text.len() < 256,
@@ -921,8 +921,8 @@ pub(crate) fn is_only_a_blob(value: &Value) -> bool {
     is_blob(value) && json.len() <= 512 && members.is_some_and(|all| all.values().all(is_short))
 }
 
-pub(crate) fn is_blob(value: &Value) -> bool {
-    let Value::Json(json) = value else { return false };
+pub(crate) fn is_blob(value: &FieldValue) -> bool {
+    let FieldValue::Json(json) = value else { return false };
     let json = J::parse(json);
     json.get("blob_id").text().is_some() && json.get("mime_type").text().is_some()
 }
@@ -949,9 +949,9 @@ pub(crate) fn place(seen: &Seen<'_>, record: &Rec) -> Option<Place> {
     let decl = &seen.source.decl;
     let cursor = decl.cursor.as_ref().filter(|name| seen.field(name))?;
     match record.field(cursor)? {
-        Value::Number(digits) => Some(Place::Number(digits.parse().unwrap())),
-        Value::Text(text) if text.is_empty() => None,
-        Value::Text(text) => Some(match time_of_text(text).filter(|_| decl.is_time(cursor)) {
+        FieldValue::Number(digits) => Some(Place::Number(digits.parse().unwrap())),
+        FieldValue::Text(text) if text.is_empty() => None,
+        FieldValue::Text(text) => Some(match time_of_text(text).filter(|_| decl.is_time(cursor)) {
             Some(time) => Place::Time(time),
             // Texts that begin alike go by key.
             None => Place::Text(text.bytes().take(63).collect()),
@@ -975,20 +975,20 @@ fn compare(a: &Option<Place>, b: &Option<Place>) -> Ordering {
     }
 }
 
-fn is(value: &Value, wanted: &str) -> bool {
+fn is(value: &FieldValue, wanted: &str) -> bool {
     match value {
-        Value::Json(_) => false,
-        Value::Number(digits) => {
+        FieldValue::Json(_) => false,
+        FieldValue::Number(digits) => {
             **digits == *wanted || compare_numbers(digits, wanted) == Some(Ordering::Equal)
         }
         other => text_of(other) == wanted,
     }
 }
 
-fn in_range(value: &Value, op: &str, bound: &str, is_time: bool) -> bool {
+fn in_range(value: &FieldValue, op: &str, bound: &str, is_time: bool) -> bool {
     let order = match value {
-        Value::Number(digits) if !is_time => compare_numbers(digits, bound),
-        Value::Text(text) if is_time => {
+        FieldValue::Number(digits) if !is_time => compare_numbers(digits, bound),
+        FieldValue::Text(text) if is_time => {
             time_of_text(text).map(|time| time.cmp(&time_of_text(bound).unwrap()))
         }
         _ => None,

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use serde_json::json;
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_testkit::chance::Chance;
 
 use super::Ask;
@@ -161,7 +161,7 @@ impl Oracle<'_> {
             "granularity": span, "time_zone": zone.as_ref().map(|zone| zone.name),
         }));
         put(&mut told, "meta", params.meta());
-        let counted = |value: &Option<Value>| match (by_time, zone.as_ref(), span) {
+        let counted = |value: &Option<FieldValue>| match (by_time, zone.as_ref(), span) {
             (Some(_), Some(zone), Some(span)) => zone.counted(value.as_ref(), span),
             _ => counted(value.as_ref()),
         };
@@ -212,23 +212,23 @@ impl Oracle<'_> {
 }
 
 /// The value of a field, if it is of a declared type.
-fn value(seen: &Seen<'_>, name: &str, value: Option<&Value>) -> Option<Value> {
+fn value(seen: &Seen<'_>, name: &str, value: Option<&FieldValue>) -> Option<FieldValue> {
     let types = seen.source.decl.field(name).unwrap().types();
     let fits = match value? {
-        Value::Bool(_) => types.contains(&"boolean"),
-        Value::Number(_) => types.contains(&"number") || types.contains(&"integer"),
-        Value::Text(_) => types.contains(&"string"),
-        Value::Null | Value::Json(_) => false,
+        FieldValue::Bool(_) => types.contains(&"boolean"),
+        FieldValue::Number(_) => types.contains(&"number") || types.contains(&"integer"),
+        FieldValue::Text(_) => types.contains(&"string"),
+        FieldValue::Null | FieldValue::Json(_) => false,
     };
     value.filter(|_| fits).cloned()
 }
 
-fn counted(value: Option<&Value>) -> Counted {
+fn counted(value: Option<&FieldValue>) -> Counted {
     match value {
-        Some(Value::Bool(flag)) => Counted::Flag(*flag),
-        Some(Value::Number(digits)) => Counted::Number(plain(digits).to_owned()),
-        Some(Value::Text(text)) if text.len() > 1024 => Counted::Long(text.clone()),
-        Some(Value::Text(text)) => Counted::Text(text.clone()),
+        Some(FieldValue::Bool(flag)) => Counted::Flag(*flag),
+        Some(FieldValue::Number(digits)) => Counted::Number(plain(digits).to_owned()),
+        Some(FieldValue::Text(text)) if text.len() > 1024 => Counted::Long(text.clone()),
+        Some(FieldValue::Text(text)) => Counted::Text(text.clone()),
         _ => Counted::None,
     }
 }
@@ -304,10 +304,10 @@ fn group((key, count): &(Counted, usize)) -> J {
 }
 
 /// The sum in plain digits. All numbers of the model but one have at most eight places.
-fn sum(values: &[Option<Value>]) -> Result<String, Refusal> {
+fn sum(values: &[Option<FieldValue>]) -> Result<String, Refusal> {
     let mut sum = 0i128;
     for value in values.iter().flatten() {
-        let Value::Number(digits) = value else { continue };
+        let FieldValue::Number(digits) = value else { continue };
         sum += match &**digits {
             "1E400" => return Err(("number_too_long", 422)),
             "1.5e-7" => 15,
@@ -322,13 +322,13 @@ fn sum(values: &[Option<Value>]) -> Result<String, Refusal> {
     Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())
 }
 
-fn extreme(values: &[Option<Value>], time: bool, greatest: bool) -> J {
+fn extreme(values: &[Option<FieldValue>], time: bool, greatest: bool) -> J {
     let compare = |a: &str, b: &str| {
         if time { time_of_text(a).cmp(&time_of_text(b)) } else { compare_numbers(a, b).unwrap() }
     };
     let written = values.iter().flatten().filter_map(|value| match value {
-        Value::Text(text) if time && time_of_text(text).is_some() => Some(text.as_str()),
-        Value::Number(digits) if !time => Some(digits),
+        FieldValue::Text(text) if time && time_of_text(text).is_some() => Some(text.as_str()),
+        FieldValue::Number(digits) if !time => Some(digits),
         _ => None,
     });
     let mut written: Vec<&str> = written.collect();
@@ -387,8 +387,8 @@ impl Zone {
         self.ahead.iter().rev().find(|(from, _)| *from <= second).unwrap().1
     }
 
-    fn counted(&self, value: Option<&Value>, span: &str) -> Counted {
-        let Some(Value::Text(text)) = value else { return Counted::None };
+    fn counted(&self, value: Option<&FieldValue>, span: &str) -> Counted {
+        let Some(FieldValue::Text(text)) = value else { return Counted::None };
         let Some(time) = time_of_text(text) else { return Counted::None };
         let second = time.div_euclid(1_000_000);
         let local = second + self.ahead(second);

@@ -2,7 +2,7 @@
 //! looked at.
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 use stile_testkit::chance::Chance;
 
 use super::json::J;
@@ -251,9 +251,9 @@ impl<'a> Oracle<'a> {
     }
 }
 
-fn refers(value: Option<&Value>, key: &str) -> bool {
+fn refers(value: Option<&FieldValue>, key: &str) -> bool {
     match value {
-        None | Some(Value::Null | Value::Json(_)) => false,
+        None | Some(FieldValue::Null | FieldValue::Json(_)) => false,
         Some(other) => text_of(other) == key,
     }
 }

@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use stile_domain::records::blob::{BlobId, PIECE_BYTES};
-use stile_domain::records::names::RecordKey;
+use stile_domain::records::identifiers::RecordKey;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::tests::{Rig, name, permits, rig, terms};
 use super::*;
@@ -31,20 +31,20 @@ fn put_at(rig: &Rig, now: i64, bytes: &[u8]) -> BlobId {
     BlobId::parse(&info.id).unwrap()
 }
 
-fn names(ids: &[(BlobId, &str)]) -> Fields {
+fn names(ids: &[(BlobId, &str)]) -> RecordFields {
     let named: Vec<String> = ids
         .iter()
         .map(|(id, kind)| format!("{{\"blob_id\":\"{id}\",\"mime_type\":\"{kind}\"}}"))
         .collect();
-    vec![("files".to_owned(), Value::Json(format!("[{}]", named.join(","))))]
+    vec![("files".to_owned(), FieldValue::Json(format!("[{}]", named.join(","))))]
 }
 
 /// A day and more after what [`put`] puts.
-fn write(rig: &Rig, key: &str, fields: Option<&Fields>) {
+fn write(rig: &Rig, key: &str, fields: Option<&RecordFields>) {
     write_at(rig, 2 * DAY, key, fields);
 }
 
-fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&Fields>) {
+fn write_at(rig: &Rig, now: i64, key: &str, fields: Option<&RecordFields>) {
     let done = rig.records.write_at(&permits().0, Instant(now), |batch| {
         let target = match batch.target(&name("mail"), &name("messages"))? {
             Some(target) => target,

@@ -16,7 +16,7 @@ use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension as _, params, params_from_iter};
 use stile_domain::records::blob::{self, BlobId, MAX_BYTES, PIECE_BYTES};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::super::view::RecordSource;
 use super::problem;
@@ -120,7 +120,7 @@ impl WriteBatch<'_> {
             let text = "INSERT INTO blobs (id, digest, bytes) VALUES (?1, ?2, ?3)";
             self.execute(text, params![blob, digest, i64::try_from(bytes).unwrap_or(i64::MAX)])?;
         }
-        Ok(Ok(StoredBlob { id: BlobId::of(digest).to_string(), bytes, digest }))
+        Ok(Ok(StoredBlob { id: BlobId::from_digest(digest).to_string(), bytes, digest }))
     }
 
     fn next_blob(&self) -> Result<i64, Problem> {
@@ -148,10 +148,10 @@ impl WriteBatch<'_> {
     }
 
     /// Notes which blobs a new record exposes.
-    pub(super) fn note_uses(&self, record: i64, fields: &Fields) -> Result<(), Problem> {
+    pub(super) fn note_uses(&self, record: i64, fields: &RecordFields) -> Result<(), Problem> {
         for (name, value) in fields {
-            let Value::Json(json) = value else { continue };
-            for reference in blob::references(json) {
+            let FieldValue::Json(json) = value else { continue };
+            for reference in blob::blob_references(json) {
                 let text = "INSERT INTO blob_uses (digest, media_type, record, field) VALUES (?1, ?2, ?3, ?4) \
                             ON CONFLICT DO NOTHING";
                 let media_type = reference.media_type.unwrap_or_default();
@@ -165,7 +165,7 @@ impl WriteBatch<'_> {
     pub(super) fn note_uses_anew(
         &self,
         record: i64,
-        fields: Option<&Fields>,
+        fields: Option<&RecordFields>,
     ) -> Result<(), Problem> {
         let before = self.uses(record)?;
         if !before.is_empty() {
@@ -302,7 +302,7 @@ impl Snapshot<'_> {
     pub(in super::super) fn blobs_of(&self, record: i64) -> Result<Vec<BlobId>, Problem> {
         let mut query = self
             .prepare("SELECT DISTINCT digest FROM blob_uses WHERE record = ?1 ORDER BY digest")?;
-        let digests = query.query_map([record], |row| row.get(0).map(BlobId::of));
+        let digests = query.query_map([record], |row| row.get(0).map(BlobId::from_digest));
         digests.and_then(Iterator::collect).map_err(problem)
     }
 }

@@ -9,10 +9,10 @@ use std::rc::Rc;
 
 use rusqlite::types::Value as Sql;
 use rusqlite::{OptionalExtension as _, params, params_from_iter};
-use stile_domain::records::body::Body;
-use stile_domain::records::changes::{KEPT, MARGIN, Mark, Session};
 use stile_domain::records::instant::Instant;
+use stile_domain::records::key_history::{ChangeRange, KEPT, MARGIN, SyncPoint};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::RecordBody;
 
 use super::super::view::RecordSource;
 use super::problem;
@@ -39,7 +39,7 @@ pub(in super::super) struct StateRow {
 impl WriteBatch<'_> {
     /// Keeps the state of a record that is about to change or to go.
     pub(super) fn keep_state(&mut self, record: i64, body: &[u8]) -> Result<(), Problem> {
-        let body = Body::new(body).digested().map_err(|_| Problem::Corrupt)?;
+        let body = RecordBody::new(body).digested().map_err(|_| Problem::Corrupt)?;
         let text = "INSERT INTO changes (stream, key, at, record, emitted, body) \
                     SELECT stream, key, ?2, id, emitted, ?3 FROM records WHERE id = ?1";
         self.execute(text, params![record, self.now.0, body])?;
@@ -64,7 +64,7 @@ impl WriteBatch<'_> {
 
 impl Snapshot<'_> {
     /// The last change and the last record that there ever were in this history.
-    pub(in super::super) fn mark(&self, at: Instant) -> Result<Mark, Problem> {
+    pub(in super::super) fn mark(&self, at: Instant) -> Result<SyncPoint, Problem> {
         let lineage = self
             .prepare("SELECT lineage FROM history")?
             .query_row([], |row| row.get(0))
@@ -72,7 +72,7 @@ impl Snapshot<'_> {
         let mut query = self.prepare("SELECT seq FROM sqlite_sequence WHERE name = ?1")?;
         let mut last =
             |table: &str| query.query_row([table], |row| row.get(0)).optional().map_err(problem);
-        Ok(Mark {
+        Ok(SyncPoint {
             lineage,
             version: last("changes")?.unwrap_or(0),
             record: last("records")?.unwrap_or(0),
@@ -92,11 +92,11 @@ impl Snapshot<'_> {
     pub(in super::super) fn changed_keys(
         &self,
         source: &RecordSource,
-        session: &Session,
+        session: &ChangeRange,
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<String>, Problem> {
-        let Session { since, until } = session;
+        let ChangeRange { since, until } = session;
         let after = after.map(|key| key.as_bytes().to_vec()).unwrap_or_default();
         let mut logged = Where::of(source);
         if let Some(keys) = source.sight.keys() {
@@ -133,7 +133,7 @@ impl Snapshot<'_> {
         &self,
         source: &RecordSource,
         key: &str,
-        since: &Mark,
+        since: &SyncPoint,
         take: &mut dyn FnMut(StateRow) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let text = "SELECT record, emitted, body, version, at FROM changes \
@@ -150,7 +150,7 @@ impl Snapshot<'_> {
             .query_row(params![source.row, key.as_bytes()], |row| state(row, false))
             .optional();
         let Some(now) = now.map_err(problem)? else { return Ok(()) };
-        let body = Body::new(&now.body).digested().map_err(|_| Problem::Corrupt)?;
+        let body = RecordBody::new(&now.body).digested().map_err(|_| Problem::Corrupt)?;
         take(StateRow { body, ..now })
     }
 }

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rusqlite::Connection;
-use stile_domain::records::names::RecordKey;
+use stile_domain::records::identifiers::RecordKey;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::super::{RecordQuery, Records, RecordsError, SortOrder};

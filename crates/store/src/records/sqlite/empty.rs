@@ -66,10 +66,10 @@ impl WriteBatch<'_> {
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
+    use stile_domain::records::identifiers::RecordKey;
+    use stile_domain::records::indexed_fields::IndexedFields;
     use stile_domain::records::instant::Instant;
-    use stile_domain::records::names::RecordKey;
-    use stile_domain::records::terms::StreamTerms;
-    use stile_domain::records::value::Value;
+    use stile_domain::records::value::FieldValue;
 
     use super::super::tests::{Rig, name, permits, rig};
     use super::super::{IncomingRecord, NAME};
@@ -77,16 +77,20 @@ mod tests {
 
     fn put(rig: &Rig, stream: &str, keys: std::ops::Range<u32>) {
         let searchable = ["text".to_owned(), "long".to_owned()].into();
-        let terms = StreamTerms { searchable, ..StreamTerms::default() };
+        let terms = IndexedFields { searchable, ..IndexedFields::default() };
         let written = rig.records.write(&permits().0, |batch| {
             let target = match batch.target(&name("mail"), &name(stream))? {
                 Some(target) => target,
                 None => batch.declare(&name("mail"), &name(stream), "{}", &terms)?,
             };
             for key in keys {
-                let mut fields = vec![("text".to_owned(), Value::Text(format!("words {key}")))];
+                let mut fields =
+                    vec![("text".to_owned(), FieldValue::Text(format!("words {key}")))];
                 if key % 100 == 0 {
-                    fields.push(("long".to_owned(), Value::Text("many long words ".repeat(9000))));
+                    fields.push((
+                        "long".to_owned(),
+                        FieldValue::Text("many long words ".repeat(9000)),
+                    ));
                 }
                 let key = RecordKey::parse(&key.to_string()).unwrap();
                 batch.upsert(

@@ -3,9 +3,9 @@
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Connection, Error};
-use stile_domain::records::body::Body;
 use stile_domain::records::filter::{self, Condition};
 use stile_domain::records::instant::Instant;
+use stile_domain::records::stored_body::RecordBody;
 
 /// Teaches a connection `time_in(body, field)` and `passes(body, conditions)`. Conditions are JSON,
 /// which is read once for all rows of a query.
@@ -15,21 +15,21 @@ pub(super) fn register(connection: &Connection) -> rusqlite::Result<()> {
         | FunctionFlags::SQLITE_DIRECTONLY;
     connection.create_scalar_function("time_in", 2, flags, |context| {
         let field = context.get_raw(1).as_str().map_err(failed)?;
-        let time = filter::time_of(body(context)?, field).map_err(failed)?;
+        let time = filter::record_time(body(context)?, field).map_err(failed)?;
         Ok(time.map(|Instant(micros)| micros))
     })?;
     connection.create_scalar_function("passes", 2, flags, |context| {
         let conditions = context.get_or_create_aux(1, |value| {
             Ok::<_, Failed>(serde_json::from_str::<Vec<Condition>>(value.as_str()?)?)
         })?;
-        filter::hold(&conditions, body(context)?).map_err(failed)
+        filter::all_hold(&conditions, body(context)?).map_err(failed)
     })
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-fn body<'c>(context: &'c Context<'_>) -> rusqlite::Result<Body<'c>> {
-    context.get_raw(0).as_blob().map(Body::new).map_err(failed)
+fn body<'c>(context: &'c Context<'_>) -> rusqlite::Result<RecordBody<'c>> {
+    context.get_raw(0).as_blob().map(RecordBody::new).map_err(failed)
 }
 
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {

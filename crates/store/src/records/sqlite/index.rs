@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use stile_domain::records::pieces::{self, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::{MAX_PHRASE_TOKENS, Stream, Token};
+use stile_domain::records::tokenizer::{MAX_PHRASE_TOKENS, PieceTokenizer, SearchToken};
 
 /// Tokens of the following text in the row of a piece: one less than a phrase can have.
 pub(super) const OVERLAP: usize = MAX_PHRASE_TOKENS - 1;
@@ -25,7 +25,7 @@ type Put<'p> = &'p mut dyn FnMut(i64, &str) -> Result<(), Problem>;
 
 /// Cuts a text into tokens and gathers the rows of its pieces.
 pub(super) struct Indexer {
-    stream: Stream,
+    stream: PieceTokenizer,
     rows: Rows,
 }
 
@@ -46,7 +46,7 @@ struct Row {
 impl Indexer {
     pub(super) fn new(tag: i64, record: i64, slot: u16) -> Self {
         let rows = Rows { mark: mark(tag), record, slot, open: VecDeque::new() };
-        Self { stream: Stream::default(), rows }
+        Self { stream: PieceTokenizer::default(), rows }
     }
 
     pub(super) fn feed(&mut self, text: &str, put: Put<'_>) -> Result<(), Problem> {
@@ -65,7 +65,7 @@ impl Indexer {
 }
 
 impl Rows {
-    fn add(&mut self, token: &Token<'_>, put: Put<'_>) -> Result<(), Problem> {
+    fn add(&mut self, token: &SearchToken<'_>, put: Put<'_>) -> Result<(), Problem> {
         let piece = token.start / PIECE_CHARS;
         if self.open.back().is_none_or(|row| row.piece < piece) {
             self.open.push_back(Row { piece, tokens: String::new(), after: 0 });

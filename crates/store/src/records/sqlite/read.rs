@@ -9,13 +9,13 @@ use rusqlite::{
     CachedStatement, Connection, OptionalExtension as _, Row as SqlRow, ToSql, params,
     params_from_iter,
 };
-use stile_domain::records::body::Body;
 use stile_domain::records::filter::Condition;
+use stile_domain::records::identifiers::SourceName;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::Name;
-use stile_domain::records::order::order_of_time;
+use stile_domain::records::order::order_key_of_time;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::StreamTerms;
+use stile_domain::records::stored_body::RecordBody;
 
 use super::super::view::{AfterKey, RecordRow, RecordSource, SortOrder, Time};
 use super::problem;
@@ -30,11 +30,11 @@ pub(in super::super) struct Snapshot<'c> {
 /// A stream as it is kept.
 pub(in super::super) struct StreamRow {
     pub(in super::super) row: i64,
-    pub(in super::super) connection: Name,
-    pub(in super::super) stream: Name,
+    pub(in super::super) connection: SourceName,
+    pub(in super::super) stream: SourceName,
     pub(in super::super) declaration: Arc<str>,
     pub(in super::super) revision: i64,
-    pub(in super::super) terms: Arc<StreamTerms>,
+    pub(in super::super) terms: Arc<IndexedFields>,
 }
 
 /// A grant as it is kept.
@@ -120,7 +120,7 @@ impl Where {
                 }
             }
             if *orders {
-                self.and(&format!(" AND ord {sign} ?"), order_of_time(*bound));
+                self.and(&format!(" AND ord {sign} ?"), order_key_of_time(*bound));
             }
         }
     }
@@ -196,8 +196,8 @@ impl<'c> Snapshot<'c> {
             rows.into_iter().map(|(row, connection, stream, declaration, revision, terms)| {
                 Ok(StreamRow {
                     row,
-                    connection: Name::parse(&connection).map_err(|_| Problem::Corrupt)?,
-                    stream: Name::parse(&stream).map_err(|_| Problem::Corrupt)?,
+                    connection: SourceName::parse(&connection).map_err(|_| Problem::Corrupt)?,
+                    stream: SourceName::parse(&stream).map_err(|_| Problem::Corrupt)?,
                     declaration: declaration.into(),
                     revision,
                     terms: Arc::new(serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?),
@@ -307,7 +307,7 @@ impl<'c> Snapshot<'c> {
         let body = row.get_ref(0).map_err(problem)?.as_blob().map_err(|_| Problem::Corrupt)?;
         match source.sight.fields() {
             None => Ok(body.to_vec()),
-            Some(fields) => Body::new(body).project(fields).map_err(|_| Problem::Corrupt),
+            Some(fields) => RecordBody::new(body).project(fields).map_err(|_| Problem::Corrupt),
         }
     }
 

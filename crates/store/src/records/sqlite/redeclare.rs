@@ -7,13 +7,13 @@
 //! lies and not written again.
 
 use rusqlite::params;
-use stile_domain::records::body::{Body, BodyWriter, Entry, Held};
-use stile_domain::records::filter::time_of;
-use stile_domain::records::order::order_of;
+use stile_domain::records::filter::record_time;
+use stile_domain::records::indexed_fields::IndexedFields;
+use stile_domain::records::order::order_key;
 use stile_domain::records::pieces::{self, MAX_SLOTS, PIECE_CHARS};
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::StreamTerms;
-use stile_domain::records::value::Value;
+use stile_domain::records::stored_body::{BodyField, BodyWriter, RecordBody, StoredValue};
+use stile_domain::records::value::FieldValue;
 
 use super::index::Indexer;
 use super::problem;
@@ -24,7 +24,7 @@ const PAGE: i64 = 500;
 
 /// A field, and where it was and will be kept.
 struct Moving<'a> {
-    entry: Entry<'a>,
+    entry: BodyField<'a>,
     slot: Option<u16>,
     was_indexed: bool,
     indexed: bool,
@@ -40,7 +40,7 @@ impl WriteBatch<'_> {
         &mut self,
         target: &TargetStream,
         declaration: &str,
-        terms: &StreamTerms,
+        terms: &IndexedFields,
     ) -> Result<TargetStream, Problem> {
         let text = "UPDATE streams SET declaration = ?2, terms = ?3, revision = revision + 1 WHERE id = ?1";
         let written = serde_json::to_string(terms).unwrap_or_default();
@@ -121,12 +121,12 @@ impl WriteBatch<'_> {
         }
         let mut writer = BodyWriter::default();
         for field in &fields {
-            writer.push(&Entry { slot: field.slot, ..field.entry });
+            writer.push(&BodyField { slot: field.slot, ..field.entry });
         }
         let order = self.order(&new.terms, record, &fields)?;
         let happened = match &new.terms.time_field {
             None => None,
-            Some(field) => time_of(Body::new(&bytes), field)
+            Some(field) => record_time(RecordBody::new(&bytes), field)
                 .map_err(|_| Problem::Corrupt)?
                 .map(|instant| instant.0),
         };
@@ -138,10 +138,10 @@ impl WriteBatch<'_> {
         &self,
         record: i64,
         slot: u16,
-        entry: &Entry<'_>,
+        entry: &BodyField<'_>,
         mut act: impl FnMut(i64) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
-        let chars = entry.held.long().map_or(1, |long| long.chars);
+        let chars = entry.value.long().map_or(1, |long| long.chars);
         (0..chars.div_ceil(PIECE_CHARS))
             .try_for_each(|piece| act(pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?))
     }
@@ -149,7 +149,7 @@ impl WriteBatch<'_> {
     /// Gives the pieces of a long value the numbers of its new slot.
     fn rename(&self, record: i64, field: &Moving<'_>) -> Result<(), Problem> {
         let (Some(_), Some(from), Some(to)) =
-            (field.entry.held.long(), field.entry.slot, field.slot)
+            (field.entry.value.long(), field.entry.slot, field.slot)
         else {
             return Ok(());
         };
@@ -166,9 +166,9 @@ impl WriteBatch<'_> {
         };
         let mut indexer = Indexer::new(tag, record, slot);
         let mut put = |number: i64, tokens: &str| self.insert_tokens(number, tokens);
-        match field.entry.held {
-            Held::Text(text) => indexer.feed(text, &mut put)?,
-            Held::LongText(_) => self.each_piece(record, slot, &field.entry, |number| {
+        match field.entry.value {
+            StoredValue::Text(text) => indexer.feed(text, &mut put)?,
+            StoredValue::LongText(_) => self.each_piece(record, slot, &field.entry, |number| {
                 indexer.feed(&self.piece_text(number)?, &mut put)
             })?,
             _ => {}
@@ -187,7 +187,7 @@ impl WriteBatch<'_> {
 
     fn order(
         &self,
-        terms: &StreamTerms,
+        terms: &IndexedFields,
         record: i64,
         fields: &[Moving<'_>],
     ) -> Result<Option<Vec<u8>>, Problem> {
@@ -195,20 +195,20 @@ impl WriteBatch<'_> {
         let Some(field) = fields.iter().find(|field| field.entry.name == name) else {
             return Ok(None);
         };
-        let value = match field.entry.held {
-            Held::Number(digits) => Value::Number(digits.into()),
-            Held::Text(text) => Value::Text(text.to_owned()),
+        let value = match field.entry.value {
+            StoredValue::Number(digits) => FieldValue::Number(digits.into()),
+            StoredValue::Text(text) => FieldValue::Text(text.to_owned()),
             // The place in the order has the beginning of a text, and no long text is a time.
-            Held::LongText(long) if long.chars > 0 => {
+            StoredValue::LongText(long) if long.chars > 0 => {
                 let first = field
                     .slot
                     .and_then(|slot| pieces::number(record, slot, 0))
                     .ok_or(Problem::Corrupt)?;
-                Value::Text(self.piece_text(first)?)
+                FieldValue::Text(self.piece_text(first)?)
             }
             _ => return Ok(None),
         };
-        Ok(order_of(&value, terms.ordering()))
+        Ok(order_key(&value, terms.ordering()))
     }
 }
 
@@ -222,15 +222,16 @@ impl Moving<'_> {
 /// The fields of a body, with the slots that they would have had under the new terms.
 fn moving<'a>(
     bytes: &'a [u8],
-    old: &StreamTerms,
-    new: &StreamTerms,
+    old: &IndexedFields,
+    new: &IndexedFields,
 ) -> Result<Vec<Moving<'a>>, Problem> {
     let mut next = 0;
     let mut fields = Vec::new();
-    for entry in Body::new(bytes).entries() {
+    for entry in RecordBody::new(bytes).entries() {
         let entry = entry.map_err(|_| Problem::Corrupt)?;
-        let is_text = matches!(entry.held, Held::Text(_) | Held::LongText(_)) && !entry.binary;
-        let is_long = entry.held.long().is_some();
+        let is_text =
+            matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) && !entry.binary;
+        let is_long = entry.value.long().is_some();
         let searchable = is_text && new.searchable.contains(entry.name);
         let slot = (is_long || searchable).then_some(next).filter(|next| *next < MAX_SLOTS);
         if is_long && slot.is_none() {
@@ -247,9 +248,9 @@ fn moving<'a>(
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
+    use stile_domain::records::identifiers::RecordKey;
     use stile_domain::records::instant::Instant;
-    use stile_domain::records::names::RecordKey;
-    use stile_domain::records::value::Fields;
+    use stile_domain::records::value::RecordFields;
 
     use super::super::tests::{Rig, name, permits, rig};
     use super::super::{IncomingRecord, NAME};
@@ -260,8 +261,8 @@ mod tests {
         is_time: bool,
         time: Option<&str>,
         searchable: &[&str],
-    ) -> StreamTerms {
-        StreamTerms {
+    ) -> IndexedFields {
+        IndexedFields {
             cursor_field: cursor.map(str::to_owned),
             cursor_is_time: is_time,
             time_field: time.map(str::to_owned),
@@ -269,14 +270,14 @@ mod tests {
         }
     }
 
-    fn records() -> Vec<(String, Fields)> {
-        let text = |text: &str| Value::Text(text.to_owned());
-        let mut records: Vec<(String, Fields)> = Vec::new();
+    fn records() -> Vec<(String, RecordFields)> {
+        let text = |text: &str| FieldValue::Text(text.to_owned());
+        let mut records: Vec<(String, RecordFields)> = Vec::new();
         for at in 0..603 {
-            let mut fields: Fields = vec![
+            let mut fields: RecordFields = vec![
                 ("at".to_owned(), text(&format!("2026-01-{:02}", at % 28 + 1))),
                 ("title".to_owned(), text(&format!("Title {at}"))),
-                ("n".to_owned(), Value::Number(at.to_string().into())),
+                ("n".to_owned(), FieldValue::Number(at.to_string().into())),
                 ("text".to_owned(), text(&format!("some words of {at}"))),
             ];
             match at % 100 {
@@ -286,7 +287,7 @@ mod tests {
                 1 => fields.push(("text2".to_owned(), text(&"wörter 👩‍👧 ".repeat(3000)))),
                 2 => fields.insert(
                     0,
-                    ("json".to_owned(), Value::Json(format!("[{}1]", "1,".repeat(1000)))),
+                    ("json".to_owned(), FieldValue::Json(format!("[{}1]", "1,".repeat(1000)))),
                 ),
                 3 => fields
                     .iter_mut()
@@ -300,7 +301,7 @@ mod tests {
         records
     }
 
-    fn fill(terms: &StreamTerms) -> Rig {
+    fn fill(terms: &IndexedFields) -> Rig {
         let rig = rig();
         let filled = rig.records.write(&permits().0, |batch| {
             let target = batch.declare(&name("mail"), &name("messages"), "{}", terms)?;

@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension as _, params, params_from_iter};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::pieces;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::tokens::Term;
+use stile_domain::records::tokenizer::SearchTerm;
 
 use super::super::view::{RecordRow, RecordSource};
 use super::index::mark;
@@ -44,8 +44,8 @@ struct Part {
 
 impl Postings {
     /// Of a term in the fields with these marks.
-    pub(in super::super) fn new(term: &Term, tags: &[i64]) -> Self {
-        let rows = if matches!(term, Term::Prefix(_)) { MOST_ROWS } else { FIRST_ROWS };
+    pub(in super::super) fn new(term: &SearchTerm, tags: &[i64]) -> Self {
+        let rows = if matches!(term, SearchTerm::Prefix(_)) { MOST_ROWS } else { FIRST_ROWS };
         let part = |tags: &[i64]| Part {
             expression: expression(term, tags),
             ahead: VecDeque::new(),
@@ -136,13 +136,13 @@ impl Part {
 }
 
 /// What the index is asked for.
-fn expression(term: &Term, tags: &[i64]) -> String {
+fn expression(term: &SearchTerm, tags: &[i64]) -> String {
     let one = |tag: &i64| {
         let mark = mark(*tag);
         match term {
-            Term::Word(word) => format!("\"{mark}{word}\""),
-            Term::Prefix(prefix) => format!("\"{mark}{prefix}\" *"),
-            Term::Phrase(phrase) => {
+            SearchTerm::Word(word) => format!("\"{mark}{word}\""),
+            SearchTerm::Prefix(prefix) => format!("\"{mark}{prefix}\" *"),
+            SearchTerm::Phrase(phrase) => {
                 let tokens: Vec<String> =
                     phrase.iter().map(|token| format!("{mark}{token}")).collect();
                 format!("\"{}\"", tokens.join(" "))
@@ -210,7 +210,7 @@ impl Snapshot<'_> {
     /// The first index row in which a term of a field occurs, among those of one value of a record.
     pub(in super::super) fn first_piece(
         &self,
-        term: &Term,
+        term: &SearchTerm,
         tag: i64,
         first: i64,
         last: i64,

@@ -3,17 +3,17 @@ use std::io::{Cursor, Read};
 use rusqlite::Connection;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::{OwnerPermit, RecordsClaim, RecordsPermit};
-use stile_domain::records::changes::Session;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::value::Value;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
+use stile_domain::records::key_history::ChangeRange;
+use stile_domain::records::value::FieldValue;
 
 use stile_domain::scope::Scopes;
 
 use super::super::{Engine, RecordQuery, Records, RecordsView, SortOrder};
 use super::*;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::StreamTerms;
-use stile_domain::records::value::Fields;
+use stile_domain::records::value::RecordFields;
 
 pub(super) struct Rig {
     pub(super) folder: tempfile::TempDir,
@@ -32,12 +32,12 @@ pub(super) fn permits() -> (OwnerPermit, RecordsPermit) {
     (owner.gate().owner().unwrap(), owner.gate().records().unwrap())
 }
 
-pub(super) fn name(text: &str) -> Name {
-    Name::parse(text).unwrap()
+pub(super) fn name(text: &str) -> SourceName {
+    SourceName::parse(text).unwrap()
 }
 
-pub(super) fn terms() -> StreamTerms {
-    StreamTerms {
+pub(super) fn terms() -> IndexedFields {
+    IndexedFields {
         cursor_field: Some("at".to_owned()),
         cursor_is_time: true,
         time_field: Some("at".to_owned()),
@@ -45,10 +45,10 @@ pub(super) fn terms() -> StreamTerms {
     }
 }
 
-pub(super) fn message(at: &str, text: &str) -> Fields {
+pub(super) fn message(at: &str, text: &str) -> RecordFields {
     vec![
-        ("at".to_owned(), Value::Text(at.to_owned())),
-        ("text".to_owned(), Value::Text(text.to_owned())),
+        ("at".to_owned(), FieldValue::Text(at.to_owned())),
+        ("text".to_owned(), FieldValue::Text(text.to_owned())),
     ]
 }
 
@@ -58,7 +58,7 @@ impl Rig {
         sqlite
     }
 
-    fn upsert(&self, key: &str, fields: &Fields) -> UpsertOutcome {
+    fn upsert(&self, key: &str, fields: &RecordFields) -> UpsertOutcome {
         let stored = self.records.write(&permits().0, |batch| {
             let (mail, messages) = (name("mail"), name("messages"));
             let target = match batch.target(&mail, &messages)? {
@@ -202,7 +202,7 @@ fn a_text_that_is_read_where_it_is_becomes_the_same_record() {
             let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
             let key = RecordKey::parse("source").unwrap();
             let mut source = Slow(bytes);
-            let fields = vec![("at".to_owned(), Value::Text("2026-01-01".to_owned()))];
+            let fields = vec![("at".to_owned(), FieldValue::Text("2026-01-01".to_owned()))];
             let long = vec![StreamedField { name: "text", text: &mut source }];
             batch.upsert(
                 &target,
@@ -291,7 +291,7 @@ fn a_long_text_stands_where_its_field_does() {
     let stored = rig.records.write(&permits().0, |batch| {
         let target = batch.target(&name("mail"), &name("messages"))?.unwrap();
         let key = RecordKey::parse("a").unwrap();
-        fields[0].1 = Value::Null;
+        fields[0].1 = FieldValue::Null;
         let mut source = Slow(long.into_bytes());
         let long = vec![StreamedField { name: "text", text: &mut source }];
         batch.upsert(
@@ -388,7 +388,7 @@ fn a_clock_that_jumps_ends_sessions_and_loses_nothing() {
     let mark = |now| rig.records.read(&permits().1, Instant(now), |view| view.mark()).unwrap();
     let is_expired = |now, since| {
         let read = rig.records.read(&permits().1, Instant(now), |view| {
-            view.is_expired(&Session { since, until: view.mark()? })
+            view.is_expired(&ChangeRange { since, until: view.mark()? })
         });
         read.unwrap()
     };

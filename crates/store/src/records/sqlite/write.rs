@@ -11,17 +11,19 @@ use std::io::{self, Read};
 
 use ring::digest::{Context, SHA256};
 use rusqlite::{OptionalExtension as _, Transaction, params};
-use stile_domain::records::body::{Body, BodyWriter, Entry, Held, Long, is_base64};
-use stile_domain::records::filter::time_of;
+use stile_domain::records::filter::record_time;
+use stile_domain::records::identifiers::{RecordKey, SourceName};
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::{Name, RecordKey};
-use stile_domain::records::order::order_of;
+use stile_domain::records::order::order_key;
 use stile_domain::records::pieces::{
     self, INLINE_BYTES, MAX_PIECES, MAX_RECORD, MAX_SLOTS, PIECE_CHARS,
 };
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::StreamTerms;
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::stored_body::{
+    BodyField, BodyWriter, LongValue, RecordBody, StoredValue, is_base64,
+};
+use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::index::Indexer;
 use super::problem;
@@ -44,7 +46,7 @@ pub struct TargetStream {
     /// What is declared of it, as JSON.
     pub declaration: String,
     /// The terms on which its records are stored.
-    pub terms: StreamTerms,
+    pub terms: IndexedFields,
     /// The number that the tokens of each searchable field are marked with.
     pub(super) tags: HashMap<String, i64>,
 }
@@ -56,7 +58,7 @@ pub struct IncomingRecord<'a> {
     /// When it was made or came here.
     pub emitted: Instant,
     /// Its fields.
-    pub fields: &'a Fields,
+    pub fields: &'a RecordFields,
     /// More of its fields: texts that are too long to be held in memory. One that `fields` has as
     /// well stands there, whatever that one holds; the others follow.
     pub streamed: Vec<StreamedField<'a>>,
@@ -120,7 +122,7 @@ struct Part<'a> {
     name: &'a str,
     binary: bool,
     searchable: bool,
-    held: Held<'a>,
+    held: StoredValue<'a>,
     /// What goes into pieces or into the index.
     text: Option<Text<'a>>,
 }
@@ -145,8 +147,8 @@ impl<'t> WriteBatch<'t> {
     /// What the database says.
     pub fn target(
         &self,
-        connection: &Name,
-        stream: &Name,
+        connection: &SourceName,
+        stream: &SourceName,
     ) -> Result<Option<TargetStream>, Problem> {
         let text = "SELECT s.id, s.declaration, s.terms FROM streams s JOIN connections c ON c.id = s.connection \
                     WHERE c.name = ?1 AND s.name = ?2";
@@ -161,7 +163,7 @@ impl<'t> WriteBatch<'t> {
             })
             .map_err(problem)?;
         let Some((row, declaration, terms)) = row else { return Ok(None) };
-        let terms: StreamTerms = serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?;
+        let terms: IndexedFields = serde_json::from_str(&terms).map_err(|_| Problem::Corrupt)?;
         let tags = self.tags(row, &terms)?;
         Ok(Some(TargetStream { row, declaration, terms, tags }))
     }
@@ -172,10 +174,10 @@ impl<'t> WriteBatch<'t> {
     /// What the database says.
     pub fn declare(
         &mut self,
-        connection: &Name,
-        stream: &Name,
+        connection: &SourceName,
+        stream: &SourceName,
         declaration: &str,
-        terms: &StreamTerms,
+        terms: &IndexedFields,
     ) -> Result<TargetStream, Problem> {
         let insert = || -> rusqlite::Result<i64> {
             let name = connection.as_str();
@@ -198,7 +200,7 @@ impl<'t> WriteBatch<'t> {
     pub(super) fn tags(
         &self,
         stream: i64,
-        terms: &StreamTerms,
+        terms: &IndexedFields,
     ) -> Result<HashMap<String, i64>, Problem> {
         let marks = || -> rusqlite::Result<HashMap<String, i64>> {
             let mut insert = self.transaction.prepare_cached(
@@ -313,7 +315,7 @@ impl<'t> WriteBatch<'t> {
         &self,
         target: &TargetStream,
         key: &RecordKey,
-        fields: &Fields,
+        fields: &RecordFields,
         apart_from: &[&str],
     ) -> Result<bool, Problem> {
         let Some((_, stored)) = self.stored(target, key)? else { return Ok(false) };
@@ -323,13 +325,13 @@ impl<'t> WriteBatch<'t> {
             return Ok(true);
         };
         let mut compared = BTreeSet::new();
-        for entry in Body::new(&stored).entries().chain(Body::new(&body).entries()) {
+        for entry in RecordBody::new(&stored).entries().chain(RecordBody::new(&body).entries()) {
             let name = entry.map_err(|_| Problem::Corrupt)?.name;
             if !apart_from.contains(&name) {
                 compared.insert(name.to_owned());
             }
         }
-        let is_same = Body::new(&stored).is_same(Body::new(&body), Some(&compared));
+        let is_same = RecordBody::new(&stored).is_same(RecordBody::new(&body), Some(&compared));
         is_same.map(|is_same| !is_same).map_err(|_| Problem::Corrupt)
     }
 
@@ -349,7 +351,7 @@ impl<'t> WriteBatch<'t> {
         let mut rows = 1;
         for (slot, entry) in &by_slot(body)? {
             self.remove_slot(record, *slot, entry)?;
-            rows += entry.held.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
+            rows += entry.value.long().map_or(1, |long| long.chars.div_ceil(PIECE_CHARS));
         }
         self.note_uses_anew(record, None)?;
         self.keep_state(record, body)?;
@@ -375,7 +377,7 @@ impl<'t> WriteBatch<'t> {
         target: &TargetStream,
         key: &RecordKey,
         emitted: Instant,
-        fields: &Fields,
+        fields: &RecordFields,
         body: &[u8],
     ) -> Result<i64, Problem> {
         let text = "INSERT INTO records (stream, key, emitted, ord, happened, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -391,7 +393,7 @@ impl<'t> WriteBatch<'t> {
         &self,
         target: &TargetStream,
         record: i64,
-        fields: &Fields,
+        fields: &RecordFields,
         body: &[u8],
     ) -> Result<(), Problem> {
         let (order, happened) = place(&target.terms, fields, body)?;
@@ -403,15 +405,15 @@ impl<'t> WriteBatch<'t> {
         &self,
         record: i64,
         slot: u16,
-        entry: &Entry<'_>,
+        entry: &BodyField<'_>,
     ) -> Result<(), Problem> {
-        let chars = entry.held.long().map_or(1, |long| long.chars);
+        let chars = entry.value.long().map_or(1, |long| long.chars);
         for piece in 0..chars.div_ceil(PIECE_CHARS) {
             let number = pieces::number(record, slot, piece).ok_or(Problem::Corrupt)?;
-            if matches!(entry.held, Held::Text(_) | Held::LongText(_)) {
+            if matches!(entry.value, StoredValue::Text(_) | StoredValue::LongText(_)) {
                 self.execute("DELETE FROM tokens WHERE rowid = ?1", params![number])?;
             }
-            if entry.held.long().is_some() {
+            if entry.value.long().is_some() {
                 self.execute("DELETE FROM pieces WHERE id = ?1", params![number])?;
             }
         }
@@ -523,18 +525,18 @@ impl<'t> WriteBatch<'t> {
 
 /// Where a record stands, by its own fields.
 fn place(
-    terms: &StreamTerms,
-    fields: &Fields,
+    terms: &IndexedFields,
+    fields: &RecordFields,
     body: &[u8],
 ) -> Result<(Option<Vec<u8>>, Option<i64>), Problem> {
     let cursor = terms
         .cursor_field
         .as_deref()
         .and_then(|name| fields.iter().find(|(field, _)| field == name));
-    let order = cursor.and_then(|(_, value)| order_of(value, terms.ordering()));
+    let order = cursor.and_then(|(_, value)| order_key(value, terms.ordering()));
     let happened = match &terms.time_field {
         None => None,
-        Some(field) => time_of(Body::new(body), field).map_err(|_| Problem::Corrupt)?,
+        Some(field) => record_time(RecordBody::new(body), field).map_err(|_| Problem::Corrupt)?,
     };
     Ok((order, happened.map(|Instant(micros)| micros)))
 }
@@ -542,14 +544,14 @@ fn place(
 /// Sorts values into those that stay in the record and those that do not.
 fn parts<'a>(
     target: &TargetStream,
-    fields: &'a Fields,
+    fields: &'a RecordFields,
     long: &mut [StreamedField<'a>],
 ) -> Result<Vec<Part<'a>>, WriteRefusal> {
     let mut parts = Vec::with_capacity(fields.len() + long.len());
     for (name, value) in fields {
         let (text, json) = match value {
-            Value::Text(text) => (Some(text.as_str()), false),
-            Value::Json(json) => (Some(json.as_str()), true),
+            FieldValue::Text(text) => (Some(text.as_str()), false),
+            FieldValue::Json(json) => (Some(json.as_str()), true),
             _ => (None, false),
         };
         let binary = !json && text.is_some_and(is_base64);
@@ -557,15 +559,15 @@ fn parts<'a>(
             !json && !binary && text.is_some() && target.terms.searchable.contains(name);
         let is_long = text.is_some_and(|text| text.len() > INLINE_BYTES);
         let held = match text.filter(|_| is_long) {
-            Some(text) if json => Held::LongJson(measured(text)?),
-            Some(text) => Held::LongText(measured(text)?),
-            None => Held::inline(value),
+            Some(text) if json => StoredValue::LongJson(measured(text)?),
+            Some(text) => StoredValue::LongText(measured(text)?),
+            None => StoredValue::inline(value),
         };
         let text = text.filter(|_| is_long || searchable).map(Text::Memory);
         parts.push(Part { name, binary, searchable, held, text });
     }
     for (at, field) in long.iter_mut().enumerate() {
-        let held = Held::LongText(measured_source(field.text)?);
+        let held = StoredValue::LongText(measured_source(field.text)?);
         let searchable = target.terms.searchable.contains(field.name);
         let part = Part {
             name: field.name,
@@ -596,26 +598,26 @@ fn assemble(parts: &[Part<'_>]) -> Option<(Vec<u8>, Slots)> {
             (Some(_), None) => return None,
         };
         slots.extend(slot.map(|slot| (slot, at)));
-        writer.push(&Entry { name: part.name, slot, binary: part.binary, held: part.held });
+        writer.push(&BodyField { name: part.name, slot, binary: part.binary, value: part.held });
     }
     Some((writer.finish(), slots))
 }
 
-fn by_slot(body: &[u8]) -> Result<BTreeMap<u16, Entry<'_>>, Problem> {
-    let entries = Body::new(body).entries().filter_map(|entry| match entry {
+fn by_slot(body: &[u8]) -> Result<BTreeMap<u16, BodyField<'_>>, Problem> {
+    let entries = RecordBody::new(body).entries().filter_map(|entry| match entry {
         Ok(entry) => entry.slot.map(|slot| Ok((slot, entry))),
         Err(_) => Some(Err(Problem::Corrupt)),
     });
     entries.collect()
 }
 
-fn measured(text: &str) -> Result<Long, WriteRefusal> {
+fn measured(text: &str) -> Result<LongValue, WriteRefusal> {
     let mut measure = Measure::new();
     measure.add(text);
     measure.finish()
 }
 
-fn measured_source(source: &mut dyn TextSource) -> Result<Long, WriteRefusal> {
+fn measured_source(source: &mut dyn TextSource) -> Result<LongValue, WriteRefusal> {
     let mut measure = Measure::new();
     let read = each_text(source, &mut |text| {
         measure.add(text);
@@ -642,13 +644,13 @@ impl Measure {
         self.bytes += text.len() as u64;
     }
 
-    fn finish(self) -> Result<Long, WriteRefusal> {
+    fn finish(self) -> Result<LongValue, WriteRefusal> {
         if self.chars.div_ceil(PIECE_CHARS) > MAX_PIECES {
             return Err(WriteRefusal::TooLong);
         }
         let digest =
             self.digest.finish().as_ref().try_into().map_err(|_| WriteRefusal::Unreadable)?;
-        Ok(Long { chars: self.chars, bytes: self.bytes, digest })
+        Ok(LongValue { chars: self.chars, bytes: self.bytes, digest })
     }
 }
 
@@ -666,7 +668,7 @@ type Put<'p> = &'p mut dyn FnMut(i64, &str) -> Result<(), Problem>;
 impl Cutter {
     fn feed(&mut self, mut text: &str, put: Put<'_>) -> Result<(), Problem> {
         while !text.is_empty() {
-            let (taken, rest) = text.split_at(pieces::byte_of(text, PIECE_CHARS - self.chars));
+            let (taken, rest) = text.split_at(pieces::byte_offset(text, PIECE_CHARS - self.chars));
             self.held.push_str(taken);
             self.chars += pieces::count(taken);
             text = rest;

@@ -1,10 +1,12 @@
 //! What changed, as one caller saw it.
 
-use stile_domain::records::body::Body;
-use stile_domain::records::changes::{Mark, Session, State, Story};
-use stile_domain::records::filter::time_of;
+use stile_domain::records::filter::record_time;
 use stile_domain::records::instant::Instant;
+use stile_domain::records::key_history::{
+    ChangeRange, KeyChange, KeyHistory, RecordState, SyncPoint,
+};
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::RecordBody;
 
 use super::{RecordRow, RecordSource, RecordsView};
 
@@ -44,15 +46,15 @@ impl RecordsView<'_> {
     ///
     /// # Errors
     /// What the database says.
-    pub fn mark(&self) -> Result<Mark, Problem> {
+    pub fn mark(&self) -> Result<SyncPoint, Problem> {
         self.snapshot.mark(self.now)
     }
 
-    /// Whether something that a session tells of may be forgotten; [`Session::is_expired`].
+    /// Whether something that a session tells of may be forgotten; [`ChangeRange::is_expired`].
     ///
     /// # Errors
     /// What the database says.
-    pub fn is_expired(&self, session: &Session) -> Result<bool, Problem> {
+    pub fn is_expired(&self, session: &ChangeRange) -> Result<bool, Problem> {
         Ok(session.is_expired(&self.mark()?, self.snapshot.forgotten()?))
     }
 
@@ -64,7 +66,7 @@ impl RecordsView<'_> {
     pub fn changes(
         &self,
         sources: &[RecordSource],
-        session: &Session,
+        session: &ChangeRange,
         after: Option<(usize, &str)>,
         limit: usize,
     ) -> Result<(Vec<RecordChange>, bool), Problem> {
@@ -94,37 +96,39 @@ impl RecordsView<'_> {
         &self,
         at: usize,
         source: &RecordSource,
-        session: &Session,
+        session: &ChangeRange,
         key: &str,
     ) -> Result<Option<RecordChange>, Problem> {
-        let mut story = Story::new(*session, source.fields());
+        let mut history = KeyHistory::new(*session, source.fields());
         let mut now = None;
         self.snapshot.states(source, key, &session.since, &mut |row| {
-            let is_seen = source.sees(Body::new(&row.body))?;
+            let is_seen = source.sees(RecordBody::new(&row.body))?;
             let seen = is_seen.then_some(row.body.as_slice());
             if row.ended.is_none() {
                 now = Some((row.record, row.emitted));
             }
-            let state = State { ended: row.ended, number: row.record, emitted: row.emitted, seen };
-            story.then(state).map_err(|_| Problem::Corrupt)
+            let state =
+                RecordState { ended: row.ended, number: row.record, emitted: row.emitted, seen };
+            history.push(state).map_err(|_| Problem::Corrupt)
         })?;
-        let told = match now {
-            Some(_) => story.end(),
-            None => story.end_without().map_err(|_| Problem::Corrupt)?,
+        let change = match now {
+            Some(_) => history.finish(),
+            None => history.finish_deleted().map_err(|_| Problem::Corrupt)?,
         };
-        Ok(match (told, now) {
-            (None, _) => None,
-            (Some(Some((deleted, emitted))), _) => {
+        Ok(match (change, now) {
+            (KeyChange::Unchanged, _) | (KeyChange::Changed, None) => None,
+            (KeyChange::Removed { deleted, emitted }, _) => {
                 Some(RecordChange::Deleted { source: at, key: key.to_owned(), emitted, deleted })
             }
-            (Some(None), Some((record, emitted))) => Some(RecordChange::Present(RecordRow {
-                record,
-                source: at,
-                key: key.to_owned(),
-                emitted,
-                order: None,
-            })),
-            (Some(None), None) => None,
+            (KeyChange::Changed, Some((record, emitted))) => {
+                Some(RecordChange::Present(RecordRow {
+                    record,
+                    source: at,
+                    key: key.to_owned(),
+                    emitted,
+                    order: None,
+                }))
+            }
         })
     }
 }
@@ -132,12 +136,12 @@ impl RecordsView<'_> {
 impl RecordSource {
     /// Whether the caller may see a record with this body, if the grant names its key. What a query
     /// asks of the records that there are, asked of one that there was.
-    fn sees(&self, body: Body<'_>) -> Result<bool, Problem> {
+    fn sees(&self, body: RecordBody<'_>) -> Result<bool, Problem> {
         let Some(time) = &self.sight.time else { return Ok(true) };
         let Some(field) = time.field.as_ref().or(self.terms.time_field.as_ref()) else {
             return Ok(false);
         };
-        let happened = time_of(body, field).map_err(|_| Problem::Corrupt)?;
+        let happened = record_time(body, field).map_err(|_| Problem::Corrupt)?;
         Ok(happened.is_some_and(|happened| {
             time.since.is_none_or(|since| since <= happened)
                 && time.until.is_none_or(|until| happened < until)

@@ -1,8 +1,8 @@
 //! What is computed over all records that a caller may see.
 
-use stile_domain::records::body::Held;
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::StoredValue;
 
 use super::{LongValueRef, RecordSource, RecordsView};
 
@@ -31,13 +31,13 @@ impl RecordsView<'_> {
         source: &RecordSource,
         conditions: &[Condition],
         field: &str,
-        mut take: impl FnMut(Option<Held<'_>>, Option<LongValueRef>) -> Result<bool, Problem>,
+        mut take: impl FnMut(Option<StoredValue<'_>>, Option<LongValueRef>) -> Result<bool, Problem>,
     ) -> Result<(), Problem> {
         self.snapshot.values(source, conditions, field, &mut |record, entry| {
             let long = entry.and_then(|entry| {
-                Some(LongValueRef { record, slot: entry.slot?, value: entry.held.long()? })
+                Some(LongValueRef { record, slot: entry.slot?, value: entry.value.long()? })
             });
-            take(entry.map(|entry| entry.held), long)
+            take(entry.map(|entry| entry.value), long)
         })
     }
 }

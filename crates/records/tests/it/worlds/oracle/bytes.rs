@@ -1,7 +1,7 @@
 //! The bytes of a binary field, the obvious way: all of them, bit by bit.
 
 use serde_json::{Value as Json, json};
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 
 use super::super::Ask;
 use super::super::blobs::BLOBS;
@@ -29,19 +29,19 @@ pub(super) fn is_of_bytes(params: &Params) -> Result<bool, Refusal> {
 /// The window of bytes of a field whose window of text would be that.
 pub(super) fn window(
     params: &Params,
-    value: &Value,
+    value: &FieldValue,
     mut around: J,
     name: &str,
 ) -> Result<ByteWindow, Refusal> {
     let mut field = json!({ "path": name, "text_like": false });
     let bytes = match value {
-        Value::Text(text) if is_binary(value) => {
+        FieldValue::Text(text) if is_binary(value) => {
             field["type"] = "string".into();
             field["mime_type"] = "application/octet-stream".into();
             field["encoding"] = "base64".into();
             decoded(text)
         }
-        Value::Json(json) => {
+        FieldValue::Json(json) => {
             let json: Json = serde_json::from_str(json).unwrap();
             let stored = BLOBS.iter().find(|(name, _)| json["blob_id"] == **name);
             let (name, bytes) = stored.ok_or(("blob_not_found", 404))?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json, json};
-use stile_domain::records::value::Value;
+use stile_domain::records::value::FieldValue;
 
 use super::{
     EMITTED, INVALID, J, Params, Rec, Refusal, Seen, Source, digest_of, is_binary, put, text_of,
@@ -53,12 +53,12 @@ impl Told<'_> {
     }
 }
 
-fn told<'a>(name: &'a str, value: &Value, preview: Option<u64>) -> Told<'a> {
+fn told<'a>(name: &'a str, value: &FieldValue, preview: Option<u64>) -> Told<'a> {
     let (text, binary) = (text_of(value), is_binary(value));
     let size = text.chars().count() as u64;
-    let is_text = matches!(value, Value::Text(_));
+    let is_text = matches!(value, FieldValue::Text(_));
     let can_be_cut =
-        matches!(value, Value::Text(_) | Value::Json(_)) && !super::is_only_a_blob(value);
+        matches!(value, FieldValue::Text(_) | FieldValue::Json(_)) && !super::is_only_a_blob(value);
     let Some(most) = preview.filter(|most| can_be_cut && (binary || size > *most)) else {
         let written = if is_text { json!(text).to_string() } else { text };
         return Told { name, value: J::of_value(value), written, preview: None };

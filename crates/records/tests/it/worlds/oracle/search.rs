@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use stile_domain::percent::encode_component;
-use stile_domain::records::tokens::{Query, Term, tokens};
-use stile_domain::records::value::Value;
+use stile_domain::records::tokenizer::{ParsedQuery, SearchTerm, tokens};
+use stile_domain::records::value::FieldValue;
 
 use super::{
     EMITTED, INVALID, J, List, NOT_FOUND, Oracle, Params, Rec, Refusal, Seen, Source, is_binary,
@@ -40,7 +40,7 @@ impl Oracle<'_> {
             }
             self.allowed(&sources, params)?;
         }
-        let query = Query::parse(q);
+        let query = ParsedQuery::parse(q);
         let mut hits: Vec<(u64, J)> = Vec::new();
         for seen in &sources {
             for (key, record) in seen.records().filter(|(_, record)| seen.passes(record, params)) {
@@ -75,14 +75,14 @@ impl Oracle<'_> {
 }
 
 /// The first place of a term, in characters.
-fn first(text: &str, term: &Term) -> Option<(u64, u64)> {
+fn first(text: &str, term: &SearchTerm) -> Option<(u64, u64)> {
     let all: Vec<_> = tokens(text).collect();
     (0..all.len()).find_map(|at| match term {
-        Term::Word(word) => (all[at].text == *word).then(|| (all[at].start, all[at].end)),
-        Term::Prefix(prefix) => {
+        SearchTerm::Word(word) => (all[at].text == *word).then(|| (all[at].start, all[at].end)),
+        SearchTerm::Prefix(prefix) => {
             all[at].text.starts_with(prefix).then(|| (all[at].start, all[at].end))
         }
-        Term::Phrase(phrase) => {
+        SearchTerm::Phrase(phrase) => {
             let part = all.get(at..at + phrase.len())?;
             part.iter()
                 .map(|token| token.text.to_string())
@@ -92,7 +92,7 @@ fn first(text: &str, term: &Term) -> Option<(u64, u64)> {
     })
 }
 
-fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
+fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &ParsedQuery) -> Option<J> {
     let searched = |name: &str| {
         seen.field(name) && seen.source.decl.field(name).is_some_and(|field| field.lexical)
     };
@@ -101,11 +101,11 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
         .iter()
         .filter(|(name, value)| searched(name) && !is_binary(value))
         .filter_map(|(name, value)| match value {
-            Value::Text(text) => Some((name.as_str(), text.as_str())),
+            FieldValue::Text(text) => Some((name.as_str(), text.as_str())),
             _ => None,
         })
         .collect();
-    let found = |term: &Term| texts.iter().any(|(_, text)| first(text, term).is_some());
+    let found = |term: &SearchTerm| texts.iter().any(|(_, text)| first(text, term).is_some());
     if query.terms.is_empty() || !query.terms.iter().all(found) {
         return None;
     }
@@ -142,7 +142,9 @@ fn hit(seen: &Seen<'_>, key: &str, record: &Rec, query: &Query) -> Option<J> {
     let mut titles =
         ["title", "name", "subject", "summary"].into_iter().filter(|name| seen.field(name));
     let title = titles.find_map(|name| match record.field(name) {
-        Some(Value::Text(text)) if !text.is_empty() && !is_binary(record.field(name).unwrap()) => {
+        Some(FieldValue::Text(text))
+            if !text.is_empty() && !is_binary(record.field(name).unwrap()) =>
+        {
             Some(json!({ "field": name, "text": text.chars().take(120).collect::<String>() }))
         }
         _ => None,

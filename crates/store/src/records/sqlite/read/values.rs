@@ -1,9 +1,9 @@
 //! All records of a source at once: how many there are, and one field of each.
 
 use rusqlite::params_from_iter;
-use stile_domain::records::body::{Body, Entry};
 use stile_domain::records::filter::Condition;
 use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{BodyField, RecordBody};
 
 use super::super::super::view::RecordSource;
 use super::super::problem;
@@ -11,7 +11,7 @@ use super::{Snapshot, Where};
 
 /// Takes the number of a record and one field of it, if it has that, and says whether to go on.
 pub(in super::super::super) type Take<'t> =
-    &'t mut dyn FnMut(i64, Option<Entry<'_>>) -> Result<bool, Problem>;
+    &'t mut dyn FnMut(i64, Option<BodyField<'_>>) -> Result<bool, Problem>;
 
 impl Snapshot<'_> {
     /// How many records the caller may see that meet the conditions. No body is read without a
@@ -48,7 +48,7 @@ impl Snapshot<'_> {
         while let Some(row) = rows.next().map_err(problem)? {
             let body = row.get_ref(1).map_err(problem)?.as_blob().map_err(|_| Problem::Corrupt)?;
             let entry = if shown {
-                Body::new(body).field(field).map_err(|_| Problem::Corrupt)?
+                RecordBody::new(body).field(field).map_err(|_| Problem::Corrupt)?
             } else {
                 None
             };

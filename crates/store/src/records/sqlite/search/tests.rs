@@ -5,19 +5,20 @@ use std::collections::BTreeSet;
 
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::{RecordsClaim, RecordsPermit};
-use stile_domain::records::grant::{Grant, Share, TimeConstraint};
+use stile_domain::records::grant::{Grant, StreamGrant, TimeConstraint};
+use stile_domain::records::identifiers::RecordKey;
+use stile_domain::records::indexed_fields::IndexedFields;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::names::RecordKey;
+use stile_domain::records::pieces::CharRange;
 use stile_domain::records::problem::Problem;
-use stile_domain::records::terms::StreamTerms;
-use stile_domain::records::tokens::{Place, Query};
-use stile_domain::records::value::{Fields, Value};
+use stile_domain::records::tokenizer::ParsedQuery;
+use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 
 use super::super::super::{IncomingRecord, RecordSearchQuery, RecordsView};
 use super::super::tests::{Rig, message, name, permits, rig, terms};
 
-fn fill(rig: &Rig, terms: &StreamTerms, rows: &[Fields]) {
+fn fill(rig: &Rig, terms: &IndexedFields, rows: &[RecordFields]) {
     let stored = rig.records.write(&permits().0, |batch| {
         let (mail, messages) = (name("mail"), name("messages"));
         let target = match batch.target(&mail, &messages)? {
@@ -46,12 +47,12 @@ fn client(grant: &str) -> RecordsPermit {
 }
 
 /// The keys of all hits, and the first place in each, a page of two after the other.
-fn all(view: &RecordsView<'_>, text: &str) -> Vec<(usize, Option<Place>)> {
+fn all(view: &RecordsView<'_>, text: &str) -> Vec<(usize, Option<CharRange>)> {
     paged(view, text, 2)
 }
 
-fn paged(view: &RecordsView<'_>, text: &str, limit: usize) -> Vec<(usize, Option<Place>)> {
-    let (sources, query) = (view.sources_of("messages", None).unwrap(), Query::parse(text));
+fn paged(view: &RecordsView<'_>, text: &str, limit: usize) -> Vec<(usize, Option<CharRange>)> {
+    let (sources, query) = (view.sources_of("messages", None).unwrap(), ParsedQuery::parse(text));
     let (mut found, mut before) = (Vec::new(), None);
     loop {
         let asked = RecordSearchQuery { query: &query, conditions: &[], before, limit };
@@ -137,13 +138,13 @@ fn rare_and_common_words_are_found_together_in_many_records() {
 fn a_few_visible_records_are_found_among_many_hidden_ones() {
     let rig = rig();
     let at = |number: usize| if number % 1000 == 3 { "2026-05-01" } else { "2025-05-01" };
-    let rows: Vec<Fields> =
+    let rows: Vec<RecordFields> =
         (0..3_000).map(|number| message(at(number), "ferns and moss")).collect();
     fill(&rig, &terms(), &rows);
     let fields = BTreeSet::from(["text".to_owned()]);
     let time =
         TimeConstraint { field: "at".to_owned(), since: Instant::parse("2026-01-01"), until: None };
-    let share = Share {
+    let share = StreamGrant {
         stream: name("messages"),
         connections: [name("mail")].into(),
         fields,
@@ -180,7 +181,8 @@ fn a_search_stops_where_it_is_told_to() {
         if asked.get() == 3 { Err(Problem::Busy) } else { Ok(()) }
     };
     let found = rig.records.read(&permits().1, Instant(1), |view| {
-        let (sources, query) = (view.sources_of("messages", None)?, Query::parse("moss ferns"));
+        let (sources, query) =
+            (view.sources_of("messages", None)?, ParsedQuery::parse("moss ferns"));
         view.find_text(
             &sources,
             RecordSearchQuery { query: &query, conditions: &[], before: None, limit: 2 },
@@ -194,9 +196,9 @@ fn a_search_stops_where_it_is_told_to() {
 fn more_fields_than_one_question_names_are_searched() {
     let rig = rig();
     let field = |number: usize| format!("f{number}");
-    let terms = StreamTerms { searchable: (0..450).map(field).collect(), ..terms() };
-    let rows: Vec<Fields> = (0..450)
-        .map(|number| vec![(field(number), Value::Text(format!("fern {}", number / 10)))])
+    let terms = IndexedFields { searchable: (0..450).map(field).collect(), ..terms() };
+    let rows: Vec<RecordFields> = (0..450)
+        .map(|number| vec![(field(number), FieldValue::Text(format!("fern {}", number / 10)))])
         .collect();
     fill(&rig, &terms, &rows);
     assert_eq!(keys(&rig, "fern"), (0..450).rev().collect::<Vec<_>>());
@@ -216,10 +218,10 @@ fn a_text_without_a_word_end_is_found_without_a_place() {
     let place = |text: &str| {
         rig.records.read(&permits().1, Instant(1), |view| Ok(all(view, text))).unwrap()
     };
-    assert_eq!(place("end"), [(0, Some(Place { start: 192_001, end: 192_004 }))]);
-    assert_eq!(place("fern"), [(1, Some(Place { start: 180_001, end: 180_005 }))]);
+    assert_eq!(place("end"), [(0, Some(CharRange { start: 192_001, end: 192_004 }))]);
+    assert_eq!(place("fern"), [(1, Some(CharRange { start: 180_001, end: 180_005 }))]);
     let token = "ab".repeat(32);
-    assert_eq!(place(&token), [(0, Some(Place { start: 0, end: 64 }))]);
+    assert_eq!(place(&token), [(0, Some(CharRange { start: 0, end: 64 }))]);
     // Fewer characters before it than are looked through backwards, and more.
     for (before, has_place) in [(100_000, true), (150_000, false)] {
         let cut = before % 64;
@@ -227,7 +229,7 @@ fn a_text_without_a_word_end_is_found_without_a_place() {
         let text = format!(".{}x", "ab".repeat(before / 2));
         fill(&rig, &terms(), &[message("2026-01-01", &text)]);
         let start = u64::try_from(1 + before - cut).unwrap();
-        let expected = Place { start, end: start + last.len() as u64 };
+        let expected = CharRange { start, end: start + last.len() as u64 };
         assert_eq!(place(&last), [(0, has_place.then_some(expected))], "{before}");
     }
 }

@@ -17,28 +17,28 @@ const MAX_NAME_BYTES: usize = 64;
 /// means the same in a shell, in an address and in an identifier.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(String);
+pub struct SourceName(String);
 
 /// A text that names no connection or stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a name has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter, a digit or _"
 )]
-pub struct BadName;
+pub struct BadSourceName;
 
-impl Name {
+impl SourceName {
     /// Reads a name.
     ///
     /// # Errors
-    /// [`BadName`].
-    pub fn parse(text: &str) -> Result<Self, BadName> {
-        let first = text.bytes().next().ok_or(BadName)?;
+    /// [`BadSourceName`].
+    pub fn parse(text: &str) -> Result<Self, BadSourceName> {
+        let first = text.bytes().next().ok_or(BadSourceName)?;
         let fits = text.len() <= MAX_NAME_BYTES
             && (first.is_ascii_alphanumeric() || first == b'_')
             && text
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'));
-        if fits { Ok(Self(text.to_owned())) } else { Err(BadName) }
+        if fits { Ok(Self(text.to_owned())) } else { Err(BadSourceName) }
     }
 
     /// As text.
@@ -47,21 +47,21 @@ impl Name {
     }
 }
 
-impl TryFrom<String> for Name {
-    type Error = BadName;
+impl TryFrom<String> for SourceName {
+    type Error = BadSourceName;
 
-    fn try_from(text: String) -> Result<Self, BadName> {
+    fn try_from(text: String) -> Result<Self, BadSourceName> {
         Self::parse(&text)
     }
 }
 
-impl From<Name> for String {
-    fn from(name: Name) -> Self {
+impl From<SourceName> for String {
+    fn from(name: SourceName) -> Self {
         name.0
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for SourceName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn names_mean_the_same_everywhere() {
         for good in ["a", "gmail-work", "0", "_x", "A.b_c-d", &"x".repeat(64)] {
-            assert_eq!(Name::parse(good).unwrap().as_str(), good);
+            assert_eq!(SourceName::parse(good).unwrap().as_str(), good);
         }
         for bad in ["", ".", "..", "-x", ".x", "a/b", "a b", "ä", "a\0", "a:b", &"x".repeat(65)] {
-            assert_eq!(Name::parse(bad), Err(BadName), "{bad}");
+            assert_eq!(SourceName::parse(bad), Err(BadSourceName), "{bad}");
         }
     }
 

@@ -5,11 +5,11 @@ use serde_json::Value as Json;
 
 use super::*;
 
-fn parse_text(text: &str) -> Result<Row, BadRow> {
+fn parse_text(text: &str) -> Result<ParsedRow, RowError> {
     parse(text.as_bytes())
 }
 
-fn fault(text: &str) -> Fault {
+fn fault(text: &str) -> RowFault {
     parse_text(text).unwrap_err().fault
 }
 
@@ -19,17 +19,17 @@ fn fields_keep_what_was_written() {
         " {\"a\" : \"x\\u0000\\ud83d\\ude00\\/\", \"n\": -0.10e+5, \"t\":true,\"f\":false,\"z\":null,\n \"o\": { \"k\" : [ 1.0 , \"\\u001f\\u0041\\\"\" , { } , [ ] ] } }\r\n",
     )
     .unwrap();
-    let expected: Fields = [
-        ("a", Value::Text("x\0😀/".into())),
-        ("n", Value::Number("-0.10e+5".into())),
-        ("t", Value::Bool(true)),
-        ("f", Value::Bool(false)),
-        ("z", Value::Null),
-        ("o", Value::Json(r#"{"k":[1.0,"\u001fA\"",{},[]]}"#.into())),
+    let expected: RecordFields = [
+        ("a", FieldValue::Text("x\0😀/".into())),
+        ("n", FieldValue::Number("-0.10e+5".into())),
+        ("t", FieldValue::Bool(true)),
+        ("f", FieldValue::Bool(false)),
+        ("z", FieldValue::Null),
+        ("o", FieldValue::Json(r#"{"k":[1.0,"\u001fA\"",{},[]]}"#.into())),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();
-    assert_eq!(row, Row { fields: expected, replaced: 0 });
+    assert_eq!(row, ParsedRow { fields: expected, replaced: 0 });
 }
 
 #[test]
@@ -47,19 +47,19 @@ fn half_of_a_surrogate_pair_costs_a_character_and_not_the_row() {
 fn a_row_that_cannot_be_used_says_where_and_why() {
     let deep = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
     assert!(parse_text(&deep(127)).is_ok());
-    assert_eq!(fault(&deep(128)), Fault::TooDeep);
-    assert_eq!(fault(&deep(1_000_000)), Fault::TooDeep);
+    assert_eq!(fault(&deep(128)), RowFault::TooDeep);
+    assert_eq!(fault(&deep(1_000_000)), RowFault::TooDeep);
     assert!(parse_text(&format!("{{\"a\":{}}}", "1".repeat(4096))).is_ok());
-    assert_eq!(fault(&format!("{{\"a\":{}}}", "1".repeat(4097))), Fault::NumberTooLong);
-    assert_eq!(fault(&format!("{{\"a\":[{}]}}", "1".repeat(4097))), Fault::NumberTooLong);
+    assert_eq!(fault(&format!("{{\"a\":{}}}", "1".repeat(4097))), RowFault::NumberTooLong);
+    assert_eq!(fault(&format!("{{\"a\":[{}]}}", "1".repeat(4097))), RowFault::NumberTooLong);
     for other in ["[]", "1", "\"x\"", "null", " [{\"a\":1}] "] {
-        assert_eq!(fault(other), Fault::NotAnObject, "{other}");
+        assert_eq!(fault(other), RowFault::NotAnObject, "{other}");
     }
     for name in [String::new(), "x".repeat(513), "\\u0000".to_owned()] {
-        assert_eq!(fault(&format!("{{\"{name}\":1}}")), Fault::BadFieldName);
+        assert_eq!(fault(&format!("{{\"{name}\":1}}")), RowFault::BadFieldName);
         assert!(parse_text(&format!("{{\"a\":{{\"{name}\":1}}}}")).is_ok());
     }
-    assert_eq!(parse(b"{\"a\":\"\xff\"}").unwrap_err(), Fault::InvalidUtf8.at(6));
+    assert_eq!(parse(b"{\"a\":\"\xff\"}").unwrap_err(), RowFault::InvalidUtf8.at(6));
     assert_eq!(parse_text("{\"a\":1,}").unwrap_err().at, 7);
     insta::assert_snapshot!(
         parse_text("{\"a\":\"one\ntwo\"}").unwrap_err(),
@@ -70,7 +70,7 @@ fn a_row_that_cannot_be_used_says_where_and_why() {
 #[test]
 fn a_name_that_occurs_twice_is_refused_at_any_depth() {
     let twice = |text: &str| match parse_text(text).unwrap_err() {
-        BadRow { at, fault: Fault::DuplicateKey { name } } => (at, name),
+        RowError { at, fault: RowFault::DuplicateKey { name } } => (at, name),
         other => panic!("{other}"),
     };
     assert_eq!(twice(r#"{"a":1,"\u0061":2}"#), (7, "a".to_owned()));
@@ -126,7 +126,7 @@ fn what_is_not_json_is_refused() {
         "nul",
         "[1",
     ] {
-        assert!(matches!(fault(text), Fault::InvalidJson(_)), "{text}");
+        assert!(matches!(fault(text), RowFault::InvalidJson(_)), "{text}");
         assert!(serde_json::from_str::<Json>(text).is_err(), "{text}");
     }
 }
@@ -153,8 +153,8 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[\0-\x1f\"\\\\/a-z😀é]{0,12}", any::<String>()]
 }
 
-fn fields() -> impl Strategy<Value = Fields> {
-    let name = text().prop_filter("a field's", |name| names::is_field_name(name));
+fn fields() -> impl Strategy<Value = RecordFields> {
+    let name = text().prop_filter("a field's", |name| identifiers::is_field_name(name));
     prop::collection::btree_map(name, json(), 0..24).prop_map(|members| {
         let value = |json: Json| compact(json.to_string().as_bytes()).unwrap().0;
         members.into_iter().map(|(name, json)| (name, value(json))).collect()
@@ -187,14 +187,14 @@ proptest! {
         prop_assert_eq!(replaced, 0);
         prop_assert_eq!(value.to_json(), json.to_string());
         if let Json::String(text) = &json {
-            prop_assert_eq!(value, Value::Text(text.clone()));
+            prop_assert_eq!(value, FieldValue::Text(text.clone()));
         }
     }
 
     #[test]
     fn what_is_written_is_read_again(fields in fields()) {
         let json = to_json(&fields);
-        prop_assert_eq!(parse(json.as_bytes()).unwrap(), Row { fields, replaced: 0 });
+        prop_assert_eq!(parse(json.as_bytes()).unwrap(), ParsedRow { fields, replaced: 0 });
     }
 
     #[test]

@@ -12,18 +12,20 @@
 //! them joined by spaces. Cutting what was cut changes nothing.
 
 mod characters;
-mod place;
-mod query;
-mod stream;
+mod parsed_query;
+mod piece_tokenizer;
+mod term_finder;
 
 use std::borrow::Cow;
 
 use unicode_normalization::char::{compose, decompose_canonical};
 
 use self::characters::{Class, is_compatibility_ideograph, is_diacritic, is_voicing};
-pub use self::place::{Place, Seeker, find};
-pub use self::query::{MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, Query, Term, matches};
-pub use self::stream::{Stream, restart};
+pub use self::parsed_query::{
+    MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm, matches,
+};
+pub use self::piece_tokenizer::{PieceTokenizer, last_token_boundary};
+pub use self::term_finder::{TermFinder, find};
 use crate::line_search::fold_case;
 
 /// The longest token, in scalar values of its own text; a longer run is cut into several. Texts
@@ -37,7 +39,7 @@ pub const MAX_TOKEN_SPAN: u64 = 1024;
 
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token<'t> {
+pub struct SearchToken<'t> {
     /// What is compared: 1 to [`MAX_TOKEN_SCALARS`] scalar values. No character of the original is
     /// torn for that.
     pub text: Cow<'t, str>,
@@ -48,22 +50,22 @@ pub struct Token<'t> {
 }
 
 /// Cuts a text, in order and without overlaps.
-pub fn tokens(text: &str) -> Tokens<'_> {
-    Tokens { rest: text, at: 0 }
+pub fn tokens(text: &str) -> TokenIterator<'_> {
+    TokenIterator { rest: text, at: 0 }
 }
 
 /// The tokens of a text.
 #[derive(Clone, Debug)]
-pub struct Tokens<'t> {
+pub struct TokenIterator<'t> {
     rest: &'t str,
     /// Scalar values before the rest.
     at: u64,
 }
 
-impl<'t> Iterator for Tokens<'t> {
-    type Item = Token<'t>;
+impl<'t> Iterator for TokenIterator<'t> {
+    type Item = SearchToken<'t>;
 
-    fn next(&mut self) -> Option<Token<'t>> {
+    fn next(&mut self) -> Option<SearchToken<'t>> {
         loop {
             let bytes = self.rest.as_bytes();
             let skipped = bytes
@@ -84,19 +86,19 @@ impl<'t> Iterator for Tokens<'t> {
     }
 }
 
-impl<'t> Tokens<'t> {
+impl<'t> TokenIterator<'t> {
     /// The token of a given number of ASCII letters and digits.
-    fn ascii(&mut self, length: usize) -> Token<'t> {
+    fn ascii(&mut self, length: usize) -> SearchToken<'t> {
         let start = self.at;
         let text = self.advance(length, length);
         let is_folded = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         let text =
             if is_folded { Cow::Borrowed(text) } else { Cow::Owned(text.to_ascii_lowercase()) };
-        Token { text, start, end: self.at }
+        SearchToken { text, start, end: self.at }
     }
 
     /// Reads on by one token or one separator, whatever comes. None at the end of the text.
-    fn any(&mut self) -> Option<Option<Token<'t>>> {
+    fn any(&mut self) -> Option<Option<SearchToken<'t>>> {
         let first = self.rest.chars().next()?;
         Some(match Class::of(first) {
             Class::Separates | Class::Ignored => {
@@ -109,7 +111,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// A character that is a token by itself.
-    fn alone(&mut self, first: char) -> Token<'t> {
+    fn alone(&mut self, first: char) -> SearchToken<'t> {
         let start = self.at;
         let original = self.advance(first.len_utf8(), 1);
         // A voicing mark makes another letter of a kana, so it is part of it however it is written.
@@ -125,11 +127,11 @@ impl<'t> Tokens<'t> {
         } else {
             Cow::Borrowed(original)
         };
-        Token { text, start, end: self.at }
+        SearchToken { text, start, end: self.at }
     }
 
     /// A run of characters that join, up to the longest token; none where they are all diacritics.
-    fn run(&mut self) -> Option<Token<'t>> {
+    fn run(&mut self) -> Option<SearchToken<'t>> {
         let (mut text, mut scalars) = (String::new(), 0);
         let (mut start, mut end) = (None, self.at);
         let (mut read_bytes, mut read) = (0, 0);
@@ -158,7 +160,7 @@ impl<'t> Tokens<'t> {
             read += 1;
         }
         self.advance(read_bytes, read);
-        start.map(|start| Token { text: Cow::Owned(text), start, end })
+        start.map(|start| SearchToken { text: Cow::Owned(text), start, end })
     }
 
     fn advance(&mut self, bytes: usize, scalars: usize) -> &'t str {
@@ -272,7 +274,7 @@ mod tests {
     }
 
     /// The slow twin: without the quick way through ASCII.
-    fn slowly(text: &str) -> Vec<Token<'_>> {
+    fn slowly(text: &str) -> Vec<SearchToken<'_>> {
         let mut rest = tokens(text);
         let mut all = Vec::new();
         while let Some(token) = rest.any() {

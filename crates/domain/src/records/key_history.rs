@@ -1,7 +1,7 @@
 //! What changed for a caller between two moments, told of each key by the states that it went
 //! through.
 //!
-//! A moment is a [`Mark`]: how many changes and how many records there had been. The store keeps
+//! A moment is a [`SyncPoint`]: how many changes and how many records there had been. The store keeps
 //! the state of a record before each change of it, so the states of a key from a mark on are those
 //! that were kept and the one that there is. A key is told of where any two neighbours among them
 //! differ *for the caller*: in the fields that they may see, or in whether they may see the record
@@ -10,11 +10,11 @@
 
 use std::collections::BTreeSet;
 
-use super::body::{Body, Damaged};
-use super::cursor::{self, Binding};
+use super::identifiers::MAX_KEY_BYTES;
 use super::instant::Instant;
-use super::names::MAX_KEY_BYTES;
-use super::problem::BadCursor;
+use super::problem::CursorProblem;
+use super::sealed_cursor::{self, Binding};
+use super::stored_body::{DamagedBody, RecordBody};
 
 /// For how long it is known what changed, in microseconds: 30 days.
 pub const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
@@ -27,7 +27,7 @@ const CHANGES: u8 = 17;
 
 /// A moment of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct SyncPoint {
     /// Which history the numbers count in. A database that was restored from a backup begins
     /// another.
     pub lineage: [u8; 16],
@@ -39,10 +39,10 @@ pub struct Mark {
     pub at: Instant,
 }
 
-impl Mark {
+impl SyncPoint {
     /// The bytes to be sealed, for a client to ask later what has changed since.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = cursor::bind(SYNC, binding);
+        let mut bytes = sealed_cursor::bind(SYNC, binding);
         self.put(&mut bytes);
         bytes
     }
@@ -50,9 +50,9 @@ impl Mark {
     /// Reads what was sealed, for the same reader of the same stream.
     ///
     /// # Errors
-    /// [`BadCursor`].
-    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
-        Self::read(&mut cursor::bound(bytes, SYNC, binding)?)
+    /// [`CursorProblem`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
+        Self::read(&mut sealed_cursor::bound(bytes, SYNC, binding)?)
     }
 
     /// Whether it counts less than another one of its history.
@@ -67,33 +67,34 @@ impl Mark {
         }
     }
 
-    fn read(rest: &mut &[u8]) -> Result<Self, BadCursor> {
-        let lineage = cursor::take(rest, 16)?.try_into().map_err(|_| BadCursor::Malformed)?;
-        let (version, record) = (cursor::number(rest)?, cursor::number(rest)?);
-        Ok(Self { lineage, version, record, at: Instant(cursor::number(rest)?) })
+    fn read(rest: &mut &[u8]) -> Result<Self, CursorProblem> {
+        let lineage =
+            sealed_cursor::take(rest, 16)?.try_into().map_err(|_| CursorProblem::Malformed)?;
+        let (version, record) = (sealed_cursor::number(rest)?, sealed_cursor::number(rest)?);
+        Ok(Self { lineage, version, record, at: Instant(sealed_cursor::number(rest)?) })
     }
 }
 
 /// What a session of pages tells of: what changed after the first mark, up to the second. Both are
 /// fixed with its first page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct ChangeRange {
     /// After this.
-    pub since: Mark,
+    pub since: SyncPoint,
     /// Up to this.
-    pub until: Mark,
+    pub until: SyncPoint,
 }
 
-impl Session {
+impl ChangeRange {
     /// Everything that there is at a mark.
-    pub fn beginning(until: Mark) -> Self {
-        Self { since: Mark { record: 0, ..until }, until }
+    pub fn from_beginning(until: SyncPoint) -> Self {
+        Self { since: SyncPoint { record: 0, ..until }, until }
     }
 
     /// Whether something that it tells of may be forgotten, as seen from the mark that there is
     /// now, where lines of the log from before a time may be gone. That depends on clocks and on
     /// which history it is of, and in a sound database on nothing else.
-    pub fn is_expired(&self, now: &Mark, forgotten: Instant) -> bool {
+    pub fn is_expired(&self, now: &SyncPoint, forgotten: Instant) -> bool {
         let Self { since, until } = self;
         let is_other = since.lineage != now.lineage || until.lineage != now.lineage;
         let is_ahead = until.is_before(since) || now.is_before(until);
@@ -104,55 +105,56 @@ impl Session {
 
 /// The last key of a page of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChangesPlace {
+pub struct ChangesCursor {
     /// The session.
-    pub session: Session,
+    pub session: ChangeRange,
     /// The number of the key's connection's stream.
     pub stream: i64,
     /// The key.
     pub key: String,
 }
 
-impl ChangesPlace {
+impl ChangesCursor {
     /// The bytes to be sealed; all have one length.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = cursor::bind(CHANGES, binding);
+        let mut bytes = sealed_cursor::bind(CHANGES, binding);
         self.session.since.put(&mut bytes);
         self.session.until.put(&mut bytes);
         bytes.extend(self.stream.to_be_bytes());
         bytes.extend((self.key.len() as u16).to_be_bytes());
-        cursor::padded(&mut bytes, self.key.as_bytes(), MAX_KEY_BYTES);
+        sealed_cursor::padded(&mut bytes, self.key.as_bytes(), MAX_KEY_BYTES);
         bytes
     }
 
     /// Reads what was sealed, for the same read.
     ///
     /// # Errors
-    /// [`BadCursor`].
-    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
-        let mut rest = cursor::bound(bytes, CHANGES, binding)?;
-        let session = Session { since: Mark::read(&mut rest)?, until: Mark::read(&mut rest)? };
-        let stream = cursor::number(&mut rest)?;
-        let length = cursor::take(&mut rest, 2)?
+    /// [`CursorProblem`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
+        let mut rest = sealed_cursor::bound(bytes, CHANGES, binding)?;
+        let session =
+            ChangeRange { since: SyncPoint::read(&mut rest)?, until: SyncPoint::read(&mut rest)? };
+        let stream = sealed_cursor::number(&mut rest)?;
+        let length = sealed_cursor::take(&mut rest, 2)?
             .try_into()
             .map(u16::from_be_bytes)
-            .map_err(|_| BadCursor::Malformed)?;
-        let key = cursor::take(&mut rest, MAX_KEY_BYTES)?
+            .map_err(|_| CursorProblem::Malformed)?;
+        let key = sealed_cursor::take(&mut rest, MAX_KEY_BYTES)?
             .get(..usize::from(length))
-            .ok_or(BadCursor::Malformed)?;
-        let key = String::from_utf8(key.to_vec()).map_err(|_| BadCursor::Malformed)?;
+            .ok_or(CursorProblem::Malformed)?;
+        let key = String::from_utf8(key.to_vec()).map_err(|_| CursorProblem::Malformed)?;
         Ok(Self { session, stream, key })
     }
 
     /// Whether opened bytes are of such a place, whoever it is for.
-    pub fn is(bytes: &[u8]) -> bool {
+    pub fn is_kind_of(bytes: &[u8]) -> bool {
         bytes.first() == Some(&CHANGES)
     }
 }
 
 /// A state of a key.
 #[derive(Clone, Copy, Debug)]
-pub struct State<'s> {
+pub struct RecordState<'s> {
     /// The number of the change that ended it; none of the one that there is.
     pub ended: Option<(i64, Instant)>,
     /// The number of the record.
@@ -169,12 +171,28 @@ pub struct State<'s> {
 /// that they see now. So a change that they did not see, which puts a key among those that are
 /// looked at, decides nothing.
 #[derive(Debug)]
-pub struct Story<'f> {
-    session: Session,
+pub struct KeyHistory<'f> {
+    session: ChangeRange,
     fields: Option<&'f BTreeSet<String>>,
     changed: bool,
     last: Option<Last>,
     left: Option<(Instant, Instant)>,
+}
+
+/// How a key changed for the caller in a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// Not at all. The key is left out of the page.
+    Unchanged,
+    /// The caller may see a new record or other content under the key, or saw such in between.
+    Changed,
+    /// The caller could see a record under the key and cannot see one now.
+    Removed {
+        /// When the caller last could.
+        deleted: Instant,
+        /// When that record was first ingested.
+        emitted: Instant,
+    },
 }
 
 #[derive(Debug)]
@@ -185,17 +203,17 @@ struct Last {
     seen: Option<Vec<u8>>,
 }
 
-impl<'f> Story<'f> {
+impl<'f> KeyHistory<'f> {
     /// Of a key in a session, for somebody who may see these fields; none means all.
-    pub fn new(session: Session, fields: Option<&'f BTreeSet<String>>) -> Self {
+    pub fn new(session: ChangeRange, fields: Option<&'f BTreeSet<String>>) -> Self {
         Self { session, fields, changed: false, last: None, left: None }
     }
 
     /// The next state after those before.
     ///
     /// # Errors
-    /// [`Damaged`].
-    pub fn then(&mut self, state: State<'_>) -> Result<(), Damaged> {
+    /// [`DamagedBody`].
+    pub fn push(&mut self, state: RecordState<'_>) -> Result<(), DamagedBody> {
         let next = self
             .last
             .as_ref()
@@ -209,32 +227,37 @@ impl<'f> Story<'f> {
         Ok(())
     }
 
-    /// That the key has no record now. Says what [`Story::end`] does.
+    /// Returns how the key changed, for a key that has no record now.
     ///
     /// # Errors
-    /// [`Damaged`].
-    pub fn end_without(mut self) -> Result<Option<Option<(Instant, Instant)>>, Damaged> {
+    /// [`DamagedBody`].
+    pub fn finish_deleted(mut self) -> Result<KeyChange, DamagedBody> {
         self.pass(None)?;
-        Ok(self.end())
+        Ok(self.finish())
     }
 
-    /// Whether the key is told of, and, where the caller cannot see a record under it now but could
-    /// before, when that ended and when the record was first ingested.
-    pub fn end(self) -> Option<Option<(Instant, Instant)>> {
-        let Session { since, until } = self.session;
+    /// Returns how the key changed, for a key whose last state is that of its record now.
+    pub fn finish(self) -> KeyChange {
+        let ChangeRange { since, until } = self.session;
         let seen = self.last.filter(|last| last.seen.is_some());
         let is_new = seen
             .as_ref()
             .is_some_and(|last| since.record < last.number && last.number <= until.record);
-        (self.changed || is_new).then_some(self.left.filter(|_| seen.is_none()))
+        match self.left {
+            _ if !self.changed && !is_new => KeyChange::Unchanged,
+            Some((deleted, emitted)) if seen.is_none() => KeyChange::Removed { deleted, emitted },
+            _ => KeyChange::Changed,
+        }
     }
 
     /// The change that ended the last state and left this of its record to be seen.
-    fn pass(&mut self, next: Option<&[u8]>) -> Result<(), Damaged> {
+    fn pass(&mut self, next: Option<&[u8]>) -> Result<(), DamagedBody> {
         let Some(Last { emitted, ended, seen, .. }) = self.last.take() else { return Ok(()) };
         let Some((version, at)) = ended else { return Ok(()) };
         let is_same = match (&seen, next) {
-            (Some(seen), Some(next)) => Body::new(seen).is_same(Body::new(next), self.fields)?,
+            (Some(seen), Some(next)) => {
+                RecordBody::new(seen).is_same(RecordBody::new(next), self.fields)?
+            }
             (seen, next) => seen.is_none() && next.is_none(),
         };
         self.changed |= !is_same && version <= self.session.until.version;
@@ -248,44 +271,62 @@ impl<'f> Story<'f> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::body::{BodyWriter, Entry, Held};
+    use crate::records::stored_body::{BodyField, BodyWriter, StoredValue};
     use proptest::prelude::*;
 
     fn body(text: &str, hidden: &str) -> Vec<u8> {
         let mut writer = BodyWriter::default();
         let slot = (hidden.len() > 2).then_some(7);
-        writer.push(&Entry { name: "hidden", slot: None, binary: false, held: Held::Text(hidden) });
-        writer.push(&Entry { name: "text", slot, binary: false, held: Held::Text(text) });
+        writer.push(&BodyField {
+            name: "hidden",
+            slot: None,
+            binary: false,
+            value: StoredValue::Text(hidden),
+        });
+        writer.push(&BodyField {
+            name: "text",
+            slot,
+            binary: false,
+            value: StoredValue::Text(text),
+        });
         writer.finish()
     }
 
-    fn mark(version: i64, record: i64) -> Mark {
-        Mark { lineage: [0; 16], version, record, at: Instant(version * 10) }
+    fn mark(version: i64, record: i64) -> SyncPoint {
+        SyncPoint { lineage: [0; 16], version, record, at: Instant(version * 10) }
     }
 
     /// The change that ended a state, the number of its record, and what was seen and not seen of
     /// that.
     type Told<'t> = (Option<i64>, i64, Option<(&'t str, &'t str)>);
 
-    fn told(session: Session, states: &[Told<'_>]) -> Option<Option<i64>> {
+    fn told(session: ChangeRange, states: &[Told<'_>]) -> Option<Option<i64>> {
         let fields = BTreeSet::from(["text".to_owned()]);
-        let mut story = Story::new(session, Some(&fields));
+        let mut history = KeyHistory::new(session, Some(&fields));
         let mut there = false;
         for (version, number, seen) in states {
             let seen = seen.map(|(text, hidden)| body(text, hidden));
             let ended = version.map(|version| (version, Instant(version * 10)));
             there = ended.is_none();
-            story
-                .then(State { ended, number: *number, emitted: Instant(0), seen: seen.as_deref() })
+            history
+                .push(RecordState {
+                    ended,
+                    number: *number,
+                    emitted: Instant(0),
+                    seen: seen.as_deref(),
+                })
                 .unwrap();
         }
-        let told = if there { story.end() } else { story.end_without().unwrap() };
-        told.map(|left| left.map(|(at, _)| at.0 / 10))
+        match if there { history.finish() } else { history.finish_deleted().unwrap() } {
+            KeyChange::Unchanged => None,
+            KeyChange::Changed => Some(None),
+            KeyChange::Removed { deleted, .. } => Some(Some(deleted.0 / 10)),
+        }
     }
 
     #[test]
     fn a_key_is_told_of_where_the_caller_saw_it_change() {
-        let session = Session { since: mark(5, 3), until: mark(9, 6) };
+        let session = ChangeRange { since: mark(5, 3), until: mark(9, 6) };
         let (a, b) = (Some(("a", "x")), Some(("b", "x")));
         assert_eq!(
             told(session, &[(Some(6), 2, a), (None, 2, Some(("a", "longer")))]),
@@ -338,10 +379,10 @@ mod tests {
 
     #[test]
     fn a_session_is_of_one_history_and_counts_for_thirty_days() {
-        let now = Mark { at: Instant(KEPT + 50), ..mark(9, 6) };
-        let session = |since, until| Session { since, until };
+        let now = SyncPoint { at: Instant(KEPT + 50), ..mark(9, 6) };
+        let session = |since, until| ChangeRange { since, until };
         let forgotten = Instant(i64::MIN);
-        let later = Mark { at: Instant(now.at.0 + MARGIN + 1), ..mark(5, 3) };
+        let later = SyncPoint { at: Instant(now.at.0 + MARGIN + 1), ..mark(5, 3) };
         assert!(
             session(later, mark(9, 6)).is_expired(&now, forgotten),
             "by a clock that was ahead"
@@ -349,10 +390,10 @@ mod tests {
         assert!(session(mark(5, 3), mark(9, 6)).is_expired(&now, Instant(51)), "lines are gone");
         assert!(
             !session(mark(5, 3), mark(9, 6)).is_expired(&now, forgotten)
-                && !Session::beginning(now).is_expired(&now, forgotten)
+                && !ChangeRange::from_beginning(now).is_expired(&now, forgotten)
         );
         assert!(session(mark(4, 3), mark(9, 6)).is_expired(&now, forgotten), "too old");
-        let other = |mark| Mark { lineage: [1; 16], ..mark };
+        let other = |mark| SyncPoint { lineage: [1; 16], ..mark };
         assert!(
             session(other(mark(5, 3)), mark(9, 6)).is_expired(&now, forgotten),
             "another history"
@@ -371,21 +412,21 @@ mod tests {
         #[test]
         fn places_come_back_for_the_same_read_alone(numbers in any::<[i64; 7]>(), lineage in any::<[u8; 16]>(), key in "\\PC{1,120}") {
             let [a, b, c, d, e, f, stream] = numbers;
-            let session = Session {
-                since: Mark { lineage, version: a, record: b, at: Instant(c) },
-                until: Mark { lineage, version: d, record: e, at: Instant(f) },
+            let session = ChangeRange {
+                since: SyncPoint { lineage, version: a, record: b, at: Instant(c) },
+                until: SyncPoint { lineage, version: d, record: e, at: Instant(f) },
             };
-            let (binding, other) = (Binding::of(["a"]), Binding::of(["b"]));
-            let place = ChangesPlace { session, stream, key };
+            let (binding, other) = (Binding::new(["a"]), Binding::new(["b"]));
+            let place = ChangesCursor { session, stream, key };
             let (page, sync) = (place.encode(binding), session.until.encode(binding));
             prop_assert_eq!((page.len(), sync.len()), (17 + 80 + 8 + 2 + 512, 17 + 40));
-            prop_assert!(ChangesPlace::is(&page) && !ChangesPlace::is(&sync));
-            prop_assert_eq!(ChangesPlace::decode(&page, binding), Ok(place));
-            prop_assert_eq!(Mark::decode(&sync, binding), Ok(session.until));
-            prop_assert_eq!(ChangesPlace::decode(&page, other), Err(BadCursor::Mismatch));
-            prop_assert_eq!(Mark::decode(&page, binding), Err(BadCursor::Mismatch));
-            prop_assert_eq!(ChangesPlace::decode(&sync, binding), Err(BadCursor::Mismatch));
-            prop_assert!(ChangesPlace::decode(&page[..50], binding).is_err());
+            prop_assert!(ChangesCursor::is_kind_of(&page) && !ChangesCursor::is_kind_of(&sync));
+            prop_assert_eq!(ChangesCursor::decode(&page, binding), Ok(place));
+            prop_assert_eq!(SyncPoint::decode(&sync, binding), Ok(session.until));
+            prop_assert_eq!(ChangesCursor::decode(&page, other), Err(CursorProblem::Mismatch));
+            prop_assert_eq!(SyncPoint::decode(&page, binding), Err(CursorProblem::Mismatch));
+            prop_assert_eq!(ChangesCursor::decode(&sync, binding), Err(CursorProblem::Mismatch));
+            prop_assert!(ChangesCursor::decode(&page[..50], binding).is_err());
         }
     }
 }

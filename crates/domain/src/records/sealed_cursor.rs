@@ -6,7 +6,7 @@
 //! their grant first. All of a kind have one length, so that a length says nothing.
 
 use super::order::MAX_ORDER_BYTES;
-use super::problem::BadCursor;
+use super::problem::CursorProblem;
 use crate::hash::{ContentHash, ContentHasher};
 
 /// How much of a record key is in a cursor; of a longer one the rest is looked up.
@@ -27,7 +27,7 @@ pub struct Binding([u8; BINDING_BYTES]);
 
 impl Binding {
     /// The digest of these parts, in order. No two lists of parts have the same.
-    pub fn of<'p>(parts: impl IntoIterator<Item = &'p str>) -> Self {
+    pub fn new<'p>(parts: impl IntoIterator<Item = &'p str>) -> Self {
         let mut bytes = Vec::new();
         for part in parts {
             bytes.extend((part.len() as u64).to_be_bytes());
@@ -37,17 +37,17 @@ impl Binding {
     }
 
     /// Takes the binding that stands at the beginning of some bytes.
-    pub(super) fn split(bytes: &[u8]) -> Result<(Self, &[u8]), BadCursor> {
+    pub(super) fn split(bytes: &[u8]) -> Result<(Self, &[u8]), CursorProblem> {
         let mut rest = bytes;
         let digest =
-            take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+            take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
         Ok((Self(digest), rest))
     }
 }
 
 /// The last record of a page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListPlace {
+pub struct ListCursor {
     /// A digest of what the list was ordered by. A place in another order is none.
     pub ordering: Binding,
     /// Its place in the order, if it has one.
@@ -64,16 +64,16 @@ pub struct ListPlace {
 
 /// What a window is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum WindowUnit {
     /// Unicode scalar values of a text.
     Chars,
     /// Bytes of what is binary.
     Bytes,
 }
 
-impl Unit {
+impl WindowUnit {
     /// The one of the windows that what was sealed goes on with, if it does with any.
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn of_cursor(bytes: &[u8]) -> Option<Self> {
         [Self::Chars, Self::Bytes].into_iter().find(|unit| bytes.first() == Some(&unit.kind()))
     }
 
@@ -87,9 +87,9 @@ impl Unit {
 
 /// A place in one version of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowPlace {
+pub struct WindowCursor {
     /// What it is counted in.
-    pub unit: Unit,
+    pub unit: WindowUnit,
     /// The beginning of the field's digest.
     pub digest: [u8; DIGEST_BYTES],
     /// Where the window begins.
@@ -100,14 +100,14 @@ pub struct WindowPlace {
 
 /// The last hit of a page of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SearchPlace {
+pub struct SearchCursor {
     /// Its number.
     pub record: i64,
 }
 
 /// A place between two fields of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldsPlace {
+pub struct FieldsCursor {
     /// How many fields are before it.
     pub before: u64,
     /// The beginning of the digest of their names.
@@ -130,12 +130,12 @@ impl FieldNames {
     }
 
     /// The place behind them.
-    pub fn place(&self) -> FieldsPlace {
-        FieldsPlace { before: self.count, digest: first(self.hasher.clone().finish().as_bytes()) }
+    pub fn cursor(&self) -> FieldsCursor {
+        FieldsCursor { before: self.count, digest: first(self.hasher.clone().finish().as_bytes()) }
     }
 }
 
-impl FieldsPlace {
+impl FieldsCursor {
     /// The bytes to be sealed.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = bind(FIELDS, binding);
@@ -147,16 +147,17 @@ impl FieldsPlace {
     /// Reads what was sealed, for the same fields of the same record.
     ///
     /// # Errors
-    /// [`BadCursor`].
-    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+    /// [`CursorProblem`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = bound(bytes, FIELDS, binding)?;
-        let before = u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed)?;
-        let digest = take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+        let before = u64::try_from(number(&mut rest)?).map_err(|_| CursorProblem::Malformed)?;
+        let digest =
+            take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
         Ok(Self { before, digest })
     }
 }
 
-impl SearchPlace {
+impl SearchCursor {
     /// The bytes to be sealed.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
         let mut bytes = vec![SEARCH];
@@ -168,14 +169,14 @@ impl SearchPlace {
     /// Reads what was sealed, for the same search.
     ///
     /// # Errors
-    /// [`BadCursor`].
-    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+    /// [`CursorProblem`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = bound(bytes, SEARCH, binding)?;
         Ok(Self { record: number(&mut rest)? })
     }
 }
 
-impl ListPlace {
+impl ListCursor {
     /// The place of a record.
     pub fn new(
         ordering: Binding,
@@ -215,19 +216,21 @@ impl ListPlace {
     /// Reads what was sealed, for the same read.
     ///
     /// # Errors
-    /// [`BadCursor`].
-    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, BadCursor> {
+    /// [`CursorProblem`].
+    pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
         let mut rest = bound(bytes, LIST, binding)?;
         let ordering =
-            take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
-        let length = usize::from(*take(&mut rest, 1)?.first().ok_or(BadCursor::Malformed)?);
-        let order =
-            take(&mut rest, MAX_ORDER_BYTES)?.get(..length).ok_or(BadCursor::Malformed)?.to_vec();
+            take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
+        let length = usize::from(*take(&mut rest, 1)?.first().ok_or(CursorProblem::Malformed)?);
+        let order = take(&mut rest, MAX_ORDER_BYTES)?
+            .get(..length)
+            .ok_or(CursorProblem::Malformed)?
+            .to_vec();
         let stream = number(&mut rest)?;
-        let key_length = usize::from(*take(&mut rest, 1)?.first().ok_or(BadCursor::Malformed)?);
+        let key_length = usize::from(*take(&mut rest, 1)?.first().ok_or(CursorProblem::Malformed)?);
         let whole_key = take(&mut rest, 1)? == [1];
         let key =
-            take(&mut rest, KEY_BYTES)?.get(..key_length).ok_or(BadCursor::Malformed)?.to_vec();
+            take(&mut rest, KEY_BYTES)?.get(..key_length).ok_or(CursorProblem::Malformed)?.to_vec();
         let record = number(&mut rest)?;
         Ok(Self {
             ordering: Binding(ordering),
@@ -240,9 +243,9 @@ impl ListPlace {
     }
 }
 
-impl WindowPlace {
+impl WindowCursor {
     /// A place in the version of a field that has this digest.
-    pub fn new(unit: Unit, digest: &[u8; 32], start: u64, limit: u64) -> Self {
+    pub fn new(unit: WindowUnit, digest: &[u8; 32], start: u64, limit: u64) -> Self {
         Self { unit, digest: first(digest), start, limit }
     }
 
@@ -258,20 +261,20 @@ impl WindowPlace {
     /// Reads what was sealed, for the same field of the same digest.
     ///
     /// # Errors
-    /// [`BadCursor`].
+    /// [`CursorProblem`].
     pub fn decode(
         bytes: &[u8],
-        unit: Unit,
+        unit: WindowUnit,
         binding: Binding,
         digest: &[u8; 32],
-    ) -> Result<Self, BadCursor> {
+    ) -> Result<Self, CursorProblem> {
         let mut rest = bound(bytes, unit.kind(), binding)?;
         let was: [u8; DIGEST_BYTES] =
-            take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| BadCursor::Malformed)?;
+            take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
         if was != first(digest) {
-            return Err(BadCursor::Stale);
+            return Err(CursorProblem::Stale);
         }
-        let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| BadCursor::Malformed);
+        let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| CursorProblem::Malformed);
         Ok(Self { unit, digest: was, start: length()?, limit: length()? })
     }
 }
@@ -283,22 +286,22 @@ pub(super) fn bind(kind: u8, binding: Binding) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn bound(bytes: &[u8], kind: u8, binding: Binding) -> Result<&[u8], BadCursor> {
-    let (head, rest) = bytes.split_at_checked(1 + BINDING_BYTES).ok_or(BadCursor::Malformed)?;
+pub(super) fn bound(bytes: &[u8], kind: u8, binding: Binding) -> Result<&[u8], CursorProblem> {
+    let (head, rest) = bytes.split_at_checked(1 + BINDING_BYTES).ok_or(CursorProblem::Malformed)?;
     match head.split_first() {
         Some((found, digest)) if *found == kind && digest == binding.0 => Ok(rest),
-        _ => Err(BadCursor::Mismatch),
+        _ => Err(CursorProblem::Mismatch),
     }
 }
 
-pub(super) fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], BadCursor> {
-    let (taken, after) = rest.split_at_checked(length).ok_or(BadCursor::Malformed)?;
+pub(super) fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], CursorProblem> {
+    let (taken, after) = rest.split_at_checked(length).ok_or(CursorProblem::Malformed)?;
     *rest = after;
     Ok(taken)
 }
 
-pub(super) fn number(rest: &mut &[u8]) -> Result<i64, BadCursor> {
-    take(rest, 8)?.try_into().map(i64::from_be_bytes).map_err(|_| BadCursor::Malformed)
+pub(super) fn number(rest: &mut &[u8]) -> Result<i64, CursorProblem> {
+    take(rest, 8)?.try_into().map(i64::from_be_bytes).map_err(|_| CursorProblem::Malformed)
 }
 
 pub(super) fn padded(bytes: &mut Vec<u8>, part: &[u8], length: usize) {
@@ -324,41 +327,41 @@ mod tests {
             key in "\\PC{1,170}", stream in any::<i64>(), record in any::<i64>(),
             digest in any::<[u8; 32]>(), start in 0..u64::MAX / 2,
         ) {
-            let (binding, other) = (Binding::of(["a", "bc"]), Binding::of(["ab", "c"]));
-            let place = ListPlace::new(other, order, stream, &key, record);
+            let (binding, other) = (Binding::new(["a", "bc"]), Binding::new(["ab", "c"]));
+            let place = ListCursor::new(other, order, stream, &key, record);
             let bytes = place.encode(binding);
             prop_assert_eq!(bytes.len(), 1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8, "all have one length");
-            prop_assert_eq!(ListPlace::decode(&bytes, binding), Ok(place));
-            prop_assert_eq!(ListPlace::decode(&bytes, other), Err(BadCursor::Mismatch));
+            prop_assert_eq!(ListCursor::decode(&bytes, binding), Ok(place));
+            prop_assert_eq!(ListCursor::decode(&bytes, other), Err(CursorProblem::Mismatch));
 
             let mut changed = digest;
             changed[0] ^= 1;
-            for (unit, elsewhere) in [(Unit::Chars, Unit::Bytes), (Unit::Bytes, Unit::Chars)] {
-                let place = WindowPlace::new(unit, &digest, start, start / 3);
+            for (unit, elsewhere) in [(WindowUnit::Chars, WindowUnit::Bytes), (WindowUnit::Bytes, WindowUnit::Chars)] {
+                let place = WindowCursor::new(unit, &digest, start, start / 3);
                 let window = place.encode(binding);
-                prop_assert_eq!(WindowPlace::decode(&window, unit, binding, &digest), Ok(place));
-                prop_assert_eq!(WindowPlace::decode(&window, unit, other, &digest), Err(BadCursor::Mismatch));
-                prop_assert_eq!(WindowPlace::decode(&window, elsewhere, binding, &digest), Err(BadCursor::Mismatch));
-                prop_assert_eq!(WindowPlace::decode(&bytes, unit, binding, &digest), Err(BadCursor::Mismatch));
-                prop_assert_eq!(WindowPlace::decode(&window, unit, binding, &changed), Err(BadCursor::Stale));
-                prop_assert_eq!((Unit::of(&window), Unit::of(&bytes)), (Some(unit), None));
+                prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &digest), Ok(place));
+                prop_assert_eq!(WindowCursor::decode(&window, unit, other, &digest), Err(CursorProblem::Mismatch));
+                prop_assert_eq!(WindowCursor::decode(&window, elsewhere, binding, &digest), Err(CursorProblem::Mismatch));
+                prop_assert_eq!(WindowCursor::decode(&bytes, unit, binding, &digest), Err(CursorProblem::Mismatch));
+                prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &changed), Err(CursorProblem::Stale));
+                prop_assert_eq!((WindowUnit::of_cursor(&window), WindowUnit::of_cursor(&bytes)), (Some(unit), None));
             }
 
-            let place = SearchPlace { record };
+            let place = SearchCursor { record };
             let search = place.encode(binding);
-            prop_assert_eq!(SearchPlace::decode(&search, binding), Ok(place));
-            prop_assert_eq!(SearchPlace::decode(&search, other), Err(BadCursor::Mismatch));
-            prop_assert_eq!(SearchPlace::decode(&bytes, binding), Err(BadCursor::Mismatch));
-            prop_assert_eq!(ListPlace::decode(&search, binding), Err(BadCursor::Mismatch));
+            prop_assert_eq!(SearchCursor::decode(&search, binding), Ok(place));
+            prop_assert_eq!(SearchCursor::decode(&search, other), Err(CursorProblem::Mismatch));
+            prop_assert_eq!(SearchCursor::decode(&bytes, binding), Err(CursorProblem::Mismatch));
+            prop_assert_eq!(ListCursor::decode(&search, binding), Err(CursorProblem::Mismatch));
 
             let mut names = FieldNames::default();
             names.push(&key);
-            let place = names.place();
+            let place = names.cursor();
             let fields = place.encode(binding);
             prop_assert_eq!(fields.len(), 1 + 16 + 8 + 16, "all have one length");
-            prop_assert_eq!(FieldsPlace::decode(&fields, binding), Ok(place));
-            prop_assert_eq!(FieldsPlace::decode(&fields, other), Err(BadCursor::Mismatch));
-            prop_assert_eq!(FieldsPlace::decode(&search, binding), Err(BadCursor::Mismatch));
+            prop_assert_eq!(FieldsCursor::decode(&fields, binding), Ok(place));
+            prop_assert_eq!(FieldsCursor::decode(&fields, other), Err(CursorProblem::Mismatch));
+            prop_assert_eq!(FieldsCursor::decode(&search, binding), Err(CursorProblem::Mismatch));
         }
 
         #[test]
@@ -366,16 +369,16 @@ mod tests {
             let place = |names: &[String]| {
                 let mut all = FieldNames::default();
                 names.iter().for_each(|name| all.push(name));
-                all.place()
+                all.cursor()
             };
             prop_assert_eq!(place(&names) == place(&others), names == others);
         }
 
         #[test]
         fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..250)) {
-            let binding = Binding::of([""]);
-            prop_assert!(ListPlace::decode(&bytes, binding).is_err());
-            prop_assert!(FieldsPlace::decode(&bytes, binding).is_err());
+            let binding = Binding::new([""]);
+            prop_assert!(ListCursor::decode(&bytes, binding).is_err());
+            prop_assert!(FieldsCursor::decode(&bytes, binding).is_err());
         }
     }
 }

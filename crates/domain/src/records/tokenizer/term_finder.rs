@@ -2,72 +2,64 @@
 
 use std::collections::VecDeque;
 
-use super::{Term, Token};
-
-/// A place in a text, in scalar values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Where it begins.
-    pub start: u64,
-    /// One past its last scalar value.
-    pub end: u64,
-}
+use super::{SearchTerm, SearchToken};
+use crate::records::pieces::CharRange;
 
 /// Looks for the first place of a term among tokens that are given to it in order.
 #[derive(Debug)]
-pub struct Seeker<'q> {
-    term: &'q Term,
+pub struct TermFinder<'q> {
+    term: &'q SearchTerm,
     /// From this position on.
     from: u64,
     /// The last tokens, as many as a phrase has.
     last: VecDeque<(String, u64)>,
 }
 
-impl<'q> Seeker<'q> {
+impl<'q> TermFinder<'q> {
     /// Looks for a term that begins at a position or after it, in scalar values.
-    pub fn new(term: &'q Term, from: u64) -> Self {
+    pub fn new(term: &'q SearchTerm, from: u64) -> Self {
         Self { term, from, last: VecDeque::new() }
     }
 
     /// Takes the next token. Gives the place of the term where it ends with this token.
-    pub fn take(&mut self, token: &Token<'_>) -> Option<Place> {
+    pub fn feed(&mut self, token: &SearchToken<'_>) -> Option<CharRange> {
         if token.start < self.from {
             return None;
         }
-        let one = Place { start: token.start, end: token.end };
+        let one = CharRange { start: token.start, end: token.end };
         match self.term {
-            Term::Word(word) => (token.text == *word).then_some(one),
-            Term::Prefix(prefix) => token.text.starts_with(prefix.as_str()).then_some(one),
-            Term::Phrase(phrase) => {
+            SearchTerm::Word(word) => (token.text == *word).then_some(one),
+            SearchTerm::Prefix(prefix) => token.text.starts_with(prefix.as_str()).then_some(one),
+            SearchTerm::Phrase(phrase) => {
                 self.last.push_back((token.text.to_string(), token.start));
                 if self.last.len() > phrase.len() {
                     self.last.pop_front();
                 }
                 let is_it = self.last.iter().map(|(text, _)| text).eq(phrase);
                 let start = self.last.front().filter(|_| is_it).map(|(_, start)| *start);
-                start.map(|start| Place { start, end: token.end })
+                start.map(|start| CharRange { start, end: token.end })
             }
         }
     }
 }
 
 /// The first place of a term in a text.
-pub fn find(term: &Term, text: &str) -> Option<Place> {
-    let mut seeker = Seeker::new(term, 0);
-    super::tokens(text).find_map(|token| seeker.take(&token))
+pub fn find(term: &SearchTerm, text: &str) -> Option<CharRange> {
+    let mut finder = TermFinder::new(term, 0);
+    super::tokens(text).find_map(|token| finder.feed(&token))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Query, matches, tokens};
+    use super::super::{ParsedQuery, matches, tokens};
     use super::*;
 
     #[test]
     fn the_first_place_is_found() {
         let found = |query: &str, text: &str| {
-            let query = Query::parse(query);
+            let query = ParsedQuery::parse(query);
             find(&query.terms[0], text).map(|place| (place.start, place.end))
         };
         assert_eq!(found("ferns", "Water the Ferns, the ferns!"), Some((10, 15)));
@@ -81,8 +73,8 @@ mod tests {
         #[test]
         fn a_term_has_a_place_where_it_matches(text in "([ab]{1,2}|[ .]|語|É){0,30}", words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}") {
             let cut = |text: &str| tokens(text).map(|token| token.text.into_owned()).collect::<Vec<_>>();
-            for term in Query::parse(&words).terms {
-                let alone = Query { terms: vec![term.clone()], left_out: 0 };
+            for term in ParsedQuery::parse(&words).terms {
+                let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
                 let place = find(&term, &text);
                 prop_assert_eq!(place.is_some(), matches(&[&text], &alone));
                 if let Some(place) = place {

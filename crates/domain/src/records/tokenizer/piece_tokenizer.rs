@@ -1,22 +1,22 @@
 //! Cutting a text that comes in parts, wherever those end, and beginning in the middle of one.
 
 use super::characters::{Class, is_voicing};
-use super::{Token, tokens};
+use super::{SearchToken, tokens};
 use crate::records::pieces;
 
 /// Cuts a text that comes in parts into the tokens of the whole. Holds no more than one part and
 /// one token.
 #[derive(Debug, Default)]
-pub struct Stream {
+pub struct PieceTokenizer {
     /// The end of what came, from the token on that may not be complete.
     held: String,
     /// Scalar values before that.
     before: u64,
 }
 
-impl Stream {
-    /// Begins at a position of a text, in scalar values: 0, or one that [`restart`] gave.
-    pub fn at(position: u64) -> Self {
+impl PieceTokenizer {
+    /// Begins at a position of a text, in scalar values: 0, or one that [`last_token_boundary`] gave.
+    pub fn starting_at(position: u64) -> Self {
         Self { held: String::new(), before: position }
     }
 
@@ -27,7 +27,7 @@ impl Stream {
     pub fn feed<E>(
         &mut self,
         part: &str,
-        take: impl FnMut(Token<'_>) -> Result<(), E>,
+        take: impl FnMut(SearchToken<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.held.push_str(part);
         self.cut(false, take)
@@ -37,14 +37,17 @@ impl Stream {
     ///
     /// # Errors
     /// What `take` says.
-    pub fn finish<E>(mut self, take: impl FnMut(Token<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn finish<E>(
+        mut self,
+        take: impl FnMut(SearchToken<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.cut(true, take)
     }
 
     fn cut<E>(
         &mut self,
         all: bool,
-        mut take: impl FnMut(Token<'_>) -> Result<(), E>,
+        mut take: impl FnMut(SearchToken<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let held = std::mem::take(&mut self.held);
         let mut tokens = tokens(&held);
@@ -56,7 +59,7 @@ impl Stream {
                 kept = Some(token.start);
                 break;
             }
-            take(Token {
+            take(SearchToken {
                 start: self.before + token.start,
                 end: self.before + token.end,
                 ..token
@@ -64,14 +67,14 @@ impl Stream {
         }
         let kept = kept.unwrap_or(tokens.at);
         self.before += kept;
-        self.held = held.get(pieces::byte_of(&held, kept)..).unwrap_or_default().to_owned();
+        self.held = held.get(pieces::byte_offset(&held, kept)..).unwrap_or_default().to_owned();
         Ok(())
     }
 }
 
 /// The last place of a text where it may be cut in two without changing a token, in bytes; none
 /// where it has none.
-pub fn restart(text: &str) -> Option<usize> {
+pub fn last_token_boundary(text: &str) -> Option<usize> {
     text.char_indices().rev().find(|(_, one)| ends_a_token(*one)).map(|(at, _)| at)
 }
 
@@ -93,7 +96,7 @@ mod tests {
     use super::super::MAX_TOKEN_SPAN;
     use super::*;
 
-    fn owned(token: &Token<'_>) -> (String, u64, u64) {
+    fn owned(token: &SearchToken<'_>) -> (String, u64, u64) {
         (token.text.to_string(), token.start, token.end)
     }
 
@@ -103,8 +106,8 @@ mod tests {
     }
 
     fn streamed(parts: impl IntoIterator<Item = String>, at: u64) -> Vec<(String, u64, u64)> {
-        let (mut stream, mut all) = (Stream::at(at), Vec::new());
-        let mut take = |token: Token<'_>| -> Result<(), Infallible> {
+        let (mut stream, mut all) = (PieceTokenizer::starting_at(at), Vec::new());
+        let mut take = |token: SearchToken<'_>| -> Result<(), Infallible> {
             all.push(owned(&token));
             Ok(())
         };
@@ -122,7 +125,7 @@ mod tests {
             let mut parts = Vec::new();
             let mut rest = text.as_str();
             for cut in cuts {
-                let (part, after) = rest.split_at(pieces::byte_of(rest, cut as u64 % 40));
+                let (part, after) = rest.split_at(pieces::byte_offset(rest, cut as u64 % 40));
                 parts.push(part.to_owned());
                 rest = after;
             }
@@ -134,8 +137,8 @@ mod tests {
         #[test]
         fn a_text_cut_at_a_restart_has_the_same_tokens(text in some_text(), end in 0usize..200) {
             let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
-            let head = &text[..pieces::byte_of(&text, end as u64)];
-            if let Some(at) = restart(head) {
+            let head = &text[..pieces::byte_offset(&text, end as u64)];
+            if let Some(at) = last_token_boundary(head) {
                 let position = pieces::count(&text[..at]);
                 let mut cut: Vec<_> = tokens(&text[..at]).map(|token| owned(&token)).collect();
                 cut.extend(streamed([text[at..].to_owned()], position));

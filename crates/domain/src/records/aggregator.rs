@@ -1,7 +1,7 @@
 //! What can be computed over the values of one field: counts for each value or span of time, how
 //! many different values there are, the sum, the least and the greatest.
 //!
-//! A [`Tally`] takes the field of one record after another. Neither their order nor how they were
+//! A [`Aggregator`] takes the field of one record after another. Neither their order nor how they were
 //! split over several tallies changes what it tells. A value is one of the types that the field is
 //! declared with, or none at all: what is absent, null, an array, an object or of another type has
 //! no value. Integers and other numbers are one type here.
@@ -9,11 +9,11 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::body::Held;
-use super::decimal::{Decimal, Sum};
-use super::declaration::{Type, Types};
+use super::decimal::{Decimal, DecimalSum};
+use super::declaration::{JsonType, TypeSet};
 use super::instant::Instant;
-use super::zone::{Granularity, Start, Zone};
+use super::stored_body::StoredValue;
+use super::zone::{BucketStart, Granularity, Zone};
 
 /// The names of the metrics, as `/v1` spells them.
 pub const METRICS: [&str; 5] = ["count", "sum", "min", "max", "count_distinct"];
@@ -25,15 +25,15 @@ pub const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
 
 /// What is computed.
 #[derive(Clone, Debug)]
-pub enum Measure {
+pub enum AggregateMeasure {
     /// How many records there are.
     Count,
     /// The sum of the field's numbers.
     Sum,
     /// The least of them.
-    Least(Kind),
+    Least(Comparison),
     /// The greatest of them.
-    Greatest(Kind),
+    Greatest(Comparison),
     /// How many different values there are.
     Distinct,
     /// How many records have each value.
@@ -44,7 +44,7 @@ pub enum Measure {
 
 /// What values compare as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Comparison {
     /// Numbers, by value.
     Numbers,
     /// Times, by instant.
@@ -53,7 +53,7 @@ pub enum Kind {
 
 /// Why a tally cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overflow {
+pub enum AggregateOverflow {
     /// There are more different values than are told apart.
     Groups,
     /// A number has more digits than are added.
@@ -63,7 +63,7 @@ pub enum Overflow {
 /// A value of which records are counted. Ordered by type and then by value; those without a value
 /// come last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum GroupKey {
     /// `true` or `false`.
     Bool(bool),
     /// A number, in the one way in which equal ones are written.
@@ -78,16 +78,16 @@ pub enum Key {
         chars: u64,
     },
     /// A span of time, by its beginning.
-    Time(Start),
+    Time(BucketStart),
     /// No value.
     None,
 }
 
 /// How many records have a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct ValueGroup {
     /// The value.
-    pub key: Key,
+    pub key: GroupKey,
     /// How many.
     pub count: u64,
 }
@@ -101,24 +101,24 @@ struct Extreme {
 
 /// A computation under way.
 #[derive(Clone, Debug)]
-pub struct Tally {
-    measure: Measure,
-    types: Types,
+pub struct Aggregator {
+    measure: AggregateMeasure,
+    types: TypeSet,
     records: u64,
-    sum: Sum,
+    sum: DecimalSum,
     extreme: Option<Extreme>,
-    groups: HashMap<Key, u64>,
+    groups: HashMap<GroupKey, u64>,
     group_bytes: usize,
 }
 
-impl Tally {
+impl Aggregator {
     /// A computation over a field that is declared with these types.
-    pub fn new(measure: Measure, types: Types) -> Self {
+    pub fn new(measure: AggregateMeasure, types: TypeSet) -> Self {
         Self {
             measure,
             types,
             records: 0,
-            sum: Sum::default(),
+            sum: DecimalSum::default(),
             extreme: None,
             groups: HashMap::new(),
             group_bytes: 0,
@@ -128,29 +128,29 @@ impl Tally {
     /// Takes the field of one more record; none where the record has no such field.
     ///
     /// # Errors
-    /// [`Overflow`]; the tally is of no use any more then.
-    pub fn add(&mut self, held: Option<Held<'_>>) -> Result<(), Overflow> {
+    /// [`AggregateOverflow`]; the tally is of no use any more then.
+    pub fn add(&mut self, value: Option<StoredValue<'_>>) -> Result<(), AggregateOverflow> {
         self.records += 1;
-        let held = held.filter(|held| self.fits(held));
+        let value = value.filter(|value| self.fits(value));
         match &self.measure {
-            Measure::Count => Ok(()),
-            Measure::Sum => match held.and_then(number) {
-                Some((number, _)) if !self.sum.add(number) => Err(Overflow::Digits),
+            AggregateMeasure::Count => Ok(()),
+            AggregateMeasure::Sum => match value.and_then(number) {
+                Some((number, _)) if !self.sum.add(number) => Err(AggregateOverflow::Digits),
                 _ => Ok(()),
             },
-            Measure::Least(kind) | Measure::Greatest(kind) => {
-                let candidate = held.and_then(|held| Extreme::of(*kind, held));
+            AggregateMeasure::Least(kind) | AggregateMeasure::Greatest(kind) => {
+                let candidate = value.and_then(|value| Extreme::of(*kind, value));
                 self.extreme(candidate);
                 Ok(())
             }
-            Measure::Distinct => match key(held) {
-                Key::None => Ok(()),
+            AggregateMeasure::Distinct => match key(value) {
+                GroupKey::None => Ok(()),
                 key => self.count(key, 1),
             },
-            Measure::ByValue => self.count(key(held), 1),
-            Measure::ByTime(granularity, zone) => {
-                let time = held.and_then(time).and_then(|time| zone.start(time, *granularity));
-                self.count(time.map_or(Key::None, Key::Time), 1)
+            AggregateMeasure::ByValue => self.count(key(value), 1),
+            AggregateMeasure::ByTime(granularity, zone) => {
+                let time = value.and_then(time).and_then(|time| zone.start(time, *granularity));
+                self.count(time.map_or(GroupKey::None, GroupKey::Time), 1)
             }
         }
     }
@@ -158,8 +158,8 @@ impl Tally {
     /// Takes all that another tally of the same measure took.
     ///
     /// # Errors
-    /// As [`Tally::add`].
-    pub fn merge(&mut self, other: Self) -> Result<(), Overflow> {
+    /// As [`Aggregator::add`].
+    pub fn merge(&mut self, other: Self) -> Result<(), AggregateOverflow> {
         self.records += other.records;
         self.sum.merge(&other.sum);
         self.extreme(other.extreme);
@@ -190,10 +190,10 @@ impl Tally {
     /// The groups in their order, at most so many, and how many records are in the others. By value
     /// the largest come first, and of equal ones the least values; spans of time come in their
     /// order.
-    pub fn groups(self, limit: usize) -> (Vec<Group>, u64) {
-        let mut groups: Vec<Group> =
-            self.groups.into_iter().map(|(key, count)| Group { key, count }).collect();
-        let by_time = matches!(self.measure, Measure::ByTime(..));
+    pub fn groups(self, limit: usize) -> (Vec<ValueGroup>, u64) {
+        let mut groups: Vec<ValueGroup> =
+            self.groups.into_iter().map(|(key, count)| ValueGroup { key, count }).collect();
+        let by_time = matches!(self.measure, AggregateMeasure::ByTime(..));
         groups.sort_by(|a, b| {
             let largest = if by_time { Ordering::Equal } else { b.count.cmp(&a.count) };
             largest.then_with(|| a.key.cmp(&b.key))
@@ -203,14 +203,16 @@ impl Tally {
         (groups, others)
     }
 
-    fn fits(&self, held: &Held<'_>) -> bool {
-        match held {
-            Held::Null | Held::Json(_) | Held::LongJson(_) => false,
-            Held::Bool(_) => self.types.contains(Type::Boolean),
-            Held::Number(_) => {
-                self.types.contains(Type::Number) || self.types.contains(Type::Integer)
+    fn fits(&self, value: &StoredValue<'_>) -> bool {
+        match value {
+            StoredValue::Null | StoredValue::Json(_) | StoredValue::LongJson(_) => false,
+            StoredValue::Bool(_) => self.types.contains(JsonType::Boolean),
+            StoredValue::Number(_) => {
+                self.types.contains(JsonType::Number) || self.types.contains(JsonType::Integer)
             }
-            Held::Text(_) | Held::LongText(_) => self.types.contains(Type::String),
+            StoredValue::Text(_) | StoredValue::LongText(_) => {
+                self.types.contains(JsonType::String)
+            }
         }
     }
 
@@ -218,8 +220,11 @@ impl Tally {
         let Some(candidate) = candidate else { return };
         let better = self.extreme.as_ref().is_none_or(|best| {
             let value = candidate.value_cmp(best);
-            let value =
-                if matches!(self.measure, Measure::Greatest(_)) { value.reverse() } else { value };
+            let value = if matches!(self.measure, AggregateMeasure::Greatest(_)) {
+                value.reverse()
+            } else {
+                value
+            };
             value.then_with(|| candidate.written.cmp(&best.written)).is_lt()
         });
         if better {
@@ -227,7 +232,7 @@ impl Tally {
         }
     }
 
-    fn count(&mut self, key: Key, count: u64) -> Result<(), Overflow> {
+    fn count(&mut self, key: GroupKey, count: u64) -> Result<(), AggregateOverflow> {
         if let Some(known) = self.groups.get_mut(&key) {
             *known += count;
             return Ok(());
@@ -235,9 +240,9 @@ impl Tally {
         self.group_bytes = self.group_bytes.saturating_add(key.bytes());
         self.groups.insert(key, count);
         // Those without a value are no value.
-        let values = self.groups.len() - usize::from(self.groups.contains_key(&Key::None));
+        let values = self.groups.len() - usize::from(self.groups.contains_key(&GroupKey::None));
         if values > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
-            Err(Overflow::Groups)
+            Err(AggregateOverflow::Groups)
         } else {
             Ok(())
         }
@@ -245,13 +250,13 @@ impl Tally {
 }
 
 impl Extreme {
-    fn of(kind: Kind, held: Held<'_>) -> Option<Self> {
+    fn of(kind: Comparison, value: StoredValue<'_>) -> Option<Self> {
         match kind {
-            Kind::Numbers => {
-                number(held).map(|(_, digits)| Self { time: None, written: digits.to_owned() })
+            Comparison::Numbers => {
+                number(value).map(|(_, digits)| Self { time: None, written: digits.to_owned() })
             }
-            Kind::Times => match held {
-                Held::Text(text) => {
+            Comparison::Times => match value {
+                StoredValue::Text(text) => {
                     Some(Self { time: Some(Instant::parse(text)?), written: text.to_owned() })
                 }
                 _ => None,
@@ -267,7 +272,7 @@ impl Extreme {
     }
 }
 
-impl Key {
+impl GroupKey {
     fn rank(&self) -> u8 {
         match self {
             Self::Bool(_) => 0,
@@ -287,13 +292,13 @@ impl Key {
     }
 }
 
-impl PartialOrd for Key {
+impl PartialOrd for GroupKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Key {
+impl Ord for GroupKey {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(own), Self::Bool(other)) => own.cmp(other),
@@ -310,39 +315,42 @@ impl Ord for Key {
     }
 }
 
-fn number(held: Held<'_>) -> Option<(Decimal<'_>, &str)> {
-    match held {
-        Held::Number(digits) => Some((Decimal::parse(digits)?, digits)),
+fn number(value: StoredValue<'_>) -> Option<(Decimal<'_>, &str)> {
+    match value {
+        StoredValue::Number(digits) => Some((Decimal::parse(digits)?, digits)),
         _ => None,
     }
 }
 
-fn time(held: Held<'_>) -> Option<Instant> {
-    match held {
-        Held::Text(text) => Instant::parse(text),
+fn time(value: StoredValue<'_>) -> Option<Instant> {
+    match value {
+        StoredValue::Text(text) => Instant::parse(text),
         _ => None,
     }
 }
 
-fn key(held: Option<Held<'_>>) -> Key {
-    match held {
-        Some(Held::Bool(value)) => Key::Bool(value),
-        Some(Held::Number(digits)) => {
-            Decimal::parse(digits).map_or(Key::None, |number| Key::Number(number.canonical()))
+fn key(value: Option<StoredValue<'_>>) -> GroupKey {
+    match value {
+        Some(StoredValue::Bool(value)) => GroupKey::Bool(value),
+        Some(StoredValue::Number(digits)) => Decimal::parse(digits)
+            .map_or(GroupKey::None, |number| GroupKey::Number(number.canonical())),
+        Some(StoredValue::Text(text)) => GroupKey::Text(text.to_owned()),
+        Some(StoredValue::LongText(long)) => {
+            GroupKey::LongText { digest: long.digest, chars: long.chars }
         }
-        Some(Held::Text(text)) => Key::Text(text.to_owned()),
-        Some(Held::LongText(long)) => Key::LongText { digest: long.digest, chars: long.chars },
-        None | Some(Held::Null | Held::Json(_) | Held::LongJson(_)) => Key::None,
+        None | Some(StoredValue::Null | StoredValue::Json(_) | StoredValue::LongJson(_)) => {
+            GroupKey::None
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::body::Long;
+    use crate::records::stored_body::LongValue;
     use proptest::prelude::*;
 
-    fn held() -> impl Strategy<Value = Held<'static>> {
+    fn value() -> impl Strategy<Value = StoredValue<'static>> {
         let digits = [
             "1",
             "1.0",
@@ -363,44 +371,45 @@ mod tests {
             "",
             "1",
         ];
-        let long = |byte| Held::LongText(Long { chars: 9, bytes: 9, digest: [byte; 32] });
+        let long =
+            |byte| StoredValue::LongText(LongValue { chars: 9, bytes: 9, digest: [byte; 32] });
         prop_oneof![
-            proptest::sample::select(digits.to_vec()).prop_map(Held::Number),
-            proptest::sample::select(texts.to_vec()).prop_map(Held::Text),
+            proptest::sample::select(digits.to_vec()).prop_map(StoredValue::Number),
+            proptest::sample::select(texts.to_vec()).prop_map(StoredValue::Text),
             proptest::sample::select(vec![
-                Held::Null,
-                Held::Bool(true),
-                Held::Bool(false),
-                Held::Json("[]"),
+                StoredValue::Null,
+                StoredValue::Bool(true),
+                StoredValue::Bool(false),
+                StoredValue::Json("[]"),
                 long(1),
                 long(2)
             ]),
         ]
     }
 
-    fn measures() -> Vec<Measure> {
-        use Measure::{ByTime, ByValue, Count, Distinct, Greatest, Least, Sum};
+    fn measures() -> Vec<AggregateMeasure> {
+        use AggregateMeasure::{ByTime, ByValue, Count, Distinct, Greatest, Least, Sum};
         let zone = Zone::named("Europe/Berlin").unwrap();
         vec![
             Count,
             Sum,
-            Least(Kind::Numbers),
-            Greatest(Kind::Numbers),
-            Least(Kind::Times),
-            Greatest(Kind::Times),
+            Least(Comparison::Numbers),
+            Greatest(Comparison::Numbers),
+            Least(Comparison::Times),
+            Greatest(Comparison::Times),
             Distinct,
             ByValue,
             ByTime(Granularity::Day, zone),
         ]
     }
 
-    fn tally(measure: &Measure, values: &[Option<Held<'_>>]) -> Tally {
-        let mut tally = Tally::new(measure.clone(), Types::ANY);
-        values.iter().for_each(|held| tally.add(*held).unwrap());
+    fn tally(measure: &AggregateMeasure, values: &[Option<StoredValue<'_>>]) -> Aggregator {
+        let mut tally = Aggregator::new(measure.clone(), TypeSet::ANY);
+        values.iter().for_each(|value| tally.add(*value).unwrap());
         tally
     }
 
-    fn told(tally: Tally) -> String {
+    fn told(tally: Aggregator) -> String {
         let (sum, extreme) = (tally.sum(), tally.extreme_value().map(str::to_owned));
         format!("{} {sum} {extreme:?} {} {:?}", tally.records(), tally.distinct(), tally.groups(3))
     }
@@ -408,7 +417,7 @@ mod tests {
     proptest! {
         #[test]
         fn neither_order_nor_parts_change_what_is_told(
-            values in proptest::collection::vec(proptest::option::weighted(0.9, held()), 0..14),
+            values in proptest::collection::vec(proptest::option::weighted(0.9, value()), 0..14),
             shuffled in any::<prop::sample::Index>(),
             cut in any::<prop::sample::Index>(),
         ) {
@@ -430,63 +439,65 @@ mod tests {
     #[test]
     fn equal_values_are_one_group_and_what_is_none_comes_last() {
         let values = [
-            Some(Held::Number("1.0")),
-            Some(Held::Text("1")),
+            Some(StoredValue::Number("1.0")),
+            Some(StoredValue::Text("1")),
             None,
-            Some(Held::Number("1")),
-            Some(Held::Null),
-            Some(Held::Json("[1]")),
-            Some(Held::Bool(false)),
-            Some(Held::Number("-0")),
+            Some(StoredValue::Number("1")),
+            Some(StoredValue::Null),
+            Some(StoredValue::Json("[1]")),
+            Some(StoredValue::Bool(false)),
+            Some(StoredValue::Number("-0")),
         ];
-        let (groups, others) = tally(&Measure::ByValue, &values).groups(4);
-        let told: Vec<(Key, u64)> =
+        let (groups, others) = tally(&AggregateMeasure::ByValue, &values).groups(4);
+        let told: Vec<(GroupKey, u64)> =
             groups.into_iter().map(|group| (group.key, group.count)).collect();
-        let number = |digits: &str| Key::Number(digits.to_owned());
+        let number = |digits: &str| GroupKey::Number(digits.to_owned());
         assert_eq!(
             told,
-            [(Key::None, 3), (number("1"), 2), (Key::Bool(false), 1), (number("0"), 1)]
+            [(GroupKey::None, 3), (number("1"), 2), (GroupKey::Bool(false), 1), (number("0"), 1)]
         );
         assert_eq!(others, 1);
-        assert_eq!(tally(&Measure::Distinct, &values).distinct(), 4);
+        assert_eq!(tally(&AggregateMeasure::Distinct, &values).distinct(), 4);
     }
 
     #[test]
     fn of_equal_values_the_least_writing_is_told_and_other_types_are_not_there() {
         let numbers = [
-            Some(Held::Number("2.0")),
-            Some(Held::Number("2")),
-            Some(Held::Text("9")),
-            Some(Held::Number("1e0")),
+            Some(StoredValue::Number("2.0")),
+            Some(StoredValue::Number("2")),
+            Some(StoredValue::Text("9")),
+            Some(StoredValue::Number("1e0")),
         ];
         let extreme = |measure| tally(&measure, &numbers).extreme_value().map(str::to_owned);
-        assert_eq!(extreme(Measure::Greatest(Kind::Numbers)).as_deref(), Some("2"));
-        assert_eq!(extreme(Measure::Least(Kind::Numbers)).as_deref(), Some("1e0"));
-        assert_eq!(extreme(Measure::Least(Kind::Times)), None);
-        let mut only = Tally::new(Measure::ByValue, [Type::Integer].into_iter().collect());
-        numbers.iter().for_each(|held| only.add(*held).unwrap());
-        assert_eq!(only.groups(10).0.last().map(|group| group.key.clone()), Some(Key::None));
+        assert_eq!(extreme(AggregateMeasure::Greatest(Comparison::Numbers)).as_deref(), Some("2"));
+        assert_eq!(extreme(AggregateMeasure::Least(Comparison::Numbers)).as_deref(), Some("1e0"));
+        assert_eq!(extreme(AggregateMeasure::Least(Comparison::Times)), None);
+        let mut only =
+            Aggregator::new(AggregateMeasure::ByValue, [JsonType::Integer].into_iter().collect());
+        numbers.iter().for_each(|value| only.add(*value).unwrap());
+        assert_eq!(only.groups(10).0.last().map(|group| group.key.clone()), Some(GroupKey::None));
     }
 
     #[test]
     fn too_many_values_are_refused_wherever_they_come_from() {
-        let mut tally = Tally::new(Measure::Distinct, Types::ANY);
+        let mut tally = Aggregator::new(AggregateMeasure::Distinct, TypeSet::ANY);
         let mut other = tally.clone();
         for at in 0..MAX_GROUPS {
             let digits = at.to_string();
-            tally.add(Some(Held::Number(&digits))).unwrap();
+            tally.add(Some(StoredValue::Number(&digits))).unwrap();
         }
-        tally.add(Some(Held::Number("7.0"))).unwrap();
-        other.add(Some(Held::Number("-1"))).unwrap();
-        assert_eq!(tally.clone().merge(other), Err(Overflow::Groups));
-        assert_eq!(tally.add(Some(Held::Text("x"))), Err(Overflow::Groups));
-        let mut long = Tally::new(Measure::ByValue, Types::ANY);
+        tally.add(Some(StoredValue::Number("7.0"))).unwrap();
+        other.add(Some(StoredValue::Number("-1"))).unwrap();
+        assert_eq!(tally.clone().merge(other), Err(AggregateOverflow::Groups));
+        assert_eq!(tally.add(Some(StoredValue::Text("x"))), Err(AggregateOverflow::Groups));
+        let mut long = Aggregator::new(AggregateMeasure::ByValue, TypeSet::ANY);
         let text = "x".repeat(1019);
         let texts = (0..20_000).map(|at| format!("{at:05}{text}"));
-        let refused =
-            texts.map(|text| long.add(Some(Held::Text(&text)))).position(|added| added.is_err());
+        let refused = texts
+            .map(|text| long.add(Some(StoredValue::Text(&text))))
+            .position(|added| added.is_err());
         assert_eq!(refused, Some(MAX_GROUP_BYTES / 1024));
-        let mut sum = Tally::new(Measure::Sum, Types::ANY);
-        assert_eq!(sum.add(Some(Held::Number("1e315"))), Err(Overflow::Digits));
+        let mut sum = Aggregator::new(AggregateMeasure::Sum, TypeSet::ANY);
+        assert_eq!(sum.add(Some(StoredValue::Number("1e315"))), Err(AggregateOverflow::Digits));
     }
 }

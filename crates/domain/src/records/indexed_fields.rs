@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::order::Ordering;
+use super::order::CursorFieldOrder;
 
 /// The terms on which a stream's records are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct StreamTerms {
+pub struct IndexedFields {
     /// The field that orders lists.
     pub cursor_field: Option<String>,
     /// Whether that field holds times.
@@ -20,9 +20,9 @@ pub struct StreamTerms {
     pub searchable: BTreeSet<String>,
 }
 
-impl StreamTerms {
+impl IndexedFields {
     /// How the values of the cursor field compare.
-    pub fn ordering(&self) -> Ordering {
-        if self.cursor_is_time { Ordering::Times } else { Ordering::Texts }
+    pub fn ordering(&self) -> CursorFieldOrder {
+        if self.cursor_is_time { CursorFieldOrder::Times } else { CursorFieldOrder::Texts }
     }
 }

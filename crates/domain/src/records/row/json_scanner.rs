@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::{BadRow, Fault, MAX_DEPTH, MAX_NUMBER_CHARS, repeated};
-use crate::records::value::Value;
+use super::{MAX_DEPTH, MAX_NUMBER_CHARS, RowError, RowFault, repeated};
+use crate::records::value::FieldValue;
 
 /// A text and how far it was read.
 pub(super) struct Scan<'a> {
@@ -22,9 +22,9 @@ pub(super) struct Scan<'a> {
 type Put = fn(&mut String, char);
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, BadRow> {
-        let text =
-            std::str::from_utf8(bytes).map_err(|bad| Fault::InvalidUtf8.at(bad.valid_up_to()))?;
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, RowError> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|bad| RowFault::InvalidUtf8.at(bad.valid_up_to()))?;
         Ok(Self { text, bytes, at: 0, replaced: 0 })
     }
 
@@ -40,8 +40,8 @@ impl<'a> Scan<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    fn wrong(&self, what: &'static str) -> BadRow {
-        Fault::InvalidJson(what).at(self.at)
+    fn wrong(&self, what: &'static str) -> RowError {
+        RowFault::InvalidJson(what).at(self.at)
     }
 
     pub(super) fn white_space(&mut self) {
@@ -60,7 +60,7 @@ impl<'a> Scan<'a> {
         found
     }
 
-    pub(super) fn end(&self) -> Result<(), BadRow> {
+    pub(super) fn end(&self) -> Result<(), RowError> {
         if self.at == self.bytes.len() {
             Ok(())
         } else {
@@ -74,7 +74,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Whether another item follows: takes the comma, or what closes the array or object.
-    pub(super) fn another(&mut self, close: u8) -> Result<bool, BadRow> {
+    pub(super) fn another(&mut self, close: u8) -> Result<bool, RowError> {
         if self.take(b',') {
             return Ok(true);
         }
@@ -88,39 +88,39 @@ impl<'a> Scan<'a> {
         }))
     }
 
-    pub(super) fn colon(&mut self) -> Result<(), BadRow> {
+    pub(super) fn colon(&mut self) -> Result<(), RowError> {
         if self.take(b':') { Ok(()) } else { Err(self.wrong("a `:` is missing")) }
     }
 
     /// The name of a member, decoded.
-    pub(super) fn name(&mut self) -> Result<String, BadRow> {
+    pub(super) fn name(&mut self) -> Result<String, RowError> {
         let mut name = String::new();
         self.quoted(&mut name, String::push)?;
         Ok(name)
     }
 
     /// The value of a field. `depth` is how many arrays and objects it stands in.
-    pub(super) fn value(&mut self, depth: usize) -> Result<Value, BadRow> {
+    pub(super) fn value(&mut self, depth: usize) -> Result<FieldValue, RowError> {
         Ok(match self.peek() {
             Some(b'"') => {
                 let mut text = String::new();
                 self.quoted(&mut text, String::push)?;
-                Value::Text(text)
+                FieldValue::Text(text)
             }
             Some(b'{' | b'[') => {
                 let mut json = String::new();
                 self.nested(&mut json, depth)?;
-                Value::Json(json)
+                FieldValue::Json(json)
             }
-            Some(b't') => self.word("true").map(|_| Value::Bool(true))?,
-            Some(b'f') => self.word("false").map(|_| Value::Bool(false))?,
-            Some(b'n') => self.word("null").map(|_| Value::Null)?,
-            _ => Value::Number(self.number()?.into()),
+            Some(b't') => self.word("true").map(|_| FieldValue::Bool(true))?,
+            Some(b'f') => self.word("false").map(|_| FieldValue::Bool(false))?,
+            Some(b'n') => self.word("null").map(|_| FieldValue::Null)?,
+            _ => FieldValue::Number(self.number()?.into()),
         })
     }
 
     /// Appends the value that stands here, in its compact form.
-    fn nested(&mut self, out: &mut String, depth: usize) -> Result<(), BadRow> {
+    fn nested(&mut self, out: &mut String, depth: usize) -> Result<(), RowError> {
         match self.peek() {
             Some(b'"') => return self.quoted_again(out),
             Some(b'{') => self.object(out, depth + 1)?,
@@ -133,7 +133,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn array(&mut self, out: &mut String, depth: usize) -> Result<(), BadRow> {
+    fn array(&mut self, out: &mut String, depth: usize) -> Result<(), RowError> {
         self.deeper(depth)?;
         self.take(b'[');
         out.push('[');
@@ -149,7 +149,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn object(&mut self, out: &mut String, depth: usize) -> Result<(), BadRow> {
+    fn object(&mut self, out: &mut String, depth: usize) -> Result<(), RowError> {
         self.deeper(depth)?;
         self.take(b'{');
         out.push('{');
@@ -178,16 +178,16 @@ impl<'a> Scan<'a> {
             Some(index) => {
                 let name = name_of(index).trim_start_matches('"');
                 let name = name.strip_suffix('"').unwrap_or(name);
-                Err(Fault::duplicate(name).at(names.get(index).map_or(0, |(_, at)| *at)))
+                Err(RowFault::duplicate(name).at(names.get(index).map_or(0, |(_, at)| *at)))
             }
         }
     }
 
-    fn deeper(&self, depth: usize) -> Result<(), BadRow> {
-        if depth > MAX_DEPTH { Err(Fault::TooDeep.at(self.at)) } else { Ok(()) }
+    fn deeper(&self, depth: usize) -> Result<(), RowError> {
+        if depth > MAX_DEPTH { Err(RowFault::TooDeep.at(self.at)) } else { Ok(()) }
     }
 
-    fn word(&mut self, word: &'static str) -> Result<&'static str, BadRow> {
+    fn word(&mut self, word: &'static str) -> Result<&'static str, RowError> {
         if !self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
             return Err(self.wrong("a value is missing or misspelt"));
         }
@@ -197,7 +197,7 @@ impl<'a> Scan<'a> {
     }
 
     /// A number as it is written.
-    fn number(&mut self) -> Result<&'a str, BadRow> {
+    fn number(&mut self) -> Result<&'a str, RowError> {
         let from = self.at;
         self.skip(b'-');
         if !self.skip(b'0') {
@@ -211,7 +211,7 @@ impl<'a> Scan<'a> {
             self.digits(from)?;
         }
         if self.at - from > MAX_NUMBER_CHARS {
-            return Err(Fault::NumberTooLong.at(from));
+            return Err(RowFault::NumberTooLong.at(from));
         }
         let number = self.text.get(from..self.at).unwrap_or_default();
         self.white_space();
@@ -219,7 +219,7 @@ impl<'a> Scan<'a> {
     }
 
     /// At least one digit of the number that began at `from`.
-    fn digits(&mut self, from: usize) -> Result<(), BadRow> {
+    fn digits(&mut self, from: usize) -> Result<(), RowError> {
         let first = self.at;
         while let Some(b'0'..=b'9') = self.peek() {
             self.at += 1;
@@ -238,7 +238,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Appends the string that stands here, quoted and escaped anew.
-    fn quoted_again(&mut self, out: &mut String) -> Result<(), BadRow> {
+    fn quoted_again(&mut self, out: &mut String) -> Result<(), RowError> {
         out.push('"');
         self.quoted(out, push_escaped)?;
         out.push('"');
@@ -246,7 +246,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Appends the content of the string that stands here; `put` appends what it has escaped.
-    fn quoted(&mut self, out: &mut String, put: Put) -> Result<(), BadRow> {
+    fn quoted(&mut self, out: &mut String, put: Put) -> Result<(), RowError> {
         let from = self.at;
         if !self.skip(b'"') {
             return Err(self.wrong("a name in quotes is missing"));
@@ -254,14 +254,16 @@ impl<'a> Scan<'a> {
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {
-                return Err(Fault::InvalidJson("a string is not closed").at(from));
+                return Err(RowFault::InvalidJson("a string is not closed").at(from));
             };
             let plain = self.text.get(self.at..self.at + length).unwrap_or_default();
             // Without an early end this is a few instructions for many bytes.
             if plain.bytes().fold(false, |any, byte| any | (byte < b' ')) {
                 let place = plain.bytes().position(|byte| byte < b' ').unwrap_or_default();
-                return Err(Fault::InvalidJson("a control character in a string is not escaped")
-                    .at(self.at + place));
+                return Err(RowFault::InvalidJson(
+                    "a control character in a string is not escaped",
+                )
+                .at(self.at + place));
             }
             out.push_str(plain);
             self.at += length;
@@ -275,7 +277,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The character for the escape that stands here.
-    fn escape(&mut self) -> Result<char, BadRow> {
+    fn escape(&mut self) -> Result<char, RowError> {
         let from = self.at;
         self.at += 1;
         let kind = self.peek();
@@ -288,14 +290,14 @@ impl<'a> Scan<'a> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => return self.unicode(from),
-            _ => return Err(Fault::InvalidJson("a `\\` begins no escape").at(from)),
+            _ => return Err(RowFault::InvalidJson("a `\\` begins no escape").at(from)),
         })
     }
 
     /// The character whose escape began at `from` and whose four digits stand here, with the escape
     /// after it where the two are a surrogate pair.
-    fn unicode(&mut self, from: usize) -> Result<char, BadRow> {
-        let bad = Fault::InvalidJson("a `\\u` needs four hexadecimal digits").at(from);
+    fn unicode(&mut self, from: usize) -> Result<char, RowError> {
+        let bad = RowFault::InvalidJson("a `\\u` needs four hexadecimal digits").at(from);
         let Some(unit) = self.unit(self.at) else { return Err(bad) };
         self.at += 4;
         if let 0xd800..=0xdbff = unit

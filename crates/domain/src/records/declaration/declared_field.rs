@@ -2,49 +2,49 @@
 
 use serde_json::Value as Json;
 
-use super::types::{self, Format, Type, Types};
-use super::{BadDeclaration, Fault, MAX_FIELDS, Node};
-use crate::records::names;
+use super::type_set::{self, JsonType, StringFormat, TypeSet};
+use super::{BadDeclaration, DeclarationFault, MAX_FIELDS, Node};
+use crate::records::identifiers;
 
 /// A declared field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct DeclaredField {
     /// What it is called.
     pub name: String,
     /// What it may hold.
-    pub types: Types,
+    pub types: TypeSet,
     /// What its strings are; only where it holds nothing else but null.
-    pub format: Option<Format>,
+    pub format: Option<StringFormat>,
     /// Whether records can be filtered by an exact value of it.
     pub filterable: bool,
     /// With which operators records can be filtered by a range of it.
-    pub operators: Vec<Operator>,
+    pub operators: Vec<RangeOperator>,
     /// Whether the words in it can be searched for.
     pub searchable: bool,
     /// What can be computed over it.
     pub aggregations: Vec<Aggregation>,
 }
 
-impl Field {
+impl DeclaredField {
     /// Whether records can be filtered by a range of it.
-    pub fn ranges(&self) -> bool {
+    pub fn is_range_filterable(&self) -> bool {
         !self.operators.is_empty()
     }
 
     /// Whether anything can be computed over it.
-    pub fn aggregatable(&self) -> bool {
+    pub fn is_aggregatable(&self) -> bool {
         !self.aggregations.is_empty()
     }
 
     /// Whether it holds numbers and nothing else but null.
     pub fn is_number(&self) -> bool {
-        self.types.are_only(&[Type::Integer, Type::Number])
+        self.types.are_only(&[JsonType::Integer, JsonType::Number])
     }
 }
 
 /// A comparison of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
-pub enum Operator {
+pub enum RangeOperator {
     /// At least.
     Gte,
     /// More than.
@@ -55,7 +55,7 @@ pub enum Operator {
     Lt,
 }
 
-impl Operator {
+impl RangeOperator {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Gte, Self::Gt, Self::Lte, Self::Lt];
 
@@ -116,30 +116,32 @@ impl Aggregation {
 }
 
 /// The fields of a schema, of which nothing may be asked yet.
-pub(super) fn of(schema: &Node<'_>) -> Result<Vec<Field>, BadDeclaration> {
+pub(super) fn of(schema: &Node<'_>) -> Result<Vec<DeclaredField>, BadDeclaration> {
     if !schema.value.is_some_and(Json::is_object) {
-        return Err(schema.bad(Fault::Kind("a JSON Schema of objects")));
+        return Err(schema.bad(DeclarationFault::Kind("a JSON Schema of objects")));
     }
     let kind = schema.member("type");
     if kind.value.is_some_and(|kind| kind != "object") {
-        return Err(kind.bad(Fault::Kind("`object`")));
+        return Err(kind.bad(DeclarationFault::Kind("`object`")));
     }
     let properties = schema.member("properties");
     if properties.value.is_none() {
-        return Err(properties.bad(Fault::Kind("an object with a member for each field")));
+        return Err(
+            properties.bad(DeclarationFault::Kind("an object with a member for each field"))
+        );
     }
     let properties_of = properties.members()?;
     if properties_of.len() > MAX_FIELDS {
-        return Err(properties.bad(Fault::TooManyFields));
+        return Err(properties.bad(DeclarationFault::TooManyFields));
     }
     let mut fields = Vec::with_capacity(properties_of.len());
     for (name, property) in properties_of {
-        if !names::is_field_name(&name) {
-            return Err(properties.bad(Fault::BadFieldName));
+        if !identifiers::is_field_name(&name) {
+            return Err(properties.bad(DeclarationFault::BadFieldName));
         }
-        let (types, format) = types::of(property.value.unwrap_or(&Json::Null))
+        let (types, format) = type_set::of(property.value.unwrap_or(&Json::Null))
             .map_err(|fault| property.bad(fault))?;
-        fields.push(Field {
+        fields.push(DeclaredField {
             name,
             types,
             format,
@@ -153,13 +155,15 @@ pub(super) fn of(schema: &Node<'_>) -> Result<Vec<Field>, BadDeclaration> {
 }
 
 /// A list of operators.
-pub(super) fn operators(node: &Node<'_>) -> Result<Vec<Operator>, BadDeclaration> {
-    let bad = || node.bad(Fault::Kind("a list of some of `gte`, `gt`, `lte` and `lt`"));
+pub(super) fn operators(node: &Node<'_>) -> Result<Vec<RangeOperator>, BadDeclaration> {
+    let bad = || node.bad(DeclarationFault::Kind("a list of some of `gte`, `gt`, `lte` and `lt`"));
     let mut operators = Vec::new();
     let items = node.value.and_then(Json::as_array).ok_or_else(bad)?;
     for item in items {
-        let operator =
-            Operator::ALL.into_iter().find(|operator| item == operator.name()).ok_or_else(bad)?;
+        let operator = RangeOperator::ALL
+            .into_iter()
+            .find(|operator| item == operator.name())
+            .ok_or_else(bad)?;
         if !operators.contains(&operator) {
             operators.push(operator);
         }

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use super::instant::Instant;
 use super::pieces;
-use super::value::Value;
+use super::value::FieldValue;
 use crate::hash::ContentHash;
 
 const NULL: u8 = 0;
@@ -30,7 +30,7 @@ const SHORT_BYTES: usize = 32;
 
 /// A value that is kept in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Long {
+pub struct LongValue {
     /// Scalar values.
     pub chars: u64,
     /// Bytes of UTF-8.
@@ -39,7 +39,7 @@ pub struct Long {
     pub digest: [u8; 32],
 }
 
-impl Long {
+impl LongValue {
     /// Of a text that is in memory.
     fn of(text: &str) -> Self {
         let digest = *ContentHash::digest(text.as_bytes()).as_bytes();
@@ -49,7 +49,7 @@ impl Long {
 
 /// What a field holds, as far as it is in the record itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held<'a> {
+pub enum StoredValue<'a> {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -61,14 +61,14 @@ pub enum Held<'a> {
     /// A compact array or object.
     Json(&'a str),
     /// A string that is kept in pieces.
-    LongText(Long),
+    LongText(LongValue),
     /// An array or object that is kept in pieces.
-    LongJson(Long),
+    LongJson(LongValue),
 }
 
 /// One field of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct BodyField<'a> {
     /// The field's name.
     pub name: &'a str,
     /// Where pieces and tokens of its value are kept.
@@ -76,34 +76,34 @@ pub struct Entry<'a> {
     /// Whether it is a text that holds bytes in base64.
     pub binary: bool,
     /// The value.
-    pub held: Held<'a>,
+    pub value: StoredValue<'a>,
 }
 
 /// The bytes are not those of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes of a record are damaged")]
-pub struct Damaged;
+pub struct DamagedBody;
 
 /// A body, to be read.
 #[derive(Clone, Copy, Debug)]
-pub struct Body<'a>(&'a [u8]);
+pub struct RecordBody<'a>(&'a [u8]);
 
-impl<'a> Body<'a> {
+impl<'a> RecordBody<'a> {
     /// The body that these bytes are; whether they are one shows as it is read.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
     /// The fields, in order.
-    pub fn entries(self) -> impl Iterator<Item = Result<Entry<'a>, Damaged>> {
+    pub fn entries(self) -> impl Iterator<Item = Result<BodyField<'a>, DamagedBody>> {
         self.spans().map(|span| span.map(|(entry, _)| entry))
     }
 
     /// One field; the rest is skipped unread.
     ///
     /// # Errors
-    /// [`Damaged`].
-    pub fn field(self, name: &str) -> Result<Option<Entry<'a>>, Damaged> {
+    /// [`DamagedBody`].
+    pub fn field(self, name: &str) -> Result<Option<BodyField<'a>>, DamagedBody> {
         for entry in self.entries() {
             let entry = entry?;
             if entry.name == name {
@@ -116,8 +116,8 @@ impl<'a> Body<'a> {
     /// The body of those fields alone that are named.
     ///
     /// # Errors
-    /// [`Damaged`].
-    pub fn project(self, fields: &BTreeSet<String>) -> Result<Vec<u8>, Damaged> {
+    /// [`DamagedBody`].
+    pub fn project(self, fields: &BTreeSet<String>) -> Result<Vec<u8>, DamagedBody> {
         let mut projected = Vec::new();
         for span in self.spans() {
             let (entry, bytes) = span?;
@@ -132,12 +132,12 @@ impl<'a> Body<'a> {
     /// values are kept is not told.
     ///
     /// # Errors
-    /// [`Damaged`].
+    /// [`DamagedBody`].
     pub fn is_same(
         self,
-        other: Body<'_>,
+        other: RecordBody<'_>,
         fields: Option<&BTreeSet<String>>,
-    ) -> Result<bool, Damaged> {
+    ) -> Result<bool, DamagedBody> {
         let mut ours = self.told(fields);
         let mut theirs = other.told(fields);
         loop {
@@ -153,19 +153,23 @@ impl<'a> Body<'a> {
     /// is short or a time: enough to tell whether it is another one, and when the record happened.
     ///
     /// # Errors
-    /// [`Damaged`].
-    pub fn digested(self) -> Result<Vec<u8>, Damaged> {
+    /// [`DamagedBody`].
+    pub fn digested(self) -> Result<Vec<u8>, DamagedBody> {
         let mut writer = BodyWriter::default();
         for entry in self.entries() {
             let entry = entry?;
-            let held = match entry.held {
-                Held::Text(text) if text.len() > SHORT_BYTES && Instant::parse(text).is_none() => {
-                    Held::LongText(Long::of(text))
+            let value = match entry.value {
+                StoredValue::Text(text)
+                    if text.len() > SHORT_BYTES && Instant::parse(text).is_none() =>
+                {
+                    StoredValue::LongText(LongValue::of(text))
                 }
-                Held::Json(json) if json.len() > SHORT_BYTES => Held::LongJson(Long::of(json)),
-                held => held,
+                StoredValue::Json(json) if json.len() > SHORT_BYTES => {
+                    StoredValue::LongJson(LongValue::of(json))
+                }
+                value => value,
             };
-            writer.push(&Entry { slot: None, held, ..entry });
+            writer.push(&BodyField { slot: None, value, ..entry });
         }
         Ok(writer.finish())
     }
@@ -173,15 +177,17 @@ impl<'a> Body<'a> {
     fn told(
         self,
         fields: Option<&BTreeSet<String>>,
-    ) -> impl Iterator<Item = Result<Entry<'a>, Damaged>> {
-        let is_told = move |entry: &Result<Entry<'_>, Damaged>| match (entry, fields) {
+    ) -> impl Iterator<Item = Result<BodyField<'a>, DamagedBody>> {
+        let is_told = move |entry: &Result<BodyField<'_>, DamagedBody>| match (entry, fields) {
             (Ok(entry), Some(fields)) => fields.contains(entry.name),
             _ => true,
         };
-        self.entries().filter(is_told).map(|entry| entry.map(|entry| Entry { slot: None, ..entry }))
+        self.entries()
+            .filter(is_told)
+            .map(|entry| entry.map(|entry| BodyField { slot: None, ..entry }))
     }
 
-    fn spans(self) -> impl Iterator<Item = Result<(Entry<'a>, &'a [u8]), Damaged>> {
+    fn spans(self) -> impl Iterator<Item = Result<(BodyField<'a>, &'a [u8]), DamagedBody>> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             if rest.is_empty() {
@@ -190,7 +196,7 @@ impl<'a> Body<'a> {
             let before = rest;
             let Some(entry) = entry(&mut rest) else {
                 rest = &[];
-                return Some(Err(Damaged));
+                return Some(Err(DamagedBody));
             };
             let taken = before.len() - rest.len();
             Some(Ok((entry, before.get(..taken).unwrap_or_default())))
@@ -198,30 +204,30 @@ impl<'a> Body<'a> {
     }
 }
 
-fn entry<'a>(rest: &mut &'a [u8]) -> Option<Entry<'a>> {
+fn entry<'a>(rest: &mut &'a [u8]) -> Option<BodyField<'a>> {
     let name = text(rest)?;
     let kind = *take(rest, 1)?.first()?;
     let slot = match number(rest)? {
         0 => None,
         slot => Some(u16::try_from(slot - 1).ok()?),
     };
-    let held = match kind & !BINARY {
-        NULL => Held::Null,
-        FALSE => Held::Bool(false),
-        TRUE => Held::Bool(true),
-        NUMBER => Held::Number(text(rest)?),
-        TEXT => Held::Text(text(rest)?),
-        JSON => Held::Json(text(rest)?),
-        LONG_TEXT => Held::LongText(long(rest)?),
-        LONG_JSON => Held::LongJson(long(rest)?),
+    let value = match kind & !BINARY {
+        NULL => StoredValue::Null,
+        FALSE => StoredValue::Bool(false),
+        TRUE => StoredValue::Bool(true),
+        NUMBER => StoredValue::Number(text(rest)?),
+        TEXT => StoredValue::Text(text(rest)?),
+        JSON => StoredValue::Json(text(rest)?),
+        LONG_TEXT => StoredValue::LongText(long(rest)?),
+        LONG_JSON => StoredValue::LongJson(long(rest)?),
         _ => return None,
     };
-    Some(Entry { name, slot, binary: kind & BINARY != 0, held })
+    Some(BodyField { name, slot, binary: kind & BINARY != 0, value })
 }
 
-fn long(rest: &mut &[u8]) -> Option<Long> {
+fn long(rest: &mut &[u8]) -> Option<LongValue> {
     let (chars, bytes) = (number(rest)?, number(rest)?);
-    Some(Long { chars, bytes, digest: take(rest, 32)?.try_into().ok()? })
+    Some(LongValue { chars, bytes, digest: take(rest, 32)?.try_into().ok()? })
 }
 
 fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
@@ -253,24 +259,26 @@ pub struct BodyWriter(Vec<u8>);
 
 impl BodyWriter {
     /// Adds a field. Its name must not be there yet.
-    pub fn push(&mut self, entry: &Entry<'_>) {
+    pub fn push(&mut self, entry: &BodyField<'_>) {
         self.text(entry.name);
-        let kind = match entry.held {
-            Held::Null => NULL,
-            Held::Bool(false) => FALSE,
-            Held::Bool(true) => TRUE,
-            Held::Number(_) => NUMBER,
-            Held::Text(_) => TEXT,
-            Held::Json(_) => JSON,
-            Held::LongText(_) => LONG_TEXT,
-            Held::LongJson(_) => LONG_JSON,
+        let kind = match entry.value {
+            StoredValue::Null => NULL,
+            StoredValue::Bool(false) => FALSE,
+            StoredValue::Bool(true) => TRUE,
+            StoredValue::Number(_) => NUMBER,
+            StoredValue::Text(_) => TEXT,
+            StoredValue::Json(_) => JSON,
+            StoredValue::LongText(_) => LONG_TEXT,
+            StoredValue::LongJson(_) => LONG_JSON,
         };
         self.0.push(kind | if entry.binary { BINARY } else { 0 });
         self.number(entry.slot.map_or(0, |slot| u64::from(slot) + 1));
-        match entry.held {
-            Held::Null | Held::Bool(_) => {}
-            Held::Number(text) | Held::Text(text) | Held::Json(text) => self.text(text),
-            Held::LongText(long) | Held::LongJson(long) => {
+        match entry.value {
+            StoredValue::Null | StoredValue::Bool(_) => {}
+            StoredValue::Number(text) | StoredValue::Text(text) | StoredValue::Json(text) => {
+                self.text(text)
+            }
+            StoredValue::LongText(long) | StoredValue::LongJson(long) => {
                 self.number(long.chars);
                 self.number(long.bytes);
                 self.0.extend_from_slice(&long.digest);
@@ -297,20 +305,20 @@ impl BodyWriter {
     }
 }
 
-impl<'a> Held<'a> {
+impl<'a> StoredValue<'a> {
     /// A value that is short enough to stay in its record.
-    pub fn inline(value: &'a Value) -> Self {
+    pub fn inline(value: &'a FieldValue) -> Self {
         match value {
-            Value::Null => Self::Null,
-            Value::Bool(value) => Self::Bool(*value),
-            Value::Number(digits) => Self::Number(digits),
-            Value::Text(text) => Self::Text(text),
-            Value::Json(json) => Self::Json(json),
+            FieldValue::Null => Self::Null,
+            FieldValue::Bool(value) => Self::Bool(*value),
+            FieldValue::Number(digits) => Self::Number(digits),
+            FieldValue::Text(text) => Self::Text(text),
+            FieldValue::Json(json) => Self::Json(json),
         }
     }
 
     /// What is kept in pieces, if it is.
-    pub fn long(&self) -> Option<Long> {
+    pub fn long(&self) -> Option<LongValue> {
         match self {
             Self::LongText(long) | Self::LongJson(long) => Some(*long),
             _ => None,
@@ -344,33 +352,33 @@ mod tests {
         slot: Option<u16>,
         kind: u8,
         text: String,
-        long: Long,
+        long: LongValue,
     }
 
     impl Owned {
-        fn entry(&self) -> Entry<'_> {
-            let held = match self.kind {
-                0 => Held::Null,
-                1 => Held::Bool(false),
-                2 => Held::Bool(true),
-                3 => Held::Number(&self.text),
-                4 => Held::Text(&self.text),
-                5 => Held::Json(&self.text),
-                6 => Held::LongText(self.long),
-                _ => Held::LongJson(self.long),
+        fn entry(&self) -> BodyField<'_> {
+            let value = match self.kind {
+                0 => StoredValue::Null,
+                1 => StoredValue::Bool(false),
+                2 => StoredValue::Bool(true),
+                3 => StoredValue::Number(&self.text),
+                4 => StoredValue::Text(&self.text),
+                5 => StoredValue::Json(&self.text),
+                6 => StoredValue::LongText(self.long),
+                _ => StoredValue::LongJson(self.long),
             };
-            Entry {
+            BodyField {
                 name: &self.name,
                 slot: self.slot,
                 binary: self.kind == 4 && self.text.len() > 3,
-                held,
+                value,
             }
         }
     }
 
     fn owned() -> impl Strategy<Value = Owned> {
         let long = (any::<u64>(), any::<u64>(), any::<[u8; 32]>());
-        let long = long.prop_map(|(chars, bytes, digest)| Long { chars, bytes, digest });
+        let long = long.prop_map(|(chars, bytes, digest)| LongValue { chars, bytes, digest });
         let slot = proptest::option::of(0u16..4096);
         ("\\PC{0,200}", slot, 0u8..8, "\\PC{0,300}", long)
             .prop_map(|(name, slot, kind, text, long)| Owned { name, slot, kind, text, long })
@@ -382,22 +390,22 @@ mod tests {
             let mut writer = BodyWriter::default();
             fields.iter().for_each(|field| writer.push(&field.entry()));
             let bytes = writer.finish();
-            let read: Vec<Entry<'_>> = Body::new(&bytes).entries().map(Result::unwrap).collect();
-            let written: Vec<Entry<'_>> = fields.iter().map(Owned::entry).collect();
+            let read: Vec<BodyField<'_>> = RecordBody::new(&bytes).entries().map(Result::unwrap).collect();
+            let written: Vec<BodyField<'_>> = fields.iter().map(Owned::entry).collect();
             prop_assert_eq!(&read, &written);
 
             let names: BTreeSet<String> =
                 fields.iter().enumerate().filter(|(at, _)| kept >> at & 1 == 1).map(|(_, field)| field.name.clone()).collect();
-            let projected = Body::new(&bytes).project(&names).unwrap();
-            let read: Vec<Entry<'_>> = Body::new(&projected).entries().map(Result::unwrap).collect();
-            let expected: Vec<Entry<'_>> = written.into_iter().filter(|entry| names.contains(entry.name)).collect();
+            let projected = RecordBody::new(&bytes).project(&names).unwrap();
+            let read: Vec<BodyField<'_>> = RecordBody::new(&projected).entries().map(Result::unwrap).collect();
+            let expected: Vec<BodyField<'_>> = written.into_iter().filter(|entry| names.contains(entry.name)).collect();
             prop_assert_eq!(read, expected);
         }
 
         #[test]
         fn any_bytes_are_a_body_or_damaged(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Body::new(&bytes).entries().count();
-            let _ = Body::new(&bytes).field("x");
+            let _ = RecordBody::new(&bytes).entries().count();
+            let _ = RecordBody::new(&bytes).field("x");
         }
     }
 
@@ -406,16 +414,18 @@ mod tests {
         let body = |text: &str, json: &str| {
             let mut writer = BodyWriter::default();
             let time = "2026-01-01T00:00:00.00000000000000000000000Z";
-            for (name, held) in
-                [("at", Held::Text(time)), ("t", Held::Text(text)), ("j", Held::Json(json))]
-            {
-                writer.push(&Entry { name, slot: Some(3), binary: false, held });
+            for (name, value) in [
+                ("at", StoredValue::Text(time)),
+                ("t", StoredValue::Text(text)),
+                ("j", StoredValue::Json(json)),
+            ] {
+                writer.push(&BodyField { name, slot: Some(3), binary: false, value });
             }
             writer.finish()
         };
         let (text, json) = ("secret ".repeat(10), format!("[{}1]", "1,".repeat(40)));
         let plain = body(&text, &json);
-        let digested = Body::new(&plain).digested().unwrap();
+        let digested = RecordBody::new(&plain).digested().unwrap();
         let found = |bytes: &[u8], wanted: &str| {
             bytes.windows(wanted.len()).any(|part| part == wanted.as_bytes())
         };
@@ -423,16 +433,21 @@ mod tests {
             found(&plain, &text) && !found(&digested, "secret") && !found(&digested, "1,1,1,1")
         );
         assert!(found(&digested, "2026-01-01T"));
-        assert_eq!(Body::new(&digested).digested().unwrap(), digested, "again it is the same");
+        assert_eq!(
+            RecordBody::new(&digested).digested().unwrap(),
+            digested,
+            "again it is the same"
+        );
         for (other, same) in
             [(body(&text, &json), true), (body(&text, "[]"), false), (body(&json, &json), false)]
         {
-            let other = Body::new(&other).digested().unwrap();
-            assert_eq!(Body::new(&digested).is_same(Body::new(&other), None), Ok(same));
+            let other = RecordBody::new(&other).digested().unwrap();
+            assert_eq!(RecordBody::new(&digested).is_same(RecordBody::new(&other), None), Ok(same));
         }
         let short = body("short", "[1]");
         assert_eq!(
-            Body::new(&short).is_same(Body::new(&Body::new(&short).digested().unwrap()), None),
+            RecordBody::new(&short)
+                .is_same(RecordBody::new(&RecordBody::new(&short).digested().unwrap()), None),
             Ok(true)
         );
     }

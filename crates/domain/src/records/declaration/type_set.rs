@@ -6,11 +6,11 @@
 
 use serde_json::Value as Json;
 
-use super::Fault;
+use super::DeclarationFault;
 
 /// A type of JSON Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Type {
+pub enum JsonType {
     /// `null`.
     Null,
     /// `true` or `false`.
@@ -27,7 +27,7 @@ pub enum Type {
     Object,
 }
 
-impl Type {
+impl JsonType {
     /// Every one, in the order in which a set tells them.
     pub const ALL: [Self; 7] = [
         Self::String,
@@ -55,46 +55,48 @@ impl Type {
 
 /// A set of types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Types(u8);
+pub struct TypeSet(u8);
 
-impl Types {
+impl TypeSet {
     /// Every type.
     pub const ANY: Self = Self(0x7f);
 
     /// Adds a type.
-    pub fn insert(&mut self, kind: Type) {
+    pub fn insert(&mut self, kind: JsonType) {
         self.0 |= 1 << kind as u8;
     }
 
     /// Removes a type.
-    pub fn remove(&mut self, kind: Type) {
+    pub fn remove(&mut self, kind: JsonType) {
         self.0 &= !(1 << kind as u8);
     }
 
     /// Whether a type is in it.
-    pub fn contains(self, kind: Type) -> bool {
+    pub fn contains(self, kind: JsonType) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
 
-    /// The types in it, in the order of [`Type::ALL`].
-    pub fn iter(self) -> impl Iterator<Item = Type> {
-        Type::ALL.into_iter().filter(move |&kind| self.contains(kind))
+    /// The types in it, in the order of [`JsonType::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = JsonType> {
+        JsonType::ALL.into_iter().filter(move |&kind| self.contains(kind))
     }
 
     /// Whether it has a type, and neither arrays nor objects.
     pub fn is_scalar(self) -> bool {
-        self != Self::default() && !self.contains(Type::Array) && !self.contains(Type::Object)
+        self != Self::default()
+            && !self.contains(JsonType::Array)
+            && !self.contains(JsonType::Object)
     }
 
     /// Whether nothing but these are in it, and null as it pleases, and at least one of them is.
-    pub fn are_only(self, kinds: &[Type]) -> bool {
-        self.iter().all(|kind| kind == Type::Null || kinds.contains(&kind))
+    pub fn are_only(self, kinds: &[JsonType]) -> bool {
+        self.iter().all(|kind| kind == JsonType::Null || kinds.contains(&kind))
             && kinds.iter().any(|&kind| self.contains(kind))
     }
 }
 
-impl FromIterator<Type> for Types {
-    fn from_iter<I: IntoIterator<Item = Type>>(kinds: I) -> Self {
+impl FromIterator<JsonType> for TypeSet {
+    fn from_iter<I: IntoIterator<Item = JsonType>>(kinds: I) -> Self {
         let mut types = Self::default();
         kinds.into_iter().for_each(|kind| types.insert(kind));
         types
@@ -103,14 +105,14 @@ impl FromIterator<Type> for Types {
 
 /// What the strings of a field are, beyond text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum StringFormat {
     /// A day.
     Date,
     /// A point in time.
     DateTime,
 }
 
-impl Format {
+impl StringFormat {
     /// As a schema spells it.
     pub fn name(self) -> &'static str {
         match self {
@@ -124,21 +126,24 @@ impl Format {
 const MAX_BRANCHES_DEEP: usize = 4;
 
 /// The types and the format that a property's schema allows.
-pub(super) fn of(schema: &Json) -> Result<(Types, Option<Format>), Fault> {
+pub(super) fn of(schema: &Json) -> Result<(TypeSet, Option<StringFormat>), DeclarationFault> {
     let (types, format) = branch(schema, MAX_BRANCHES_DEEP)?;
     // A format says something of strings only; where other values may stand it does not order them.
-    Ok((types, format.filter(|_| types.are_only(&[Type::String]))))
+    Ok((types, format.filter(|_| types.are_only(&[JsonType::String]))))
 }
 
-fn branch(schema: &Json, depth: usize) -> Result<(Types, Option<Format>), Fault> {
+fn branch(
+    schema: &Json,
+    depth: usize,
+) -> Result<(TypeSet, Option<StringFormat>), DeclarationFault> {
     let members = match schema {
-        Json::Bool(_) => return Ok((Types::ANY, None)),
+        Json::Bool(_) => return Ok((TypeSet::ANY, None)),
         Json::Object(members) => members,
-        _ => return Err(Fault::Kind("a JSON Schema")),
+        _ => return Err(DeclarationFault::Kind("a JSON Schema")),
     };
     let format = match members.get("format").and_then(Json::as_str) {
-        Some("date") => Some(Format::Date),
-        Some("date-time") => Some(Format::DateTime),
+        Some("date") => Some(StringFormat::Date),
+        Some("date-time") => Some(StringFormat::DateTime),
         _ => None,
     };
     if let Some(kinds) = members.get("type") {
@@ -147,14 +152,14 @@ fn branch(schema: &Json, depth: usize) -> Result<(Types, Option<Format>), Fault>
     let branches =
         ["anyOf", "oneOf"].into_iter().find_map(|member| members.get(member)?.as_array());
     let Some(branches) = branches.filter(|branches| depth > 0 && !branches.is_empty()) else {
-        return Ok((Types::ANY, format));
+        return Ok((TypeSet::ANY, format));
     };
-    let mut all = Types::default();
+    let mut all = TypeSet::default();
     let mut formats = Vec::new();
     for schema in branches {
         let (types, format) = branch(schema, depth - 1)?;
         all.0 |= types.0;
-        if types.contains(Type::String) {
+        if types.contains(JsonType::String) {
             formats.push(format);
         }
     }
@@ -162,22 +167,22 @@ fn branch(schema: &Json, depth: usize) -> Result<(Types, Option<Format>), Fault>
     let common = match formats.as_slice() {
         [] => None,
         [first, rest @ ..] if rest.iter().all(|other| other == first) => *first,
-        several if several.iter().all(Option::is_some) => Some(Format::DateTime),
+        several if several.iter().all(Option::is_some) => Some(StringFormat::DateTime),
         _ => None,
     };
     Ok((all, format.or(common)))
 }
 
-fn named(kinds: &Json) -> Result<Types, Fault> {
+fn named(kinds: &Json) -> Result<TypeSet, DeclarationFault> {
     let one = |kind: &Json| {
         let name = kind.as_str()?;
-        Type::ALL.into_iter().find(|kind| kind.name() == name)
+        JsonType::ALL.into_iter().find(|kind| kind.name() == name)
     };
-    let types: Option<Types> = match kinds {
+    let types: Option<TypeSet> = match kinds {
         Json::Array(kinds) => kinds.iter().map(one).collect(),
         kind => one(kind).map(|kind| [kind].into_iter().collect()),
     };
-    types.filter(|types| *types != Types::default()).ok_or(Fault::Kind(
+    types.filter(|types| *types != TypeSet::default()).ok_or(DeclarationFault::Kind(
         "a JSON Schema whose `type` is one or several of null, boolean, integer, number, string, array, object",
     ))
 }

@@ -19,16 +19,16 @@ pub const MAX_PHRASE_TOKENS: usize = 32;
 
 /// A search that is ready to be asked: all terms must occur.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct ParsedQuery {
     /// No two are equal. None where the query holds nothing that can be searched for.
-    pub terms: Vec<Term>,
+    pub terms: Vec<SearchTerm>,
     /// How many more there were.
     pub left_out: usize,
 }
 
 /// What must occur.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Term {
+pub enum SearchTerm {
     /// This token.
     Word(String),
     /// These tokens, 2 to [`MAX_PHRASE_TOKENS`], one right after the other in one text.
@@ -37,7 +37,7 @@ pub enum Term {
     Prefix(String),
 }
 
-impl Query {
+impl ParsedQuery {
     /// Reads a query. Every text is one.
     pub fn parse(text: &str) -> Self {
         let end = text.char_indices().nth(MAX_QUERY_SCALARS).map_or(text.len(), |(at, _)| at);
@@ -62,7 +62,7 @@ impl Query {
         if stem.len() < word.len() && stem.chars().next_back().is_some_and(touches) {
             let prefix = all.pop();
             self.push_phrase(all);
-            prefix.into_iter().for_each(|prefix| self.push(Term::Prefix(prefix)));
+            prefix.into_iter().for_each(|prefix| self.push(SearchTerm::Prefix(prefix)));
         } else {
             self.push_phrase(all);
         }
@@ -71,13 +71,13 @@ impl Query {
     fn push_phrase(&mut self, tokens: Vec<String>) {
         for part in tokens.chunks(MAX_PHRASE_TOKENS) {
             match part {
-                [word] => self.push(Term::Word(word.clone())),
-                _ => self.push(Term::Phrase(part.to_vec())),
+                [word] => self.push(SearchTerm::Word(word.clone())),
+                _ => self.push(SearchTerm::Phrase(part.to_vec())),
             }
         }
     }
 
-    fn push(&mut self, term: Term) {
+    fn push(&mut self, term: SearchTerm) {
         if self.terms.contains(&term) {
             return;
         }
@@ -95,13 +95,15 @@ fn cut(text: &str) -> Vec<String> {
 
 /// Whether a record with these texts is found, by reading all of them: what every engine is held
 /// to. An empty query asks for nothing and finds everything.
-pub fn matches(texts: &[&str], query: &Query) -> bool {
+pub fn matches(texts: &[&str], query: &ParsedQuery) -> bool {
     let texts: Vec<Vec<String>> = texts.iter().map(|text| cut(text)).collect();
-    let occurs = |term: &Term| {
+    let occurs = |term: &SearchTerm| {
         texts.iter().any(|text| match term {
-            Term::Word(word) => text.contains(word),
-            Term::Phrase(phrase) => text.windows(phrase.len()).any(|window| window == phrase),
-            Term::Prefix(prefix) => text.iter().any(|token| token.starts_with(prefix.as_str())),
+            SearchTerm::Word(word) => text.contains(word),
+            SearchTerm::Phrase(phrase) => text.windows(phrase.len()).any(|window| window == phrase),
+            SearchTerm::Prefix(prefix) => {
+                text.iter().any(|token| token.starts_with(prefix.as_str()))
+            }
         })
     };
     query.terms.iter().all(occurs)
@@ -114,12 +116,12 @@ mod tests {
     use super::*;
 
     fn shown(query: &str) -> String {
-        let term = |term: Term| match term {
-            Term::Word(word) => word,
-            Term::Phrase(tokens) => format!("\"{}\"", tokens.join(" ")),
-            Term::Prefix(prefix) => format!("{prefix}*"),
+        let term = |term: SearchTerm| match term {
+            SearchTerm::Word(word) => word,
+            SearchTerm::Phrase(tokens) => format!("\"{}\"", tokens.join(" ")),
+            SearchTerm::Prefix(prefix) => format!("{prefix}*"),
         };
-        Query::parse(query).terms.into_iter().map(term).collect::<Vec<_>>().join(" + ")
+        ParsedQuery::parse(query).terms.into_iter().map(term).collect::<Vec<_>>().join(" + ")
     }
 
     #[test]
@@ -146,17 +148,20 @@ mod tests {
     #[test]
     fn a_query_is_bounded() {
         let numbers: Vec<String> = (0..200).map(|number| number.to_string()).collect();
-        let query = Query::parse(&numbers.join(" "));
+        let query = ParsedQuery::parse(&numbers.join(" "));
         assert_eq!((query.terms.len(), query.left_out), (MAX_TERMS, 200 - MAX_TERMS));
-        let phrase = Query::parse(&format!("\"{}\"", numbers.join(" "))).terms;
+        let phrase = ParsedQuery::parse(&format!("\"{}\"", numbers.join(" "))).terms;
         assert_eq!(phrase.len(), 7);
-        assert!(Query::parse(&("x ".repeat(512) + "y")).terms == [Term::Word("x".to_owned())]);
+        assert!(
+            ParsedQuery::parse(&("x ".repeat(512) + "y")).terms
+                == [SearchTerm::Word("x".to_owned())]
+        );
     }
 
     #[test]
     fn terms_may_stand_in_different_texts_and_a_phrase_may_not() {
         let finds = |query: &str| {
-            matches(&["Water the ferns.", "In May; 日本語の文"], &Query::parse(query))
+            matches(&["Water the ferns.", "In May; 日本語の文"], &ParsedQuery::parse(query))
         };
         assert!(
             finds("may FERNS")
@@ -171,10 +176,10 @@ mod tests {
     proptest! {
         #[test]
         fn every_text_is_a_query_within_its_bounds(text in "(\"|\\*| |_|a|é|語|\\PC){0,200}") {
-            let query = Query::parse(&text);
+            let query = ParsedQuery::parse(&text);
             prop_assert!(query.terms.len() <= MAX_TERMS);
             for term in &query.terms {
-                if let Term::Phrase(tokens) = term {
+                if let SearchTerm::Phrase(tokens) = term {
                     prop_assert!((2..=MAX_PHRASE_TOKENS).contains(&tokens.len()));
                 }
             }
@@ -183,11 +188,11 @@ mod tests {
         #[test]
         fn a_text_is_found_by_its_own_words(text in "([a-zé]{1,5}[ _.,]|語|[ก-ฮ]|🙂){0,30}", skip in 0usize..20) {
             let part: String = text.split_inclusive(' ').skip(skip % 4).collect();
-            prop_assert!(matches(&[&text], &Query::parse(&part)));
+            prop_assert!(matches(&[&text], &ParsedQuery::parse(&part)));
             let quoted = format!("\"{part}\"");
-            prop_assert!(matches(&[&text], &Query::parse(&quoted)));
+            prop_assert!(matches(&[&text], &ParsedQuery::parse(&quoted)));
             let starred = part.replace(' ', "* ");
-            prop_assert!(matches(&[&text], &Query::parse(&starred)));
+            prop_assert!(matches(&[&text], &ParsedQuery::parse(&starred)));
         }
     }
 }
