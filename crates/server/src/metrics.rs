@@ -24,13 +24,13 @@ pub struct Metrics {
 
 #[derive(Debug, Default)]
 struct Counts {
-    calls: BTreeMap<Ended, u64>,
+    calls: BTreeMap<CallLabels, u64>,
     took: BTreeMap<&'static str, Histogram>,
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ended {
+pub struct CallLabels {
     /// The tool's canonical name.
     pub tool: &'static str,
     /// `ok`, or the class of what went wrong.
@@ -49,7 +49,7 @@ struct Histogram {
 
 impl Metrics {
     /// Counts a call.
-    pub fn count(&self, ended: Ended, took: Duration) {
+    pub fn count(&self, ended: CallLabels, took: Duration) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.calls.entry(ended).or_default() += 1;
         let histogram = counts.took.entry(ended.tool).or_default();
@@ -69,7 +69,7 @@ impl Metrics {
         let _ = out.write_str(
             "# HELP stile_calls_total Calls of tools by how they ended.\n# TYPE stile_calls_total counter\n",
         );
-        for (Ended { tool, outcome, upstream }, count) in &counts.calls {
+        for (CallLabels { tool, outcome, upstream }, count) in &counts.calls {
             let labels = format!("tool=\"{tool}\",outcome=\"{outcome}\",upstream=\"{upstream}\"");
             let _ = writeln!(out, "stile_calls_total{{{labels}}} {count}");
         }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn calls_are_counted_by_tool_outcome_and_upstream() {
         let metrics = Metrics::default();
-        let ended = |outcome, upstream| Ended { tool: "get_note_outline", outcome, upstream };
+        let ended = |outcome, upstream| CallLabels { tool: "get_note_outline", outcome, upstream };
         metrics.count(ended("ok", "2xx"), Duration::from_millis(2));
         metrics.count(ended("ok", "2xx"), Duration::from_millis(250));
         metrics.count(ended("upstream_status", "4xx"), Duration::from_secs(60));

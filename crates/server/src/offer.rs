@@ -25,10 +25,10 @@ use stile_tools::list::{self, ListError};
 use stile_tools::registry;
 use stile_tools::tool::{Answer, Card};
 
-use crate::auth::Verified;
+use crate::auth::VerifiedCaller;
 use crate::clock;
 use crate::gateway::terms::{NoVault, Terms};
-use crate::metrics::{Ended, Metrics};
+use crate::metrics::{CallLabels, Metrics};
 
 /// What a server offers. Clones are one offer.
 #[derive(Clone)]
@@ -237,7 +237,7 @@ impl Offer {
     ///
     /// # Errors
     /// [`NoVault`]: the token does not say which vault it is for.
-    pub fn asker(&self, verified: &Verified, token: &str) -> Result<Asker, NoVault> {
+    pub fn asker(&self, verified: &VerifiedCaller, token: &str) -> Result<Asker, NoVault> {
         let session = match &self.kind {
             Kind::Space(_) | Kind::Records => None,
             Kind::Notes { terms, .. } => Some(terms.session(verified, token)?),
@@ -396,6 +396,6 @@ impl Offer {
         upstream: &'static str,
         took: Duration,
     ) {
-        self.metrics.count(Ended { tool, outcome, upstream }, took);
+        self.metrics.count(CallLabels { tool, outcome, upstream }, took);
     }
 }

@@ -23,7 +23,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 
-use crate::auth::{FetchError, KeySource, MAX_SET_BYTES};
+use crate::auth::{KeyFetchError, KeySource, MAX_KEY_SET_BYTES};
 
 /// How long a connection is kept that nothing is asked on. Shorter than servers commonly keep
 /// theirs, so that it is seldom they who close it, just when it is used again.
@@ -45,13 +45,13 @@ const FETCH: Duration = Duration::from_secs(10);
 
 /// Makes requests, and keeps connections for the next ones.
 #[derive(Clone)]
-pub struct Outbound {
+pub struct OutboundClient {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }
 
 /// How long is waited for an answer, and how much of it is read.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct OutboundLimits {
     /// From asking, connecting included, to the last byte.
     pub total: Duration,
     /// The longest body.
@@ -60,7 +60,7 @@ pub struct Bounds {
 
 /// An answer, whatever its status.
 #[derive(Clone, Debug)]
-pub struct Answered {
+pub struct OutboundResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -72,7 +72,7 @@ pub struct Answered {
 
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failed {
+pub enum OutboundError {
     /// It took too long.
     Timeout,
     /// The server cannot be reached, cannot prove who it is, hung up, or does not speak HTTP.
@@ -88,7 +88,7 @@ pub enum Failed {
 
 /// The certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum BadCertificates {
+pub enum CertificateError {
     /// They are not PEM, or hold no certificate.
     #[error("holds no certificate in PEM")]
     NotPem,
@@ -97,13 +97,13 @@ pub enum BadCertificates {
     NotAnAuthority,
 }
 
-impl Outbound {
+impl OutboundClient {
     /// Trusts what the platform trusts and the authorities in `authorities`, certificates in PEM.
     /// Waits `connect` for a connection.
     ///
     /// # Errors
-    /// [`BadCertificates`].
-    pub fn new(authorities: Option<&str>, connect: Duration) -> Result<Self, BadCertificates> {
+    /// [`CertificateError`].
+    pub fn new(authorities: Option<&str>, connect: Duration) -> Result<Self, CertificateError> {
         let mut roots = RootCertStore::empty();
         // Where the platform has none, or some that cannot be read, a connection that needs one
         // fails.
@@ -111,18 +111,18 @@ impl Outbound {
         if let Some(pem) = authorities {
             let mut added = 0;
             for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                let certificate = certificate.map_err(|_| BadCertificates::NotPem)?;
-                roots.add(certificate).map_err(|_| BadCertificates::NotAnAuthority)?;
+                let certificate = certificate.map_err(|_| CertificateError::NotPem)?;
+                roots.add(certificate).map_err(|_| CertificateError::NotAnAuthority)?;
                 added += 1;
             }
             if added == 0 {
-                return Err(BadCertificates::NotPem);
+                return Err(CertificateError::NotPem);
             }
         }
         let tls =
             ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
                 .with_safe_default_protocol_versions()
-                .map_err(|_| BadCertificates::NotAnAuthority)?
+                .map_err(|_| CertificateError::NotAnAuthority)?
                 .with_root_certificates(roots)
                 .with_no_client_auth();
         let mut tcp = HttpConnector::new();
@@ -148,32 +148,32 @@ impl Outbound {
     /// The body of the answer with status 200 to one `GET` with exactly these headers and `Host`.
     ///
     /// # Errors
-    /// [`Failed`], which holds nothing of what was sent or received but the status.
+    /// [`OutboundError`], which holds nothing of what was sent or received but the status.
     pub async fn get(
         &self,
         uri: Uri,
         headers: HeaderMap,
-        bounds: Bounds,
-    ) -> Result<Vec<u8>, Failed> {
+        bounds: OutboundLimits,
+    ) -> Result<Vec<u8>, OutboundError> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
         timeout(bounds.total, self.answer(request, bounds.body_bytes))
             .await
-            .unwrap_or(Err(Failed::Timeout))
+            .unwrap_or(Err(OutboundError::Timeout))
     }
 
     /// The answer to one `GET` with exactly these headers and `Host`, whatever its status. No
     /// redirect is followed.
     ///
     /// # Errors
-    /// [`Failed`], but [`Failed::Status`].
+    /// [`OutboundError`], but [`OutboundError::Status`].
     pub async fn exchange(
         &self,
         uri: Uri,
         headers: HeaderMap,
-        bounds: Bounds,
-    ) -> Result<Answered, Failed> {
+        bounds: OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
@@ -182,25 +182,29 @@ impl Outbound {
                 self.client.request(request).await.map_err(|error| unreachable(&error))?;
             let (status, headers) = (response.status(), response.headers().clone());
             let body = match (status, is_encoded(&headers)) {
-                (StatusCode::OK, true) => return Err(Failed::Encoded),
+                (StatusCode::OK, true) => return Err(OutboundError::Encoded),
                 (StatusCode::OK, false) => body(response, bounds.body_bytes).await?,
                 (_, true) => Vec::new(),
                 (_, false) => body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default(),
             };
-            Ok(Answered { status, headers, body })
+            Ok(OutboundResponse { status, headers, body })
         };
-        timeout(bounds.total, answered).await.unwrap_or(Err(Failed::Timeout))
+        timeout(bounds.total, answered).await.unwrap_or(Err(OutboundError::Timeout))
     }
 
-    async fn answer(&self, request: Request<Empty<Bytes>>, most: usize) -> Result<Vec<u8>, Failed> {
+    async fn answer(
+        &self,
+        request: Request<Empty<Bytes>>,
+        most: usize,
+    ) -> Result<Vec<u8>, OutboundError> {
         let response = self.client.request(request).await.map_err(|error| unreachable(&error))?;
         let status = response.status();
         if status != StatusCode::OK {
             let _ = timeout(DRAINING, body(response, DRAINED_BYTES)).await;
-            return Err(Failed::Status(status));
+            return Err(OutboundError::Status(status));
         }
         if is_encoded(response.headers()) {
-            return Err(Failed::Encoded);
+            return Err(OutboundError::Encoded);
         }
         body(response, most).await
     }
@@ -211,35 +215,35 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 /// Connecting has a limit of its own, which the library tells as an error of input and output.
-fn unreachable(error: &hyper_util::client::legacy::Error) -> Failed {
+fn unreachable(error: &hyper_util::client::legacy::Error) -> OutboundError {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<std::io::Error>()
             && error.kind() == std::io::ErrorKind::TimedOut
         {
-            return Failed::Timeout;
+            return OutboundError::Timeout;
         }
         cause = error.source();
     }
-    Failed::Unavailable
+    OutboundError::Unavailable
 }
 
 /// Reads a body up to a length, and no further.
-async fn body(response: Response<Incoming>, most: usize) -> Result<Vec<u8>, Failed> {
+async fn body(response: Response<Incoming>, most: usize) -> Result<Vec<u8>, OutboundError> {
     let announced = response
         .headers()
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > most) {
-        return Err(Failed::TooLarge);
+        return Err(OutboundError::TooLarge);
     }
     let mut body = response.into_body();
     let mut bytes = Vec::with_capacity(announced.unwrap_or_default().min(FIRST_ROOM));
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Failed::Unavailable)?;
+        let frame = frame.map_err(|_| OutboundError::Unavailable)?;
         let Ok(piece) = frame.into_data() else { continue };
         if bytes.len() + piece.len() > most {
-            return Err(Failed::TooLarge);
+            return Err(OutboundError::TooLarge);
         }
         bytes.extend_from_slice(&piece);
     }
@@ -247,31 +251,31 @@ async fn body(response: Response<Incoming>, most: usize) -> Result<Vec<u8>, Fail
 }
 
 /// The keys of an identity provider, where it publishes them.
-pub struct KeysAt {
-    outbound: Outbound,
+pub struct KeySetUrl {
+    outbound: OutboundClient,
     uri: Uri,
 }
 
-impl KeysAt {
+impl KeySetUrl {
     /// At this address; `None` where it is none.
-    pub fn new(outbound: Outbound, url: &str) -> Option<Self> {
+    pub fn new(outbound: OutboundClient, url: &str) -> Option<Self> {
         url.parse().ok().map(|uri| Self { outbound, uri })
     }
 }
 
-impl KeySource for KeysAt {
-    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+impl KeySource for KeySetUrl {
+    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, KeyFetchError>> {
         let headers =
             HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
-        let bounds = Bounds { total: FETCH, body_bytes: MAX_SET_BYTES };
+        let bounds = OutboundLimits { total: FETCH, body_bytes: MAX_KEY_SET_BYTES };
         async move {
             self.outbound.get(self.uri.clone(), headers, bounds).await.map_err(
                 |failed| match failed {
-                    Failed::Timeout => FetchError::TimedOut,
-                    Failed::Unavailable => FetchError::Unreachable,
-                    Failed::Status(status) => FetchError::Status(status.as_u16()),
-                    Failed::TooLarge => FetchError::TooLong,
-                    Failed::Encoded => FetchError::Malformed,
+                    OutboundError::Timeout => KeyFetchError::TimedOut,
+                    OutboundError::Unavailable => KeyFetchError::Unreachable,
+                    OutboundError::Status(status) => KeyFetchError::Status(status.as_u16()),
+                    OutboundError::TooLarge => KeyFetchError::TooLong,
+                    OutboundError::Encoded => KeyFetchError::Malformed,
                 },
             )
         }

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Deserializer};
 
-use super::Rejected;
+use super::TokenRejected;
 
 /// Nothing longer is looked at.
 pub(super) const MAX_TOKEN_BYTES: usize = 8 * 1024;
@@ -77,8 +77,8 @@ pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 /// Refuses a token for which something does not hold.
-pub(super) fn check(holds: bool, otherwise: &'static str) -> Result<(), Rejected> {
-    if holds { Ok(()) } else { Err(Rejected(otherwise)) }
+pub(super) fn check(holds: bool, otherwise: &'static str) -> Result<(), TokenRejected> {
+    if holds { Ok(()) } else { Err(TokenRejected(otherwise)) }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub const MAX_LIFE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// What a token is to say.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct MintRequest {
     /// The user.
     pub subject: String,
     /// What they may do.
@@ -29,7 +29,7 @@ pub struct Order {
 }
 
 /// A new token.
-pub struct Minted {
+pub struct MintedToken {
     /// The bearer token itself, a secret.
     pub token: String,
     /// Its identifier.
@@ -82,9 +82,9 @@ struct Claims<'a> {
 pub fn mint(
     key: &TokenKey,
     tokens: &TokenStore,
-    order: &Order,
+    order: &MintRequest,
     now: SystemTime,
-) -> Result<Minted, MintError> {
+) -> Result<MintedToken, MintError> {
     check_name("user", &order.subject)?;
     order.client.as_deref().map_or(Ok(()), |client| check_name("client", client))?;
     if order.life < Duration::from_secs(1) || order.life > MAX_LIFE {
@@ -125,7 +125,7 @@ pub fn mint(
         return Err(MintError::TooLong);
     }
     tokens.record(&record)?;
-    Ok(Minted { token, jti: record.jti })
+    Ok(MintedToken { token, jti: record.jti })
 }
 
 fn check_name(what: &'static str, name: &str) -> Result<(), MintError> {

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::compact::{MAX_TOKEN_BYTES, Parts};
-use super::hosted::Header;
-use super::jwk::{Algorithm, KeySet};
+use super::key_set::{Algorithm, KeySet};
+use super::provider_tokens::Header;
 use super::samples::document;
 
 /// A folder with `json_web_signature_test.json`, `json_web_key_test.json` and

@@ -14,12 +14,12 @@ use stile_tools::hosted::Gateway;
 use stile_tools::hosted::session::Credential;
 
 use super::{Failure, hosted, serve, start};
-use crate::auth::{LocalVerifier, Verifier};
+use crate::auth::{LocalVerifier, TokenVerifier};
 use crate::config::{Config, Resolved, ShownCredential, is_exposed};
 use crate::gateway::terms::{Terms, UpstreamCredential};
 use crate::gateway::upstream::HttpUpstream;
 use crate::offer::Offer;
-use crate::outbound::{Bounds, Outbound};
+use crate::outbound::{OutboundClient, OutboundLimits};
 
 /// Serves until it is told to stop.
 pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
@@ -50,7 +50,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     start::raise_file_limit();
     let runtime = start::runtime()?;
     let served = runtime.block_on(async {
-        let (verifier, audience): (Arc<dyn Verifier>, String) = match (&provider, local) {
+        let (verifier, audience): (Arc<dyn TokenVerifier>, String) = match (&provider, local) {
             (Some(provider), _) => (provider.verifier(outbound).await?, provider.audience.clone()),
             (None, Some(local)) => local,
             (None, None) => {
@@ -75,7 +75,7 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
 
 fn store(
     config: &Config,
-    outbound: Outbound,
+    outbound: OutboundClient,
     upstream: &str,
     secret: Option<String>,
 ) -> Result<HttpUpstream, Failure> {
@@ -86,7 +86,7 @@ fn store(
     if let Some(secret) = &mut secret {
         secret.set_sensitive(true);
     }
-    let bounds = Bounds {
+    let bounds = OutboundLimits {
         total: Duration::from_secs(config.upstream_timeout_seconds),
         body_bytes: config.upstream_max_bytes,
     };
@@ -94,7 +94,7 @@ fn store(
 }
 
 /// The verifier of tokens that a `stile serve` minted, from its state folder as it is.
-fn local(config: &Config) -> Result<(Arc<dyn Verifier>, String), Failure> {
+fn local(config: &Config) -> Result<(Arc<dyn TokenVerifier>, String), Failure> {
     let existing = || -> Result<_, stile_store::state::StateError> {
         let state = StateDir::open_existing(&config.state)?;
         Ok((TokenKey::open_existing(&state)?, TokenStore::open_to_read(&state)?))

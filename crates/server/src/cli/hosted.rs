@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use stile_store::state::read_settings;
 
 use super::Failure;
-use crate::auth::{HostedVerifier, Jwks};
+use crate::auth::{ProviderKeys, ProviderVerifier};
 use crate::config::Config;
-use crate::outbound::{KeysAt, Outbound};
+use crate::outbound::{KeySetUrl, OutboundClient};
 
 /// The identity provider that is configured.
 pub(super) struct Provider {
@@ -51,22 +51,25 @@ impl Provider {
     /// fails the server starts all the same, refuses everybody, and tries again as requests come.
     pub(super) async fn verifier(
         &self,
-        outbound: Outbound,
-    ) -> Result<Arc<HostedVerifier>, Failure> {
-        let keys = KeysAt::new(outbound, &self.keys)
+        outbound: OutboundClient,
+    ) -> Result<Arc<ProviderVerifier>, Failure> {
+        let keys = KeySetUrl::new(outbound, &self.keys)
             .ok_or_else(|| Failure::Usage("--jwks is no address".to_owned()))?;
-        let jwks = Jwks::new(keys);
+        let jwks = ProviderKeys::new(keys);
         // The verifier has said in the log what went wrong.
         let _ = jwks.refresh().await;
-        Ok(Arc::new(HostedVerifier::new(jwks, &self.issuer, &self.audience, SystemTime::now)))
+        Ok(Arc::new(ProviderVerifier::new(jwks, &self.issuer, &self.audience, SystemTime::now)))
     }
 }
 
 /// What makes requests, trusting the authorities that are configured.
-pub(super) fn outbound(config: &Config) -> Result<Outbound, Failure> {
+pub(super) fn outbound(config: &Config) -> Result<OutboundClient, Failure> {
     let authorities = config.ca_file.as_deref().map(|file| read("--ca-file", file)).transpose()?;
-    Outbound::new(authorities.as_deref(), Duration::from_secs(config.upstream_connect_seconds))
-        .map_err(|error| Failure::Usage(format!("--ca-file {error}")))
+    OutboundClient::new(
+        authorities.as_deref(),
+        Duration::from_secs(config.upstream_connect_seconds),
+    )
+    .map_err(|error| Failure::Usage(format!("--ca-file {error}")))
 }
 
 /// The one line of a file that holds a secret or a token.

@@ -17,7 +17,7 @@ use super::{Failure, hosted, local_user, start};
 use crate::auth;
 use crate::config::{Config, Environment, Resolved, YesNo, is_exposed};
 use crate::offer::Offer;
-use crate::outbound::Bounds;
+use crate::outbound::OutboundLimits;
 use crate::provider::{Provider, ReadToken};
 
 /// Serves until standard input ends.
@@ -66,7 +66,7 @@ fn provider(config: &Config, base: &str, file: PathBuf) -> Result<Provider, Fail
     const FLAG: &str = "--token-file";
     let token = hosted::secret(FLAG, &file)?;
     let read_token: ReadToken = Arc::new(move || hosted::secret(FLAG, &file).ok());
-    let bounds = Bounds {
+    let bounds = OutboundLimits {
         total: Duration::from_secs(config.provider_timeout_seconds),
         body_bytes: MAX_ANSWER_BYTES,
     };

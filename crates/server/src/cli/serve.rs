@@ -14,9 +14,9 @@ use stile_tools::registry;
 use tokio_util::sync::CancellationToken;
 
 use super::{Failure, hosted, local_user, start};
-use crate::auth::{LocalVerifier, Order, Verifier, mint};
+use crate::auth::{LocalVerifier, MintRequest, TokenVerifier, mint};
 use crate::config::{Config, Environment, Resolved, Source};
-use crate::http::{GatewaySecret, HttpOptions, NotesOptions, Timeouts};
+use crate::http::{GatewayNotesOptions, GatewaySecret, HttpOptions, Timeouts};
 use crate::metrics::Metrics;
 use crate::offer::Offer;
 
@@ -98,7 +98,7 @@ fn announce(
     }
     // Only now, so that a server that cannot listen leaves no token behind.
     let scopes = [Scope::everything(Verb::Write)].into_iter().collect();
-    let order = Order {
+    let order = MintRequest {
         subject: local_user(environment),
         scopes,
         client: None,
@@ -118,7 +118,7 @@ pub(super) async fn until_stopped(
     config: &Config,
     options: HttpOptions,
     offer: Offer,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     announce: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
     let stop = start::stop()?;
@@ -164,7 +164,7 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
         session_idle: Duration::from_secs(config.session_idle_seconds),
         max_connections: config.max_connections,
         tool_names: config.tool_names,
-        notes: NotesOptions {
+        notes: GatewayNotesOptions {
             vault: config.vault.clone(),
             secret: secret.transpose()?.map(|secret| GatewaySecret::new(secret.as_bytes())),
             trusted_gateway: config.trust_gateway.clone(),

@@ -12,7 +12,7 @@ use stile_store::records::GrantStatus;
 use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
 use super::{Failure, duration, grant, local_user, owner, settings};
-use crate::auth::{MintError, Order, mint};
+use crate::auth::{MintError, MintRequest, mint};
 use crate::config::Environment;
 
 /// Does what the subcommand says; mints where there is none.
@@ -76,7 +76,7 @@ a token without a scope would allow nothing; say what it is for, as in
 
 or for records with --owner or --grant; `stile token --help` explains all of them";
 
-fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Failure> {
+fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintRequest, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let owner = matches.get_flag("owner").then_some(RecordsClaim::Owner);
     let records = self::grant(matches)?.or(owner).unwrap_or_default();
@@ -93,7 +93,7 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Fa
         ))
     })?;
     let subject = text("user").unwrap_or_else(|| local_user(environment));
-    Ok(Order { subject, scopes, client: text("client"), records, life })
+    Ok(MintRequest { subject, scopes, client: text("client"), records, life })
 }
 
 /// What `--scope` says; `None` where it was not given.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use stile_tools::hosted::session::{Credential, Session};
 
-use crate::auth::{VaultClaim, Verified};
+use crate::auth::{VaultClaim, VerifiedCaller};
 
 /// What the configuration says of sessions.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Terms {
     ///
     /// # Errors
     /// [`NoVault`].
-    pub fn session(&self, verified: &Verified, token: &str) -> Result<Session, NoVault> {
+    pub fn session(&self, verified: &VerifiedCaller, token: &str) -> Result<Session, NoVault> {
         let identity = &verified.identity;
         let vault = match &identity.vault {
             VaultClaim::One(vault) => Arc::clone(vault),

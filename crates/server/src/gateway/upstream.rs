@@ -10,7 +10,7 @@ use stile_tools::hosted::upstream::{Failure, NoteStore, Reading};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::outbound::{Bounds, Failed, Outbound};
+use crate::outbound::{OutboundClient, OutboundError, OutboundLimits};
 
 /// The vault that the path is looked for in.
 pub const VAULT_ID: HeaderName = HeaderName::from_static("x-vault-id");
@@ -24,21 +24,21 @@ const MOST_READS: usize = 64;
 
 /// A server that has the notes.
 pub struct HttpUpstream {
-    outbound: Outbound,
+    outbound: OutboundClient,
     /// `{upstream}/api/v1/notes/`.
     notes: String,
     secret: Option<HeaderValue>,
-    bounds: Bounds,
+    bounds: OutboundLimits,
     reads: Semaphore,
 }
 
 impl HttpUpstream {
     /// The server at `base`, an origin that a path may follow. `secret` goes along with every read.
     pub fn new(
-        outbound: Outbound,
+        outbound: OutboundClient,
         base: &str,
         secret: Option<HeaderValue>,
-        bounds: Bounds,
+        bounds: OutboundLimits,
     ) -> Self {
         let notes = format!("{}/api/v1/notes/", base.trim_end_matches('/'));
         Self { outbound, notes, secret, bounds, reads: Semaphore::new(MOST_READS) }
@@ -53,7 +53,8 @@ impl HttpUpstream {
         let due = Instant::now() + self.bounds.total;
         let turn = timeout_at(due, self.reads.acquire()).await.map_err(|_| Failure::Timeout)?;
         // Waiting for a turn is part of the time that a caller waits.
-        let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
+        let bounds =
+            OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
         let json = self.outbound.get(uri, headers, bounds).await.map_err(failure)?;
         drop(turn);
         PortableNote::parse(&json).map_err(|_| Failure::InvalidResponse)
@@ -89,12 +90,12 @@ impl NoteStore for HttpUpstream {
     }
 }
 
-fn failure(failed: Failed) -> Failure {
+fn failure(failed: OutboundError) -> Failure {
     match failed {
-        Failed::Timeout => Failure::Timeout,
-        Failed::Unavailable => Failure::Unavailable,
-        Failed::Status(status) => Failure::Status(status.as_u16()),
-        Failed::TooLarge => Failure::TooLarge,
-        Failed::Encoded => Failure::InvalidResponse,
+        OutboundError::Timeout => Failure::Timeout,
+        OutboundError::Unavailable => Failure::Unavailable,
+        OutboundError::Status(status) => Failure::Status(status.as_u16()),
+        OutboundError::TooLarge => Failure::TooLarge,
+        OutboundError::Encoded => Failure::InvalidResponse,
     }
 }

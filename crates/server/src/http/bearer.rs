@@ -6,7 +6,7 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::auth::{Verified, Verifier};
+use crate::auth::{TokenVerifier, VerifiedCaller};
 
 /// Why a request has no caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub enum Unauthorized {
 /// [`Unauthorized`]. Why a token was not valid goes to the log only.
 pub async fn authenticate<'a>(
     headers: &'a HeaderMap,
-    verifier: &dyn Verifier,
-) -> Result<(Verified, &'a str), Unauthorized> {
+    verifier: &dyn TokenVerifier,
+) -> Result<(VerifiedCaller, &'a str), Unauthorized> {
     let token = token(headers)?;
     let verified = verifier.verify(token).await.map_err(|rejected| {
         tracing::debug!(target: "stile::http", reason = rejected.0, "a token was rejected");

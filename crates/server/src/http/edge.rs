@@ -15,22 +15,23 @@ use http::{Method, Request, Response, StatusCode};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-use super::guarded::Link;
-use super::preamble::Verdict;
-use super::streams::Held;
-use super::{answers, doors};
+use super::connection::ConnectionState;
+use super::origin_policy::{ForeignRequest, OriginPolicy};
+use super::request_head::HeadVerdict;
+use super::response_body::GuardedBody;
+use super::responses;
 
 /// The outermost layer of the server, shared by all connections.
 pub struct Edge {
-    doors: doors::Doors,
+    origin_policy: OriginPolicy,
     routes: Router,
     in_flight: watch::Sender<usize>,
 }
 
 impl Edge {
     /// Stands before `routes`.
-    pub fn new(doors: doors::Doors, routes: Router) -> Arc<Self> {
-        Arc::new(Self { doors, routes, in_flight: watch::Sender::new(0) })
+    pub fn new(origin_policy: OriginPolicy, routes: Router) -> Arc<Self> {
+        Arc::new(Self { origin_policy, routes, in_flight: watch::Sender::new(0) })
     }
 
     /// Completes once no request is under way but the streams that only listen.
@@ -42,7 +43,7 @@ impl Edge {
     /// Answers one request of a connection.
     pub async fn answer<B>(
         self: Arc<Self>,
-        link: Arc<Link>,
+        link: Arc<ConnectionState>,
         request: Request<B>,
     ) -> Result<Response<Body>, Infallible>
     where
@@ -58,30 +59,35 @@ impl Edge {
                 match AssertUnwindSafe(answer).catch_unwind().await {
                     Ok(Ok(response)) => response,
                     Ok(Err(never)) => match never {},
-                    Err(_) => answers::internal(),
+                    Err(_) => responses::internal(),
                 }
             }
-            Err(refused) => answers::closing(*refused),
+            Err(refused) => responses::closing(*refused),
         };
-        let response = if verdict == Verdict::Last { answers::closing(response) } else { response };
-        Ok(response.map(|body| Held::body(body, (answering, counted))))
+        let response =
+            if verdict == HeadVerdict::Last { responses::closing(response) } else { response };
+        Ok(response.map(|body| GuardedBody::body(body, (answering, counted))))
     }
 
     /// Whether a request gets to the routes.
-    fn admit<B>(&self, verdict: Verdict, request: &Request<B>) -> Result<(), Box<Response<Body>>> {
+    fn admit<B>(
+        &self,
+        verdict: HeadVerdict,
+        request: &Request<B>,
+    ) -> Result<(), Box<Response<Body>>> {
         let refuse =
-            |status, code, message: &str| Err(Box::new(answers::plain(status, code, message)));
-        if let Verdict::Refuse(why) = verdict {
+            |status, code, message: &str| Err(Box::new(responses::plain(status, code, message)));
+        if let HeadVerdict::Refuse(why) = verdict {
             return refuse(StatusCode::BAD_REQUEST, "bad_request", why);
         }
-        match self.doors.check(request.headers()) {
+        match self.origin_policy.check(request.headers()) {
             Ok(()) => Ok(()),
-            Err(doors::Foreign::Host) => refuse(
+            Err(ForeignRequest::Host) => refuse(
                 StatusCode::FORBIDDEN,
                 "foreign_host",
                 "the server does not answer to this Host",
             ),
-            Err(doors::Foreign::Origin) => refuse(
+            Err(ForeignRequest::Origin) => refuse(
                 StatusCode::FORBIDDEN,
                 "foreign_origin",
                 "pages of this Origin may not call the server",

@@ -7,7 +7,7 @@ use serde_json::json;
 use stile_records::endpoints;
 use stile_records::list::DEFAULT_LIMIT;
 
-use super::answers;
+use super::responses;
 use crate::mcp::identity;
 
 /// Where the metadata of `/mcp` is found; challenges point there. *Source*: RFC 9728 §3.1.
@@ -18,7 +18,7 @@ pub const METADATA_PATH_OF_ORIGIN: &str = "/.well-known/oauth-protected-resource
 pub const MCP_PATH: &str = "/mcp";
 
 /// The origin under which a client reaches the server: the configured one, or the `Host` of the
-/// request, which [`super::doors`] has checked.
+/// request, which [`super::origin_policy`] has checked.
 pub fn origin(public_url: Option<&str>, headers: &HeaderMap) -> String {
     match public_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
@@ -67,10 +67,10 @@ pub fn protected_resource(
         let capabilities = json!({ "lexical_retrieval": search, "bounded_reads": bounded });
         members.insert("capabilities".to_owned(), capabilities);
     }
-    answers::json(StatusCode::OK, &body)
+    responses::json(StatusCode::OK, &body)
 }
 
 /// That the server runs, and which build.
 pub fn health() -> Response<Body> {
-    answers::json(StatusCode::OK, &json!({ "status": "ok", "version": identity::VERSION }))
+    responses::json(StatusCode::OK, &json!({ "status": "ok", "version": identity::VERSION }))
 }

@@ -1,37 +1,37 @@
 //! Stile over HTTP/1.1: one origin, and everything that stands before the first tool.
 //!
-//! From the outside in: [`server`] accepts connections and bounds them in number; [`guarded`]
-//! bounds every wait on one and sees the raw head of each request ([`preamble`]); [`edge`] refuses
-//! what two parsers might read differently and what comes from a foreign page ([`doors`]), and
-//! routes; [`endpoint`] is `/mcp`, with the caller's token, the rate, the session's owner and the
+//! From the outside in: [`server`] accepts connections and bounds them in number; [`connection`]
+//! bounds every wait on one and sees the raw head of each request ([`request_head`]); [`edge`] refuses
+//! what two parsers might read differently and what comes from a foreign page ([`origin_policy`]), and
+//! routes; [`mcp_endpoint`] is `/mcp`, with the caller's token, the rate, the session's owner and the
 //! scopes decided before anything is touched.
 //!
 //! Every decision is a function of values; time and configuration are arguments. A route that comes
 //! later is a `Router` handed to [`edge::Edge::new`], and calls [`bearer::authenticate`] like
 //! `/mcp` does.
 
-pub mod answers;
 pub mod bearer;
-pub mod body;
-pub mod doors;
+pub mod connection;
 pub mod edge;
-pub mod endpoint;
-pub mod guarded;
+pub mod gateway_notes;
+pub mod idle_connections;
+pub mod mcp_endpoint;
 pub mod metadata;
-pub mod notes;
-pub mod preamble;
-pub mod rate;
+pub mod origin_policy;
+pub mod rate_limit;
+pub mod request_body;
+pub mod request_head;
+pub mod response_body;
+pub mod responses;
 pub mod server;
 pub mod sessions;
-pub mod streams;
 pub mod v1;
-pub mod waiting;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use crate::config::ToolNames;
-pub use notes::{GatewaySecret, NotesOptions};
+pub use gateway_notes::{GatewayNotesOptions, GatewaySecret};
 pub use server::{serve, serve_metrics};
 
 /// How the server is to be reached.
@@ -63,7 +63,7 @@ pub struct HttpOptions {
     /// How tool names are spelled in lists.
     pub tool_names: ToolNames,
     /// What gateways that read notes must agree with.
-    pub notes: NotesOptions,
+    pub notes: GatewayNotesOptions,
     /// How long anyone is waited for.
     pub timeouts: Timeouts,
 }
@@ -111,7 +111,7 @@ impl Default for HttpOptions {
             session_idle: Duration::from_secs(3600),
             max_connections: 4096,
             tool_names: ToolNames::Auto,
-            notes: NotesOptions::default(),
+            notes: GatewayNotesOptions::default(),
             timeouts: Timeouts::default(),
         }
     }

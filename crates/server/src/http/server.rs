@@ -24,16 +24,16 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::doors::Doors;
+use super::connection::{BoundedStream, ConnectionState};
 use super::edge::Edge;
-use super::endpoint::Endpoint;
-use super::guarded::{Guarded, Link};
-use super::notes::{self, NOTES_PATH, Notes};
-use super::rate::RateLimit;
+use super::gateway_notes::{self, GatewayNotes, NOTES_PATH};
+use super::idle_connections::IdleConnections;
+use super::mcp_endpoint::McpEndpoint;
+use super::origin_policy::OriginPolicy;
+use super::rate_limit::RateLimit;
 use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
-use super::waiting::WaitingLine;
-use super::{HttpOptions, Timeouts, metadata, preamble};
-use crate::auth::Verifier;
+use super::{HttpOptions, Timeouts, metadata, request_head};
+use crate::auth::TokenVerifier;
 use crate::mcp::handler::{Caller, Handler};
 use crate::mcp::streamable::Streamable;
 use crate::metrics::{MEDIA_TYPE, Metrics};
@@ -56,7 +56,7 @@ const SCRAPERS: usize = 64;
 pub async fn serve(
     options: HttpOptions,
     offer: Offer,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     shutdown: impl Future<Output = ()>,
     on_listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
@@ -65,13 +65,13 @@ pub async fn serve(
     let streams = CancellationToken::new();
     let timeouts = options.timeouts;
     let most = options.max_connections;
-    let doors = Doors::new(
+    let origin_policy = OriginPolicy::new(
         address,
         options.public_url.as_deref(),
         &options.allowed_hosts,
         &options.allowed_origins,
     );
-    let edge = Edge::new(doors, routes(options, offer, verifier, streams.clone()));
+    let edge = Edge::new(origin_policy, routes(options, offer, verifier, streams.clone()));
     on_listening(address);
     Accepting::new(edge, most, timeouts).serve(listener, shutdown, streams).await;
     Ok(())
@@ -91,8 +91,8 @@ pub async fn serve_metrics(
     let listener = TcpListener::bind(listen).await?;
     let address = listener.local_addr()?;
     let told = move || async move { ([(CONTENT_TYPE, MEDIA_TYPE)], metrics.text()) };
-    let doors = Doors::new(address, None, &[], &[]);
-    let edge = Edge::new(doors, Router::new().route("/metrics", get(told)));
+    let origin_policy = OriginPolicy::new(address, None, &[], &[]);
+    let edge = Edge::new(origin_policy, Router::new().route("/metrics", get(told)));
     on_listening(address);
     Accepting::new(edge, SCRAPERS, Timeouts::default())
         .serve(listener, shutdown, CancellationToken::new())
@@ -104,7 +104,7 @@ pub async fn serve_metrics(
 fn routes(
     options: HttpOptions,
     offer: Offer,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     streams: CancellationToken,
 ) -> Router {
     let handler = Handler::new(offer.clone(), Caller::OfRequest, options.tool_names);
@@ -114,7 +114,7 @@ fn routes(
     // A gateway has no notes of its own to give.
     let notes = offer.space().map(|services| {
         let (notes, public_url) = (options.notes.clone(), options.public_url.clone());
-        Arc::new(Notes::new(
+        Arc::new(GatewayNotes::new(
             services.clone(),
             Arc::clone(&verifier),
             Arc::clone(&rate),
@@ -133,7 +133,7 @@ fn routes(
             options.timeouts,
         ))
     });
-    let endpoint = Arc::new(Endpoint::new(offer, verifier, streamable, rate, options.clone()));
+    let endpoint = Arc::new(McpEndpoint::new(offer, verifier, streamable, rate, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {
@@ -153,9 +153,8 @@ fn routes(
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
         .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
     let router = match notes {
-        Some(notes) => {
-            router.merge(Router::new().route(NOTES_PATH, get(notes::route)).with_state(notes))
-        }
+        Some(notes) => router
+            .merge(Router::new().route(NOTES_PATH, get(gateway_notes::route)).with_state(notes)),
         None => router,
     };
     match records {
@@ -167,7 +166,7 @@ fn routes(
     }
 }
 
-async fn mcp(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+async fn mcp(State(endpoint): State<Arc<McpEndpoint>>, request: Request) -> Response {
     endpoint.answer(request).await
 }
 
@@ -179,7 +178,7 @@ async fn all_ended(mut connections: JoinSet<()>) {
 struct Accepting {
     edge: Arc<Edge>,
     slots: Arc<Semaphore>,
-    line: WaitingLine,
+    line: IdleConnections,
     stop: CancellationToken,
     timeouts: Timeouts,
 }
@@ -189,7 +188,7 @@ impl Accepting {
         Self {
             edge,
             slots: Arc::new(Semaphore::new(most_connections.clamp(1, Semaphore::MAX_PERMITS))),
-            line: WaitingLine::default(),
+            line: IdleConnections::default(),
             stop: CancellationToken::new(),
             timeouts,
         }
@@ -239,7 +238,7 @@ impl Accepting {
             tracing::debug!(target: "stile::http", "a connection was turned away: all are busy");
             return;
         };
-        let link = Link::new(self.line.clone());
+        let link = ConnectionState::new(self.line.clone());
         connections.spawn(converse(
             Arc::clone(&self.edge),
             stream,
@@ -265,7 +264,7 @@ impl Accepting {
 async fn converse(
     edge: Arc<Edge>,
     stream: TcpStream,
-    link: Arc<Link>,
+    link: Arc<ConnectionState>,
     timeouts: Timeouts,
     stop: CancellationToken,
     slot: OwnedSemaphorePermit,
@@ -274,12 +273,12 @@ async fn converse(
         let link = Arc::clone(&link);
         service_fn(move |request| Arc::clone(&edge).answer(Arc::clone(&link), request))
     };
-    let io = TokioIo::new(Guarded::new(stream, Arc::clone(&link), timeouts));
+    let io = TokioIo::new(BoundedStream::new(stream, Arc::clone(&link), timeouts));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // Heads are timed by `Guarded`, which lets a connection idle longer than a head may take.
+        // Heads are timed by `BoundedStream`, which lets a connection idle longer than a head may take.
         .header_read_timeout(None)
-        .max_header_size(preamble::MAX_HEAD_BYTES)
+        .max_header_size(request_head::MAX_HEAD_BYTES)
         .serve_connection(io, service);
     let mut connection = std::pin::pin!(connection);
     let outcome = tokio::select! {

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 
-use crate::auth::{VaultClaim, Verified};
+use crate::auth::{VaultClaim, VerifiedCaller};
 
 /// What makes two requests those of one caller. A renewed token is the same caller; another client,
 /// grant, vault or role is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct SessionOwner {
     subject: String,
     client: Option<String>,
     /// The grant, or that it is the owner of the records.
@@ -26,10 +26,10 @@ pub struct Owner {
     role: Role,
 }
 
-impl Owner {
+impl SessionOwner {
     /// Of a verified caller.
-    pub fn of(verified: &Verified) -> Self {
-        let Verified { principal, identity, .. } = verified;
+    pub fn of(verified: &VerifiedCaller) -> Self {
+        let VerifiedCaller { principal, identity, .. } = verified;
         Self {
             subject: principal.subject().to_owned(),
             client: principal.client().map(str::to_owned),
@@ -51,7 +51,7 @@ pub struct Sessions {
 type Table = HashMap<String, Session>;
 
 struct Session {
-    owner: Owner,
+    owner: SessionOwner,
     used: Instant,
     /// Ids of the requests that are being answered, as JSON.
     under_way: HashSet<String>,
@@ -65,7 +65,7 @@ impl Sessions {
 
     /// Enters a session that was opened just now. Returns those that must be closed for it: the
     /// idle ones, and the idlest of the owner's where there are too many.
-    pub fn open(&self, id: &str, owner: Owner, now: Instant) -> Vec<String> {
+    pub fn open(&self, id: &str, owner: SessionOwner, now: Instant) -> Vec<String> {
         let mut table = self.lock();
         let mut closed: Vec<String> = table
             .iter()
@@ -94,7 +94,7 @@ impl Sessions {
     }
 
     /// Whether a caller may use a session; if so, it was used just now.
-    pub fn enter(&self, id: &str, owner: &Owner, now: Instant) -> bool {
+    pub fn enter(&self, id: &str, owner: &SessionOwner, now: Instant) -> bool {
         match self.lock().get_mut(id) {
             Some(session) if session.owner == *owner => {
                 session.used = now;
@@ -106,14 +106,14 @@ impl Sessions {
 
     /// Says that a request of a session is being answered, until the returned value is dropped.
     /// `None` where one with that id is under way already: the SDK would answer only one of them.
-    pub fn begin(&self, id: &str, request: &serde_json::Value) -> Option<UnderWay> {
+    pub fn begin(&self, id: &str, request: &serde_json::Value) -> Option<PendingRequest> {
         let request = request.to_string();
         if let Some(session) = self.lock().get_mut(id)
             && !session.under_way.insert(request.clone())
         {
             return None;
         }
-        Some(UnderWay { table: Arc::clone(&self.table), session: id.to_owned(), request })
+        Some(PendingRequest { table: Arc::clone(&self.table), session: id.to_owned(), request })
     }
 
     /// Forgets a session.
@@ -127,13 +127,13 @@ impl Sessions {
 }
 
 /// A request of a session that is being answered.
-pub struct UnderWay {
+pub struct PendingRequest {
     table: Arc<Mutex<Table>>,
     session: String,
     request: String,
 }
 
-impl Drop for UnderWay {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if let Some(session) =
             self.table.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.session)
@@ -147,8 +147,8 @@ impl Drop for UnderWay {
 mod tests {
     use super::*;
 
-    fn owner(subject: &str, client: Option<&str>) -> Owner {
-        Owner {
+    fn owner(subject: &str, client: Option<&str>) -> SessionOwner {
+        SessionOwner {
             subject: subject.to_owned(),
             client: client.map(str::to_owned),
             records: RecordsClaim::None,
@@ -175,7 +175,7 @@ mod tests {
     fn whoever_differs_in_one_thing_is_another_caller() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         let now = Instant::now();
-        let ann = Owner {
+        let ann = SessionOwner {
             records: RecordsClaim::Grant("g".into()),
             issuer: Some("https://id.example".into()),
             vault: VaultClaim::One("garden".into()),
@@ -184,19 +184,19 @@ mod tests {
         };
         sessions.open("s", ann.clone(), now);
         for other in [
-            Owner { subject: "bob".to_owned(), ..ann.clone() },
-            Owner { client: None, ..ann.clone() },
-            Owner { client: Some("other".to_owned()), ..ann.clone() },
-            Owner { records: RecordsClaim::None, ..ann.clone() },
-            Owner { records: RecordsClaim::Owner, ..ann.clone() },
-            Owner { records: RecordsClaim::Grant("h".into()), ..ann.clone() },
-            Owner { issuer: None, ..ann.clone() },
-            Owner { issuer: Some("https://id.example/".into()), ..ann.clone() },
-            Owner { vault: VaultClaim::None, ..ann.clone() },
-            Owner { vault: VaultClaim::Malformed, ..ann.clone() },
-            Owner { vault: VaultClaim::One("work".into()), ..ann.clone() },
-            Owner { role: Role::Viewer, ..ann.clone() },
-            Owner { role: Role::Admin, ..ann.clone() },
+            SessionOwner { subject: "bob".to_owned(), ..ann.clone() },
+            SessionOwner { client: None, ..ann.clone() },
+            SessionOwner { client: Some("other".to_owned()), ..ann.clone() },
+            SessionOwner { records: RecordsClaim::None, ..ann.clone() },
+            SessionOwner { records: RecordsClaim::Owner, ..ann.clone() },
+            SessionOwner { records: RecordsClaim::Grant("h".into()), ..ann.clone() },
+            SessionOwner { issuer: None, ..ann.clone() },
+            SessionOwner { issuer: Some("https://id.example/".into()), ..ann.clone() },
+            SessionOwner { vault: VaultClaim::None, ..ann.clone() },
+            SessionOwner { vault: VaultClaim::Malformed, ..ann.clone() },
+            SessionOwner { vault: VaultClaim::One("work".into()), ..ann.clone() },
+            SessionOwner { role: Role::Viewer, ..ann.clone() },
+            SessionOwner { role: Role::Admin, ..ann.clone() },
         ] {
             assert!(!sessions.enter("s", &other, now), "{other:?}");
         }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The connections that have no request under way, longest first.
 #[derive(Clone, Default)]
-pub struct WaitingLine {
+pub struct IdleConnections {
     shared: Arc<Shared>,
 }
 
@@ -22,7 +22,7 @@ struct Shared {
     line: Mutex<BTreeMap<u64, CancellationToken>>,
 }
 
-impl WaitingLine {
+impl IdleConnections {
     /// Puts a connection at the end of the line; returns its number.
     pub fn join(&self, close: CancellationToken) -> u64 {
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_longest_waiting_goes_first_and_the_busy_stay() {
-        let line = WaitingLine::default();
+        let line = IdleConnections::default();
         let tokens: Vec<CancellationToken> = (0..3).map(|_| CancellationToken::new()).collect();
         let numbers: Vec<u64> = tokens.iter().map(|token| line.join(token.clone())).collect();
         line.leave(numbers[0]);

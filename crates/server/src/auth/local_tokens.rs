@@ -16,10 +16,10 @@ use stile_domain::permit::Principal;
 use stile_domain::scope::Scopes;
 use stile_store::state::{TokenKey, TokenStore};
 
+use super::claims::{IdentityClaims, Naming, records_claim};
 use super::compact::{Audience, LEEWAY, MAX_TOKEN_BYTES, Parts, check, present};
-use super::identity::{Identity, Naming, records_claim};
 use super::mint::seconds;
-use super::{MAX_LIFE, Rejected, Verified, Verifier, crypto, json};
+use super::{MAX_LIFE, TokenRejected, TokenVerifier, VerifiedCaller, crypto, json};
 
 /// Accepts tokens that were signed with the local key, are addressed to this server and are not
 /// revoked.
@@ -85,7 +85,7 @@ impl LocalVerifier {
         }
     }
 
-    fn check_claims(&self, claims: &Claims) -> Result<(), Rejected> {
+    fn check_claims(&self, claims: &Claims) -> Result<(), TokenRejected> {
         check(claims.aud.names(&self.audience), "the token is for another server")?;
         check(!claims.sub.is_empty(), "the subject is empty")?;
         check(!claims.jti.is_empty(), "the identifier is empty")?;
@@ -93,38 +93,38 @@ impl LocalVerifier {
     }
 
     /// Nothing is waited for: the key is here, and the list of tokens is on this machine.
-    fn verify_now(&self, token: &str) -> Result<Verified, Rejected> {
+    fn verify_now(&self, token: &str) -> Result<VerifiedCaller, TokenRejected> {
         check(token.len() <= MAX_TOKEN_BYTES, "the token is too long")?;
-        let parts =
-            Parts::of(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
-        let header: Header =
-            json::parse_unique(&parts.header).ok_or(Rejected("the header is not one of ours"))?;
+        let parts = Parts::of(token)
+            .ok_or(TokenRejected("the token does not have three parts in base64url"))?;
+        let header: Header = json::parse_unique(&parts.header)
+            .ok_or(TokenRejected("the header is not one of ours"))?;
         check(header.alg == "HS256", "the algorithm is not HS256")?;
         check(header.typ.is_none_or(|typ| typ == "JWT"), "the type is not JWT")?;
         // Signature and audience by the library; the claims are parsed again below, more strictly.
         jsonwebtoken::decode::<serde::de::IgnoredAny>(token, &self.key, &self.validation)
-            .map_err(|_| Rejected("the signature or a required claim is not right"))?;
+            .map_err(|_| TokenRejected("the signature or a required claim is not right"))?;
         let claims: Claims = json::parse_unique(&parts.payload)
-            .ok_or(Rejected("a claim is missing, malformed or repeated"))?;
+            .ok_or(TokenRejected("a claim is missing, malformed or repeated"))?;
         self.check_claims(&claims)?;
         let naming = Naming {
             act: claims.act.as_ref(),
             vault: claims.vault.as_ref(),
             role: claims.role.as_ref(),
         };
-        let identity = Identity::read(None, &claims.sub, naming, claims.aud)?;
+        let identity = IdentityClaims::read(None, &claims.sub, naming, claims.aud)?;
         let records = records_claim(claims.grant.as_deref(), claims.records.as_deref())?;
         match self.tokens.is_live(&claims.jti) {
             Ok(true) => {}
-            Ok(false) => return Err(Rejected("the token was revoked or never minted here")),
+            Ok(false) => return Err(TokenRejected("the token was revoked or never minted here")),
             Err(error) => {
                 tracing::error!(%error, "a token was refused because it could not be looked up");
-                return Err(Rejected("the token could not be looked up"));
+                return Err(TokenRejected("the token could not be looked up"));
             }
         }
         let scopes = Scopes::from_claim(claims.scope.as_deref().unwrap_or_default());
         let client = claims.client.as_deref();
-        Ok(Verified {
+        Ok(VerifiedCaller {
             principal: Principal::assert_verified(
                 &claims.sub,
                 Some(&claims.jti),
@@ -139,13 +139,16 @@ impl LocalVerifier {
     }
 }
 
-impl Verifier for LocalVerifier {
-    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>> {
+impl TokenVerifier for LocalVerifier {
+    fn verify<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
         Box::pin(std::future::ready(self.verify_now(token)))
     }
 }
 
-fn check_times(claims: &Claims, now: i64) -> Result<(), Rejected> {
+fn check_times(claims: &Claims, now: i64) -> Result<(), TokenRejected> {
     let Claims { exp, iat, .. } = *claims;
     check(now < exp.saturating_add(LEEWAY), "the token has expired")?;
     check(iat <= now.saturating_add(LEEWAY), "the token was issued in the future")?;
@@ -171,7 +174,7 @@ mod tests {
     use stile_domain::scope::{Scope, Verb};
     use stile_store::state::{StateDir, TokenRecord};
 
-    use super::super::{Order, VaultClaim, mint};
+    use super::super::{MintRequest, VaultClaim, mint};
     use super::*;
 
     const NOW: i64 = 1_800_000_000;
@@ -258,7 +261,7 @@ mod tests {
     #[test]
     fn a_minted_token_is_accepted_until_it_is_revoked() {
         let rig = rig();
-        let order = Order {
+        let order = MintRequest {
             subject: "ann".to_owned(),
             scopes: [Scope::parse_raw("write:/my notes/").unwrap()].into_iter().collect(),
             client: Some("editor".to_owned()),
@@ -283,8 +286,13 @@ mod tests {
         for records in [RecordsClaim::None, RecordsClaim::Owner, RecordsClaim::Grant("g-1".into())]
         {
             let subject = "ann".to_owned();
-            let order =
-                Order { subject, scopes: Scopes::none(), client: None, records, life: MAX_LIFE };
+            let order = MintRequest {
+                subject,
+                scopes: Scopes::none(),
+                client: None,
+                records,
+                life: MAX_LIFE,
+            };
             let minted = mint(&rig.key, &rig.tokens, &order, clock()).unwrap();
             assert_eq!(
                 rig.verifier.verify_now(&minted.token).unwrap().principal.records(),
@@ -309,7 +317,7 @@ mod tests {
     #[test]
     fn what_would_be_refused_is_not_minted() {
         let rig = rig();
-        let good = Order {
+        let good = MintRequest {
             subject: "ann".to_owned(),
             scopes: Scopes::none(),
             client: None,
@@ -320,13 +328,13 @@ mod tests {
         let scope =
             Scope::parse_raw(&format!("read:/{}", vec!["x".repeat(200); 20].join("/"))).unwrap();
         for bad in [
-            Order { subject: String::new(), ..good.clone() },
-            Order { subject: "a\nb".to_owned(), ..good.clone() },
-            Order { client: Some("\u{1b}[2J".to_owned()), ..good.clone() },
-            Order { life: Duration::ZERO, ..good.clone() },
-            Order { records: RecordsClaim::Grant("a b".into()), ..good.clone() },
-            Order { life: MAX_LIFE + Duration::from_secs(1), ..good.clone() },
-            Order { scopes: [scope.clone(), scope].into_iter().collect(), ..good },
+            MintRequest { subject: String::new(), ..good.clone() },
+            MintRequest { subject: "a\nb".to_owned(), ..good.clone() },
+            MintRequest { client: Some("\u{1b}[2J".to_owned()), ..good.clone() },
+            MintRequest { life: Duration::ZERO, ..good.clone() },
+            MintRequest { records: RecordsClaim::Grant("a b".into()), ..good.clone() },
+            MintRequest { life: MAX_LIFE + Duration::from_secs(1), ..good.clone() },
+            MintRequest { scopes: [scope.clone(), scope].into_iter().collect(), ..good },
         ] {
             assert!(mint(&rig.key, &rig.tokens, &bad, clock()).is_err(), "{bad:?}");
         }
@@ -375,7 +383,7 @@ mod tests {
         let identity = |changes: Value| {
             rig.verifier.verify_now(&rig.sign(HEADER, &rig.claims_with(changes))).unwrap().identity
         };
-        let plain = Identity {
+        let plain = IdentityClaims {
             issuer: None,
             actor: "ann".into(),
             vault: VaultClaim::None,
@@ -388,10 +396,10 @@ mod tests {
         let vault = VaultClaim::One("v".into());
         assert_eq!(
             identity(full),
-            Identity { actor: "bob".into(), vault, role: Role::Editor, ..plain.clone() }
+            IdentityClaims { actor: "bob".into(), vault, role: Role::Editor, ..plain.clone() }
         );
         let several = json!({ "vault": ["v", "w"], "role": "owner" });
-        assert_eq!(identity(several), Identity { vault: VaultClaim::Malformed, ..plain });
+        assert_eq!(identity(several), IdentityClaims { vault: VaultClaim::Malformed, ..plain });
     }
 
     #[test]
@@ -609,7 +617,7 @@ mod tests {
         assert!(rig.verifier.verify_now(&sized(length)).is_ok());
         assert_eq!(
             rig.verifier.verify_now(&sized(length + 2)).unwrap_err(),
-            Rejected("the token is too long")
+            TokenRejected("the token is too long")
         );
     }
 

@@ -18,19 +18,19 @@ use tokio::time::{Instant, Sleep, sleep};
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// A body that holds on to something until it ends.
-pub struct Held {
+pub struct GuardedBody {
     inner: Body,
     held: Option<Box<dyn Any + Send>>,
 }
 
-impl Held {
+impl GuardedBody {
     /// Lets `what` live as long as `inner`.
     pub fn body(inner: Body, what: impl Any + Send) -> Body {
         Body::new(Self { inner, held: Some(Box::new(what)) })
     }
 }
 
-impl HttpBody for Held {
+impl HttpBody for GuardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -56,13 +56,13 @@ impl HttpBody for Held {
 }
 
 /// A body that ends at a moment of the wall clock.
-pub struct Expiring {
+pub struct ExpiringBody {
     inner: Option<Body>,
     expires: SystemTime,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Expiring {
+impl ExpiringBody {
     /// Ends `inner` at `expires`.
     pub fn body(inner: Body, expires: SystemTime) -> Body {
         let timer = Box::pin(sleep(next_look(expires, SystemTime::now()).unwrap_or_default()));
@@ -75,7 +75,7 @@ fn next_look(expires: SystemTime, now: SystemTime) -> Option<Duration> {
     expires.duration_since(now).ok().filter(|left| !left.is_zero()).map(|left| left.min(LOOK_AGAIN))
 }
 
-impl HttpBody for Expiring {
+impl HttpBody for ExpiringBody {
     type Data = Bytes;
     type Error = axum::Error;
 

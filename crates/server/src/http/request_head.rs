@@ -16,7 +16,7 @@ const MAX_FIELDS: usize = 100;
 
 /// What is to be done about one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HeadVerdict {
     /// Answer it, and go on.
     Keep,
     /// Answer it, then close the connection.
@@ -27,7 +27,7 @@ pub enum Verdict {
 
 /// Where in the stream the next byte belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StreamPosition {
     /// Before the first byte of a head.
     Between,
     /// Inside a head.
@@ -40,7 +40,7 @@ pub enum Place {
 
 /// Follows one connection's requests.
 #[derive(Debug, Default)]
-pub struct Preamble {
+pub struct HeadScanner {
     state: State,
     head: Vec<u8>,
 }
@@ -53,24 +53,24 @@ enum State {
     Beyond,
 }
 
-impl Preamble {
+impl HeadScanner {
     /// A fresh connection.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Where the next byte belongs.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> StreamPosition {
         match self.state {
-            State::Head if self.head.is_empty() => Place::Between,
-            State::Head => Place::Head,
-            State::Body(_) => Place::Body,
-            State::Beyond => Place::Beyond,
+            State::Head if self.head.is_empty() => StreamPosition::Between,
+            State::Head => StreamPosition::Head,
+            State::Body(_) => StreamPosition::Body,
+            State::Beyond => StreamPosition::Beyond,
         }
     }
 
     /// Takes the next bytes, and tells `found` of each head that they complete.
-    pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(Verdict)) {
+    pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(HeadVerdict)) {
         while !bytes.is_empty() {
             match &mut self.state {
                 State::Beyond => return,
@@ -110,19 +110,22 @@ impl Preamble {
     }
 
     /// The verdict on a head, once it is complete.
-    fn judged(&self) -> Option<(Verdict, State)> {
+    fn judged(&self) -> Option<(HeadVerdict, State)> {
         if self.head.len() > MAX_HEAD_BYTES {
-            return Some((Verdict::Refuse("the head of the request is too large"), State::Beyond));
+            return Some((
+                HeadVerdict::Refuse("the head of the request is too large"),
+                State::Beyond,
+            ));
         }
         let complete = self.head.ends_with(b"\n\r\n") || self.head.ends_with(b"\n\n");
         if !complete {
             return None;
         }
         Some(match judge(&self.head) {
-            Ok(Framing::Length(0)) => (Verdict::Keep, State::Head),
-            Ok(Framing::Length(length)) => (Verdict::Keep, State::Body(length)),
-            Ok(Framing::Chunked) => (Verdict::Last, State::Beyond),
-            Err(why) => (Verdict::Refuse(why), State::Beyond),
+            Ok(Framing::Length(0)) => (HeadVerdict::Keep, State::Head),
+            Ok(Framing::Length(length)) => (HeadVerdict::Keep, State::Body(length)),
+            Ok(Framing::Chunked) => (HeadVerdict::Last, State::Beyond),
+            Err(why) => (HeadVerdict::Refuse(why), State::Beyond),
         })
     }
 }
@@ -190,8 +193,8 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn verdicts(pieces: &[&[u8]]) -> (Vec<Verdict>, Place) {
-        let mut preamble = Preamble::new();
+    fn verdicts(pieces: &[&[u8]]) -> (Vec<HeadVerdict>, StreamPosition) {
+        let mut preamble = HeadScanner::new();
         let mut found = Vec::new();
         for piece in pieces {
             preamble.feed(piece, |verdict| found.push(verdict));
@@ -199,7 +202,7 @@ mod tests {
         (found, preamble.place())
     }
 
-    fn verdict(head: &str) -> Verdict {
+    fn verdict(head: &str) -> HeadVerdict {
         let (found, _) = verdicts(&[head.as_bytes()]);
         assert_eq!(found.len(), 1, "{head}");
         found[0]
@@ -211,7 +214,8 @@ mod tests {
 
     #[test]
     fn bodies_are_skipped_and_heads_found_however_the_bytes_are_split() {
-        let whole = (vec![Verdict::Keep, Verdict::Keep, Verdict::Last], Place::Beyond);
+        let whole =
+            (vec![HeadVerdict::Keep, HeadVerdict::Keep, HeadVerdict::Last], StreamPosition::Beyond);
         assert_eq!(verdicts(&[TWO]), whole);
         for first in 0..TWO.len() {
             for second in first..TWO.len() {
@@ -225,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_place_is_known_at_every_moment() {
-        let mut preamble = Preamble::new();
+        let mut preamble = HeadScanner::new();
         let mut seen = Vec::new();
         for piece in [
             "",
@@ -242,13 +246,13 @@ mod tests {
         assert_eq!(
             seen,
             [
-                Place::Between,
-                Place::Between,
-                Place::Head,
-                Place::Body,
-                Place::Body,
-                Place::Between,
-                Place::Head
+                StreamPosition::Between,
+                StreamPosition::Between,
+                StreamPosition::Head,
+                StreamPosition::Body,
+                StreamPosition::Body,
+                StreamPosition::Between,
+                StreamPosition::Head
             ]
         );
     }
@@ -277,17 +281,20 @@ mod tests {
             "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n",
             "PRI * HTTP/2.0\r\n\r\n",
         ] {
-            assert!(matches!(verdict(head), Verdict::Refuse(_)), "{head}");
+            assert!(matches!(verdict(head), HeadVerdict::Refuse(_)), "{head}");
         }
     }
 
     #[test]
     fn plain_requests_pass() {
         for (head, expected) in [
-            ("GET /health HTTP/1.1\r\nHost: a\r\n\r\n", Verdict::Keep),
-            ("GET /health HTTP/1.0\r\nhost: a\r\n\r\n", Verdict::Keep),
-            ("POST /mcp?x=1 HTTP/1.1\r\nHOST:a\r\nContent-Length: 0\r\n\r\n", Verdict::Keep),
-            ("POST /mcp HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n", Verdict::Last),
+            ("GET /health HTTP/1.1\r\nHost: a\r\n\r\n", HeadVerdict::Keep),
+            ("GET /health HTTP/1.0\r\nhost: a\r\n\r\n", HeadVerdict::Keep),
+            ("POST /mcp?x=1 HTTP/1.1\r\nHOST:a\r\nContent-Length: 0\r\n\r\n", HeadVerdict::Keep),
+            (
+                "POST /mcp HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n",
+                HeadVerdict::Last,
+            ),
         ] {
             assert_eq!(verdict(head), expected, "{head}");
         }
@@ -298,8 +305,8 @@ mod tests {
         let long =
             [b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec(), vec![b'x'; MAX_HEAD_BYTES]].concat();
         let (found, place) = verdicts(&[&long]);
-        assert!(matches!(found[..], [Verdict::Refuse(_)]));
-        assert_eq!(place, Place::Beyond);
+        assert!(matches!(found[..], [HeadVerdict::Refuse(_)]));
+        assert_eq!(place, StreamPosition::Beyond);
     }
 
     proptest::proptest! {

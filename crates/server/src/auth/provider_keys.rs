@@ -12,12 +12,12 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::Rejected;
+use super::TokenRejected;
 use super::compact::check;
-use super::jwk::{Algorithm, KeySet};
+use super::key_set::{Algorithm, KeySet};
 
 /// The longest document that is read.
-pub const MAX_SET_BYTES: usize = 256 * 1024;
+pub const MAX_KEY_SET_BYTES: usize = 256 * 1024;
 
 /// How long a fetch may take in all.
 const FETCH_LIMIT: Duration = Duration::from_secs(5);
@@ -37,16 +37,16 @@ const REFETCH_AFTER: Duration = Duration::from_secs(10 * 60);
 const HARD_STOP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Where a set of keys comes from. Whoever implements this needs no limit in time of its own,
-/// follows no redirect, and reads no more than [`MAX_SET_BYTES`].
+/// follows no redirect, and reads no more than [`MAX_KEY_SET_BYTES`].
 pub trait KeySource: Send + Sync + 'static {
     /// Fetches the document. The future is dropped when it takes too long.
-    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, FetchError>>;
+    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, KeyFetchError>>;
 }
 
 /// Why there is no new set of keys. It has no room for an address or for anything that was
 /// received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FetchError {
+pub enum KeyFetchError {
     /// Nobody answered there, or not in a way that is understood.
     #[error("the source of the keys cannot be reached")]
     Unreachable,
@@ -56,7 +56,7 @@ pub enum FetchError {
     /// The answer was of another status than 200.
     #[error("the source of the keys answered with status {0}")]
     Status(u16),
-    /// The answer was longer than [`MAX_SET_BYTES`], or a set of more keys than anybody has.
+    /// The answer was longer than [`MAX_KEY_SET_BYTES`], or a set of more keys than anybody has.
     #[error("the set of keys is too long")]
     TooLong,
     /// The answer was no set of keys, or one in which a name is repeated.
@@ -71,7 +71,7 @@ pub enum FetchError {
 ///
 /// Ages are measured by the monotonic clock, which nobody sets back.
 #[derive(Clone)]
-pub struct Jwks(Arc<Shared>);
+pub struct ProviderKeys(Arc<Shared>);
 
 struct Shared {
     source: Box<dyn KeySource>,
@@ -95,9 +95,9 @@ struct Good {
 }
 
 /// A fetch that may be under way: nothing, until it has ended.
-type Flight = watch::Receiver<Option<Result<(), FetchError>>>;
+type Flight = watch::Receiver<Option<Result<(), KeyFetchError>>>;
 
-impl Jwks {
+impl ProviderKeys {
     /// Keys that come from `source`; none yet.
     pub fn new(source: impl KeySource) -> Self {
         Self(Arc::new(Shared { source: Box::new(source), state: Mutex::default() }))
@@ -107,11 +107,11 @@ impl Jwks {
     /// does not ask when the last fetch was.
     ///
     /// # Errors
-    /// [`FetchError`]. What was known before stays, and later requests will try again.
-    pub async fn refresh(&self) -> Result<(), FetchError> {
+    /// [`KeyFetchError`]. What was known before stays, and later requests will try again.
+    pub async fn refresh(&self) -> Result<(), KeyFetchError> {
         match self.fly(Duration::ZERO) {
             Some(flight) => landed(flight).await,
-            None => Err(FetchError::Unreachable),
+            None => Err(KeyFetchError::Unreachable),
         }
     }
 
@@ -128,14 +128,14 @@ impl Jwks {
     /// Verifies a signature with the key that a token means, and answers the set that has it.
     ///
     /// # Errors
-    /// [`Rejected`]: the signature is not right, or there is no such key, or none that may still be used.
+    /// [`TokenRejected`]: the signature is not right, or there is no such key, or none that may still be used.
     pub(super) async fn verify(
         &self,
         kid: Option<&str>,
         algorithm: Algorithm,
         message: &[u8],
         signature: &[u8],
-    ) -> Result<Arc<KeySet>, Rejected> {
+    ) -> Result<Arc<KeySet>, TokenRejected> {
         let set = self.set_for(kid, algorithm).await?;
         check(set.verifies(kid, algorithm, message, signature), "the signature is not right")
             .map(|()| set)
@@ -146,7 +146,7 @@ impl Jwks {
         &self,
         kid: Option<&str>,
         algorithm: Algorithm,
-    ) -> Result<Arc<KeySet>, Rejected> {
+    ) -> Result<Arc<KeySet>, TokenRejected> {
         // Without a name there is none that is unknown: the set that we have decides.
         let knows = |set: &KeySet| kid.is_none() || set.has(kid, algorithm);
         if let Some((set, age)) = self.good().filter(|(set, _)| knows(set)) {
@@ -161,7 +161,7 @@ impl Jwks {
             let _ = landed(flight).await;
         }
         let (set, _) =
-            self.good().ok_or(Rejected("the keys of the identity provider are not known"))?;
+            self.good().ok_or(TokenRejected("the keys of the identity provider are not known"))?;
         check(knows(&set), "the identity provider has no such key").map(|()| set)
     }
 
@@ -202,10 +202,10 @@ impl Shared {
     async fn fetch(
         self: Arc<Self>,
         asked: Instant,
-        landing: watch::Sender<Option<Result<(), FetchError>>>,
+        landing: watch::Sender<Option<Result<(), KeyFetchError>>>,
     ) {
         let fetched =
-            timeout(FETCH_LIMIT, self.source.fetch()).await.unwrap_or(Err(FetchError::TimedOut));
+            timeout(FETCH_LIMIT, self.source.fetch()).await.unwrap_or(Err(KeyFetchError::TimedOut));
         let outcome = match fetched.and_then(|document| KeySet::parse(&document)) {
             Ok(set) => {
                 let usable = set.len();
@@ -228,12 +228,12 @@ fn is_under_way(flight: &Flight) -> bool {
 }
 
 /// Waits for a fetch, but not for ever.
-async fn landed(mut flight: Flight) -> Result<(), FetchError> {
+async fn landed(mut flight: Flight) -> Result<(), KeyFetchError> {
     match timeout(PATIENCE, flight.wait_for(Option::is_some)).await {
-        Ok(Ok(outcome)) => outcome.unwrap_or(Err(FetchError::Unreachable)),
+        Ok(Ok(outcome)) => outcome.unwrap_or(Err(KeyFetchError::Unreachable)),
         // Its task is gone without an outcome.
-        Ok(Err(_)) => Err(FetchError::Unreachable),
-        Err(_) => Err(FetchError::TimedOut),
+        Ok(Err(_)) => Err(KeyFetchError::Unreachable),
+        Err(_) => Err(KeyFetchError::TimedOut),
     }
 }
 
@@ -255,7 +255,7 @@ mod tests {
     enum Answer {
         With(Vec<u8>),
         After(Duration, Vec<u8>),
-        Fail(FetchError),
+        Fail(KeyFetchError),
         Never,
         Panic,
     }
@@ -265,7 +265,7 @@ mod tests {
     struct Provider(Arc<(Mutex<Answer>, AtomicUsize)>);
 
     impl KeySource for Provider {
-        fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+        fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, KeyFetchError>> {
             self.0.1.fetch_add(1, Ordering::SeqCst);
             let answer = self.0.0.lock().unwrap().clone();
             Box::pin(async move {
@@ -302,26 +302,26 @@ mod tests {
     }
 
     /// A provider that publishes `samples`, and what fetches from it.
-    fn unfetched(samples: &[&Sample]) -> (Provider, Jwks) {
+    fn unfetched(samples: &[&Sample]) -> (Provider, ProviderKeys) {
         let provider =
             Provider(Arc::new((Mutex::new(Answer::With(published(samples))), AtomicUsize::new(0))));
-        (provider.clone(), Jwks::new(provider))
+        (provider.clone(), ProviderKeys::new(provider))
     }
 
-    async fn fetched(samples: &[&Sample]) -> (Provider, Jwks) {
+    async fn fetched(samples: &[&Sample]) -> (Provider, ProviderKeys) {
         let (provider, jwks) = unfetched(samples);
         jwks.refresh().await.unwrap();
         assert_eq!(provider.asked(), 1);
         (provider, jwks)
     }
 
-    impl Jwks {
+    impl ProviderKeys {
         /// Whether what `sample` signed is accepted.
         async fn accepts(&self, sample: &Sample) -> bool {
             self.judges(sample).await.is_ok()
         }
 
-        async fn judges(&self, sample: &Sample) -> Result<(), Rejected> {
+        async fn judges(&self, sample: &Sample) -> Result<(), TokenRejected> {
             let algorithm = Algorithm::named(sample.algorithm()).unwrap();
             self.verify(Some(sample.kid), algorithm, MESSAGE, &sample.signature(MESSAGE))
                 .await
@@ -399,7 +399,8 @@ mod tests {
         assert!(
             verdicts
                 .iter()
-                .all(|verdict| *verdict == Err(Rejected("the identity provider has no such key")))
+                .all(|verdict| *verdict
+                    == Err(TokenRejected("the identity provider has no such key")))
         );
         assert_eq!(
             (provider.asked(), began.elapsed().as_secs()),
@@ -447,7 +448,7 @@ mod tests {
         let mut began = Instant::now();
         for (asked, answer) in [
             Answer::With(published(&[&known])),
-            Answer::Fail(FetchError::Unreachable),
+            Answer::Fail(KeyFetchError::Unreachable),
             Answer::With(b"no set".to_vec()),
             Answer::After(Duration::from_secs(3), published(&[&known])),
             Answer::Never,
@@ -474,14 +475,14 @@ mod tests {
         let (known, unknown) = (Sample::rsa("rsa-1"), Sample::ec("unknown"));
         let (provider, jwks) = fetched(&[&known]).await;
         for answer in [
-            Answer::Fail(FetchError::Unreachable),
-            Answer::Fail(FetchError::Status(503)),
-            Answer::Fail(FetchError::TooLong),
+            Answer::Fail(KeyFetchError::Unreachable),
+            Answer::Fail(KeyFetchError::Status(503)),
+            Answer::Fail(KeyFetchError::TooLong),
             Answer::With(Vec::new()),
             Answer::With(b"<html>".to_vec()),
             Answer::With(br#"{"keys":[]}"#.to_vec()),
             Answer::With(br#"{"keys":[{"kty":"oct","k":"AQAB","kid":"rsa-1"}]}"#.to_vec()),
-            Answer::With(vec![b' '; MAX_SET_BYTES + 1]),
+            Answer::With(vec![b' '; MAX_KEY_SET_BYTES + 1]),
             Answer::Never,
             Answer::Panic,
         ] {
@@ -504,7 +505,7 @@ mod tests {
         let (provider, jwks) = unfetched(&[]);
         provider.says(Answer::Never);
         let began = Instant::now();
-        assert_eq!(jwks.refresh().await, Err(FetchError::TimedOut));
+        assert_eq!(jwks.refresh().await, Err(KeyFetchError::TimedOut));
         assert_eq!(began.elapsed().as_secs(), 5);
         // Within the cooldown there is nothing to wait for.
         assert!(!jwks.accepts(&Sample::ec("a")).await);
@@ -527,9 +528,9 @@ mod tests {
     async fn a_start_without_the_source_recovers_when_it_is_back() {
         let known = Sample::ec("known");
         let (provider, jwks) = unfetched(&[&known]);
-        provider.says(Answer::Fail(FetchError::Unreachable));
-        assert_eq!(jwks.refresh().await, Err(FetchError::Unreachable));
-        let unknown = Err(Rejected("the keys of the identity provider are not known"));
+        provider.says(Answer::Fail(KeyFetchError::Unreachable));
+        assert_eq!(jwks.refresh().await, Err(KeyFetchError::Unreachable));
+        let unknown = Err(TokenRejected("the keys of the identity provider are not known"));
         assert_eq!(jwks.judges(&known).await, unknown);
         provider.publishes(&[&known]);
         assert_eq!(jwks.judges(&known).await, unknown, "the next fetch is not due");
@@ -601,7 +602,7 @@ mod tests {
     async fn a_set_that_is_a_day_old_is_not_used_until_it_is_fetched() {
         let known = Sample::ec("known");
         let (provider, jwks) = fetched(&[&known]).await;
-        provider.says(Answer::Fail(FetchError::Unreachable));
+        provider.says(Answer::Fail(KeyFetchError::Unreachable));
         let mut age = Duration::ZERO;
         while age < HARD_STOP {
             assert!(jwks.accepts(&known).await, "{age:?}");
@@ -612,7 +613,7 @@ mod tests {
         assert!(jwks.accepts(&known).await, "a day is not more than a day");
         advance(Duration::from_secs(1)).await;
         let asked = provider.asked();
-        let unknown = Err(Rejected("the keys of the identity provider are not known"));
+        let unknown = Err(TokenRejected("the keys of the identity provider are not known"));
         assert_eq!(jwks.judges(&known).await, unknown);
         let verified =
             jwks.verify(None, Algorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await;
@@ -652,7 +653,7 @@ mod tests {
         let known = Sample::ec("known");
         let (provider, jwks) = unfetched(&[&known]);
         provider.says(Answer::Panic);
-        assert_eq!(jwks.refresh().await, Err(FetchError::Unreachable));
+        assert_eq!(jwks.refresh().await, Err(KeyFetchError::Unreachable));
         provider.publishes(&[&known]);
         assert_eq!(jwks.refresh().await, Ok(()));
         assert!(jwks.accepts(&known).await);
@@ -677,7 +678,7 @@ mod tests {
         let log = Log::new();
         let (provider, jwks) = unfetched(&[&Sample::ec("canary")]);
         provider.says(Answer::With(br#"{"canary":"canary"}"#.to_vec()));
-        assert_eq!(jwks.refresh().await, Err(FetchError::Malformed));
+        assert_eq!(jwks.refresh().await, Err(KeyFetchError::Malformed));
         provider.publishes(&[&Sample::ec("canary")]);
         advance(COOLDOWN).await;
         assert!(

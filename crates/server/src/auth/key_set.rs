@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::compact::present;
 use super::json;
-use super::jwks::{FetchError, MAX_SET_BYTES};
+use super::provider_keys::{KeyFetchError, MAX_KEY_SET_BYTES};
 
 /// The most keys of a set. Providers publish two or three.
 const MAX_KEYS: usize = 100;
@@ -101,20 +101,20 @@ impl KeySet {
     }
 
     /// Reads a set. Members of the set beside `keys` are for others.
-    pub(super) fn parse(document: &[u8]) -> Result<Self, FetchError> {
-        if document.len() > MAX_SET_BYTES {
-            return Err(FetchError::TooLong);
+    pub(super) fn parse(document: &[u8]) -> Result<Self, KeyFetchError> {
+        if document.len() > MAX_KEY_SET_BYTES {
+            return Err(KeyFetchError::TooLong);
         }
         let mut document: Map<String, Value> =
-            json::parse_unique(document).ok_or(FetchError::Malformed)?;
+            json::parse_unique(document).ok_or(KeyFetchError::Malformed)?;
         let Some(Value::Array(keys)) = document.remove("keys") else {
-            return Err(FetchError::Malformed);
+            return Err(KeyFetchError::Malformed);
         };
         if keys.len() > MAX_KEYS {
-            return Err(FetchError::TooLong);
+            return Err(KeyFetchError::TooLong);
         }
         let keys: Vec<Key> = keys.into_iter().filter_map(Key::read).collect();
-        if keys.is_empty() { Err(FetchError::NoUsableKey) } else { Ok(Self(keys)) }
+        if keys.is_empty() { Err(KeyFetchError::NoUsableKey) } else { Ok(Self(keys)) }
     }
 
     /// How many keys there are.
@@ -246,7 +246,7 @@ mod tests {
 
     const MESSAGE: &[u8] = b"header.payload";
 
-    fn parse(keys: &[Value]) -> Result<KeySet, FetchError> {
+    fn parse(keys: &[Value]) -> Result<KeySet, KeyFetchError> {
         KeySet::parse(&document(keys))
     }
 
@@ -487,8 +487,8 @@ mod tests {
         assert_eq!(set.len(), 2);
         assert!(set.verifies(Some("a"), Algorithm::Rs256, MESSAGE, &rsa.signature(MESSAGE)));
         assert!(set.verifies(Some("b"), Algorithm::Es256, MESSAGE, &ec.signature(MESSAGE)));
-        assert_eq!(parse(&junk).err(), Some(FetchError::NoUsableKey));
-        assert_eq!(parse(&[]).err(), Some(FetchError::NoUsableKey));
+        assert_eq!(parse(&junk).err(), Some(KeyFetchError::NoUsableKey));
+        assert_eq!(parse(&[]).err(), Some(KeyFetchError::NoUsableKey));
     }
 
     #[test]
@@ -516,7 +516,11 @@ mod tests {
             &format!("\u{feff}{{\"keys\":[{key}]}}"),
             &format!(r#"{{"keys":[{key}],"x":{}"#, "[".repeat(100_000)),
         ] {
-            assert_eq!(KeySet::parse(text.as_bytes()).err(), Some(FetchError::Malformed), "{text}");
+            assert_eq!(
+                KeySet::parse(text.as_bytes()).err(),
+                Some(KeyFetchError::Malformed),
+                "{text}"
+            );
         }
         assert!(KeySet::parse(&[0xff, 0xfe, 0]).is_err());
         assert!(KeySet::parse(format!(r#"{{"keys":[{key}],"issuer":"x"}}"#).as_bytes()).is_ok());
@@ -530,10 +534,10 @@ mod tests {
             text.resize(length, b' ');
             KeySet::parse(&text)
         };
-        assert!(sized(MAX_SET_BYTES).is_ok());
-        assert_eq!(sized(MAX_SET_BYTES + 1).err(), Some(FetchError::TooLong));
+        assert!(sized(MAX_KEY_SET_BYTES).is_ok());
+        assert_eq!(sized(MAX_KEY_SET_BYTES + 1).err(), Some(KeyFetchError::TooLong));
         assert_eq!(parse(&vec![key.clone(); 100]).unwrap().len(), 100);
-        assert_eq!(parse(&vec![key; 101]).err(), Some(FetchError::TooLong));
+        assert_eq!(parse(&vec![key; 101]).err(), Some(KeyFetchError::TooLong));
     }
 
     #[test]

@@ -12,14 +12,14 @@ use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
 
 /// Who may come in.
-pub struct Doors {
+pub struct OriginPolicy {
     hosts: Vec<Authority>,
     origins: Vec<Origin>,
 }
 
 /// Why somebody may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
+pub enum ForeignRequest {
     /// The server is not known by that name.
     Host,
     /// That page is not allowed.
@@ -42,7 +42,7 @@ struct Origin {
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-impl Doors {
+impl OriginPolicy {
     /// The loopback names, the address listened on, the public origin, and what is configured. An
     /// entry that cannot be read admits nobody.
     pub fn new(
@@ -81,21 +81,24 @@ impl Doors {
     /// Lets a request in, or not.
     ///
     /// # Errors
-    /// [`Foreign`].
-    pub fn check(&self, headers: &HeaderMap) -> Result<(), Foreign> {
-        let host =
-            only(headers, &HOST).ok().flatten().and_then(Authority::parse).ok_or(Foreign::Host)?;
+    /// [`ForeignRequest`].
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), ForeignRequest> {
+        let host = only(headers, &HOST)
+            .ok()
+            .flatten()
+            .and_then(Authority::parse)
+            .ok_or(ForeignRequest::Host)?;
         if !self.hosts.iter().any(|rule| rule.admits(&host)) {
-            return Err(Foreign::Host);
+            return Err(ForeignRequest::Host);
         }
         match only(headers, &ORIGIN) {
             Ok(None) => Ok(()),
             Ok(Some(text)) => {
-                let origin = Origin::parse(text).ok_or(Foreign::Origin)?;
+                let origin = Origin::parse(text).ok_or(ForeignRequest::Origin)?;
                 let admitted = self.origins.iter().any(|rule| rule.admits(&origin));
-                if admitted { Ok(()) } else { Err(Foreign::Origin) }
+                if admitted { Ok(()) } else { Err(ForeignRequest::Origin) }
             }
-            Err(()) => Err(Foreign::Origin),
+            Err(()) => Err(ForeignRequest::Origin),
         }
     }
 }
@@ -180,8 +183,8 @@ impl Origin {
 mod tests {
     use super::*;
 
-    fn check(host: &[&str], origin: &[&str]) -> Result<(), Foreign> {
-        let doors = Doors::new(
+    fn check(host: &[&str], origin: &[&str]) -> Result<(), ForeignRequest> {
+        let origin_policy = OriginPolicy::new(
             "127.0.0.2:9999".parse().unwrap(),
             Some("https://notes.example.org"),
             &["nas.local".to_owned(), "nas:81".to_owned()],
@@ -198,7 +201,7 @@ mod tests {
         for origin in origin {
             headers.append(ORIGIN, origin.parse().unwrap());
         }
-        doors.check(&headers)
+        origin_policy.check(&headers)
     }
 
     #[test]
@@ -239,10 +242,10 @@ mod tests {
             "nas:82",
             "localhost,evil.example",
         ] {
-            assert_eq!(check(&[host], &[]), Err(Foreign::Host), "{host}");
+            assert_eq!(check(&[host], &[]), Err(ForeignRequest::Host), "{host}");
         }
-        assert_eq!(check(&[], &[]), Err(Foreign::Host));
-        assert_eq!(check(&["localhost", "localhost"], &[]), Err(Foreign::Host));
+        assert_eq!(check(&[], &[]), Err(ForeignRequest::Host));
+        assert_eq!(check(&["localhost", "localhost"], &[]), Err(ForeignRequest::Host));
     }
 
     #[test]
@@ -279,11 +282,11 @@ mod tests {
             "http://localhost/",
             "https://app.example.org, https://evil.example",
         ] {
-            assert_eq!(check(&["localhost"], &[origin]), Err(Foreign::Origin), "{origin}");
+            assert_eq!(check(&["localhost"], &[origin]), Err(ForeignRequest::Origin), "{origin}");
         }
         assert_eq!(
             check(&["localhost"], &["http://localhost", "http://localhost"]),
-            Err(Foreign::Origin)
+            Err(ForeignRequest::Origin)
         );
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::role::Role;
 
-use super::Rejected;
+use super::TokenRejected;
 use super::compact::{Audience, check};
 
 /// The longest name of a vault, in bytes.
@@ -18,7 +18,7 @@ const MAX_NAME_BYTES: usize = 255;
 
 /// What a verified token says of its bearer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct IdentityClaims {
     /// Who signed the token; none where this server did.
     pub issuer: Option<Arc<str>>,
     /// Who is acting: `act.sub` (RFC 8693) where somebody acts for the subject, else the subject.
@@ -50,14 +50,14 @@ pub(super) struct Naming<'a> {
     pub(super) role: Option<&'a Value>,
 }
 
-impl Identity {
+impl IdentityClaims {
     /// Reads the claims of a token whose signature is right.
     pub(super) fn read(
         issuer: Option<Arc<str>>,
         subject: &str,
         claims: Naming<'_>,
         audience: Audience,
-    ) -> Result<Self, Rejected> {
+    ) -> Result<Self, TokenRejected> {
         let actor = match claims.act {
             None => subject,
             Some(act) => act.get("sub").and_then(Value::as_str).unwrap_or_default(),
@@ -96,12 +96,12 @@ fn is_vault(name: &str) -> bool {
 pub(super) fn records_claim(
     grant: Option<&str>,
     records: Option<&str>,
-) -> Result<RecordsClaim, Rejected> {
+) -> Result<RecordsClaim, TokenRejected> {
     match (grant, records) {
         (None, None) => Ok(RecordsClaim::None),
         (None, Some("owner")) => Ok(RecordsClaim::Owner),
         (Some(grant), None) if is_grant_id(grant) => Ok(RecordsClaim::Grant(grant.into())),
-        _ => Err(Rejected("what the token says about records is malformed")),
+        _ => Err(TokenRejected("what the token says about records is malformed")),
     }
 }
 
@@ -123,9 +123,9 @@ mod tests {
         act: Option<Value>,
         vault: Option<Value>,
         role: Option<Value>,
-    ) -> Result<Identity, Rejected> {
+    ) -> Result<IdentityClaims, TokenRejected> {
         let naming = Naming { act: act.as_ref(), vault: vault.as_ref(), role: role.as_ref() };
-        Identity::read(
+        IdentityClaims::read(
             Some("https://id.example".into()),
             "ann",
             naming,
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn everyone_addressed_is_named() {
         let naming = || Naming { act: None, vault: None, role: None };
-        let read = |audience| Identity::read(None, "ann", naming(), audience).unwrap();
+        let read = |audience| IdentityClaims::read(None, "ann", naming(), audience).unwrap();
         assert_eq!(read(Audience::One("a".to_owned())).audiences, ["a"]);
         assert_eq!(
             read(Audience::Many(vec!["a".to_owned(), "b".to_owned()])).audiences,

@@ -9,7 +9,7 @@ use super::Timeouts;
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadBody {
+pub enum BodyError {
     /// It is longer than allowed; the rest was not read.
     TooLarge,
     /// Its next piece, or its end, did not come in time.
@@ -24,15 +24,15 @@ const FIRST_ROOM: usize = 64 * 1024;
 /// Reads all of a body.
 ///
 /// # Errors
-/// [`BadBody`]; one that announces more than `most` bytes is not read at all.
-pub async fn read(body: Body, most: usize, timeouts: &Timeouts) -> Result<Bytes, BadBody> {
+/// [`BodyError`]; one that announces more than `most` bytes is not read at all.
+pub async fn read(body: Body, most: usize, timeouts: &Timeouts) -> Result<Bytes, BodyError> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced > most {
-        return Err(BadBody::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     timeout(timeouts.body, pieces(body, announced.min(FIRST_ROOM), most, timeouts))
         .await
-        .unwrap_or(Err(BadBody::Stalled))
+        .unwrap_or(Err(BodyError::Stalled))
 }
 
 async fn pieces(
@@ -40,14 +40,14 @@ async fn pieces(
     room: usize,
     most: usize,
     timeouts: &Timeouts,
-) -> Result<Bytes, BadBody> {
+) -> Result<Bytes, BodyError> {
     let mut bytes = Vec::with_capacity(room);
     loop {
-        let piece = timeout(timeouts.stall, body.frame()).await.map_err(|_| BadBody::Stalled)?;
+        let piece = timeout(timeouts.stall, body.frame()).await.map_err(|_| BodyError::Stalled)?;
         let Some(piece) = piece else { return Ok(bytes.into()) };
-        let Ok(piece) = piece.map_err(|_| BadBody::Broken)?.into_data() else { continue };
+        let Ok(piece) = piece.map_err(|_| BodyError::Broken)?.into_data() else { continue };
         if piece.len() > most - bytes.len() {
-            return Err(BadBody::TooLarge);
+            return Err(BodyError::TooLarge);
         }
         bytes.extend_from_slice(&piece);
     }

@@ -10,21 +10,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ring::digest::{SHA256, digest};
 
-use super::Verified;
+use super::VerifiedCaller;
 use super::compact::LEEWAY;
-use super::jwk::KeySet;
+use super::key_set::KeySet;
 
 /// Tokens that are remembered; a few kilobytes each at most, since a token has at most eight.
 const MOST: usize = 1_024;
 
 /// What came of tokens.
 #[derive(Default)]
-pub(super) struct Remembered(Mutex<HashMap<[u8; 32], Entry>>);
+pub(super) struct VerifiedCache(Mutex<HashMap<[u8; 32], Entry>>);
 
 struct Entry {
     set: Arc<KeySet>,
     lasts: Lasts,
-    verified: Verified,
+    verified: VerifiedCaller,
 }
 
 /// From when until when a token holds, in UTC seconds, without leeway.
@@ -40,9 +40,14 @@ impl Lasts {
     }
 }
 
-impl Remembered {
+impl VerifiedCache {
     /// What came of a token, if `set` verified it and it holds at `now`.
-    pub(super) fn recall(&self, token: &str, set: &Arc<KeySet>, now: i64) -> Option<Verified> {
+    pub(super) fn recall(
+        &self,
+        token: &str,
+        set: &Arc<KeySet>,
+        now: i64,
+    ) -> Option<VerifiedCaller> {
         let entries = self.lock();
         let entry = entries.get(&name(token)?)?;
         (Arc::ptr_eq(&entry.set, set) && entry.lasts.holds(now)).then(|| entry.verified.clone())
@@ -54,7 +59,7 @@ impl Remembered {
         token: &str,
         set: Arc<KeySet>,
         lasts: Lasts,
-        verified: &Verified,
+        verified: &VerifiedCaller,
         now: i64,
     ) {
         let Some(name) = name(token) else { return };
@@ -89,11 +94,11 @@ mod tests {
     use stile_domain::role::Role;
     use stile_domain::scope::Scopes;
 
-    use super::super::{Identity, VaultClaim};
+    use super::super::{IdentityClaims, VaultClaim};
     use super::*;
 
-    fn verified() -> Verified {
-        let identity = Identity {
+    fn verified() -> VerifiedCaller {
+        let identity = IdentityClaims {
             issuer: None,
             actor: "ann".into(),
             vault: VaultClaim::None,
@@ -102,13 +107,13 @@ mod tests {
         };
         let principal =
             Principal::assert_verified("ann", None, None, Scopes::none(), RecordsClaim::None);
-        Verified { principal, identity, expires: SystemTime::UNIX_EPOCH }
+        VerifiedCaller { principal, identity, expires: SystemTime::UNIX_EPOCH }
     }
 
     #[test]
     fn a_token_is_recalled_for_the_set_that_verified_it_and_while_it_holds() {
         let (remembered, set, lasts) =
-            (Remembered::default(), Arc::new(KeySet::none()), Lasts { from: 100, until: 200 });
+            (VerifiedCache::default(), Arc::new(KeySet::none()), Lasts { from: 100, until: 200 });
         assert!(remembered.recall("t", &set, 150).is_none());
         remembered.keep("t", Arc::clone(&set), lasts, &verified(), 150);
         assert!(remembered.recall("t", &set, 150).is_some());
@@ -125,7 +130,7 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded() {
         let (remembered, set, lasts) =
-            (Remembered::default(), Arc::new(KeySet::none()), Lasts { from: 100, until: 200 });
+            (VerifiedCache::default(), Arc::new(KeySet::none()), Lasts { from: 100, until: 200 });
         for number in 0..3 * MOST {
             remembered.keep(&number.to_string(), Arc::clone(&set), lasts, &verified(), 150);
             assert!(remembered.lock().len() <= MOST);

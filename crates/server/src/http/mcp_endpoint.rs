@@ -17,12 +17,12 @@ use http::{
 use serde_json::{Value, json};
 
 use super::bearer::{self, Unauthorized};
-use super::body::{self, BadBody};
-use super::rate::RateLimit;
-use super::sessions::{Owner, Sessions, UnderWay};
-use super::streams::{Expiring, Held};
-use super::{HttpOptions, answers, metadata};
-use crate::auth::{Verified, Verifier};
+use super::rate_limit::RateLimit;
+use super::request_body::{self, BodyError};
+use super::response_body::{ExpiringBody, GuardedBody};
+use super::sessions::{PendingRequest, SessionOwner, Sessions};
+use super::{HttpOptions, metadata, responses};
+use crate::auth::{TokenVerifier, VerifiedCaller};
 use crate::gateway::terms::NoVault;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
@@ -37,9 +37,9 @@ pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-v
 const FIRST_SESSIONLESS: &str = "2026-07-28";
 
 /// The endpoint and what it decides with.
-pub struct Endpoint {
+pub struct McpEndpoint {
     offer: Offer,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     streamable: Streamable,
     sessions: Sessions,
     rate: Arc<RateLimit>,
@@ -49,17 +49,17 @@ pub struct Endpoint {
 /// Who sent a request.
 struct Caller {
     asker: Asker,
-    owner: Owner,
+    owner: SessionOwner,
 }
 
 /// An answer that ends a request early.
 type Early = Box<Response<Body>>;
 
-impl Endpoint {
+impl McpEndpoint {
     /// Of `offer`, for the callers that `verifier` knows.
     pub fn new(
         offer: Offer,
-        verifier: Arc<dyn Verifier>,
+        verifier: Arc<dyn TokenVerifier>,
         streamable: Streamable,
         rate: Arc<RateLimit>,
         options: HttpOptions,
@@ -94,13 +94,15 @@ impl Endpoint {
         let (verified, token) = self.authenticate(&parts.headers).await?;
         self.rate
             .take(verified.principal.subject(), Instant::now())
-            .map_err(|wait| Box::new(answers::too_many(wait)))?;
-        let asker =
-            self.offer.asker(&verified, token).map_err(|NoVault| Box::new(answers::no_vault()))?;
+            .map_err(|wait| Box::new(responses::too_many(wait)))?;
+        let asker = self
+            .offer
+            .asker(&verified, token)
+            .map_err(|NoVault| Box::new(responses::no_vault()))?;
         // The token ends here but for what the gateway shows to its server: what follows knows the
         // caller, and could at worst log it.
         parts.headers.remove(AUTHORIZATION);
-        let caller = Caller { owner: Owner::of(&verified), asker };
+        let caller = Caller { owner: SessionOwner::of(&verified), asker };
         parts.extensions.insert(caller.asker.clone());
         let response = if parts.method == Method::POST {
             self.post(parts, body, &caller).await?
@@ -110,9 +112,12 @@ impl Endpoint {
         Ok(ending_with_token(response, &verified))
     }
 
-    async fn authenticate<'a>(&self, headers: &'a HeaderMap) -> Result<(Verified, &'a str), Early> {
+    async fn authenticate<'a>(
+        &self,
+        headers: &'a HeaderMap,
+    ) -> Result<(VerifiedCaller, &'a str), Early> {
         bearer::authenticate(headers, self.verifier.as_ref()).await.map_err(|why| {
-            Box::new(answers::unauthorized(
+            Box::new(responses::unauthorized(
                 &self.metadata_url(headers),
                 why == Unauthorized::Invalid,
             ))
@@ -132,17 +137,17 @@ impl Endpoint {
     ) -> Result<Response<Body>, Early> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
-            return Err(Box::new(answers::plain(
+            return Err(Box::new(responses::plain(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",
                 message,
             )));
         }
-        let bytes = body::read(body, self.options.max_body_bytes, &self.options.timeouts)
+        let bytes = request_body::read(body, self.options.max_body_bytes, &self.options.timeouts)
             .await
             .map_err(bad_body)?;
         let message = Envelope::parse(&bytes).map_err(|malformed| {
-            Box::new(answers::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
+            Box::new(responses::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
         })?;
         if has_no_session(&message, &parts.headers) {
             parts.headers.remove(SESSION_ID);
@@ -153,7 +158,7 @@ impl Endpoint {
         if let Some(call) = Call::of(&message, &parts.headers)
             && let Some((status, text)) = direct::answer(call, &self.offer, &caller.asker).await
         {
-            return Ok(answers::json_text(status, text));
+            return Ok(responses::json_text(status, text));
         }
         let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         let response = match response.status() {
@@ -168,7 +173,7 @@ impl Endpoint {
                 response
             }
         };
-        Ok(response.map(|body| Held::body(body, under_way)))
+        Ok(response.map(|body| GuardedBody::body(body, under_way)))
     }
 
     /// A stream that listens (GET), the end of a session (DELETE), or a method that there is not.
@@ -193,7 +198,7 @@ impl Endpoint {
     }
 
     /// The session of a request, if it names one and it is the caller's.
-    fn enter(&self, headers: &HeaderMap, owner: &Owner) -> Result<Option<String>, Early> {
+    fn enter(&self, headers: &HeaderMap, owner: &SessionOwner) -> Result<Option<String>, Early> {
         let mut named = headers.get_all(SESSION_ID).iter();
         let session = match (named.next(), named.next()) {
             (None, _) => return Ok(None),
@@ -203,7 +208,7 @@ impl Endpoint {
         if self.sessions.enter(session, owner, Instant::now()) {
             Ok(Some(session.to_owned()))
         } else {
-            Err(Box::new(answers::no_such_session()))
+            Err(Box::new(responses::no_such_session()))
         }
     }
 
@@ -231,14 +236,18 @@ impl Endpoint {
         }
     }
 
-    fn begin(&self, session: Option<&str>, message: &Envelope) -> Result<Option<UnderWay>, Early> {
+    fn begin(
+        &self,
+        session: Option<&str>,
+        message: &Envelope,
+    ) -> Result<Option<PendingRequest>, Early> {
         let (Some(session), true, Some(id)) = (session, message.is_request(), message.id()) else {
             return Ok(None);
         };
         self.sessions.begin(session, id).map(Some).ok_or_else(|| {
             let text = "a request with this `id` is still being answered in this session";
             let body = envelope::error(Some(id), envelope::INVALID_REQUEST, text, None);
-            Box::new(answers::json(StatusCode::BAD_REQUEST, &body))
+            Box::new(responses::json(StatusCode::BAD_REQUEST, &body))
         })
     }
 
@@ -252,7 +261,12 @@ impl Endpoint {
         }
     }
 
-    async fn remember_opened(&self, message: &Envelope, answered: &HeaderMap, owner: &Owner) {
+    async fn remember_opened(
+        &self,
+        message: &Envelope,
+        answered: &HeaderMap,
+        owner: &SessionOwner,
+    ) {
         let opened = answered.get(SESSION_ID).and_then(|id| id.to_str().ok());
         if let Some(id) = opened
             && message.method() == Some("initialize")
@@ -286,21 +300,21 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn bad_body(why: BadBody) -> Early {
+fn bad_body(why: BodyError) -> Early {
     let (status, code, message) = match why {
-        BadBody::TooLarge => (
+        BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
             "the request is too large; make a large file with several `text.append`",
         ),
-        BadBody::Stalled => {
+        BodyError::Stalled => {
             (StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")
         }
-        BadBody::Broken => {
+        BodyError::Broken => {
             (StatusCode::BAD_REQUEST, "bad_request", "the body did not arrive whole")
         }
     };
-    Box::new(answers::closing(answers::plain(status, code, message)))
+    Box::new(responses::closing(responses::plain(status, code, message)))
 }
 
 fn forbidden(message: &Envelope, denied: &Denied, metadata_url: &str) -> Response<Body> {
@@ -312,7 +326,7 @@ fn forbidden(message: &Envelope, denied: &Denied, metadata_url: &str) -> Respons
         &denied.to_string(),
         Some(data),
     );
-    answers::insufficient_scope(metadata_url, &scopes.join(" "), &body)
+    responses::insufficient_scope(metadata_url, &scopes.join(" "), &body)
 }
 
 fn not_a_message(message: &Envelope) -> Response<Body> {
@@ -323,14 +337,18 @@ fn not_a_message(message: &Envelope) -> Response<Body> {
         "the message is not one of the protocol's",
         None,
     );
-    answers::json(StatusCode::BAD_REQUEST, &body)
+    responses::json(StatusCode::BAD_REQUEST, &body)
 }
 
 /// An event stream does not outlive the token that it was opened with.
-fn ending_with_token(response: Response<Body>, verified: &Verified) -> Response<Body> {
+fn ending_with_token(response: Response<Body>, verified: &VerifiedCaller) -> Response<Body> {
     let is_stream = response
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
-    if is_stream { response.map(|body| Expiring::body(body, verified.expires)) } else { response }
+    if is_stream {
+        response.map(|body| ExpiringBody::body(body, verified.expires))
+    } else {
+        response
+    }
 }

@@ -18,9 +18,9 @@ use stile_domain::notes::NotePath;
 use stile_tools::calls::Services;
 
 use super::bearer::{self, Unauthorized};
-use super::rate::RateLimit;
-use super::{answers, metadata};
-use crate::auth::{VaultClaim, Verified, Verifier};
+use super::rate_limit::RateLimit;
+use super::{metadata, responses};
+use crate::auth::{TokenVerifier, VaultClaim, VerifiedCaller};
 use crate::gateway::upstream::{GATEWAY_AUTH, USER_ID, VAULT_ID};
 
 /// Where notes are, as the router spells it.
@@ -28,7 +28,7 @@ pub const NOTES_PATH: &str = "/api/v1/notes/{path}";
 
 /// What gateways must agree with.
 #[derive(Clone, Debug)]
-pub struct NotesOptions {
+pub struct GatewayNotesOptions {
     /// The name of the one vault that the space is.
     pub vault: String,
     /// What every request must carry, where there is one.
@@ -37,7 +37,7 @@ pub struct NotesOptions {
     pub trusted_gateway: Option<String>,
 }
 
-impl Default for NotesOptions {
+impl Default for GatewayNotesOptions {
     fn default() -> Self {
         Self { vault: "default".to_owned(), secret: None, trusted_gateway: None }
     }
@@ -69,21 +69,21 @@ impl std::fmt::Debug for GatewaySecret {
 }
 
 /// The route and what it decides with.
-pub struct Notes {
+pub struct GatewayNotes {
     services: Services,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     rate: Arc<RateLimit>,
-    options: NotesOptions,
+    options: GatewayNotesOptions,
     public_url: Option<String>,
 }
 
-impl Notes {
+impl GatewayNotes {
     /// The notes of `services`, for callers that `verifier` knows.
     pub fn new(
         services: Services,
-        verifier: Arc<dyn Verifier>,
+        verifier: Arc<dyn TokenVerifier>,
         rate: Arc<RateLimit>,
-        options: NotesOptions,
+        options: GatewayNotesOptions,
         public_url: Option<String>,
     ) -> Self {
         Self { services, verifier, rate, options, public_url }
@@ -99,9 +99,9 @@ impl Notes {
             metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers));
         let (verified, _) = bearer::authenticate(headers, self.verifier.as_ref())
             .await
-            .map_err(|why| answers::unauthorized(&metadata_url, why == Unauthorized::Invalid))?;
+            .map_err(|why| responses::unauthorized(&metadata_url, why == Unauthorized::Invalid))?;
         let principal = &verified.principal;
-        self.rate.take(principal.subject(), Instant::now()).map_err(answers::too_many)?;
+        self.rate.take(principal.subject(), Instant::now()).map_err(responses::too_many)?;
         let user = self.agree(headers, &verified).map_err(told)?;
         let path = path
             .and_then(|path| NotePath::parse(path).ok())
@@ -111,11 +111,15 @@ impl Notes {
             .read_note(path, principal, &user)
             .await
             .map_err(|refusal| refused(&refusal, &metadata_url))?;
-        Ok(answers::json_text(StatusCode::OK, json))
+        Ok(responses::json_text(StatusCode::OK, json))
     }
 
     /// Whether the gateway believes what is so here; if so, in whose name it reads.
-    fn agree(&self, headers: &HeaderMap, verified: &Verified) -> Result<String, Disagreement> {
+    fn agree(
+        &self,
+        headers: &HeaderMap,
+        verified: &VerifiedCaller,
+    ) -> Result<String, Disagreement> {
         let Self { options, .. } = self;
         if let Some(secret) = &options.secret
             && !only(headers, &GATEWAY_AUTH).is_some_and(|given| secret.is(given.as_bytes()))
@@ -161,12 +165,12 @@ enum Disagreement {
 
 fn told(why: Disagreement) -> Response<Body> {
     match why {
-        Disagreement::Gateway => answers::plain(
+        Disagreement::Gateway => responses::plain(
             StatusCode::FORBIDDEN,
             "gateway_required",
             "notes are read through the gateway only",
         ),
-        Disagreement::User => answers::plain(
+        Disagreement::User => responses::plain(
             StatusCode::FORBIDDEN,
             "other_user",
             "X-User-Id must be the token's subject",
@@ -174,7 +178,7 @@ fn told(why: Disagreement) -> Response<Body> {
         // The same as for a note that is not there: that there are other vaults is nobody's
         // business.
         Disagreement::Vault => not_found(),
-        Disagreement::Path => answers::plain(
+        Disagreement::Path => responses::plain(
             StatusCode::BAD_REQUEST,
             "invalid_path",
             "the path is not that of a note; nothing was read",
@@ -183,7 +187,7 @@ fn told(why: Disagreement) -> Response<Body> {
 }
 
 fn not_found() -> Response<Body> {
-    answers::plain(StatusCode::NOT_FOUND, "not_found", "there is no such note")
+    responses::plain(StatusCode::NOT_FOUND, "not_found", "there is no such note")
 }
 
 fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
@@ -191,17 +195,17 @@ fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
         Refusal::InsufficientScope { needed, .. } => {
             let scopes: Vec<String> = needed.iter().map(ToString::to_string).collect();
             let body = json!({ "error": refusal.code().0, "message": refusal.to_string() });
-            answers::insufficient_scope(metadata_url, &scopes.join(" "), &body)
+            responses::insufficient_scope(metadata_url, &scopes.join(" "), &body)
         }
-        Refusal::TooLarge { .. } => answers::plain(
+        Refusal::TooLarge { .. } => responses::plain(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
             "the note is larger than notes may be",
         ),
-        Refusal::Busy { .. } => answers::busy(Duration::from_secs(1)),
+        Refusal::Busy { .. } => responses::busy(Duration::from_secs(1)),
         Refusal::Internal { incident } => {
             let body = json!({ "error": "internal", "incident": incident });
-            answers::json(StatusCode::INTERNAL_SERVER_ERROR, &body)
+            responses::json(StatusCode::INTERNAL_SERVER_ERROR, &body)
         }
         // A folder, a link, bytes that are no text: no note.
         _ => not_found(),
@@ -211,7 +215,7 @@ fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
 /// The route. Whoever asks is looked at before what is asked for, so a path that does not decode is
 /// no answer yet.
 pub async fn route(
-    State(notes): State<Arc<Notes>>,
+    State(notes): State<Arc<GatewayNotes>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Response<Body> {

@@ -1,7 +1,7 @@
 //! One connection's bytes, with a bound on every wait.
 //!
 //! Between the socket and the HTTP library: each head is judged on its way in
-//! ([`super::preamble`]), and the verdicts wait in a [`Link`] for the service that answers. A head
+//! ([`super::request_head`]), and the verdicts wait in a [`ConnectionState`] for the service that answers. A head
 //! that does not arrive in time, a connection that idles too long and a client that does not take
 //! its answer are cut off. Waits inside a body are bounded where bodies are read, and an event
 //! stream may of course be silent for hours.
@@ -24,16 +24,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Timeouts;
-use super::preamble::{Place, Preamble, Verdict};
-use super::waiting::WaitingLine;
+use super::idle_connections::IdleConnections;
+use super::request_head::{HeadScanner, HeadVerdict, StreamPosition};
 
 /// What a connection and the service that answers on it share.
-pub struct Link {
-    verdicts: Mutex<VecDeque<Verdict>>,
+pub struct ConnectionState {
+    verdicts: Mutex<VecDeque<HeadVerdict>>,
     answering: AtomicUsize,
     /// When the last answer ended.
     free_since: Mutex<Option<Instant>>,
-    line: WaitingLine,
+    line: IdleConnections,
     place_in_line: Mutex<Option<u64>>,
     close: CancellationToken,
 }
@@ -43,9 +43,9 @@ const LINGER_BYTES: usize = 512 * 1024;
 /// And for how long.
 const LINGER: Duration = Duration::from_secs(1);
 
-impl Link {
+impl ConnectionState {
     /// For a new connection, which waits in `line`.
-    pub fn new(line: WaitingLine) -> Arc<Self> {
+    pub fn new(line: IdleConnections) -> Arc<Self> {
         let close = CancellationToken::new();
         let number = line.join(close.clone());
         Arc::new(Self {
@@ -59,17 +59,17 @@ impl Link {
     }
 
     /// The verdict on the next request. Without one the request was not seen here, and is refused.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> HeadVerdict {
         let next = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        next.unwrap_or(Verdict::Refuse("the request follows one that was to be the last"))
+        next.unwrap_or(HeadVerdict::Refuse("the request follows one that was to be the last"))
     }
 
     /// Says that a request is under way, until the returned value is dropped.
-    pub fn answering(self: &Arc<Self>) -> Answering {
+    pub fn answering(self: &Arc<Self>) -> ActiveRequest {
         if self.answering.fetch_add(1, Ordering::AcqRel) == 0 {
             self.leave_line();
         }
-        Answering { link: Arc::clone(self) }
+        ActiveRequest { link: Arc::clone(self) }
     }
 
     /// Completes when the connection is to make room.
@@ -94,18 +94,18 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
         self.leave_line();
     }
 }
 
 /// A request that is under way.
-pub struct Answering {
-    link: Arc<Link>,
+pub struct ActiveRequest {
+    link: Arc<ConnectionState>,
 }
 
-impl Drop for Answering {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         if self.link.answering.fetch_sub(1, Ordering::AcqRel) == 1 {
             *self.link.free_since.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -117,10 +117,10 @@ impl Drop for Answering {
 }
 
 /// A connection with its guards.
-pub struct Guarded<S> {
+pub struct BoundedStream<S> {
     inner: S,
-    preamble: Preamble,
-    link: Arc<Link>,
+    preamble: HeadScanner,
+    link: Arc<ConnectionState>,
     timeouts: Timeouts,
     /// When the head that is awaited or under way must be complete.
     head_due: Instant,
@@ -135,13 +135,13 @@ struct Closing {
     left: usize,
 }
 
-impl<S> Guarded<S> {
+impl<S> BoundedStream<S> {
     /// Guards a connection that was accepted just now.
-    pub fn new(inner: S, link: Arc<Link>, timeouts: Timeouts) -> Self {
+    pub fn new(inner: S, link: Arc<ConnectionState>, timeouts: Timeouts) -> Self {
         let head_due = Instant::now() + timeouts.head;
         Self {
             inner,
-            preamble: Preamble::new(),
+            preamble: HeadScanner::new(),
             link,
             timeouts,
             head_due,
@@ -161,9 +161,9 @@ impl<S> Guarded<S> {
         });
         match self.preamble.place() {
             // A head that began before keeps its deadline, however it drips.
-            Place::Head if before == Place::Head && heads == 0 => {}
-            Place::Head => self.head_due = Instant::now() + self.timeouts.head,
-            Place::Between if before == Place::Between && heads == 0 => {}
+            StreamPosition::Head if before == StreamPosition::Head && heads == 0 => {}
+            StreamPosition::Head => self.head_due = Instant::now() + self.timeouts.head,
+            StreamPosition::Between if before == StreamPosition::Between && heads == 0 => {}
             _ => self.head_due = Instant::now() + self.timeouts.idle,
         }
         self.reading = None;
@@ -178,10 +178,10 @@ impl<S> Guarded<S> {
                 return Poll::Pending;
             }
             let place = self.preamble.place();
-            if self.link.is_answering() || place == Place::Body {
+            if self.link.is_answering() || place == StreamPosition::Body {
                 // It is the client that waits.
                 self.head_due = Instant::now() + self.timeouts.idle;
-            } else if place == Place::Between
+            } else if place == StreamPosition::Between
                 && let Some(free) = self.link.free_since()
             {
                 self.head_due = self.head_due.max(free + self.timeouts.idle);
@@ -198,7 +198,7 @@ fn overdue() -> io::Error {
     io::ErrorKind::TimedOut.into()
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -221,7 +221,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Guarded<S> {
+impl<S: AsyncRead + Unpin> BoundedStream<S> {
     /// Reads and drops what still comes, until the client has closed too or enough was read.
     fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let closing = self.closing.get_or_insert_with(|| Closing {
@@ -245,7 +245,7 @@ impl<S: AsyncRead + Unpin> Guarded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Guarded<S> {
+impl<S: AsyncWrite + Unpin> BoundedStream<S> {
     /// Bounds the wait for a client that takes nothing.
     fn poll_taken<T>(
         &mut self,
@@ -263,7 +263,7 @@ impl<S: AsyncWrite + Unpin> Guarded<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -304,7 +304,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<S> {
             }
         }
         // Between two requests nothing is on its way that could be answered.
-        if this.preamble.place() == Place::Between {
+        if this.preamble.place() == StreamPosition::Between {
             return Poll::Ready(Ok(()));
         }
         this.poll_silent(cx).map(Ok)

@@ -13,13 +13,13 @@ use serde_json::{Map, Number, Value};
 use stile_domain::permit::Principal;
 use stile_domain::scope::Scopes;
 
+use super::claims::{IdentityClaims, Naming, is_name, records_claim};
 use super::compact::{Audience, LEEWAY, MAX_TOKEN_BYTES, Parts, check, present};
-use super::identity::{Identity, Naming, is_name, records_claim};
-use super::jwk::Algorithm;
-use super::jwks::Jwks;
+use super::key_set::Algorithm;
 use super::mint::seconds;
-use super::remembered::{Lasts, Remembered};
-use super::{MAX_LIFE, Rejected, Verified, Verifier, json};
+use super::provider_keys::ProviderKeys;
+use super::verified_cache::{Lasts, VerifiedCache};
+use super::{MAX_LIFE, TokenRejected, TokenVerifier, VerifiedCaller, json};
 
 /// Members of a header that would change what is verified, or with what. Keys come from the
 /// configured provider alone, and an extension that must be understood is not. Other members say
@@ -31,12 +31,12 @@ const REFUSED: [&str; 6] = ["crit", "jwk", "jku", "x5u", "zip", "enc"];
 const TYPES: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
 
 /// Accepts tokens that one identity provider signed for this server.
-pub struct HostedVerifier {
-    jwks: Jwks,
+pub struct ProviderVerifier {
+    jwks: ProviderKeys,
     issuer: Arc<str>,
     audience: String,
     clock: fn() -> SystemTime,
-    remembered: Remembered,
+    remembered: VerifiedCache,
 }
 
 /// What the header of a token says that can be accepted.
@@ -89,20 +89,25 @@ impl<'de> Deserialize<'de> for NumericDate {
     }
 }
 
-impl HostedVerifier {
+impl ProviderVerifier {
     /// A verifier for the tokens that `issuer` signed with a key of `jwks` and addressed to
     /// `audience`, which reads the time from `clock`.
-    pub fn new(jwks: Jwks, issuer: &str, audience: &str, clock: fn() -> SystemTime) -> Self {
+    pub fn new(
+        jwks: ProviderKeys,
+        issuer: &str,
+        audience: &str,
+        clock: fn() -> SystemTime,
+    ) -> Self {
         Self {
             jwks,
             issuer: issuer.into(),
             audience: audience.to_owned(),
             clock,
-            remembered: Remembered::default(),
+            remembered: VerifiedCache::default(),
         }
     }
 
-    async fn verify_soon(&self, token: &str) -> Result<Verified, Rejected> {
+    async fn verify_soon(&self, token: &str) -> Result<VerifiedCaller, TokenRejected> {
         check(token.len() <= MAX_TOKEN_BYTES, "the token is too long")?;
         let now = seconds((self.clock)());
         if let Some(verified) =
@@ -110,8 +115,8 @@ impl HostedVerifier {
         {
             return Ok(verified);
         }
-        let parts =
-            Parts::of(token).ok_or(Rejected("the token does not have three parts in base64url"))?;
+        let parts = Parts::of(token)
+            .ok_or(TokenRejected("the token does not have three parts in base64url"))?;
         let header = Header::read(&parts.header)?;
         let message = parts.message.as_bytes();
         let set = self
@@ -124,11 +129,11 @@ impl HostedVerifier {
     }
 
     /// What follows from the claims of a token whose signature is right.
-    fn judge(&self, payload: &[u8]) -> Result<(Verified, Lasts), Rejected> {
+    fn judge(&self, payload: &[u8]) -> Result<(VerifiedCaller, Lasts), TokenRejected> {
         // By way of an object, since the type below would also be read from a list of its members.
         let claims = json::parse_unique::<Map<String, Value>>(payload)
             .and_then(|claims| serde_json::from_value::<Claims>(Value::Object(claims)).ok())
-            .ok_or(Rejected("a claim is missing, malformed or repeated"))?;
+            .ok_or(TokenRejected("a claim is missing, malformed or repeated"))?;
         check(claims.iss == *self.issuer, "the token is of another issuer")?;
         check(claims.aud.names(&self.audience), "the token is for another server")?;
         check(is_name(&claims.sub), "the subject is not a name")?;
@@ -140,14 +145,14 @@ impl HostedVerifier {
             role: claims.role.as_ref(),
         };
         let identity =
-            Identity::read(Some(Arc::clone(&self.issuer)), &claims.sub, naming, claims.aud)?;
+            IdentityClaims::read(Some(Arc::clone(&self.issuer)), &claims.sub, naming, claims.aud)?;
         let scopes = Scopes::from_claim(claims.scope.as_deref().unwrap_or_default());
         let begins = [claims.nbf, claims.iat].into_iter().flatten().map(|date| date.0).max();
         let lasts = Lasts { from: begins.unwrap_or_default(), until: claims.exp.0 };
         // Nothing makes an owner of anybody here: `records` is not even read.
         let records = records_claim(claims.grant.as_deref(), None)?;
         let (token, client) = (claims.jti.as_deref(), claims.client.as_deref());
-        let verified = Verified {
+        let verified = VerifiedCaller {
             principal: Principal::assert_verified(&claims.sub, token, client, scopes, records),
             identity,
             expires: UNIX_EPOCH + Duration::from_secs(claims.exp.0.unsigned_abs()),
@@ -156,17 +161,20 @@ impl HostedVerifier {
     }
 }
 
-impl Verifier for HostedVerifier {
-    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>> {
+impl TokenVerifier for ProviderVerifier {
+    fn verify<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
         Box::pin(self.verify_soon(token))
     }
 }
 
 impl Header {
     /// Reads a header, of which nothing was verified yet.
-    pub(super) fn read(header: &[u8]) -> Result<Self, Rejected> {
+    pub(super) fn read(header: &[u8]) -> Result<Self, TokenRejected> {
         let members: Map<String, Value> = json::parse_unique(header)
-            .ok_or(Rejected("the header is not an object, or repeats a name"))?;
+            .ok_or(TokenRejected("the header is not an object, or repeats a name"))?;
         check(
             !REFUSED.iter().any(|name| members.contains_key(*name)),
             "the header asks for what is not supported",
@@ -174,18 +182,18 @@ impl Header {
         let text = |name: &str| match members.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(Rejected("a member of the header is not text")),
+            Some(_) => Err(TokenRejected("a member of the header is not text")),
         };
         let is_type = |typ: &str| TYPES.iter().any(|name| name.eq_ignore_ascii_case(typ));
         check(text("typ")?.is_none_or(is_type), "the type is not that of an access token")?;
         let algorithm = text("alg")?
             .and_then(Algorithm::named)
-            .ok_or(Rejected("the algorithm is not accepted"))?;
+            .ok_or(TokenRejected("the algorithm is not accepted"))?;
         Ok(Self { algorithm, kid: text("kid")?.map(str::to_owned) })
     }
 }
 
-fn check_times(claims: &Claims, now: i64) -> Result<(), Rejected> {
+fn check_times(claims: &Claims, now: i64) -> Result<(), TokenRejected> {
     let exp = claims.exp.0;
     let soon = now.saturating_add(LEEWAY);
     let longest = i64::try_from(MAX_LIFE.as_secs()).unwrap_or(i64::MAX);
@@ -209,7 +217,7 @@ mod tests {
     use stile_domain::scope::Verb;
 
     use super::super::samples::{Sample, b64, document, with};
-    use super::super::{FetchError, KeySource, VaultClaim};
+    use super::super::{KeyFetchError, KeySource, VaultClaim};
     use super::*;
 
     const NOW: i64 = 1_800_000_000;
@@ -224,7 +232,7 @@ mod tests {
     struct Published(Vec<u8>);
 
     impl KeySource for Published {
-        fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+        fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, KeyFetchError>> {
             Box::pin(async { Ok(self.0.clone()) })
         }
     }
@@ -233,7 +241,7 @@ mod tests {
     struct Rig {
         rsa: Sample,
         ec: Sample,
-        verifier: HostedVerifier,
+        verifier: ProviderVerifier,
     }
 
     async fn rig() -> Rig {
@@ -242,10 +250,10 @@ mod tests {
         Rig { rsa, ec, verifier }
     }
 
-    async fn verifier(keys: &[Value]) -> HostedVerifier {
-        let jwks = Jwks::new(Published(document(keys)));
+    async fn verifier(keys: &[Value]) -> ProviderVerifier {
+        let jwks = ProviderKeys::new(Published(document(keys)));
         jwks.refresh().await.unwrap();
-        HostedVerifier::new(jwks, ISSUER, AUDIENCE, clock)
+        ProviderVerifier::new(jwks, ISSUER, AUDIENCE, clock)
     }
 
     fn claims() -> Value {
@@ -266,7 +274,7 @@ mod tests {
     }
 
     impl Rig {
-        async fn verifies(&self, token: &str) -> Result<Verified, Rejected> {
+        async fn verifies(&self, token: &str) -> Result<VerifiedCaller, TokenRejected> {
             self.verifier.verify(token).await
         }
 
@@ -300,7 +308,7 @@ mod tests {
             assert!(principal.scopes().cover(Verb::Write, &SpacePath::parse("/notes/a").unwrap()));
             assert!(!principal.scopes().cover(Verb::Read, &SpacePath::parse("/other").unwrap()));
             assert_eq!(principal.records(), &RecordsClaim::Grant("g".into()));
-            let identity = Identity {
+            let identity = IdentityClaims {
                 issuer: Some(ISSUER.into()),
                 actor: "bob".into(),
                 vault: VaultClaim::One("v".into()),
@@ -790,7 +798,7 @@ mod tests {
         ] {
             assert_eq!(
                 rig.verifies(&token).await.unwrap_err(),
-                Rejected("the signature is not right")
+                TokenRejected("the signature is not right")
             );
         }
     }
@@ -809,7 +817,7 @@ mod tests {
         assert!(rig.verifies(&sized(length)).await.is_ok());
         assert_eq!(
             rig.verifies(&sized(length + 2)).await.unwrap_err(),
-            Rejected("the token is too long")
+            TokenRejected("the token is too long")
         );
     }
 
