@@ -23,7 +23,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 
-use crate::auth::{KeyFetchError, KeySource, MAX_KEY_SET_BYTES};
+use crate::auth::{KeyFetchError, KeySetError, KeySource, MAX_KEY_SET_BYTES};
 
 /// How long a connection is kept that nothing is asked on. Shorter than servers commonly keep
 /// theirs, so that it is seldom they who close it, just when it is used again.
@@ -274,8 +274,8 @@ impl KeySource for KeySetUrl {
                     OutboundError::Timeout => KeyFetchError::TimedOut,
                     OutboundError::Unavailable => KeyFetchError::Unreachable,
                     OutboundError::Status(status) => KeyFetchError::Status(status.as_u16()),
-                    OutboundError::TooLarge => KeyFetchError::TooLong,
-                    OutboundError::Encoded => KeyFetchError::Malformed,
+                    OutboundError::TooLarge => KeySetError::TooLong.into(),
+                    OutboundError::Encoded => KeySetError::Malformed.into(),
                 },
             )
         }

@@ -1,21 +1,20 @@
-//! Public keys as RFC 7517 writes them, and what they sign.
+//! A set of public keys as RFC 7517 writes it (JWK Set), read into the keys that are safe to use.
 //!
-//! A set may hold keys for purposes that are not ours, so a key that cannot be used is passed over
-//! and does not spoil the others. What a key may verify follows from the key and never from a
-//! token: an RSA key verifies RS256, a P-256 key ES256, and a shared secret is no key at all,
-//! whatever it is labelled.
+//! A set may hold keys for other purposes, so a key that cannot be used is skipped and does not spoil
+//! the others. What a key may verify follows from the key and never from a token: an RSA key
+//! verifies RS256, a P-256 key ES256, and a shared secret is never a key, whatever its label.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
-};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::compact::present;
-use super::json;
-use super::provider_keys::{KeyFetchError, MAX_KEY_SET_BYTES};
+use super::claims::present;
+use super::jws;
+use super::signature::{PublicKey, PublicKeyAlgorithm};
+
+/// The longest document that is read, in bytes.
+pub const MAX_KEY_SET_BYTES: usize = 256 * 1024;
 
 /// The most keys of a set. Providers publish two or three.
 const MAX_KEYS: usize = 100;
@@ -27,27 +26,22 @@ const MODULUS_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 /// with.
 const EXPONENTS: std::ops::RangeInclusive<u64> = 65_537..=(1 << 33) - 1;
 
-/// Members that only a private or a secret key has. Whoever publishes one has no secret left.
-const PRIVATE: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
+/// Members that only a private or a secret key has. A provider that publishes one has no secret
+/// left.
+const PRIVATE_MEMBERS: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 
-/// What a token may be signed with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
-    /// RSA with PKCS #1 v1.5 and SHA-256.
-    Rs256,
-    /// ECDSA with P-256 and SHA-256.
-    Es256,
-}
-
-impl Algorithm {
-    /// The algorithm of this name, letter for letter.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        match name {
-            "RS256" => Some(Self::Rs256),
-            "ES256" => Some(Self::Es256),
-            _ => None,
-        }
-    }
+/// Why a document is not a set of keys. The error repeats nothing of the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeySetError {
+    /// The document is longer than [`MAX_KEY_SET_BYTES`], or has more than 100 keys.
+    #[error("the set of keys is too long")]
+    TooLong,
+    /// The document is not a set of keys, or an object in it repeats a name.
+    #[error("what was fetched is not a set of keys")]
+    Malformed,
+    /// The set has no key for RS256 or ES256 that is strong enough.
+    #[error("no key of the set can be used")]
+    NoUsableKey,
 }
 
 /// The usable keys of a set; at least one.
@@ -57,19 +51,11 @@ pub(super) struct KeySet(Vec<Key>);
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     id: Option<String>,
-    public: Public,
+    public: PublicKey,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Public {
-    /// Both numbers without leading zeros.
-    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
-    /// The uncompressed point. Whether it is on the curve is decided by `ring` at each use.
-    P256(Vec<u8>),
-}
-
-/// What is read of a key. A member that is there has a value of its type, or the key is passed
-/// over.
+/// The members of a key that are read. A key with a member of another type, or with a `null`, is
+/// skipped.
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
@@ -94,44 +80,42 @@ struct Jwk {
 }
 
 impl KeySet {
-    /// A set without keys, which no document makes.
+    /// A set without keys. No document is parsed as one.
     #[cfg(test)]
     pub(super) fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Reads a set. Members of the set beside `keys` are for others.
-    pub(super) fn parse(document: &[u8]) -> Result<Self, KeyFetchError> {
+    /// Parses a set. Members of the set beside `keys` are ignored.
+    pub(super) fn parse(document: &[u8]) -> Result<Self, KeySetError> {
         if document.len() > MAX_KEY_SET_BYTES {
-            return Err(KeyFetchError::TooLong);
+            return Err(KeySetError::TooLong);
         }
-        let mut document: Map<String, Value> =
-            json::parse_unique(document).ok_or(KeyFetchError::Malformed)?;
+        let mut document = jws::object(document).ok_or(KeySetError::Malformed)?;
         let Some(Value::Array(keys)) = document.remove("keys") else {
-            return Err(KeyFetchError::Malformed);
+            return Err(KeySetError::Malformed);
         };
         if keys.len() > MAX_KEYS {
-            return Err(KeyFetchError::TooLong);
+            return Err(KeySetError::TooLong);
         }
         let keys: Vec<Key> = keys.into_iter().filter_map(Key::read).collect();
-        if keys.is_empty() { Err(KeyFetchError::NoUsableKey) } else { Ok(Self(keys)) }
+        if keys.is_empty() { Err(KeySetError::NoUsableKey) } else { Ok(Self(keys)) }
     }
 
-    /// How many keys there are.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether a token may have been signed with a key of this set.
-    pub(super) fn has(&self, kid: Option<&str>, algorithm: Algorithm) -> bool {
+    /// Whether the set has a key that a token with this header may be signed with.
+    pub(super) fn has(&self, kid: Option<&str>, algorithm: PublicKeyAlgorithm) -> bool {
         !self.candidates(kid, algorithm).is_empty()
     }
 
-    /// Whether the message was signed with a key of this set that the token may mean.
+    /// Whether a key that the token's header names, or leaves open, signed the message.
     pub(super) fn verifies(
         &self,
         kid: Option<&str>,
-        algorithm: Algorithm,
+        algorithm: PublicKeyAlgorithm,
         message: &[u8],
         signature: &[u8],
     ) -> bool {
@@ -140,8 +124,9 @@ impl KeySet {
             .any(|key| key.public.verifies(message, signature))
     }
 
-    /// The keys of one name that fit; or, where the token names none, the only one that fits.
-    fn candidates(&self, kid: Option<&str>, algorithm: Algorithm) -> Vec<&Key> {
+    /// Returns the keys named `kid` that fit the algorithm. Without a `kid`, returns the only key
+    /// that fits, and nothing if several fit.
+    fn candidates(&self, kid: Option<&str>, algorithm: PublicKeyAlgorithm) -> Vec<&Key> {
         let fits = |key: &&Key| {
             key.public.algorithm() == algorithm && (kid.is_none() || key.id.as_deref() == kid)
         };
@@ -151,11 +136,11 @@ impl KeySet {
 }
 
 impl Key {
-    /// A key that may be used for our purpose, or nothing.
+    /// Reads a key that is for RS256 or ES256 signatures and strong enough.
     fn read(value: Value) -> Option<Self> {
-        // The type below would also be read from a list of its members.
+        // Serde would also read the type below from a list of its members.
         let members = value.as_object()?;
-        if PRIVATE.iter().any(|name| members.contains_key(*name)) {
+        if PRIVATE_MEMBERS.iter().any(|name| members.contains_key(*name)) {
             return None;
         }
         let jwk: Jwk = serde_json::from_value(value).ok()?;
@@ -164,67 +149,49 @@ impl Key {
                 .key_ops
                 .is_none_or(|operations| operations.iter().any(|operation| operation == "verify"));
         let public = match jwk.kty.as_str() {
-            "RSA" => Public::rsa(&jwk.n?, &jwk.e?)?,
-            "EC" => Public::p256(&jwk.crv?, &jwk.x?, &jwk.y?)?,
+            "RSA" => rsa(&jwk.n?, &jwk.e?)?,
+            "EC" => p256(&jwk.crv?, &jwk.x?, &jwk.y?)?,
             _ => return None,
         };
-        let is_for_ours =
-            jwk.alg.is_none_or(|name| Algorithm::named(&name) == Some(public.algorithm()));
-        (is_for_signatures && is_for_ours).then_some(Self { id: jwk.kid, public })
+        let algorithm = public.algorithm();
+        let is_for_algorithm =
+            jwk.alg.is_none_or(|name| PublicKeyAlgorithm::parse(&name) == Some(algorithm));
+        (is_for_signatures && is_for_algorithm).then_some(Self { id: jwk.kid, public })
     }
 }
 
-impl Public {
-    fn rsa(modulus: &str, exponent: &str) -> Option<Self> {
-        let (modulus, exponent) = (number(modulus)?, number(exponent)?);
-        let bits = modulus.len() * 8 - modulus.first()?.leading_zeros() as usize;
-        let is_odd = |number: &[u8]| number.last().is_some_and(|last| last % 2 == 1);
-        let fits = MODULUS_BITS.contains(&bits)
-            && is_odd(&modulus)
-            && !has_known_structure(&modulus)
-            && is_odd(&exponent)
-            && small(&exponent).is_some_and(|exponent| EXPONENTS.contains(&exponent));
-        fits.then_some(Self::Rsa { modulus, exponent })
-    }
-
-    fn p256(curve: &str, x: &str, y: &str) -> Option<Self> {
-        let (x, y) = (URL_SAFE_NO_PAD.decode(x).ok()?, URL_SAFE_NO_PAD.decode(y).ok()?);
-        let fits = curve == "P-256" && x.len() == 32 && y.len() == 32;
-        // 4 begins a point whose two coordinates are written out.
-        fits.then(|| Self::P256([&[4], x.as_slice(), y.as_slice()].concat()))
-    }
-
-    fn algorithm(&self) -> Algorithm {
-        match self {
-            Self::Rsa { .. } => Algorithm::Rs256,
-            Self::P256(_) => Algorithm::Es256,
-        }
-    }
-
-    fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        match self {
-            Self::Rsa { modulus, exponent } => RsaPublicKeyComponents { n: modulus, e: exponent }
-                .verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
-                .is_ok(),
-            Self::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
-                .verify(message, signature)
-                .is_ok(),
-        }
-    }
+fn rsa(modulus: &str, exponent: &str) -> Option<PublicKey> {
+    let (modulus, exponent) = (positive(modulus)?, positive(exponent)?);
+    let bits = modulus.len() * 8 - modulus.first()?.leading_zeros() as usize;
+    let is_odd = |number: &[u8]| number.last().is_some_and(|last| last % 2 == 1);
+    let fits = MODULUS_BITS.contains(&bits)
+        && is_odd(&modulus)
+        && !has_known_structure(&modulus)
+        && is_odd(&exponent)
+        && small(&exponent).is_some_and(|exponent| EXPONENTS.contains(&exponent));
+    fits.then_some(PublicKey::Rsa { modulus, exponent })
 }
 
-/// A positive number in base64url, in as few bytes as it needs (RFC 7518, section 2).
-fn number(text: &str) -> Option<Vec<u8>> {
+fn p256(curve: &str, x: &str, y: &str) -> Option<PublicKey> {
+    let (x, y) = (URL_SAFE_NO_PAD.decode(x).ok()?, URL_SAFE_NO_PAD.decode(y).ok()?);
+    let fits = curve == "P-256" && x.len() == 32 && y.len() == 32;
+    // The byte 4 begins a point whose two coordinates are written out.
+    fits.then(|| PublicKey::P256([&[4], x.as_slice(), y.as_slice()].concat()))
+}
+
+/// Decodes a positive number in base64url, in as few bytes as it needs (RFC 7518, section 2).
+fn positive(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok().filter(|bytes| bytes.first().is_some_and(|first| *first != 0))
 }
 
+/// Reads a number of at most eight bytes.
 fn small(number: &[u8]) -> Option<u64> {
     (number.len() <= 8).then(|| number.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// Whether a modulus is one of those that a widespread chip made from powers of 65,537 and that can
-/// be factored (CVE-2017-15361). Modulo each of the first primes it is then a power of 65,537. Of
-/// other moduli, about one in 2^28 is.
+/// Whether a modulus has the structure of CVE-2017-15361: a widespread chip made primes from powers
+/// of 65,537, and their product can be factored. Such a modulus is a power of 65,537 modulo each of
+/// the first primes. Of other moduli, about one in 2^28 is.
 fn has_known_structure(modulus: &[u8]) -> bool {
     const PRIMES: [u32; 38] = [
         3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89,
@@ -238,415 +205,4 @@ fn has_known_structure(modulus: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::super::samples::{SHORT_MODULUS, Sample, b64, document, with};
-    use super::*;
-
-    const MESSAGE: &[u8] = b"header.payload";
-
-    fn parse(keys: &[Value]) -> Result<KeySet, KeyFetchError> {
-        KeySet::parse(&document(keys))
-    }
-
-    fn is_usable(key: Value) -> bool {
-        parse(&[key]).is_ok()
-    }
-
-    #[test]
-    fn every_usual_shape_of_a_key_is_usable() {
-        for sample in [Sample::rsa("a"), Sample::ec("a")] {
-            for changes in [
-                json!({}),
-                json!({ "use": null }),
-                json!({ "alg": null }),
-                json!({ "kid": null }),
-                json!({ "kid": "" }),
-                json!({ "use": null, "alg": null, "kid": null }),
-                json!({ "key_ops": ["verify"] }),
-                json!({ "use": null, "key_ops": ["sign", "verify"] }),
-                json!({ "x5c": ["MIIB"], "x5t": "abc", "x5t#S256": "abc", "x5u": "https://id.example/c", "iat": 1 }),
-            ] {
-                let key = with(&sample.jwk(), &changes);
-                let set =
-                    parse(std::slice::from_ref(&key)).unwrap_or_else(|why| panic!("{key}: {why}"));
-                let algorithm = Algorithm::named(sample.algorithm()).unwrap();
-                let kid = key["kid"].as_str();
-                assert!(set.verifies(kid, algorithm, MESSAGE, &sample.signature(MESSAGE)), "{key}");
-                assert!(
-                    !set.verifies(kid, algorithm, b"another", &sample.signature(MESSAGE)),
-                    "{key}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_key_for_another_purpose_or_of_another_kind_is_passed_over() {
-        for sample in [Sample::rsa("a"), Sample::ec("a")] {
-            let other = if sample.algorithm() == "RS256" { "ES256" } else { "RS256" };
-            for changes in [
-                json!({ "use": "enc" }),
-                json!({ "use": "SIG" }),
-                json!({ "use": "" }),
-                json!({ "use": ["sig"] }),
-                json!({ "key_ops": [] }),
-                json!({ "key_ops": ["sign"] }),
-                json!({ "key_ops": ["encrypt", "wrapKey"] }),
-                json!({ "key_ops": "verify" }),
-                json!({ "key_ops": ["verify", 1] }),
-                json!({ "alg": other }),
-                json!({ "alg": "PS256" }),
-                json!({ "alg": "RS512" }),
-                json!({ "alg": "ES384" }),
-                json!({ "alg": "HS256" }),
-                json!({ "alg": "none" }),
-                json!({ "alg": "RSA-OAEP" }),
-                json!({ "alg": "ECDH-ES" }),
-                json!({ "alg": "rs256" }),
-                json!({ "alg": ["RS256", "ES256"] }),
-                json!({ "kid": 1 }),
-                json!({ "kty": null }),
-                json!({ "kty": "oct" }),
-                json!({ "kty": "OKP" }),
-                json!({ "kty": "rsa" }),
-                json!({ "kty": "ec" }),
-                json!({ "kty": if other == "ES256" { "EC" } else { "RSA" } }),
-                json!({ "d": "AQAB" }),
-                json!({ "d": "" }),
-                json!({ "d": 0 }),
-                json!({ "p": "AQAB" }),
-                json!({ "q": "AQAB" }),
-                json!({ "dp": "AQAB" }),
-                json!({ "dq": "AQAB" }),
-                json!({ "qi": "AQAB" }),
-                json!({ "oth": [] }),
-                json!({ "k": "AQAB" }),
-            ] {
-                let key = with(&sample.jwk(), &changes);
-                assert!(!is_usable(key.clone()), "{key}");
-            }
-            for name in ["use", "key_ops", "alg", "kid", "kty", "n", "e", "crv", "x", "y", "d"] {
-                let mut key = sample.jwk();
-                key[name] = Value::Null;
-                assert!(!is_usable(key), "{name} is null");
-            }
-        }
-        for key in [json!(null), json!("RSA"), json!([]), json!(["RSA", "sig"]), json!({})] {
-            assert!(!is_usable(key.clone()), "{key}");
-        }
-    }
-
-    #[test]
-    fn a_shared_secret_is_no_key_whatever_it_is_labelled() {
-        for changes in [
-            json!({}),
-            json!({ "alg": "HS256" }),
-            json!({ "alg": "RS256" }),
-            json!({ "alg": "ES256" }),
-        ] {
-            let secret = json!({ "kty": "oct", "kid": "a", "k": b64([7; 32]) });
-            assert!(!is_usable(with(&secret, &changes)), "{changes}");
-        }
-    }
-
-    #[test]
-    fn rsa_keys_are_of_2048_to_8192_bits_and_odd() {
-        let sized = |bits: usize| {
-            let mut modulus = vec![0xa5; bits.div_ceil(8)];
-            let unused = modulus.len() * 8 - bits;
-            modulus[0] = 0xff >> unused;
-            modulus
-        };
-        let is_usable =
-            |modulus: &[u8]| is_usable(json!({ "kty": "RSA", "n": b64(modulus), "e": "AQAB" }));
-        for bits in [2048, 2049, 3072, 4096, 8192] {
-            assert!(is_usable(&sized(bits)), "{bits}");
-        }
-        for bits in [8, 512, 1024, 2040, 2041, 2047, 8193, 8200, 16384] {
-            assert!(!is_usable(&sized(bits)), "{bits}");
-        }
-        let (mut even, padded) = (sized(2048), [&[0], sized(2048).as_slice()].concat());
-        even[255] = 0xa4;
-        for modulus in [even.as_slice(), &padded, &[0; 256], &[]] {
-            assert!(!is_usable(modulus));
-        }
-        let rsa = Sample::rsa("a").jwk();
-        assert!(!super::tests::is_usable(with(&rsa, &json!({ "n": SHORT_MODULUS }))));
-        let modulus = rsa["n"].as_str().unwrap();
-        for text in [
-            format!("{modulus}="),
-            format!("{modulus}\n"),
-            modulus.replace(['-', '_'], "+"),
-            "?".to_owned(),
-        ] {
-            assert!(!super::tests::is_usable(with(&rsa, &json!({ "n": text }))), "{text}");
-        }
-        assert!(!super::tests::is_usable(with(&rsa, &json!({ "n": 7 }))));
-    }
-
-    #[test]
-    fn rsa_exponents_are_odd_and_not_tiny() {
-        let is_usable = |exponent: &[u8]| {
-            is_usable(with(&Sample::rsa("a").jwk(), &json!({ "e": b64(exponent) })))
-        };
-        for exponent in [&[1, 0, 1][..], &[1, 0, 3], &[1, 0xff, 0xff, 0xff, 0xff]] {
-            assert!(is_usable(exponent), "{exponent:?}");
-        }
-        for exponent in [
-            &[][..],
-            &[0],
-            &[1],
-            &[2],
-            &[3],
-            &[17],
-            &[0xff, 0xff],
-            &[1, 0, 0],
-            &[1, 0, 2],
-            &[0, 1, 0, 1],
-            &[2, 0, 0, 0, 1],
-            &[1, 0, 0, 0, 0, 0, 0, 0, 1],
-            &[0xff; 256],
-        ] {
-            assert!(!is_usable(exponent), "{exponent:?}");
-        }
-    }
-
-    #[test]
-    fn a_modulus_that_a_known_chip_made_is_refused() {
-        // 65,537 to the 128th has 2,049 bits, and is a power of 65,537 modulo every prime.
-        let mut number = vec![1_u8];
-        for _ in 0..128 {
-            // Itself, and itself two bytes higher; the last byte stands first.
-            let mut product = [&[0, 0], number.as_slice()].concat();
-            let mut carry = 0;
-            for (at, byte) in product.iter_mut().enumerate() {
-                let sum = u16::from(*byte)
-                    + u16::from(number.get(at).copied().unwrap_or_default())
-                    + carry;
-                (*byte, carry) = (sum as u8, sum >> 8);
-            }
-            number = product;
-        }
-        number.reverse();
-        let is_usable =
-            |modulus: &[u8]| is_usable(json!({ "kty": "RSA", "n": b64(modulus), "e": "AQAB" }));
-        assert!(!is_usable(&number));
-        *number.last_mut().unwrap() ^= 2;
-        assert!(is_usable(&number));
-    }
-
-    #[test]
-    fn points_are_two_coordinates_of_32_bytes_on_p256() {
-        let sample = Sample::ec("a");
-        let good = sample.jwk();
-        let x = good["x"].as_str().unwrap();
-        for changes in [
-            json!({ "crv": null }),
-            json!({ "crv": "P-384" }),
-            json!({ "crv": "secp256k1" }),
-            json!({ "crv": "p-256" }),
-            json!({ "x": null }),
-            json!({ "y": null }),
-            json!({ "x": "" }),
-            json!({ "x": b64([0; 31]) }),
-            json!({ "x": b64([0; 33]) }),
-            json!({ "y": b64([4; 65]) }),
-            json!({ "y": 7 }),
-            json!({ "x": format!("{x}=") }),
-        ] {
-            assert!(!is_usable(with(&good, &changes)), "{changes}");
-        }
-        // Whether a point is on the curve is seen when it is used.
-        for changes in [
-            json!({ "x": b64([0; 32]), "y": b64([0; 32]) }),
-            json!({ "x": good["y"], "y": good["x"] }),
-            json!({ "y": b64([0xff; 32]) }),
-            json!({ "y": b64([1; 32]) }),
-        ] {
-            let set = parse(&[with(&good, &changes)]).unwrap();
-            for signature in [sample.signature(MESSAGE), vec![0; 64], vec![1; 64]] {
-                assert!(
-                    !set.verifies(Some("a"), Algorithm::Es256, MESSAGE, &signature),
-                    "{changes}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_key_that_cannot_be_used_does_not_spoil_the_others() {
-        let (rsa, ec) = (Sample::rsa("a"), Sample::ec("b"));
-        let junk = [
-            json!(7),
-            json!({ "kty": "oct", "k": "AQAB" }),
-            with(&rsa.jwk(), &json!({ "use": "enc" })),
-        ];
-        let set = parse(&[&junk[..], &[rsa.jwk()], &junk, &[ec.jwk()]].concat()).unwrap();
-        assert_eq!(set.len(), 2);
-        assert!(set.verifies(Some("a"), Algorithm::Rs256, MESSAGE, &rsa.signature(MESSAGE)));
-        assert!(set.verifies(Some("b"), Algorithm::Es256, MESSAGE, &ec.signature(MESSAGE)));
-        assert_eq!(parse(&junk).err(), Some(KeyFetchError::NoUsableKey));
-        assert_eq!(parse(&[]).err(), Some(KeyFetchError::NoUsableKey));
-    }
-
-    #[test]
-    fn a_document_that_two_parsers_could_read_differently_is_refused() {
-        let key = Sample::rsa("a").jwk().to_string();
-        let repeated = key.replacen('{', r#"{"kid":"b","#, 1);
-        for text in [
-            "",
-            "null",
-            "[]",
-            "{}",
-            "\"keys\"",
-            r#"{"keys":null}"#,
-            r#"{"keys":{}}"#,
-            r#"{"Keys":[]}"#,
-            &format!("[{key}]"),
-            &format!("[[{key}]]"),
-            &format!(r#"{{"keys":{key}}}"#),
-            &format!(r#"{{"keys":[{repeated}]}}"#),
-            &format!(r#"{{"keys":[{key}],"keys":[{key}]}}"#),
-            &format!(r#"{{"keys":[{key}],"\u006beys":[]}}"#),
-            &format!(r#"{{"keys":[{key}],"x":{{"y":1,"y":2}}}}"#),
-            &format!(r#"{{"keys":[{key}]}}]"#),
-            &format!(r#"{{"keys":[{key},]}}"#),
-            &format!("\u{feff}{{\"keys\":[{key}]}}"),
-            &format!(r#"{{"keys":[{key}],"x":{}"#, "[".repeat(100_000)),
-        ] {
-            assert_eq!(
-                KeySet::parse(text.as_bytes()).err(),
-                Some(KeyFetchError::Malformed),
-                "{text}"
-            );
-        }
-        assert!(KeySet::parse(&[0xff, 0xfe, 0]).is_err());
-        assert!(KeySet::parse(format!(r#"{{"keys":[{key}],"issuer":"x"}}"#).as_bytes()).is_ok());
-    }
-
-    #[test]
-    fn a_document_is_bounded_in_bytes_and_in_keys() {
-        let key = Sample::ec("a").jwk();
-        let sized = |length: usize| {
-            let mut text = document(std::slice::from_ref(&key));
-            text.resize(length, b' ');
-            KeySet::parse(&text)
-        };
-        assert!(sized(MAX_KEY_SET_BYTES).is_ok());
-        assert_eq!(sized(MAX_KEY_SET_BYTES + 1).err(), Some(KeyFetchError::TooLong));
-        assert_eq!(parse(&vec![key.clone(); 100]).unwrap().len(), 100);
-        assert_eq!(parse(&vec![key; 101]).err(), Some(KeyFetchError::TooLong));
-    }
-
-    #[test]
-    fn a_named_key_is_the_one_of_that_name_and_kind() {
-        let (first, second, ec) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"), Sample::ec("ec"));
-        let set = parse(&[first.jwk(), second.jwk(), ec.jwk()]).unwrap();
-        let signature = first.signature(MESSAGE);
-        let verifies = |kid| set.verifies(kid, Algorithm::Rs256, MESSAGE, &signature);
-        assert!(verifies(Some("rsa-1")));
-        for kid in ["rsa-2", "ec", "", "RSA-1", "rsa-1 ", "rsa", "unknown"] {
-            assert!(!verifies(Some(kid)), "{kid}");
-        }
-        assert!(!set.has(Some("ec"), Algorithm::Rs256));
-        assert!(!set.has(Some("rsa-1"), Algorithm::Es256));
-        assert!(!set.verifies(Some("rsa-1"), Algorithm::Es256, MESSAGE, &signature));
-    }
-
-    #[test]
-    fn a_token_that_names_no_key_means_the_only_one_that_fits() {
-        let (first, second, ec) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"), Sample::ec("ec"));
-        let verifies =
-            |set: &KeySet| set.verifies(None, Algorithm::Rs256, MESSAGE, &first.signature(MESSAGE));
-        assert!(verifies(&parse(&[first.jwk(), ec.jwk()]).unwrap()));
-        assert!(verifies(
-            &parse(&[with(&first.jwk(), &json!({ "kid": null })), ec.jwk()]).unwrap()
-        ));
-        assert!(!verifies(&parse(&[first.jwk(), second.jwk()]).unwrap()));
-        assert!(!verifies(&parse(&[second.jwk(), ec.jwk()]).unwrap()));
-        assert!(!verifies(&parse(&[ec.jwk()]).unwrap()));
-    }
-
-    #[test]
-    fn two_keys_of_one_name_are_both_tried() {
-        let (first, second) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"));
-        let ec = Sample::ec("rsa-1");
-        let set = parse(&[
-            second.jwk(),
-            with(&second.jwk(), &json!({ "kid": "rsa-1" })),
-            first.jwk(),
-            ec.jwk(),
-        ]);
-        let set = set.unwrap();
-        for sample in [&first, &second] {
-            assert!(set.verifies(
-                Some("rsa-1"),
-                Algorithm::Rs256,
-                MESSAGE,
-                &sample.signature(MESSAGE)
-            ));
-        }
-        assert!(set.verifies(Some("rsa-1"), Algorithm::Es256, MESSAGE, &ec.signature(MESSAGE)));
-    }
-
-    #[test]
-    fn signatures_of_another_form_are_refused() {
-        let (rsa, ec) = (Sample::rsa("rsa"), Sample::ec("ec"));
-        let set = parse(&[rsa.jwk(), ec.jwk()]).unwrap();
-        let good = ec.signature(MESSAGE);
-        assert!(set.verifies(Some("ec"), Algorithm::Es256, MESSAGE, &good));
-        let (r, s) = good.split_at(32);
-        // The order of the curve's group: the first number that is too large.
-        let order = b"\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\
-                      \xbc\xe6\xfa\xad\xa7\x17\x9e\x84\xf3\xb9\xca\xc2\xfc\x63\x25\x51";
-        let zero = [0; 32];
-        for (what, signature) in [
-            ("nothing", Vec::new()),
-            ("DER", ec.der_signature(MESSAGE)),
-            ("zeros", vec![0; 64]),
-            ("zeros in DER", vec![0x30, 6, 2, 1, 0, 2, 1, 0]),
-            ("r is zero", [&zero, s].concat()),
-            ("s is zero", [r, &zero].concat()),
-            ("r is the order", [order, s].concat()),
-            ("s is the order", [r, order].concat()),
-            ("both are the order", [&order[..], order].concat()),
-            ("ones", vec![0xff; 64]),
-            ("swapped", [s, r].concat()),
-            ("short", good[..63].to_vec()),
-            ("long", [&good[..], &[0]].concat()),
-            ("padded", [&[0], r, &[0], s].concat()),
-            ("twice", good.repeat(2)),
-        ] {
-            assert!(!set.verifies(Some("ec"), Algorithm::Es256, MESSAGE, &signature), "{what}");
-        }
-
-        let good = rsa.signature(MESSAGE);
-        assert!(set.verifies(Some("rsa"), Algorithm::Rs256, MESSAGE, &good));
-        for (what, signature) in [
-            ("nothing", Vec::new()),
-            ("zeros", vec![0; 256]),
-            ("a one", [vec![0; 255], vec![1]].concat()),
-            ("ones", vec![0xff; 256]),
-            ("PSS", rsa.pss_signature(MESSAGE)),
-            ("SHA-512", rsa.sha512_signature(MESSAGE)),
-            ("short", good[..255].to_vec()),
-            ("long", [&good[..], &[0]].concat()),
-            ("padded", [&[0], &good[..]].concat()),
-            ("twice", good.repeat(2)),
-        ] {
-            assert!(!set.verifies(Some("rsa"), Algorithm::Rs256, MESSAGE, &signature), "{what}");
-        }
-    }
-
-    #[test]
-    fn algorithms_are_named_letter_for_letter() {
-        for name in [
-            "", "none", "None", "rs256", "es256", "RS256 ", "HS256", "RS384", "RS512", "PS256",
-            "ES384", "EdDSA",
-        ] {
-            assert_eq!(Algorithm::named(name), None, "{name}");
-        }
-    }
-}
+mod tests;

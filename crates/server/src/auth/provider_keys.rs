@@ -1,9 +1,9 @@
-//! The public keys of an identity provider, fetched and kept.
+//! The public keys of an identity provider, fetched and kept in memory.
 //!
-//! Tokens come in before anything of them is known, so what a token can make this server do is
-//! bounded: at most one fetch in [`COOLDOWN`] for all requests together, whatever they name. A
-//! provider that cannot be reached changes nothing until [`HARD_STOP`], and a key that it withdraws
-//! is forgotten after [`REFETCH_AFTER`] of use.
+//! Anybody can send a token, so the work that a token can cause is bounded: all requests together
+//! start at most one fetch per [`COOLDOWN`], whatever keys they name. An unreachable provider
+//! changes nothing until [`MAX_AGE`]. A key that the provider withdraws is forgotten at the first
+//! use after [`REFETCH_AFTER`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,68 +12,57 @@ use futures::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::TokenRejected;
-use super::compact::check;
-use super::key_set::{Algorithm, KeySet};
+use super::key_set::{KeySet, KeySetError};
+use super::signature::PublicKeyAlgorithm;
+use super::{TokenRejected, check};
 
-/// The longest document that is read.
-pub const MAX_KEY_SET_BYTES: usize = 256 * 1024;
+/// The longest duration of a fetch.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a fetch may take in all.
-const FETCH_LIMIT: Duration = Duration::from_secs(5);
+/// The longest time that a request waits for a fetch. It is longer than [`FETCH_TIMEOUT`], so that
+/// the fetch ends first.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How long a request waits for a fetch. A little more than the fetch may take, so that it ends
-/// first.
-const PATIENCE: Duration = Duration::from_secs(6);
-
-/// How far apart the starts of two fetches are that requests ask for.
+/// The least time between the starts of two fetches that requests ask for.
 const COOLDOWN: Duration = Duration::from_secs(30);
 
-/// The age from which a set that is used is fetched again, so that a key that was withdrawn goes.
+/// The age from which a set that is in use is fetched again, so that a withdrawn key goes.
 const REFETCH_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// The age from which a set is not used any more: nobody could tell us that its keys were
-/// withdrawn.
-const HARD_STOP: Duration = Duration::from_secs(24 * 60 * 60);
+/// The age from which a set is no longer used, because nobody could report a withdrawn key.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where a set of keys comes from. Whoever implements this needs no limit in time of its own,
-/// follows no redirect, and reads no more than [`MAX_KEY_SET_BYTES`].
+/// Where a set of keys comes from. An implementation needs no time limit of its own, follows no
+/// redirect, and reads at most [`MAX_KEY_SET_BYTES`](super::MAX_KEY_SET_BYTES).
 pub trait KeySource: Send + Sync + 'static {
     /// Fetches the document. The future is dropped when it takes too long.
     fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, KeyFetchError>>;
 }
 
-/// Why there is no new set of keys. It has no room for an address or for anything that was
-/// received.
+/// Why there is no new set of keys. The error repeats no address and nothing that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFetchError {
-    /// Nobody answered there, or not in a way that is understood.
+    /// The source does not answer, or does not speak HTTP.
     #[error("the source of the keys cannot be reached")]
     Unreachable,
-    /// The answer took too long.
+    /// The response took too long.
     #[error("the source of the keys did not answer in time")]
     TimedOut,
-    /// The answer was of another status than 200.
+    /// The response had this status instead of 200.
     #[error("the source of the keys answered with status {0}")]
     Status(u16),
-    /// The answer was longer than [`MAX_KEY_SET_BYTES`], or a set of more keys than anybody has.
-    #[error("the set of keys is too long")]
-    TooLong,
-    /// The answer was no set of keys, or one in which a name is repeated.
-    #[error("what was fetched is not a set of keys")]
-    Malformed,
-    /// The answer was a set without a key for RS256 or ES256 that is strong enough.
-    #[error("no key of the set can be used")]
-    NoUsableKey,
+    /// The response is not a usable set of keys.
+    #[error(transparent)]
+    KeySet(#[from] KeySetError),
 }
 
 /// The keys of one identity provider. Clones share them.
 ///
 /// Ages are measured by the monotonic clock, which nobody sets back.
 #[derive(Clone)]
-pub struct ProviderKeys(Arc<Shared>);
+pub struct ProviderKeys(Arc<Inner>);
 
-struct Shared {
+struct Inner {
     source: Box<dyn KeySource>,
     state: Mutex<State>,
 }
@@ -81,136 +70,137 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// The last set that was fetched.
-    good: Option<Good>,
-    /// When the last fetch began, whatever came of it.
-    attempted: Option<Instant>,
-    /// The last fetch, for whoever waits for it.
-    flight: Option<Flight>,
+    fetched: Option<FetchedSet>,
+    /// When the last fetch began, whatever its outcome.
+    last_attempt: Option<Instant>,
+    /// The last fetch, for requests that wait for it.
+    fetch: Option<Fetch>,
 }
 
-struct Good {
+struct FetchedSet {
     set: Arc<KeySet>,
-    /// When its fetch began: the set is at least as old as that.
-    asked: Instant,
+    /// When the fetch began: the set may be as old as that.
+    requested: Instant,
 }
 
-/// A fetch that may be under way: nothing, until it has ended.
-type Flight = watch::Receiver<Option<Result<(), KeyFetchError>>>;
+/// The outcome of a fetch; `None` until the fetch has ended.
+type Fetch = watch::Receiver<Option<Result<(), KeyFetchError>>>;
 
 impl ProviderKeys {
-    /// Keys that come from `source`; none yet.
+    /// Keys that will come from `source`. None is fetched yet.
     pub fn new(source: impl KeySource) -> Self {
-        Self(Arc::new(Shared { source: Box::new(source), state: Mutex::default() }))
+        Self(Arc::new(Inner { source: Box::new(source), state: Mutex::default() }))
     }
 
-    /// Fetches the set now, or waits for the fetch that is under way. For the start of a server: it
-    /// does not ask when the last fetch was.
+    /// Fetches the set now, or waits for the fetch that is under way. For the start of a server:
+    /// ignores the time since the last fetch.
     ///
     /// # Errors
-    /// [`KeyFetchError`]. What was known before stays, and later requests will try again.
+    /// [`KeyFetchError`]. Keys that were known stay, and later requests will fetch again.
     pub async fn refresh(&self) -> Result<(), KeyFetchError> {
-        match self.fly(Duration::ZERO) {
-            Some(flight) => landed(flight).await,
+        match self.start_or_join_fetch(Duration::ZERO) {
+            Some(fetch) => outcome(fetch).await,
             None => Err(KeyFetchError::Unreachable),
         }
     }
 
-    /// The set in use, if there is one that may be; never waits. One that has been used for long is
-    /// fetched again meanwhile.
-    pub(super) fn in_use(&self) -> Option<Arc<KeySet>> {
-        let (set, age) = self.good()?;
+    /// Returns the last set, unless it is older than [`MAX_AGE`], without waiting. Starts a fetch
+    /// if the set is older than [`REFETCH_AFTER`].
+    pub(super) fn current(&self) -> Option<Arc<KeySet>> {
+        let (set, age) = self.unexpired()?;
         if age > REFETCH_AFTER {
-            self.fly(COOLDOWN);
+            self.start_or_join_fetch(COOLDOWN);
         }
         Some(set)
     }
 
-    /// Verifies a signature with the key that a token means, and answers the set that has it.
+    /// Verifies a signature with the key that a token's header means, and returns the set with that
+    /// key.
     ///
     /// # Errors
-    /// [`TokenRejected`]: the signature is not right, or there is no such key, or none that may still be used.
+    /// [`TokenRejected`]: the signature is wrong, or no key that may still be used fits.
     pub(super) async fn verify(
         &self,
         kid: Option<&str>,
-        algorithm: Algorithm,
+        algorithm: PublicKeyAlgorithm,
         message: &[u8],
         signature: &[u8],
     ) -> Result<Arc<KeySet>, TokenRejected> {
-        let set = self.set_for(kid, algorithm).await?;
-        check(set.verifies(kid, algorithm, message, signature), "the signature is not right")
-            .map(|()| set)
+        let set = self.set_with(kid, algorithm).await?;
+        check(set.verifies(kid, algorithm, message, signature), "the signature is not right")?;
+        Ok(set)
     }
 
-    /// A set that has a key for such a token.
-    async fn set_for(
+    /// Returns a set with the named key. Waits for a fetch only if the current set has no such key.
+    async fn set_with(
         &self,
         kid: Option<&str>,
-        algorithm: Algorithm,
+        algorithm: PublicKeyAlgorithm,
     ) -> Result<Arc<KeySet>, TokenRejected> {
-        // Without a name there is none that is unknown: the set that we have decides.
-        let knows = |set: &KeySet| kid.is_none() || set.has(kid, algorithm);
-        if let Some((set, age)) = self.good().filter(|(set, _)| knows(set)) {
-            if age > REFETCH_AFTER {
-                self.fly(COOLDOWN);
-            }
+        // A token without a name cannot name an unknown key, so the current set decides.
+        let has_key = |set: &Arc<KeySet>| kid.is_none() || set.has(kid, algorithm);
+        if let Some(set) = self.current().filter(has_key) {
             return Ok(set);
         }
-        if let Some(flight) = self.fly(COOLDOWN) {
-            // Why it failed is in the log. There may have been a set before, and it may be good
-            // still.
-            let _ = landed(flight).await;
+        if let Some(fetch) = self.start_or_join_fetch(COOLDOWN) {
+            // The log has the reason of a failure. An earlier set may still have the key.
+            let _ = outcome(fetch).await;
         }
-        let (set, _) =
-            self.good().ok_or(TokenRejected("the keys of the identity provider are not known"))?;
-        check(knows(&set), "the identity provider has no such key").map(|()| set)
+        let (set, _) = self
+            .unexpired()
+            .ok_or(TokenRejected("the keys of the identity provider are not known"))?;
+        check(has_key(&set), "the identity provider has no such key")?;
+        Ok(set)
     }
 
-    /// The last set, while it may be used, and its age.
-    fn good(&self) -> Option<(Arc<KeySet>, Duration)> {
+    /// Returns the last set and its age, unless it is older than [`MAX_AGE`].
+    fn unexpired(&self) -> Option<(Arc<KeySet>, Duration)> {
         let state = self.0.lock();
-        let good = state.good.as_ref()?;
-        let age = good.asked.elapsed();
-        (age <= HARD_STOP).then(|| (Arc::clone(&good.set), age))
+        let fetched = state.fetched.as_ref()?;
+        let age = fetched.requested.elapsed();
+        (age <= MAX_AGE).then(|| (Arc::clone(&fetched.set), age))
     }
 
-    /// Joins the fetch that is under way, or starts one if the last began at least `apart` ago.
+    /// Joins the fetch that is under way, or starts one if the last began at least `cooldown` ago.
     ///
-    /// It flies alone: whoever made it start may hang up, and others wait for it.
-    fn fly(&self, apart: Duration) -> Option<Flight> {
+    /// The fetch is a task of its own: the request that started it may be cancelled while others
+    /// wait for the outcome.
+    fn start_or_join_fetch(&self, cooldown: Duration) -> Option<Fetch> {
         let mut state = self.0.lock();
-        if let Some(flight) = state.flight.as_ref().filter(|flight| is_under_way(flight)) {
-            return Some(flight.clone());
+        if let Some(fetch) = state.fetch.as_ref().filter(|fetch| is_under_way(fetch)) {
+            return Some(fetch.clone());
         }
         let now = Instant::now();
-        if state.attempted.is_some_and(|last| now.duration_since(last) < apart) {
+        if state.last_attempt.is_some_and(|last| now.duration_since(last) < cooldown) {
             return None;
         }
-        let (landing, flight) = watch::channel(None);
-        state.attempted = Some(now);
-        state.flight = Some(flight.clone());
+        let (sender, fetch) = watch::channel(None);
+        state.last_attempt = Some(now);
+        state.fetch = Some(fetch.clone());
         drop(state);
-        tokio::spawn(Arc::clone(&self.0).fetch(now, landing));
-        Some(flight)
+        tokio::spawn(Arc::clone(&self.0).fetch(now, sender));
+        Some(fetch)
     }
 }
 
-impl Shared {
+impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn fetch(
         self: Arc<Self>,
-        asked: Instant,
-        landing: watch::Sender<Option<Result<(), KeyFetchError>>>,
+        requested: Instant,
+        sender: watch::Sender<Option<Result<(), KeyFetchError>>>,
     ) {
-        let fetched =
-            timeout(FETCH_LIMIT, self.source.fetch()).await.unwrap_or(Err(KeyFetchError::TimedOut));
-        let outcome = match fetched.and_then(|document| KeySet::parse(&document)) {
+        let document = timeout(FETCH_TIMEOUT, self.source.fetch())
+            .await
+            .unwrap_or(Err(KeyFetchError::TimedOut));
+        let outcome = match document.and_then(|document| Ok(KeySet::parse(&document)?)) {
             Ok(set) => {
                 let usable = set.len();
                 tracing::debug!(target: "stile::auth", usable, "the keys of the identity provider were fetched");
-                self.lock().good = Some(Good { set: Arc::new(set), asked });
+                self.lock().fetched = Some(FetchedSet { set: Arc::new(set), requested });
                 Ok(())
             }
             Err(why) => {
@@ -218,479 +208,24 @@ impl Shared {
                 Err(why)
             }
         };
-        landing.send_replace(Some(outcome));
+        sender.send_replace(Some(outcome));
     }
 }
 
-/// Whether a fetch has not ended, neither with an outcome nor by a panic of its source.
-fn is_under_way(flight: &Flight) -> bool {
-    flight.borrow().is_none() && flight.has_changed().is_ok()
+/// Whether a fetch has neither an outcome yet nor ended in a panic of its source.
+fn is_under_way(fetch: &Fetch) -> bool {
+    fetch.borrow().is_none() && fetch.has_changed().is_ok()
 }
 
-/// Waits for a fetch, but not for ever.
-async fn landed(mut flight: Flight) -> Result<(), KeyFetchError> {
-    match timeout(PATIENCE, flight.wait_for(Option::is_some)).await {
+/// Waits for the outcome of a fetch, at most [`WAIT_TIMEOUT`].
+async fn outcome(mut fetch: Fetch) -> Result<(), KeyFetchError> {
+    match timeout(WAIT_TIMEOUT, fetch.wait_for(Option::is_some)).await {
         Ok(Ok(outcome)) => outcome.unwrap_or(Err(KeyFetchError::Unreachable)),
-        // Its task is gone without an outcome.
+        // The task of the fetch panicked.
         Ok(Err(_)) => Err(KeyFetchError::Unreachable),
         Err(_) => Err(KeyFetchError::TimedOut),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use futures::future::join_all;
-    use stile_testkit::log::Log;
-    use tokio::time::advance;
-
-    use super::super::samples::{Sample, document};
-    use super::*;
-
-    const MESSAGE: &[u8] = b"header.payload";
-
-    /// What a provider does when it is asked.
-    #[derive(Clone)]
-    enum Answer {
-        With(Vec<u8>),
-        After(Duration, Vec<u8>),
-        Fail(KeyFetchError),
-        Never,
-        Panic,
-    }
-
-    /// A provider whose answer can be changed, and which counts how often it was asked.
-    #[derive(Clone)]
-    struct Provider(Arc<(Mutex<Answer>, AtomicUsize)>);
-
-    impl KeySource for Provider {
-        fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, KeyFetchError>> {
-            self.0.1.fetch_add(1, Ordering::SeqCst);
-            let answer = self.0.0.lock().unwrap().clone();
-            Box::pin(async move {
-                match answer {
-                    Answer::With(document) => Ok(document),
-                    Answer::After(wait, document) => {
-                        tokio::time::sleep(wait).await;
-                        Ok(document)
-                    }
-                    Answer::Fail(why) => Err(why),
-                    Answer::Never => std::future::pending().await,
-                    Answer::Panic => panic!("the source is broken"),
-                }
-            })
-        }
-    }
-
-    impl Provider {
-        fn says(&self, answer: Answer) {
-            *self.0.0.lock().unwrap() = answer;
-        }
-
-        fn publishes(&self, samples: &[&Sample]) {
-            self.says(Answer::With(published(samples)));
-        }
-
-        fn asked(&self) -> usize {
-            self.0.1.load(Ordering::SeqCst)
-        }
-    }
-
-    fn published(samples: &[&Sample]) -> Vec<u8> {
-        document(&samples.iter().map(|sample| sample.jwk()).collect::<Vec<_>>())
-    }
-
-    /// A provider that publishes `samples`, and what fetches from it.
-    fn unfetched(samples: &[&Sample]) -> (Provider, ProviderKeys) {
-        let provider =
-            Provider(Arc::new((Mutex::new(Answer::With(published(samples))), AtomicUsize::new(0))));
-        (provider.clone(), ProviderKeys::new(provider))
-    }
-
-    async fn fetched(samples: &[&Sample]) -> (Provider, ProviderKeys) {
-        let (provider, jwks) = unfetched(samples);
-        jwks.refresh().await.unwrap();
-        assert_eq!(provider.asked(), 1);
-        (provider, jwks)
-    }
-
-    impl ProviderKeys {
-        /// Whether what `sample` signed is accepted.
-        async fn accepts(&self, sample: &Sample) -> bool {
-            self.judges(sample).await.is_ok()
-        }
-
-        async fn judges(&self, sample: &Sample) -> Result<(), TokenRejected> {
-            let algorithm = Algorithm::named(sample.algorithm()).unwrap();
-            self.verify(Some(sample.kid), algorithm, MESSAGE, &sample.signature(MESSAGE))
-                .await
-                .map(drop)
-        }
-    }
-
-    /// Lets whatever is in the background run, while the clock stands still.
-    async fn settle() {
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn keys_that_are_known_cause_no_fetch() {
-        let (rsa, ec) = (Sample::rsa("rsa-1"), Sample::ec("ec"));
-        let (provider, jwks) = fetched(&[&rsa, &ec]).await;
-        for _ in 0..100 {
-            assert!(jwks.accepts(&rsa).await && jwks.accepts(&ec).await);
-            advance(Duration::from_secs(5)).await;
-        }
-        assert_eq!(provider.asked(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_new_key_is_found_when_a_token_names_it() {
-        let (old, new) = (Sample::rsa("rsa-1"), Sample::ec("new"));
-        let (provider, jwks) = fetched(&[&old]).await;
-        provider.publishes(&[&old, &new]);
-        advance(COOLDOWN).await;
-        assert!(jwks.accepts(&new).await);
-        assert!(jwks.accepts(&old).await);
-        assert_eq!(provider.asked(), 2);
-        // The old one goes, and nobody asks for it until the set is fetched again.
-        provider.publishes(&[&new]);
-        let newest = Sample::rsa("rsa-2");
-        advance(COOLDOWN).await;
-        assert!(!jwks.accepts(&newest).await);
-        assert!(!jwks.accepts(&old).await);
-        assert!(jwks.accepts(&new).await);
-        assert_eq!(provider.asked(), 3);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn rotation_refuses_nobody_while_requests_keep_coming() {
-        let keys = ["1", "2", "3", "4"].map(Sample::ec);
-        let (provider, jwks) = fetched(&[&keys[0]]).await;
-        for pair in keys.windows(2) {
-            provider.says(Answer::After(Duration::from_secs(1), published(&[&pair[0], &pair[1]])));
-            advance(COOLDOWN).await;
-            let verdicts = (0..50).map(|turn| jwks.accepts(&pair[turn % 2]));
-            assert!(join_all(verdicts).await.into_iter().all(|accepted| accepted));
-        }
-        assert_eq!(provider.asked(), keys.len());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_thousand_requests_with_unknown_keys_cause_one_fetch() {
-        let known = Sample::ec("known");
-        let (provider, jwks) = fetched(&[&known]).await;
-        advance(COOLDOWN).await;
-        provider.says(Answer::After(Duration::from_secs(2), published(&[&known])));
-        let storm = |names: std::ops::Range<usize>| {
-            let jwks = jwks.clone();
-            join_all(names.map(move |name| {
-                let jwks = jwks.clone();
-                async move {
-                    jwks.verify(Some(&name.to_string()), Algorithm::Es256, MESSAGE, &[1; 64]).await
-                }
-            }))
-        };
-        let began = Instant::now();
-        let verdicts = storm(0..1000).await;
-        assert!(
-            verdicts
-                .iter()
-                .all(|verdict| *verdict
-                    == Err(TokenRejected("the identity provider has no such key")))
-        );
-        assert_eq!(
-            (provider.asked(), began.elapsed().as_secs()),
-            (2, 2),
-            "all waited for the one fetch"
-        );
-        // Until the next fetch is due they are refused at once.
-        let cooled = Instant::now();
-        for second in 2..30 {
-            assert!(storm(second * 1000..second * 1000 + 100).await.iter().all(Result::is_err));
-            assert!(jwks.accepts(&known).await);
-            assert_eq!(cooled.elapsed().as_secs(), second as u64 - 2, "nobody waited");
-            advance(Duration::from_secs(1)).await;
-        }
-        assert_eq!(provider.asked(), 2);
-        assert!(storm(0..1000).await.iter().all(Result::is_err));
-        assert_eq!(provider.asked(), 3);
-    }
-
-    #[tokio::test]
-    async fn a_storm_on_many_threads_causes_one_fetch() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(4)
-            .enable_time()
-            .build()
-            .unwrap();
-        let (provider, jwks) = unfetched(&[&Sample::ec("known")]);
-        let storm = (0..1000).map(|name| {
-            let jwks = jwks.clone();
-            runtime.spawn(async move {
-                jwks.verify(Some(&format!("x{name}")), Algorithm::Es256, MESSAGE, &[1; 64])
-                    .await
-                    .is_err()
-            })
-        });
-        assert!(join_all(storm).await.into_iter().all(|refused| refused.unwrap()));
-        assert_eq!(provider.asked(), 1);
-        runtime.shutdown_background();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_next_fetch_is_due_thirty_seconds_after_the_last_began_whatever_came_of_it() {
-        let (known, unknown) = (Sample::ec("known"), Sample::ec("unknown"));
-        let (provider, jwks) = fetched(&[&known]).await;
-        let mut began = Instant::now();
-        for (asked, answer) in [
-            Answer::With(published(&[&known])),
-            Answer::Fail(KeyFetchError::Unreachable),
-            Answer::With(b"no set".to_vec()),
-            Answer::After(Duration::from_secs(3), published(&[&known])),
-            Answer::Never,
-            Answer::Panic,
-            Answer::With(published(&[&known])),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            provider.says(answer);
-            advance(COOLDOWN - began.elapsed() - Duration::from_millis(1)).await;
-            assert!(!jwks.accepts(&unknown).await);
-            assert_eq!(provider.asked(), asked + 1, "it is not due");
-            advance(Duration::from_millis(1)).await;
-            began = Instant::now();
-            assert!(!jwks.accepts(&unknown).await);
-            assert_eq!(provider.asked(), asked + 2, "it is due");
-            assert!(jwks.accepts(&known).await);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_last_good_set_is_kept_while_the_source_fails() {
-        let (known, unknown) = (Sample::rsa("rsa-1"), Sample::ec("unknown"));
-        let (provider, jwks) = fetched(&[&known]).await;
-        for answer in [
-            Answer::Fail(KeyFetchError::Unreachable),
-            Answer::Fail(KeyFetchError::Status(503)),
-            Answer::Fail(KeyFetchError::TooLong),
-            Answer::With(Vec::new()),
-            Answer::With(b"<html>".to_vec()),
-            Answer::With(br#"{"keys":[]}"#.to_vec()),
-            Answer::With(br#"{"keys":[{"kty":"oct","k":"AQAB","kid":"rsa-1"}]}"#.to_vec()),
-            Answer::With(vec![b' '; MAX_KEY_SET_BYTES + 1]),
-            Answer::Never,
-            Answer::Panic,
-        ] {
-            provider.says(answer);
-            let asked = provider.asked();
-            advance(COOLDOWN).await;
-            assert!(!jwks.accepts(&unknown).await);
-            assert_eq!(provider.asked(), asked + 1);
-            assert!(jwks.accepts(&known).await);
-            assert!(jwks.refresh().await.is_err());
-            assert!(jwks.accepts(&known).await);
-        }
-        provider.publishes(&[&unknown]);
-        advance(COOLDOWN).await;
-        assert!(jwks.accepts(&unknown).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_source_that_never_answers_is_waited_for_five_seconds() {
-        let (provider, jwks) = unfetched(&[]);
-        provider.says(Answer::Never);
-        let began = Instant::now();
-        assert_eq!(jwks.refresh().await, Err(KeyFetchError::TimedOut));
-        assert_eq!(began.elapsed().as_secs(), 5);
-        // Within the cooldown there is nothing to wait for.
-        assert!(!jwks.accepts(&Sample::ec("a")).await);
-        assert_eq!((provider.asked(), began.elapsed().as_secs()), (1, 5));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_source_delays_those_alone_whose_key_is_not_known() {
-        let (known, new) = (Sample::ec("known"), Sample::ec("new"));
-        let (provider, jwks) = fetched(&[&known]).await;
-        provider.says(Answer::After(Duration::from_secs(4), published(&[&known, &new])));
-        advance(COOLDOWN).await;
-        let began = Instant::now();
-        let waiting = async { (jwks.accepts(&new).await, began.elapsed().as_secs()) };
-        let passing = async { (jwks.accepts(&known).await, began.elapsed().as_secs()) };
-        assert_eq!(tokio::join!(waiting, passing), ((true, 4), (true, 0)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_start_without_the_source_recovers_when_it_is_back() {
-        let known = Sample::ec("known");
-        let (provider, jwks) = unfetched(&[&known]);
-        provider.says(Answer::Fail(KeyFetchError::Unreachable));
-        assert_eq!(jwks.refresh().await, Err(KeyFetchError::Unreachable));
-        let unknown = Err(TokenRejected("the keys of the identity provider are not known"));
-        assert_eq!(jwks.judges(&known).await, unknown);
-        provider.publishes(&[&known]);
-        assert_eq!(jwks.judges(&known).await, unknown, "the next fetch is not due");
-        assert_eq!(provider.asked(), 1);
-        advance(COOLDOWN).await;
-        assert!(jwks.accepts(&known).await);
-        assert_eq!(provider.asked(), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_start_without_a_refresh_fetches_at_the_first_request() {
-        let known = Sample::ec("known");
-        let (provider, jwks) = unfetched(&[&known]);
-        assert!(jwks.accepts(&known).await);
-        assert_eq!(provider.asked(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_withdrawn_key_goes_ten_minutes_after_the_last_fetch() {
-        let (stays, goes) = (Sample::ec("stays"), Sample::ec("goes"));
-        let (provider, jwks) = fetched(&[&stays, &goes]).await;
-        provider.publishes(&[&stays]);
-        advance(REFETCH_AFTER).await;
-        assert!(jwks.accepts(&goes).await);
-        settle().await;
-        assert_eq!(provider.asked(), 1, "until then nothing is fetched");
-        advance(Duration::from_secs(1)).await;
-        // The request that makes the fetch start does not wait for it.
-        assert!(jwks.accepts(&goes).await);
-        settle().await;
-        assert_eq!(provider.asked(), 2);
-        assert!(!jwks.accepts(&goes).await);
-        assert!(jwks.accepts(&stays).await);
-        assert_eq!(provider.asked(), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_set_is_as_old_as_the_question_and_not_as_the_answer() {
-        let known = Sample::ec("known");
-        let (provider, jwks) = unfetched(&[&known]);
-        provider.says(Answer::After(Duration::from_secs(4), published(&[&known])));
-        let asked = Instant::now();
-        jwks.refresh().await.unwrap();
-        advance(REFETCH_AFTER - asked.elapsed() + Duration::from_millis(1)).await;
-        assert!(jwks.accepts(&known).await);
-        settle().await;
-        assert_eq!(provider.asked(), 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_old_set_is_fetched_again_once_in_thirty_seconds_and_no_request_waits() {
-        let known = Sample::ec("known");
-        let (provider, jwks) = fetched(&[&known]).await;
-        provider.says(Answer::Never);
-        advance(REFETCH_AFTER + Duration::from_secs(1)).await;
-        for minute in 1..=10 {
-            for _ in 0..60 {
-                let began = Instant::now();
-                assert!(jwks.accepts(&known).await);
-                assert_eq!(began.elapsed(), Duration::ZERO);
-                settle().await;
-                advance(Duration::from_secs(1)).await;
-            }
-            assert_eq!(provider.asked(), 1 + 2 * minute);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_set_that_is_a_day_old_is_not_used_until_it_is_fetched() {
-        let known = Sample::ec("known");
-        let (provider, jwks) = fetched(&[&known]).await;
-        provider.says(Answer::Fail(KeyFetchError::Unreachable));
-        let mut age = Duration::ZERO;
-        while age < HARD_STOP {
-            assert!(jwks.accepts(&known).await, "{age:?}");
-            settle().await;
-            advance(Duration::from_secs(60 * 60)).await;
-            age += Duration::from_secs(60 * 60);
-        }
-        assert!(jwks.accepts(&known).await, "a day is not more than a day");
-        advance(Duration::from_secs(1)).await;
-        let asked = provider.asked();
-        let unknown = Err(TokenRejected("the keys of the identity provider are not known"));
-        assert_eq!(jwks.judges(&known).await, unknown);
-        let verified =
-            jwks.verify(None, Algorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await;
-        assert_eq!(verified.map(drop), unknown);
-        assert_eq!(provider.asked(), asked, "the last fetch was a second ago");
-        advance(COOLDOWN).await;
-        assert_eq!(jwks.judges(&known).await, unknown);
-        assert_eq!(provider.asked(), asked + 1);
-        provider.publishes(&[&known]);
-        advance(COOLDOWN).await;
-        assert!(jwks.accepts(&known).await);
-        assert_eq!(provider.asked(), asked + 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_fetch_outlives_the_request_that_made_it_start() {
-        let (known, new) = (Sample::ec("known"), Sample::ec("new"));
-        let (provider, jwks) = fetched(&[&known]).await;
-        provider.says(Answer::After(Duration::from_secs(3), published(&[&known, &new])));
-        advance(COOLDOWN).await;
-        let hangs_up = tokio::spawn({
-            let jwks = jwks.clone();
-            async move { jwks.verify(Some("new"), Algorithm::Es256, MESSAGE, &[1; 64]).await }
-        });
-        settle().await;
-        assert_eq!(provider.asked(), 2);
-        hangs_up.abort();
-        assert!(hangs_up.await.unwrap_err().is_cancelled());
-        // Whoever comes now joins the same fetch.
-        let began = Instant::now();
-        assert!(jwks.accepts(&new).await);
-        assert_eq!((provider.asked(), began.elapsed().as_secs()), (2, 3));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_source_that_panics_is_one_that_fails() {
-        let known = Sample::ec("known");
-        let (provider, jwks) = unfetched(&[&known]);
-        provider.says(Answer::Panic);
-        assert_eq!(jwks.refresh().await, Err(KeyFetchError::Unreachable));
-        provider.publishes(&[&known]);
-        assert_eq!(jwks.refresh().await, Ok(()));
-        assert!(jwks.accepts(&known).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_token_that_names_no_key_causes_no_fetch() {
-        let (one, other) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"));
-        let (provider, jwks) = fetched(&[&one]).await;
-        advance(COOLDOWN).await;
-        let verify = async |sample: &Sample| {
-            jwks.verify(None, Algorithm::Rs256, MESSAGE, &sample.signature(MESSAGE)).await.is_ok()
-        };
-        assert!(verify(&one).await);
-        assert!(!verify(&other).await);
-        assert!(jwks.verify(None, Algorithm::Es256, MESSAGE, &[1; 64]).await.is_err());
-        assert_eq!(provider.asked(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_log_names_the_failure_and_nothing_that_was_received() {
-        let log = Log::new();
-        let (provider, jwks) = unfetched(&[&Sample::ec("canary")]);
-        provider.says(Answer::With(br#"{"canary":"canary"}"#.to_vec()));
-        assert_eq!(jwks.refresh().await, Err(KeyFetchError::Malformed));
-        provider.publishes(&[&Sample::ec("canary")]);
-        advance(COOLDOWN).await;
-        assert!(
-            jwks.verify(Some("canary-2"), Algorithm::Es256, b"canary", b"canary").await.is_err()
-        );
-        let text = log.text();
-        assert!(
-            text.contains(" WARN the keys of the identity provider were not fetched"),
-            "{text}"
-        );
-        assert!(text.contains("what was fetched is not a set of keys"), "{text}");
-        assert!(text.contains("were fetched"), "{text}");
-        assert!(!text.contains("canary"), "{text}");
-    }
-}
+mod tests;

@@ -1,9 +1,9 @@
 //! Tokens that were verified a moment ago.
 //!
 //! A client sends the same token with every request, and verifying its signature is a good part of
-//! what a small call costs. So what came of it is kept, under the token's digest, and holds only as
-//! long as the very set of keys that verified it is in use: whatever is fetched anew is asked anew.
-//! When it begins and ends is looked at each time.
+//! the cost of a small call. So the caller is kept under the token's digest. An entry holds only
+//! while the very set of keys that verified the token is in use: after each fetch of the keys the
+//! token is verified again. The times of the token are checked on every use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,68 +11,56 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ring::digest::{SHA256, digest};
 
 use super::VerifiedCaller;
-use super::compact::LEEWAY;
+use super::claims::Validity;
 use super::key_set::KeySet;
 
-/// Tokens that are remembered; a few kilobytes each at most, since a token has at most eight.
-const MOST: usize = 1_024;
+/// The most tokens that are kept. Each entry takes a few kilobytes at most, because a token has at
+/// most eight.
+const MAX_ENTRIES: usize = 1_024;
 
-/// What came of tokens.
+/// Callers by the digest of their token. Whoever gets to see the digest cannot use it as a token.
 #[derive(Default)]
 pub(super) struct VerifiedCache(Mutex<HashMap<[u8; 32], Entry>>);
 
 struct Entry {
     set: Arc<KeySet>,
-    lasts: Lasts,
-    verified: VerifiedCaller,
+    validity: Validity,
+    caller: VerifiedCaller,
 }
 
-/// From when until when a token holds, in UTC seconds, without leeway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lasts {
-    pub(super) from: i64,
-    pub(super) until: i64,
-}
-
-impl Lasts {
-    fn holds(self, now: i64) -> bool {
-        self.from <= now.saturating_add(LEEWAY) && now < self.until.saturating_add(LEEWAY)
+impl Entry {
+    fn holds(&self, set: &Arc<KeySet>, now: i64) -> bool {
+        Arc::ptr_eq(&self.set, set) && self.validity.check(now).is_ok()
     }
 }
 
 impl VerifiedCache {
-    /// What came of a token, if `set` verified it and it holds at `now`.
-    pub(super) fn recall(
-        &self,
-        token: &str,
-        set: &Arc<KeySet>,
-        now: i64,
-    ) -> Option<VerifiedCaller> {
+    /// Returns the bearer of a token that `set` verified and that is valid at `now`.
+    pub(super) fn get(&self, token: &str, set: &Arc<KeySet>, now: i64) -> Option<VerifiedCaller> {
         let entries = self.lock();
-        let entry = entries.get(&name(token)?)?;
-        (Arc::ptr_eq(&entry.set, set) && entry.lasts.holds(now)).then(|| entry.verified.clone())
+        let entry = entries.get(&key(token)?)?;
+        entry.holds(set, now).then(|| entry.caller.clone())
     }
 
-    /// Keeps what came of a token.
-    pub(super) fn keep(
+    /// Keeps the bearer of a token that `set` verified.
+    pub(super) fn insert(
         &self,
         token: &str,
         set: Arc<KeySet>,
-        lasts: Lasts,
-        verified: &VerifiedCaller,
+        validity: Validity,
+        caller: &VerifiedCaller,
         now: i64,
     ) {
-        let Some(name) = name(token) else { return };
+        let Some(key) = key(token) else { return };
         let mut entries = self.lock();
-        if entries.len() >= MOST {
-            entries.retain(|_, entry| Arc::ptr_eq(&entry.set, &set) && entry.lasts.holds(now));
+        if entries.len() >= MAX_ENTRIES {
+            entries.retain(|_, entry| entry.holds(&set, now));
         }
-        if entries.len() >= MOST {
-            // More callers than are remembered: all are verified again, which is what would happen
-            // without this.
+        if entries.len() >= MAX_ENTRIES {
+            // With more callers than entries, every token is verified again, as without the cache.
             entries.clear();
         }
-        entries.insert(name, Entry { set, lasts, verified: verified.clone() });
+        entries.insert(key, Entry { set, validity, caller: caller.clone() });
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Entry>> {
@@ -80,8 +68,7 @@ impl VerifiedCache {
     }
 }
 
-/// A digest and not the token, so that nothing here could be used by whoever gets to see it.
-fn name(token: &str) -> Option<[u8; 32]> {
+fn key(token: &str) -> Option<[u8; 32]> {
     digest(&SHA256, token.as_bytes()).as_ref().try_into().ok()
 }
 
@@ -97,7 +84,9 @@ mod tests {
     use super::super::{IdentityClaims, VaultClaim};
     use super::*;
 
-    fn verified() -> VerifiedCaller {
+    const VALIDITY: Validity = Validity { issued: Some(100), not_before: None, expires: 200 };
+
+    fn caller() -> VerifiedCaller {
         let identity = IdentityClaims {
             issuer: None,
             actor: "ann".into(),
@@ -111,30 +100,26 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_recalled_for_the_set_that_verified_it_and_while_it_holds() {
-        let (remembered, set, lasts) =
-            (VerifiedCache::default(), Arc::new(KeySet::none()), Lasts { from: 100, until: 200 });
-        assert!(remembered.recall("t", &set, 150).is_none());
-        remembered.keep("t", Arc::clone(&set), lasts, &verified(), 150);
-        assert!(remembered.recall("t", &set, 150).is_some());
-        assert!(remembered.recall("u", &set, 150).is_none());
+    fn a_token_is_remembered_for_its_key_set_and_while_it_is_valid() {
+        let (cache, set) = (VerifiedCache::default(), Arc::new(KeySet::none()));
+        assert!(cache.get("t", &set, 150).is_none());
+        cache.insert("t", Arc::clone(&set), VALIDITY, &caller(), 150);
+        assert!(cache.get("t", &set, 150).is_some());
+        assert!(cache.get("u", &set, 150).is_none());
         for (now, holds) in [(94, false), (95, true), (204, true), (205, false)] {
-            assert_eq!(remembered.recall("t", &set, now).is_some(), holds, "{now}");
+            assert_eq!(cache.get("t", &set, now).is_some(), holds, "{now}");
         }
-        assert!(
-            remembered.recall("t", &Arc::new(KeySet::none()), 150).is_none(),
-            "an equal set is another"
-        );
+        let equal = Arc::new(KeySet::none());
+        assert!(cache.get("t", &equal, 150).is_none(), "an equal set is another set");
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
-        let (remembered, set, lasts) =
-            (VerifiedCache::default(), Arc::new(KeySet::none()), Lasts { from: 100, until: 200 });
-        for number in 0..3 * MOST {
-            remembered.keep(&number.to_string(), Arc::clone(&set), lasts, &verified(), 150);
-            assert!(remembered.lock().len() <= MOST);
+    fn the_number_of_entries_is_bounded() {
+        let (cache, set) = (VerifiedCache::default(), Arc::new(KeySet::none()));
+        for number in 0..3 * MAX_ENTRIES {
+            cache.insert(&number.to_string(), Arc::clone(&set), VALIDITY, &caller(), 150);
+            assert!(cache.lock().len() <= MAX_ENTRIES);
         }
-        assert!(remembered.recall(&(3 * MOST - 1).to_string(), &set, 150).is_some());
+        assert!(cache.get(&(3 * MAX_ENTRIES - 1).to_string(), &set, 150).is_some());
     }
 }

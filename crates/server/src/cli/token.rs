@@ -59,7 +59,6 @@ impl From<MintError> for Failure {
                 Self::Usage(error.to_string())
             }
             MintError::State(error) => error.into(),
-            MintError::Sign(_) => Self::Failed(error.to_string()),
         }
     }
 }

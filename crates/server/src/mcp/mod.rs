@@ -1,6 +1,6 @@
 //! The Model Context Protocol, behind one adapter.
 //!
-//! What a client says is read strictly ([`json`], [`envelope`]) before the SDK sees it; the SDK
+//! What a client says is read strictly ([`envelope`]) before the SDK sees it; the SDK
 //! then speaks both lifecycles of the protocol, and [`handler`] turns its calls into calls of
 //! [`stile_tools::calls::Services`]. Nothing outside this folder and `stdio.rs` knows the SDK, and
 //! nothing here knows HTTP but [`streamable`], which hands requests to the SDK's own HTTP service.
@@ -15,7 +15,6 @@ pub(crate) mod direct;
 pub mod envelope;
 pub mod handler;
 pub mod identity;
-pub mod json;
 pub mod resources;
 pub mod streamable;
 pub mod tool_cards;
