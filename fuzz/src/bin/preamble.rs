@@ -39,7 +39,7 @@ fn verdicts<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<HeadVerdict>
     let mut preamble = HeadScanner::new();
     let mut found = Vec::new();
     pieces.into_iter().for_each(|piece| preamble.feed(piece, |verdict| found.push(verdict)));
-    (found, preamble.place())
+    (found, preamble.position())
 }
 
 /// Pieces of these sizes again and again, empty ones too.

@@ -1,21 +1,21 @@
-//! One connection's bytes, with a bound on every wait.
+//! A connection with a limit on every wait.
 //!
-//! Between the socket and the HTTP library: each head is judged on its way in
-//! ([`super::request_head`]), and the verdicts wait in a [`ConnectionState`] for the service that answers. A head
-//! that does not arrive in time, a connection that idles too long and a client that does not take
-//! its answer are cut off. Waits inside a body are bounded where bodies are read, and an event
-//! stream may of course be silent for hours.
+//! Between the socket and the HTTP library, each request head is judged on its way in
+//! ([`super::request_head`]), and the verdicts wait in a [`ConnectionState`] for the service that
+//! answers. A connection is cut off if a head does not arrive in time, if it idles too long, or if
+//! the client does not read its response. Waits inside a request body are limited where bodies are
+//! read. An event stream may be silent for hours.
 //!
-//! When a connection is closed while the client is still sending (a body that is too large, say),
-//! what it sends is read and dropped for a moment: a socket closed over unread bytes resets, and
-//! the client would never see the answer that tells it why.
+//! If a connection is closed while the client is still sending, for example a body that is too
+//! large, the bytes are read and dropped for a moment. A socket that is closed over unread bytes
+//! resets, and the client would never see the response with the reason.
 
 use std::collections::VecDeque;
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -27,122 +27,128 @@ use super::Timeouts;
 use super::idle_connections::IdleConnections;
 use super::request_head::{HeadScanner, HeadVerdict, StreamPosition};
 
-/// What a connection and the service that answers on it share.
+/// State that a connection shares with the service that answers its requests.
 pub struct ConnectionState {
     verdicts: Mutex<VecDeque<HeadVerdict>>,
-    answering: AtomicUsize,
-    /// When the last answer ended.
+    active_requests: AtomicUsize,
+    /// When the last response ended.
     free_since: Mutex<Option<Instant>>,
-    line: IdleConnections,
-    place_in_line: Mutex<Option<u64>>,
+    idle_connections: IdleConnections,
+    /// The number of this connection among the idle ones; `None` while a request is active.
+    idle_number: Mutex<Option<u64>>,
     close: CancellationToken,
 }
 
-/// How much is read and dropped while closing.
+/// How many bytes are read and dropped while closing.
 const LINGER_BYTES: usize = 512 * 1024;
-/// And for how long.
+/// How long bytes are read and dropped while closing.
 const LINGER: Duration = Duration::from_secs(1);
 
 impl ConnectionState {
-    /// For a new connection, which waits in `line`.
-    pub fn new(line: IdleConnections) -> Arc<Self> {
+    /// The state of a new connection, which is idle.
+    pub fn new(idle_connections: IdleConnections) -> Arc<Self> {
         let close = CancellationToken::new();
-        let number = line.join(close.clone());
+        let number = idle_connections.add(close.clone());
         Arc::new(Self {
             verdicts: Mutex::default(),
-            answering: AtomicUsize::new(0),
+            active_requests: AtomicUsize::new(0),
             free_since: Mutex::new(None),
-            line,
-            place_in_line: Mutex::new(Some(number)),
+            idle_connections,
+            idle_number: Mutex::new(Some(number)),
             close,
         })
     }
 
-    /// The verdict on the next request. Without one the request was not seen here, and is refused.
-    pub fn verdict(&self) -> HeadVerdict {
-        let next = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    /// Takes the verdict on the next request. A request without a verdict follows the last one that
+    /// is allowed, and is refused.
+    pub fn next_verdict(&self) -> HeadVerdict {
+        let next = lock(&self.verdicts).pop_front();
         next.unwrap_or(HeadVerdict::Refuse("the request follows one that was to be the last"))
     }
 
-    /// Says that a request is under way, until the returned value is dropped.
-    pub fn answering(self: &Arc<Self>) -> ActiveRequest {
-        if self.answering.fetch_add(1, Ordering::AcqRel) == 0 {
-            self.leave_line();
+    /// Marks the connection as busy until the returned value is dropped.
+    pub fn start_request(self: &Arc<Self>) -> ActiveRequest {
+        if self.active_requests.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.leave_idle();
         }
-        ActiveRequest { link: Arc::clone(self) }
+        ActiveRequest { connection: Arc::clone(self) }
     }
 
-    /// Completes when the connection is to make room.
-    pub async fn closed(&self) {
+    /// Completes when the connection must close to make room for another.
+    pub async fn must_close(&self) {
         self.close.cancelled().await;
     }
 
     fn free_since(&self) -> Option<Instant> {
-        *self.free_since.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.free_since)
     }
 
-    fn is_answering(&self) -> bool {
-        self.answering.load(Ordering::Acquire) > 0
+    fn is_busy(&self) -> bool {
+        self.active_requests.load(Ordering::Acquire) > 0
     }
 
-    fn leave_line(&self) {
-        if let Some(number) =
-            self.place_in_line.lock().unwrap_or_else(PoisonError::into_inner).take()
-        {
-            self.line.leave(number);
+    fn leave_idle(&self) {
+        if let Some(number) = lock(&self.idle_number).take() {
+            self.idle_connections.remove(number);
         }
     }
 }
 
 impl Drop for ConnectionState {
     fn drop(&mut self) {
-        self.leave_line();
+        self.leave_idle();
     }
 }
 
-/// A request that is under way.
+/// A request that is being answered.
 pub struct ActiveRequest {
-    link: Arc<ConnectionState>,
+    connection: Arc<ConnectionState>,
 }
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        if self.link.answering.fetch_sub(1, Ordering::AcqRel) == 1 {
-            *self.link.free_since.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some(Instant::now());
-            let number = self.link.line.join(self.link.close.clone());
-            *self.link.place_in_line.lock().unwrap_or_else(PoisonError::into_inner) = Some(number);
+        let ConnectionState {
+            active_requests,
+            free_since,
+            idle_connections,
+            idle_number,
+            close,
+            ..
+        } = &*self.connection;
+        if active_requests.fetch_sub(1, Ordering::AcqRel) == 1 {
+            *lock(free_since) = Some(Instant::now());
+            *lock(idle_number) = Some(idle_connections.add(close.clone()));
         }
     }
 }
 
-/// A connection with its guards.
+/// A byte stream whose waits are limited.
 pub struct BoundedStream<S> {
     inner: S,
-    preamble: HeadScanner,
-    link: Arc<ConnectionState>,
+    heads: HeadScanner,
+    state: Arc<ConnectionState>,
     timeouts: Timeouts,
-    /// When the head that is awaited or under way must be complete.
+    /// When the head that is awaited or arriving must be complete.
     head_due: Instant,
     reading: Option<Pin<Box<Sleep>>>,
     writing: Option<Pin<Box<Sleep>>>,
     closing: Option<Closing>,
 }
 
-/// A connection on which all was said, and whose client may still be talking.
+/// A connection that has sent its last response, and whose client may still be sending.
 struct Closing {
     until: Pin<Box<Sleep>>,
     left: usize,
 }
 
 impl<S> BoundedStream<S> {
-    /// Guards a connection that was accepted just now.
-    pub fn new(inner: S, link: Arc<ConnectionState>, timeouts: Timeouts) -> Self {
+    /// Limits the waits of a connection that was accepted just now.
+    pub fn new(inner: S, state: Arc<ConnectionState>, timeouts: Timeouts) -> Self {
         let head_due = Instant::now() + timeouts.head;
         Self {
             inner,
-            preamble: HeadScanner::new(),
-            link,
+            heads: HeadScanner::new(),
+            state,
             timeouts,
             head_due,
             reading: None,
@@ -151,16 +157,16 @@ impl<S> BoundedStream<S> {
         }
     }
 
-    fn took_in(&mut self, bytes: &[u8]) {
-        let before = self.preamble.place();
-        let verdicts = &self.link.verdicts;
+    fn received(&mut self, bytes: &[u8]) {
+        let before = self.heads.position();
+        let verdicts = &self.state.verdicts;
         let mut heads = 0;
-        self.preamble.feed(bytes, |verdict| {
+        self.heads.feed(bytes, |verdict| {
             heads += 1;
-            verdicts.lock().unwrap_or_else(PoisonError::into_inner).push_back(verdict);
+            lock(verdicts).push_back(verdict);
         });
-        match self.preamble.place() {
-            // A head that began before keeps its deadline, however it drips.
+        match self.heads.position() {
+            // A head that began before keeps its deadline, however slowly its bytes arrive.
             StreamPosition::Head if before == StreamPosition::Head && heads == 0 => {}
             StreamPosition::Head => self.head_due = Instant::now() + self.timeouts.head,
             StreamPosition::Between if before == StreamPosition::Between && heads == 0 => {}
@@ -169,7 +175,7 @@ impl<S> BoundedStream<S> {
         self.reading = None;
     }
 
-    /// Whether the client has been waited for long enough.
+    /// Completes when the client has missed its deadline.
     fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let due = self.head_due;
@@ -177,12 +183,12 @@ impl<S> BoundedStream<S> {
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            let place = self.preamble.place();
-            if self.link.is_answering() || place == StreamPosition::Body {
-                // It is the client that waits.
+            let position = self.heads.position();
+            if self.state.is_busy() || position == StreamPosition::Body {
+                // The client is waiting for this server, or the body has its own limits.
                 self.head_due = Instant::now() + self.timeouts.idle;
-            } else if place == StreamPosition::Between
-                && let Some(free) = self.link.free_since()
+            } else if position == StreamPosition::Between
+                && let Some(free) = self.state.free_since()
             {
                 self.head_due = self.head_due.max(free + self.timeouts.idle);
             }
@@ -192,6 +198,10 @@ impl<S> BoundedStream<S> {
             self.reading = None;
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn overdue() -> io::Error {
@@ -211,7 +221,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
                 if let Some(bytes) = buffer.filled().get(before..)
                     && !bytes.is_empty()
                 {
-                    this.took_in(bytes);
+                    this.received(bytes);
                 }
                 Poll::Ready(Ok(()))
             }
@@ -222,8 +232,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> BoundedStream<S> {
-    /// Reads and drops what still comes, until the client has closed too or enough was read.
-    fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Reads and drops bytes until the client closes too, or a limit is reached.
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let closing = self.closing.get_or_insert_with(|| Closing {
             until: Box::pin(sleep_until(Instant::now() + LINGER)),
             left: LINGER_BYTES,
@@ -246,8 +256,8 @@ impl<S: AsyncRead + Unpin> BoundedStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> BoundedStream<S> {
-    /// Bounds the wait for a client that takes nothing.
-    fn poll_taken<T>(
+    /// Limits the wait for a client that does not read.
+    fn poll_within_stall<T>(
         &mut self,
         cx: &mut Context<'_>,
         wrote: Poll<io::Result<T>>,
@@ -271,7 +281,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.inner).poll_write(cx, bytes);
-        this.poll_taken(cx, wrote)
+        this.poll_within_stall(cx, wrote)
     }
 
     fn poll_write_vectored(
@@ -281,7 +291,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let wrote = Pin::new(&mut this.inner).poll_write_vectored(cx, pieces);
-        this.poll_taken(cx, wrote)
+        this.poll_within_stall(cx, wrote)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -291,22 +301,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let flushed = Pin::new(&mut this.inner).poll_flush(cx);
-        this.poll_taken(cx, flushed)
+        this.poll_within_stall(cx, flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.closing.is_none() {
             let shut = Pin::new(&mut this.inner).poll_shutdown(cx);
-            match this.poll_taken(cx, shut) {
+            match this.poll_within_stall(cx, shut) {
                 Poll::Ready(Ok(())) => {}
                 other => return other,
             }
         }
-        // Between two requests nothing is on its way that could be answered.
-        if this.preamble.place() == StreamPosition::Between {
+        // Between two requests the client has sent nothing that could be lost.
+        if this.heads.position() == StreamPosition::Between {
             return Poll::Ready(Ok(()));
         }
-        this.poll_silent(cx).map(Ok)
+        this.poll_drained(cx).map(Ok)
     }
 }

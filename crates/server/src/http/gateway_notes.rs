@@ -1,8 +1,8 @@
-//! `GET /api/v1/notes/{path}`: a whole note, for a gateway that stands before this server.
+//! `GET /api/v1/notes/{path}`: a whole note, for a gateway in front of this server.
 //!
-//! The bearer token authorises, as it does for `text.read`. The other headers only have to agree
-//! with it and with the configuration: they say what the gateway believes, and where that is not so
-//! nothing is read.
+//! The bearer token authorises, as for `text.read`. The other headers state the gateway's view of the
+//! vault and the user. They must agree with the token and with the configuration, or nothing is
+//! read.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,23 +17,24 @@ use stile_domain::error::Refusal;
 use stile_domain::notes::NotePath;
 use stile_tools::calls::Services;
 
-use super::bearer::{self, Unauthorized};
+use super::bearer;
+use super::headers;
 use super::rate_limit::RateLimit;
 use super::{metadata, responses};
 use crate::auth::{TokenVerifier, VaultClaim, VerifiedCaller};
 use crate::gateway::upstream::{GATEWAY_AUTH, USER_ID, VAULT_ID};
 
-/// Where notes are, as the router spells it.
+/// The route of notes, in the router's syntax.
 pub const NOTES_PATH: &str = "/api/v1/notes/{path}";
 
-/// What gateways must agree with.
+/// Settings that a gateway must agree with.
 #[derive(Clone, Debug)]
 pub struct GatewayNotesOptions {
     /// The name of the one vault that the space is.
     pub vault: String,
-    /// What every request must carry, where there is one.
+    /// The secret that every request must send; `None` if none is required.
     pub secret: Option<GatewaySecret>,
-    /// The `sub` of the gateway that may read in another user's name.
+    /// The `sub` of the gateway that may read on behalf of another user.
     pub trusted_gateway: Option<String>,
 }
 
@@ -43,21 +44,20 @@ impl Default for GatewayNotesOptions {
     }
 }
 
-/// A secret that a server shares with its gateway, compared without telling how much of it was
-/// right.
+/// A secret that a server shares with its gateway, compared in constant time.
 #[derive(Clone)]
 pub struct GatewaySecret(hmac::Tag);
 
-/// What is signed with the secret, to compare signatures instead of secrets.
+/// The message signed with each secret, so that signatures are compared and not secrets.
 const COMPARED: &[u8] = b"the secret of a gateway";
 
 impl GatewaySecret {
-    /// Keeps a secret.
+    /// Keeps only a signature made with `secret`.
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), COMPARED))
     }
 
-    fn is(&self, given: &[u8]) -> bool {
+    fn matches(&self, given: &[u8]) -> bool {
         hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, given), COMPARED, self.0.as_ref()).is_ok()
     }
 }
@@ -68,7 +68,7 @@ impl std::fmt::Debug for GatewaySecret {
     }
 }
 
-/// The route and what it decides with.
+/// The endpoint of notes.
 pub struct GatewayNotes {
     services: Services,
     verifier: Arc<dyn TokenVerifier>,
@@ -78,7 +78,7 @@ pub struct GatewayNotes {
 }
 
 impl GatewayNotes {
-    /// The notes of `services`, for callers that `verifier` knows.
+    /// Serves the notes of `services` to callers that `verifier` accepts.
     pub fn new(
         services: Services,
         verifier: Arc<dyn TokenVerifier>,
@@ -89,7 +89,7 @@ impl GatewayNotes {
         Self { services, verifier, rate, options, public_url }
     }
 
-    /// `path` is none where the target does not decode to text.
+    /// Answers a request. `path` is `None` if the request target does not decode to text.
     async fn answer(
         &self,
         path: Option<&str>,
@@ -99,38 +99,38 @@ impl GatewayNotes {
             metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers));
         let (verified, _) = bearer::authenticate(headers, self.verifier.as_ref())
             .await
-            .map_err(|why| responses::unauthorized(&metadata_url, why == Unauthorized::Invalid))?;
+            .map_err(|why| responses::unauthorized(&metadata_url, why))?;
         let principal = &verified.principal;
         self.rate.take(principal.subject(), Instant::now()).map_err(responses::too_many)?;
-        let user = self.agree(headers, &verified).map_err(told)?;
+        let user = self.agreed_user(headers, &verified).map_err(disagreement)?;
         let path = path
             .and_then(|path| NotePath::parse(path).ok())
-            .ok_or_else(|| told(Disagreement::Path))?;
+            .ok_or_else(|| disagreement(Disagreement::Path))?;
         let json = self
             .services
             .read_note(path, principal, &user)
             .await
-            .map_err(|refusal| refused(&refusal, &metadata_url))?;
+            .map_err(|refusal| refusal_response(&refusal, &metadata_url))?;
         Ok(responses::json_text(StatusCode::OK, json))
     }
 
-    /// Whether the gateway believes what is so here; if so, in whose name it reads.
-    fn agree(
+    /// Returns the user on whose behalf the gateway reads, if all its headers agree with the token
+    /// and the configuration.
+    fn agreed_user(
         &self,
         headers: &HeaderMap,
         verified: &VerifiedCaller,
     ) -> Result<String, Disagreement> {
         let Self { options, .. } = self;
         if let Some(secret) = &options.secret
-            && !only(headers, &GATEWAY_AUTH).is_some_and(|given| secret.is(given.as_bytes()))
+            && !only(headers, &GATEWAY_AUTH).is_some_and(|given| secret.matches(given.as_bytes()))
         {
             return Err(Disagreement::Gateway);
         }
         if only(headers, &VAULT_ID).map(HeaderValue::as_bytes) != Some(options.vault.as_bytes()) {
             return Err(Disagreement::Vault);
         }
-        // Whoever comes here around the gateway can write any name into a header, and none into a
-        // token.
+        // A client that bypasses the gateway can write any vault into a header, but not into a token.
         match &verified.identity.vault {
             VaultClaim::None => {}
             VaultClaim::One(vault) if **vault == *options.vault => {}
@@ -149,13 +149,12 @@ impl GatewayNotes {
     }
 }
 
-/// A header that is there once. Two are none: whoever stands in front of us may have looked at the
-/// other.
+/// A repeated header counts as absent.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
-    let mut values = headers.get_all(name).iter();
-    values.next().filter(|_| values.next().is_none())
+    headers::single(headers, name).ok().flatten()
 }
 
+/// What a gateway sent that is wrong.
 enum Disagreement {
     Gateway,
     Vault,
@@ -163,7 +162,7 @@ enum Disagreement {
     Path,
 }
 
-fn told(why: Disagreement) -> Response<Body> {
+fn disagreement(why: Disagreement) -> Response<Body> {
     match why {
         Disagreement::Gateway => responses::plain(
             StatusCode::FORBIDDEN,
@@ -175,8 +174,7 @@ fn told(why: Disagreement) -> Response<Body> {
             "other_user",
             "X-User-Id must be the token's subject",
         ),
-        // The same as for a note that is not there: that there are other vaults is nobody's
-        // business.
+        // The same as for a missing note, so that nobody learns of other vaults.
         Disagreement::Vault => not_found(),
         Disagreement::Path => responses::plain(
             StatusCode::BAD_REQUEST,
@@ -190,7 +188,7 @@ fn not_found() -> Response<Body> {
     responses::plain(StatusCode::NOT_FOUND, "not_found", "there is no such note")
 }
 
-fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
+fn refusal_response(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
     match refusal {
         Refusal::InsufficientScope { needed, .. } => {
             let scopes: Vec<String> = needed.iter().map(ToString::to_string).collect();
@@ -207,13 +205,13 @@ fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
             let body = json!({ "error": "internal", "incident": incident });
             responses::json(StatusCode::INTERNAL_SERVER_ERROR, &body)
         }
-        // A folder, a link, bytes that are no text: no note.
+        // A folder, a link or bytes that are not text cannot be a note.
         _ => not_found(),
     }
 }
 
-/// The route. Whoever asks is looked at before what is asked for, so a path that does not decode is
-/// no answer yet.
+/// Handles the route. The caller is checked before the path, so a path that does not decode is not
+/// refused here.
 pub async fn route(
     State(notes): State<Arc<GatewayNotes>>,
     path: Result<Path<String>, PathRejection>,
@@ -228,13 +226,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn security_a_secret_is_right_or_wrong_and_never_printed() {
+    fn a_secret_matches_only_itself_and_is_never_printed() {
         let secret = GatewaySecret::new(b"correct horse");
-        assert!(secret.is(b"correct horse"));
+        assert!(secret.matches(b"correct horse"));
         for wrong in
             [&b""[..], b"correct hors", b"correct horse ", b"Correct horse", b"correct horse\0\0x"]
         {
-            assert!(!secret.is(wrong));
+            assert!(!secret.matches(wrong));
         }
         assert_eq!(format!("{secret:?}"), "GatewaySecret(…)");
     }

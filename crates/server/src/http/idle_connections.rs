@@ -1,8 +1,8 @@
-//! Room for one more connection, when there is none.
+//! Makes room for a new connection at a full server.
 //!
-//! Connections are bounded in number, and someone who opens thousands and sends nothing must not
-//! keep others out. So each connection that has no request under way stands in a line, and when a
-//! new one arrives at a full server, the one that has stood longest goes.
+//! The number of connections is bounded, and a client that opens thousands and sends nothing must
+//! not keep others out. So each connection without an active request is queued here, and when a new
+//! one arrives at a full server, the connection that has been idle for longest is closed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// The connections that have no request under way, longest first.
+/// The connections without an active request, the one idle for longest first.
 #[derive(Clone, Default)]
 pub struct IdleConnections {
     shared: Arc<Shared>,
@@ -19,24 +19,25 @@ pub struct IdleConnections {
 #[derive(Default)]
 struct Shared {
     next: AtomicU64,
-    line: Mutex<BTreeMap<u64, CancellationToken>>,
+    waiting: Mutex<BTreeMap<u64, CancellationToken>>,
 }
 
 impl IdleConnections {
-    /// Puts a connection at the end of the line; returns its number.
-    pub fn join(&self, close: CancellationToken) -> u64 {
+    /// Adds a connection that became idle, and returns its number. Cancelling `close` closes the
+    /// connection.
+    pub fn add(&self, close: CancellationToken) -> u64 {
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(number, close);
         number
     }
 
-    /// Takes a connection out of the line.
-    pub fn leave(&self, number: u64) {
+    /// Removes a connection that is no longer idle.
+    pub fn remove(&self, number: u64) {
         self.lock().remove(&number);
     }
 
-    /// Closes the connection that has waited longest, if any waits.
-    pub fn close_first(&self) -> bool {
+    /// Closes the connection that has been idle for longest. Returns `false` if none is idle.
+    pub fn close_longest_idle(&self) -> bool {
         let first = self.lock().pop_first();
         if let Some((_, close)) = &first {
             close.cancel();
@@ -45,7 +46,7 @@ impl IdleConnections {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, CancellationToken>> {
-        self.shared.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -54,17 +55,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_waiting_goes_first_and_the_busy_stay() {
-        let line = IdleConnections::default();
+    fn the_longest_idle_connection_is_closed_first_and_busy_ones_stay() {
+        let idle = IdleConnections::default();
         let tokens: Vec<CancellationToken> = (0..3).map(|_| CancellationToken::new()).collect();
-        let numbers: Vec<u64> = tokens.iter().map(|token| line.join(token.clone())).collect();
-        line.leave(numbers[0]);
-        assert!(line.close_first());
+        let numbers: Vec<u64> = tokens.iter().map(|token| idle.add(token.clone())).collect();
+        idle.remove(numbers[0]);
+        assert!(idle.close_longest_idle());
         assert_eq!(
             tokens.iter().map(CancellationToken::is_cancelled).collect::<Vec<_>>(),
             [false, true, false]
         );
-        assert!(line.close_first());
-        assert!(!line.close_first());
+        assert!(idle.close_longest_idle());
+        assert!(!idle.close_longest_idle());
     }
 }

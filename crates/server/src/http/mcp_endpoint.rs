@@ -1,10 +1,9 @@
-//! `/mcp`: everything that is decided about a request before the SDK sees it.
+//! `/mcp`: the checks of a request before the SDK gets it.
 //!
-//! In this order: whose token it is, whether that subject may ask again so soon, whether the
-//! session is theirs, and whether their scopes allow the call. A refusal for scopes is HTTP 403,
-//! decided from the call's own arguments before anything is touched, with a JSON-RPC body of the
-//! request's id, because that is what clients can show. What cannot be understood is answered here
-//! and not passed on.
+//! In this order: the token, the rate of the subject, the owner of the session, and the scopes for
+//! the call. A refusal for scopes is HTTP 403, decided from the call's own arguments before anything
+//! is read or written. Its body is JSON-RPC with the request's id, because clients can show that. A
+//! request that cannot be understood is answered here and never passed on.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +15,8 @@ use http::{
 };
 use serde_json::{Value, json};
 
-use super::bearer::{self, Unauthorized};
+use super::bearer;
+use super::headers::{self, RepeatedHeader};
 use super::rate_limit::RateLimit;
 use super::request_body::{self, BodyError};
 use super::response_body::{ExpiringBody, GuardedBody};
@@ -36,7 +36,7 @@ pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-v
 /// The first revision without sessions.
 const FIRST_SESSIONLESS: &str = "2026-07-28";
 
-/// The endpoint and what it decides with.
+/// The endpoint of MCP.
 pub struct McpEndpoint {
     offer: Offer,
     verifier: Arc<dyn TokenVerifier>,
@@ -52,11 +52,11 @@ struct Caller {
     owner: SessionOwner,
 }
 
-/// An answer that ends a request early.
+/// A response that ends a request early.
 type Early = Box<Response<Body>>;
 
 impl McpEndpoint {
-    /// Of `offer`, for the callers that `verifier` knows.
+    /// Serves `offer` to callers that `verifier` accepts.
     pub fn new(
         offer: Offer,
         verifier: Arc<dyn TokenVerifier>,
@@ -81,7 +81,7 @@ impl McpEndpoint {
             Ok(response) => response,
             Err(early) => *early,
         };
-        // Whoever answered: what agents are told is not to be stored on the way.
+        // No cache may store what agents receive.
         response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         response
     }
@@ -99,10 +99,10 @@ impl McpEndpoint {
             .offer
             .asker(&verified, token)
             .map_err(|NoVault| Box::new(responses::no_vault()))?;
-        // The token ends here but for what the gateway shows to its server: what follows knows the
-        // caller, and could at worst log it.
+        // Only the gateway keeps the token, to send it to its server. The code that follows knows the
+        // caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
-        let caller = Caller { owner: SessionOwner::of(&verified), asker };
+        let caller = Caller { owner: SessionOwner::new(&verified), asker };
         parts.extensions.insert(caller.asker.clone());
         let response = if parts.method == Method::POST {
             self.post(parts, body, &caller).await?
@@ -116,19 +116,16 @@ impl McpEndpoint {
         &self,
         headers: &'a HeaderMap,
     ) -> Result<(VerifiedCaller, &'a str), Early> {
-        bearer::authenticate(headers, self.verifier.as_ref()).await.map_err(|why| {
-            Box::new(responses::unauthorized(
-                &self.metadata_url(headers),
-                why == Unauthorized::Invalid,
-            ))
-        })
+        bearer::authenticate(headers, self.verifier.as_ref())
+            .await
+            .map_err(|why| Box::new(responses::unauthorized(&self.metadata_url(headers), why)))
     }
 
     fn metadata_url(&self, headers: &HeaderMap) -> String {
         metadata::metadata_url(&metadata::origin(self.options.public_url.as_deref(), headers))
     }
 
-    /// One message.
+    /// Answers a POST, which carries one message.
     async fn post(
         &self,
         mut parts: Parts,
@@ -154,7 +151,7 @@ impl McpEndpoint {
         }
         let session = self.enter(&parts.headers, &caller.owner)?;
         self.ask(&message, &parts.headers, &caller.asker)?;
-        let under_way = self.begin(session.as_deref(), &message)?;
+        let pending = self.begin(session.as_deref(), &message)?;
         if let Some(call) = Call::of(&message, &parts.headers)
             && let Some((status, text)) = direct::answer(call, &self.offer, &caller.asker).await
         {
@@ -162,7 +159,7 @@ impl McpEndpoint {
         }
         let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         let response = match response.status() {
-            // What the SDK cannot read as a message although it is JSON of the right shape.
+            // JSON of the right shape that the SDK cannot read as a message.
             StatusCode::UNSUPPORTED_MEDIA_TYPE => not_a_message(&message),
             StatusCode::NOT_FOUND => {
                 self.forget_vanished(session.as_deref(), &message);
@@ -173,10 +170,11 @@ impl McpEndpoint {
                 response
             }
         };
-        Ok(response.map(|body| GuardedBody::body(body, under_way)))
+        Ok(response.map(|body| GuardedBody::wrap(body, pending)))
     }
 
-    /// A stream that listens (GET), the end of a session (DELETE), or a method that there is not.
+    /// Answers a GET, which opens an event stream, a DELETE, which ends a session, or a method that
+    /// is not supported.
     async fn other(&self, mut parts: Parts, caller: &Caller) -> Result<Response<Body>, Early> {
         if names_sessionless(&parts.headers) {
             parts.headers.remove(SESSION_ID);
@@ -191,19 +189,19 @@ impl McpEndpoint {
             self.sessions.forget(session);
         }
         if deleted {
-            // Nothing is left to be done, and clients take 202 for a failure.
+            // The session has ended, and clients treat 202 as a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
         Ok(response)
     }
 
-    /// The session of a request, if it names one and it is the caller's.
+    /// Returns the session that the headers name; `None` if they name none. Refuses a session of
+    /// another caller.
     fn enter(&self, headers: &HeaderMap, owner: &SessionOwner) -> Result<Option<String>, Early> {
-        let mut named = headers.get_all(SESSION_ID).iter();
-        let session = match (named.next(), named.next()) {
-            (None, _) => return Ok(None),
-            (Some(session), None) => session.to_str().unwrap_or_default(),
-            (Some(_), Some(_)) => "",
+        let session = match headers::single(headers, &SESSION_ID) {
+            Ok(None) => return Ok(None),
+            Ok(Some(session)) => session.to_str().unwrap_or_default(),
+            Err(RepeatedHeader) => "",
         };
         if self.sessions.enter(session, owner, Instant::now()) {
             Ok(Some(session.to_owned()))
@@ -251,8 +249,7 @@ impl McpEndpoint {
         })
     }
 
-    /// The SDK has closed a session by itself. (A 404 without a session is a method that there is
-    /// not.)
+    /// Removes a session that the SDK has closed. (A 404 without a session is an unknown method.)
     fn forget_vanished(&self, session: Option<&str>, message: &Envelope) {
         if let Some(session) = session
             && !message.is_sessionless()
@@ -278,14 +275,14 @@ impl McpEndpoint {
     }
 }
 
-/// Whether a session named in the headers is to be ignored. A request says itself which lifecycle
-/// it belongs to. Other messages cannot, and the SDK goes by their header, so it may; without a
-/// session they reach nobody else's.
+/// Whether a session named in the headers is ignored. A request itself says which lifecycle it
+/// belongs to. Other messages cannot, and for those the SDK goes by the header. Without a session
+/// they cannot reach another caller's.
 fn has_no_session(message: &Envelope, headers: &HeaderMap) -> bool {
     message.is_sessionless() || (!message.is_request() && names_sessionless(headers))
 }
 
-/// Whether the header names a revision without sessions. Revisions are dates and sort as text.
+/// Whether the header names a revision of MCP without sessions. Revisions are dates and sort as text.
 fn names_sessionless(headers: &HeaderMap) -> bool {
     headers
         .get(PROTOCOL_VERSION)
@@ -340,14 +337,14 @@ fn not_a_message(message: &Envelope) -> Response<Body> {
     responses::json(StatusCode::BAD_REQUEST, &body)
 }
 
-/// An event stream does not outlive the token that it was opened with.
+/// Ends an event stream when the token expires that it was opened with.
 fn ending_with_token(response: Response<Body>, verified: &VerifiedCaller) -> Response<Body> {
     let is_stream = response
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
     if is_stream {
-        response.map(|body| ExpiringBody::body(body, verified.expires))
+        response.map(|body| ExpiringBody::wrap(body, verified.expires))
     } else {
         response
     }

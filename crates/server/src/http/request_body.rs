@@ -1,4 +1,4 @@
-//! A request's body, read once, whole, and within bounds.
+//! Reads the body of a request once and whole, within limits of size and time.
 
 use axum::body::{Body, Bytes};
 use http_body::Body as _;
@@ -7,46 +7,46 @@ use tokio::time::timeout;
 
 use super::Timeouts;
 
-/// Why a body was not read.
+/// Why a request body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// It is longer than allowed; the rest was not read.
+    /// The body is longer than allowed. The rest was not read.
     TooLarge,
-    /// Its next piece, or its end, did not come in time.
+    /// The next piece or the end did not arrive in time.
     Stalled,
-    /// The client went away, or the framing is broken.
+    /// The client disconnected, or the framing is invalid.
     Broken,
 }
 
-/// Room made before anything has arrived, whatever length was announced.
-const FIRST_ROOM: usize = 64 * 1024;
+/// The most bytes that are allocated before anything has arrived, whatever `Content-Length` says.
+const MAX_INITIAL_CAPACITY: usize = 64 * 1024;
 
-/// Reads all of a body.
+/// Reads a body of at most `max_bytes`.
 ///
 /// # Errors
-/// [`BodyError`]; one that announces more than `most` bytes is not read at all.
-pub async fn read(body: Body, most: usize, timeouts: &Timeouts) -> Result<Bytes, BodyError> {
+/// [`BodyError`]. A body whose `Content-Length` is larger is not read at all.
+pub async fn read(body: Body, max_bytes: usize, timeouts: &Timeouts) -> Result<Bytes, BodyError> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if announced > most {
+    if announced > max_bytes {
         return Err(BodyError::TooLarge);
     }
-    timeout(timeouts.body, pieces(body, announced.min(FIRST_ROOM), most, timeouts))
+    timeout(timeouts.body, read_pieces(body, announced, max_bytes, timeouts))
         .await
         .unwrap_or(Err(BodyError::Stalled))
 }
 
-async fn pieces(
+async fn read_pieces(
     mut body: Body,
-    room: usize,
-    most: usize,
+    announced: usize,
+    max_bytes: usize,
     timeouts: &Timeouts,
 ) -> Result<Bytes, BodyError> {
-    let mut bytes = Vec::with_capacity(room);
+    let mut bytes = Vec::with_capacity(announced.min(MAX_INITIAL_CAPACITY));
     loop {
         let piece = timeout(timeouts.stall, body.frame()).await.map_err(|_| BodyError::Stalled)?;
         let Some(piece) = piece else { return Ok(bytes.into()) };
         let Ok(piece) = piece.map_err(|_| BodyError::Broken)?.into_data() else { continue };
-        if piece.len() > most - bytes.len() {
+        if piece.len() > max_bytes - bytes.len() {
             return Err(BodyError::TooLarge);
         }
         bytes.extend_from_slice(&piece);

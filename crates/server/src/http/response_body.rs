@@ -1,8 +1,8 @@
-//! Answers that take a while.
+//! Response bodies that last.
 //!
-//! The body of an answer carries along what must last as long as it does, such as the mark that its
-//! connection is busy; and an event stream ends when the token expires that it was opened with,
-//! however long its client would go on listening.
+//! A [`GuardedBody`] keeps a value alive until the body ends, such as the mark that its connection is
+//! busy. An [`ExpiringBody`] ends an event stream when the token expires that the stream was opened
+//! with.
 
 use std::any::Any;
 use std::future::Future as _;
@@ -14,19 +14,19 @@ use axum::body::{Body, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The wall clock may jump, so it is looked at this often.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How often the wall clock is read, because it may jump.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A body that holds on to something until it ends.
+/// A body that keeps a value until the body ends.
 pub struct GuardedBody {
     inner: Body,
-    held: Option<Box<dyn Any + Send>>,
+    guard: Option<Box<dyn Any + Send>>,
 }
 
 impl GuardedBody {
-    /// Lets `what` live as long as `inner`.
-    pub fn body(inner: Body, what: impl Any + Send) -> Body {
-        Body::new(Self { inner, held: Some(Box::new(what)) })
+    /// Returns `inner` as a body that drops `guard` when it ends.
+    pub fn wrap(inner: Body, guard: impl Any + Send) -> Body {
+        Body::new(Self { inner, guard: Some(Box::new(guard)) })
     }
 }
 
@@ -41,7 +41,7 @@ impl HttpBody for GuardedBody {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.inner).poll_frame(cx);
         if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
-            this.held = None;
+            this.guard = None;
         }
         frame
     }
@@ -55,7 +55,7 @@ impl HttpBody for GuardedBody {
     }
 }
 
-/// A body that ends at a moment of the wall clock.
+/// A body that ends at a time of the wall clock.
 pub struct ExpiringBody {
     inner: Option<Body>,
     expires: SystemTime,
@@ -63,16 +63,21 @@ pub struct ExpiringBody {
 }
 
 impl ExpiringBody {
-    /// Ends `inner` at `expires`.
-    pub fn body(inner: Body, expires: SystemTime) -> Body {
-        let timer = Box::pin(sleep(next_look(expires, SystemTime::now()).unwrap_or_default()));
+    /// Returns `inner` as a body that ends at `expires`.
+    pub fn wrap(inner: Body, expires: SystemTime) -> Body {
+        let timer =
+            Box::pin(sleep(until_next_check(expires, SystemTime::now()).unwrap_or_default()));
         Body::new(Self { inner: Some(inner), expires, timer })
     }
 }
 
-/// How long to wait before looking again; `None` once it has expired.
-fn next_look(expires: SystemTime, now: SystemTime) -> Option<Duration> {
-    expires.duration_since(now).ok().filter(|left| !left.is_zero()).map(|left| left.min(LOOK_AGAIN))
+/// Returns how long to wait before reading the clock again; `None` once the time has come.
+fn until_next_check(expires: SystemTime, now: SystemTime) -> Option<Duration> {
+    expires
+        .duration_since(now)
+        .ok()
+        .filter(|left| !left.is_zero())
+        .map(|left| left.min(CHECK_INTERVAL))
 }
 
 impl HttpBody for ExpiringBody {
@@ -85,7 +90,7 @@ impl HttpBody for ExpiringBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
         while this.timer.as_mut().poll(cx).is_ready() {
-            match next_look(this.expires, SystemTime::now()) {
+            match until_next_check(this.expires, SystemTime::now()) {
                 Some(wait) => this.timer.as_mut().reset(Instant::now() + wait),
                 None => {
                     this.inner = None;
@@ -105,11 +110,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wall_clock_is_looked_at_again_before_long_and_at_the_end() {
+    fn the_wall_clock_is_read_every_thirty_seconds_and_at_expiry() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
-        assert_eq!(next_look(now + Duration::from_secs(5), now), Some(Duration::from_secs(5)));
-        assert_eq!(next_look(now + Duration::from_secs(86_400), now), Some(LOOK_AGAIN));
-        assert_eq!(next_look(now, now), None);
-        assert_eq!(next_look(now - Duration::from_secs(1), now), None);
+        assert_eq!(
+            until_next_check(now + Duration::from_secs(5), now),
+            Some(Duration::from_secs(5))
+        );
+        assert_eq!(until_next_check(now + Duration::from_secs(86_400), now), Some(CHECK_INTERVAL));
+        assert_eq!(until_next_check(now, now), None);
+        assert_eq!(until_next_check(now - Duration::from_secs(1), now), None);
     }
 }
