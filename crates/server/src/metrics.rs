@@ -12,8 +12,8 @@ use std::time::Duration;
 /// The media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds of the histogram, in seconds: from the duration of a small read to the time at which
-/// clients give up.
+/// Upper bounds of the histogram, in seconds: from the duration of a small read to the time at
+/// which clients give up.
 const BOUNDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 /// Counts since the server started.
@@ -67,7 +67,8 @@ impl Metrics {
         let mut out = String::new();
         // Writing to a string cannot fail.
         let _ = out.write_str(
-            "# HELP stile_calls_total Calls of tools by how they ended.\n# TYPE stile_calls_total counter\n",
+            "# HELP stile_calls_total Calls of tools by how they ended.\n\
+             # TYPE stile_calls_total counter\n",
         );
         for (CallLabels { tool, outcome, upstream }, count) in &counts.calls {
             let labels = format!("tool=\"{tool}\",outcome=\"{outcome}\",upstream=\"{upstream}\"");

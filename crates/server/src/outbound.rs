@@ -1,8 +1,8 @@
 //! The HTTP client. No other module sends requests.
 //!
 //! The configuration decides where requests go, never a caller or a response: the client follows no
-//! redirect and takes no proxy from the environment. Each request is sent once. Every wait is limited,
-//! and so is the size of a response.
+//! redirect and takes no proxy from the environment. Each request is sent once. Every wait is
+//! limited, and so is the size of a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,8 +65,8 @@ pub struct OutboundResponse {
     pub status: StatusCode,
     /// All headers of the response.
     pub headers: HeaderMap,
-    /// The body. For a status other than 200, the body is empty if it cannot be read, is encoded, or
-    /// is longer than [`MAX_REFUSAL_BYTES`].
+    /// The body. For a status other than 200, the body is empty if it cannot be read, is encoded,
+    /// or is longer than [`MAX_REFUSAL_BYTES`].
     pub body: Vec<u8>,
 }
 
@@ -135,8 +135,8 @@ impl OutboundClient {
             .https_or_http()
             .enable_all_versions()
             .wrap_connector(tcp);
-        // A request whose connection was closed before any byte was sent is sent on another. That is
-        // the only retry.
+        // A request whose connection was closed before any byte was sent is sent on another. That
+        // is the only retry.
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
@@ -146,8 +146,8 @@ impl OutboundClient {
         Ok(Self { client })
     }
 
-    /// Sends one `GET` with exactly these headers and `Host`, and returns the body of a response with
-    /// status 200.
+    /// Sends one `GET` with exactly these headers and `Host`, and returns the body of a response
+    /// with status 200.
     ///
     /// # Errors
     /// [`OutboundError`], which repeats nothing that was sent or received but the status.
@@ -169,7 +169,8 @@ impl OutboundClient {
         timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
     }
 
-    /// Sends one `GET` with exactly these headers and `Host`, and returns the response of any status.
+    /// Sends one `GET` with exactly these headers and `Host`, and returns the response of any
+    /// status.
     ///
     /// # Errors
     /// [`OutboundError`], but never [`OutboundError::Status`].

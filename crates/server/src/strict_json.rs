@@ -1,8 +1,8 @@
 //! JSON that no two parsers read differently, for messages and for tokens.
 //!
 //! A check that reads one value of a duplicate key is useless if the handler reads the other, so a
-//! document with a duplicate key anywhere is refused. So is a message that is nested deeper than any
-//! real call. The rest is `serde_json`, which is also what the SDK parses with.
+//! document with a duplicate key anywhere is refused. So is a message that is nested deeper than
+//! any real call. The rest is `serde_json`, which is also what the SDK parses with.
 
 use std::fmt;
 

@@ -125,8 +125,8 @@ pub(super) fn sign(key: &Hs256Key, claims: &Value) -> String {
     token
 }
 
-/// Parses an object in which no object repeats a name at any depth. Parsers disagree on which of two
-/// equal names counts. `serde_json` refuses more than 127 levels of nesting.
+/// Parses an object in which no object repeats a name at any depth. Parsers disagree on which of
+/// two equal names counts. `serde_json` refuses more than 127 levels of nesting.
 pub(super) fn object(text: &[u8]) -> Option<Map<String, Value>> {
     match strict_json::parse_to_depth(text, usize::MAX) {
         Ok(Value::Object(members)) => Some(members),

@@ -1,7 +1,7 @@
 //! A set of public keys as RFC 7517 writes it (JWK Set), read into the keys that are safe to use.
 //!
-//! A set may hold keys for other purposes, so a key that cannot be used is skipped and does not spoil
-//! the others. What a key may verify follows from the key and never from a token: an RSA key
+//! A set may hold keys for other purposes, so a key that cannot be used is skipped and does not
+//! spoil the others. What a key may verify follows from the key and never from a token: an RSA key
 //! verifies RS256, a P-256 key ES256, and a shared secret is never a key, whatever its label.
 
 use base64::Engine as _;

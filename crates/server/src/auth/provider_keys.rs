@@ -199,12 +199,20 @@ impl Inner {
         let outcome = match document.and_then(|document| Ok(KeySet::parse(&document)?)) {
             Ok(set) => {
                 let usable = set.len();
-                tracing::debug!(target: "stile::auth", usable, "the keys of the identity provider were fetched");
+                tracing::debug!(
+                    target: "stile::auth",
+                    usable,
+                    "the keys of the identity provider were fetched"
+                );
                 self.lock().fetched = Some(FetchedSet { set: Arc::new(set), requested });
                 Ok(())
             }
             Err(why) => {
-                tracing::warn!(target: "stile::auth", %why, "the keys of the identity provider were not fetched");
+                tracing::warn!(
+                    target: "stile::auth",
+                    %why,
+                    "the keys of the identity provider were not fetched"
+                );
                 Err(why)
             }
         };

@@ -86,10 +86,12 @@ mod tests {
     /// RFC 7515, appendix A.1.
     #[test]
     fn the_published_hs256_example_is_signed_and_verified() {
-        let secret = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow";
+        let secret = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4\
+                      hcgUuTwjAzZr1Z9CAow";
         let key = Hs256Key::new(&URL_SAFE_NO_PAD.decode(secret).unwrap());
         let message = b"eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.\
-                        eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
+                        eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFt\
+                        cGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
         let signature = key.sign(message);
         assert_eq!(
             URL_SAFE_NO_PAD.encode(&signature),

@@ -1,7 +1,7 @@
 //! `GET /api/v1/notes/{path}`: a whole note, for a gateway in front of this server.
 //!
-//! The bearer token authorises, as for `text.read`. The other headers state the gateway's view of the
-//! vault and the user. They must agree with the token and with the configuration, or nothing is
+//! The bearer token authorises, as for `text.read`. The other headers state the gateway's view of
+//! the vault and the user. They must agree with the token and with the configuration, or nothing is
 //! read.
 
 use std::sync::Arc;
@@ -130,7 +130,8 @@ impl GatewayNotes {
         if only(headers, &VAULT_ID).map(HeaderValue::as_bytes) != Some(options.vault.as_bytes()) {
             return Err(Disagreement::Vault);
         }
-        // A client that bypasses the gateway can write any vault into a header, but not into a token.
+        // A client that bypasses the gateway can write any vault into a header, but not into a
+        // token.
         match &verified.identity.vault {
             VaultClaim::None => {}
             VaultClaim::One(vault) if **vault == *options.vault => {}

@@ -1,9 +1,9 @@
 //! `/mcp`: the checks of a request before the SDK gets it.
 //!
 //! In this order: the token, the rate of the subject, the owner of the session, and the scopes for
-//! the call. A refusal for scopes is HTTP 403, decided from the call's own arguments before anything
-//! is read or written. Its body is JSON-RPC with the request's id, because clients can show that. A
-//! request that cannot be understood is answered here and never passed on.
+//! the call. A refusal for scopes is HTTP 403, decided from the call's own arguments before
+//! anything is read or written. Its body is JSON-RPC with the request's id, because clients can
+//! show that. A request that cannot be understood is answered here and never passed on.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -99,8 +99,8 @@ impl McpEndpoint {
             .offer
             .asker(&verified, token)
             .map_err(|NoVault| Box::new(responses::no_vault()))?;
-        // Only the gateway keeps the token, to send it to its server. The code that follows knows the
-        // caller and cannot log the token.
+        // Only the gateway keeps the token, to send it to its server. The code that follows knows
+        // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
         let caller = Caller { owner: SessionOwner::new(&verified), asker };
         parts.extensions.insert(caller.asker.clone());
@@ -282,7 +282,8 @@ fn has_no_session(message: &Envelope, headers: &HeaderMap) -> bool {
     message.is_sessionless() || (!message.is_request() && names_sessionless(headers))
 }
 
-/// Whether the header names a revision of MCP without sessions. Revisions are dates and sort as text.
+/// Whether the header names a revision of MCP without sessions. Revisions are dates and sort as
+/// text.
 fn names_sessionless(headers: &HeaderMap) -> bool {
     headers
         .get(PROTOCOL_VERSION)

@@ -68,11 +68,21 @@ pub fn protected_resource(
         && let Some(members) = body.as_object_mut()
     {
         let search = json!({
-            "supported": true, "endpoint": endpoints::SEARCH.path, "cross_stream": true, "snippets": true,
-            "default_limit": DEFAULT_LIMIT, "max_limit": endpoints::MAX_LIMIT, "cursor_supported": true,
+            "supported": true,
+            "endpoint": endpoints::SEARCH.path,
+            "cross_stream": true,
+            "snippets": true,
+            "default_limit": DEFAULT_LIMIT,
+            "max_limit": endpoints::MAX_LIMIT,
+            "cursor_supported": true,
             "score": { "supported": false },
         });
-        let bounded = json!({ "preview_chars": true, "preview_bytes": true, "cursors": "each", "byte_windows": true });
+        let bounded = json!({
+            "preview_chars": true,
+            "preview_bytes": true,
+            "cursors": "each",
+            "byte_windows": true,
+        });
         let capabilities = json!({ "lexical_retrieval": search, "bounded_reads": bounded });
         members.insert("capabilities".to_owned(), capabilities);
     }

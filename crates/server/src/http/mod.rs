@@ -6,8 +6,9 @@
 //! ([`origin_policy`]), and routes. [`mcp_endpoint`] serves `/mcp`: it checks the token, the rate,
 //! the session's owner and the scopes before anything is read or written.
 //!
-//! Every decision is a function of values: time and configuration are arguments. A new route is part
-//! of the `Router` given to [`edge::Edge::new`], and calls [`bearer::authenticate`] as `/mcp` does.
+//! Every decision is a function of values: time and configuration are arguments. A new route is
+//! part of the `Router` given to [`edge::Edge::new`], and calls [`bearer::authenticate`] as `/mcp`
+//! does.
 
 pub mod bearer;
 pub mod connection;

@@ -1,9 +1,9 @@
 //! Decides which values of `Host` and `Origin` are allowed.
 //!
-//! A web page can make the user's browser call a server on the user's own machine, under a name that
-//! resolves to that machine. So `Host` must be a name of this server, and `Origin`, which names the
-//! page that makes a request, must be an allowed page. A client that is not a browser sends no
-//! `Origin` and passes. *Source*: MCP transports, "DNS rebinding"; RFC 6454.
+//! A web page can make the user's browser call a server on the user's own machine, under a name
+//! that resolves to that machine. So `Host` must be a name of this server, and `Origin`, which
+//! names the page that makes a request, must be an allowed page. A client that is not a browser
+//! sends no `Origin` and passes. *Source*: MCP transports, "DNS rebinding"; RFC 6454.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,10 +1,10 @@
 //! Judges the raw head of each request before the HTTP library parses it.
 //!
 //! Request smuggling exploits two parsers that read one byte stream differently, and the library
-//! resolves some ambiguities silently: of `Content-Length` and `Transfer-Encoding` together it keeps
-//! one. So the same parser reads the raw bytes of each head here first. Then exactly `Content-Length`
-//! bytes are skipped to reach the next head. A chunked body is not followed: such a request is the
-//! last one on its connection.
+//! resolves some ambiguities silently: of `Content-Length` and `Transfer-Encoding` together it
+//! keeps one. So the same parser reads the raw bytes of each head here first. Then exactly
+//! `Content-Length` bytes are skipped to reach the next head. A chunked body is not followed: such
+//! a request is the last one on its connection.
 //!
 //! This is a state machine over bytes and does no I/O. *Source*: RFC 9112 §2.2, §3.2, §6.
 
@@ -93,8 +93,8 @@ impl HeadScanner {
         }
     }
 
-    /// Reads bytes up to the end of a line, and returns the rest. Skips empty lines before a request,
-    /// as the library does.
+    /// Reads bytes up to the end of a line, and returns the rest. Skips empty lines before a
+    /// request, as the library does.
     fn feed_head<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
         if self.head.is_empty() {
             let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();

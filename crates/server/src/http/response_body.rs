@@ -1,8 +1,8 @@
 //! Response bodies that last.
 //!
-//! A [`GuardedBody`] keeps a value alive until the body ends, such as the mark that its connection is
-//! busy. An [`ExpiringBody`] ends an event stream when the token expires that the stream was opened
-//! with.
+//! A [`GuardedBody`] keeps a value alive until the body ends, such as the mark that its connection
+//! is busy. An [`ExpiringBody`] ends an event stream when the token expires that the stream was
+//! opened with.
 
 use std::any::Any;
 use std::future::Future as _;

@@ -66,7 +66,8 @@ pub fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
 /// Returns 403 for a valid token whose scopes do not allow the call.
 pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Response<Body> {
     let challenge = format!(
-        "Bearer error=\"insufficient_scope\", scope=\"{scopes}\", resource_metadata=\"{metadata_url}\""
+        "Bearer error=\"insufficient_scope\", scope=\"{scopes}\", \
+         resource_metadata=\"{metadata_url}\""
     );
     with_header(json(StatusCode::FORBIDDEN, body), WWW_AUTHENTICATE, &challenge)
 }

@@ -1,8 +1,8 @@
 //! Accepts connections, and stops gracefully.
 //!
-//! The HTTP library's own loop limits neither connections nor waits, so this module has one. It stops
-//! in these steps: accept no more connections, let each one finish its response, wait for running
-//! calls up to a limit, end the event streams, then drop the connections that are left.
+//! The HTTP library's own loop limits neither connections nor waits, so this module has one. It
+//! stops in these steps: accept no more connections, let each one finish its response, wait for
+//! running calls up to a limit, end the event streams, then drop the connections that are left.
 
 use std::future::Future;
 use std::io;
@@ -78,8 +78,8 @@ pub async fn serve(
     Ok(())
 }
 
-/// Serves `/metrics` until `shutdown` completes. Every client that can connect may read the metrics,
-/// so `listen` should be an address of this machine only.
+/// Serves `/metrics` until `shutdown` completes. Every client that can connect may read the
+/// metrics, so `listen` should be an address of this machine only.
 ///
 /// # Errors
 /// The server cannot listen on the address.
@@ -191,8 +191,8 @@ impl Acceptor {
         }
     }
 
-    /// Accepts until `shutdown` completes, then stops gracefully. Cancels `streams` to end the event
-    /// streams.
+    /// Accepts until `shutdown` completes, then stops gracefully. Cancels `streams` to end the
+    /// event streams.
     async fn serve(
         &self,
         listener: TcpListener,
@@ -223,7 +223,11 @@ impl Acceptor {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => self.admit(stream, &mut connections).await,
                     Err(error) => {
-                        tracing::warn!(target: "stile::http", kind = ?error.kind(), "could not accept a connection");
+                        tracing::warn!(
+                            target: "stile::http",
+                            kind = ?error.kind(),
+                            "could not accept a connection"
+                        );
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
@@ -291,7 +295,12 @@ async fn serve_connection(
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(target: "stile::http", timeout = error.is_timeout(), incomplete = error.is_incomplete_message(), "a connection ended badly");
+        tracing::debug!(
+            target: "stile::http",
+            timeout = error.is_timeout(),
+            incomplete = error.is_incomplete_message(),
+            "a connection ended badly"
+        );
     }
     drop(slot);
 }

@@ -1,8 +1,8 @@
 //! The owner of each MCP session, and the number of sessions per subject.
 //!
-//! The SDK keeps the sessions and knows no callers: it accepts any client that sends a session id. So
-//! the owner of each session is kept here, and an unknown id and another caller's id get the same
-//! response. The number of sessions is bounded here too, because the SDK does not bound it.
+//! The SDK keeps the sessions and knows no callers: it accepts any client that sends a session id.
+//! So the owner of each session is kept here, and an unknown id and another caller's id get the
+//! same response. The number of sessions is bounded here too, because the SDK does not bound it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,8 +57,8 @@ struct Session {
 }
 
 impl Sessions {
-    /// Allows each subject at least one and at most `max_per_subject` sessions, each for `idle` after
-    /// its last use.
+    /// Allows each subject at least one and at most `max_per_subject` sessions, each for `idle`
+    /// after its last use.
     pub fn new(max_per_subject: usize, idle: Duration) -> Self {
         Self { max_per_subject: max_per_subject.max(1), idle, table: Arc::default() }
     }

@@ -1,3 +1,5 @@
+//! Which published keys are used, and for which signatures.
+
 use serde_json::json;
 
 use super::*;
@@ -14,7 +16,7 @@ fn is_usable(key: Value) -> bool {
 }
 
 #[test]
-fn every_usual_shape_of_a_key_is_usable() {
+fn every_usual_form_of_a_key_is_usable() {
     for sample in [Sample::rsa("a"), Sample::ec("a")] {
         for changes in [
             json!({}),
@@ -39,7 +41,7 @@ fn every_usual_shape_of_a_key_is_usable() {
 }
 
 #[test]
-fn a_key_for_another_purpose_or_of_another_kind_is_passed_over() {
+fn a_key_for_another_purpose_or_of_another_type_is_skipped() {
     for sample in [Sample::rsa("a"), Sample::ec("a")] {
         let other = if sample.algorithm() == "RS256" { "ES256" } else { "RS256" };
         for changes in [
@@ -95,7 +97,7 @@ fn a_key_for_another_purpose_or_of_another_kind_is_passed_over() {
 }
 
 #[test]
-fn a_shared_secret_is_no_key_whatever_it_is_labelled() {
+fn a_shared_secret_is_never_a_key_whatever_its_label() {
     for changes in
         [json!({}), json!({ "alg": "HS256" }), json!({ "alg": "RS256" }), json!({ "alg": "ES256" })]
     {
@@ -165,11 +167,11 @@ fn rsa_exponents_are_odd_and_not_tiny() {
 }
 
 #[test]
-fn a_modulus_that_a_known_chip_made_is_refused() {
+fn an_rsa_modulus_with_the_structure_of_cve_2017_15361_is_refused() {
     // 65,537 to the 128th has 2,049 bits, and is a power of 65,537 modulo every prime.
     let mut number = vec![1_u8];
     for _ in 0..128 {
-        // Itself, and itself two bytes higher; the last byte stands first.
+        // Little-endian: 65,537 times a number is the number plus the number shifted by two bytes.
         let mut product = [&[0, 0], number.as_slice()].concat();
         let mut carry = 0;
         for (at, byte) in product.iter_mut().enumerate() {
@@ -207,7 +209,7 @@ fn points_are_two_coordinates_of_32_bytes_on_p256() {
     ] {
         assert!(!is_usable(with(&good, &changes)), "{changes}");
     }
-    // Whether a point is on the curve is seen when it is used.
+    // `ring` checks at each use that a point is on the curve.
     for changes in [
         json!({ "x": b64([0; 32]), "y": b64([0; 32]) }),
         json!({ "x": good["y"], "y": good["x"] }),
@@ -286,7 +288,7 @@ fn a_document_is_bounded_in_bytes_and_in_keys() {
 }
 
 #[test]
-fn a_named_key_is_the_one_of_that_name_and_kind() {
+fn a_named_key_is_the_one_of_that_name_and_algorithm() {
     let (first, second, ec) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"), Sample::ec("ec"));
     let set = parse(&[first.jwk(), second.jwk(), ec.jwk()]).unwrap();
     let signature = first.signature(MESSAGE);
@@ -301,7 +303,7 @@ fn a_named_key_is_the_one_of_that_name_and_kind() {
 }
 
 #[test]
-fn a_token_that_names_no_key_means_the_only_one_that_fits() {
+fn a_token_without_a_key_name_uses_the_only_key_that_fits() {
     let (first, second, ec) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"), Sample::ec("ec"));
     let verifies = |set: &KeySet| {
         set.verifies(None, PublicKeyAlgorithm::Rs256, MESSAGE, &first.signature(MESSAGE))
@@ -347,7 +349,7 @@ fn signatures_of_another_form_are_refused() {
     let good = ec.signature(MESSAGE);
     assert!(set.verifies(Some("ec"), PublicKeyAlgorithm::Es256, MESSAGE, &good));
     let (r, s) = good.split_at(32);
-    // The order of the curve's group: the first number that is too large.
+    // The order of the curve's group, the smallest number that is too large.
     let order = b"\xff\xff\xff\xff\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\
                   \xbc\xe6\xfa\xad\xa7\x17\x9e\x84\xf3\xb9\xca\xc2\xfc\x63\x25\x51";
     let zero = [0; 32];

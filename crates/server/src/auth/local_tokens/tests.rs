@@ -1,3 +1,5 @@
+//! Which tokens of this server are accepted, and which forgeries are refused.
+
 use std::time::{Duration, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -56,10 +58,17 @@ fn rig() -> Rig {
 impl Rig {
     fn claims(&self) -> Value {
         let aud = &self.key.audience;
-        json!({ "sub": "ann", "aud": aud, "jti": "t1", "iat": NOW, "exp": NOW + 100, "scope": "read:/" })
+        json!({
+            "sub": "ann",
+            "aud": aud,
+            "jti": "t1",
+            "iat": NOW,
+            "exp": NOW + 100,
+            "scope": "read:/",
+        })
     }
 
-    /// The good claims with some replaced; `null` takes one out.
+    /// Good claims with some replaced; `null` removes one.
     fn claims_with(&self, changes: Value) -> String {
         let mut claims = self.claims();
         for (name, value) in changes.as_object().unwrap() {
@@ -119,7 +128,7 @@ fn a_minted_token_is_accepted_until_it_is_revoked() {
 }
 
 #[test]
-fn a_minted_token_says_what_it_has_to_do_with_records() {
+fn a_minted_token_carries_its_access_to_records() {
     let rig = rig();
     for records in [RecordsClaim::None, RecordsClaim::Owner, RecordsClaim::Grant("g-1".into())] {
         let subject = "ann".to_owned();
@@ -142,7 +151,7 @@ fn a_minted_token_says_what_it_has_to_do_with_records() {
 }
 
 #[test]
-fn what_would_be_refused_is_not_minted() {
+fn a_token_that_would_be_refused_is_not_minted() {
     let rig = rig();
     let good = MintRequest {
         subject: "ann".to_owned(),
@@ -169,7 +178,7 @@ fn what_would_be_refused_is_not_minted() {
 }
 
 #[test]
-fn every_valid_shape_is_accepted() {
+fn every_valid_form_is_accepted() {
     let rig = rig();
     assert!(rig.verifier.verify_now(&rig.good()).is_ok());
     assert!(
@@ -199,7 +208,7 @@ fn a_malformed_scope_grants_nothing_and_leaves_the_token_valid() {
 }
 
 #[test]
-fn a_local_token_says_who_acts_where_and_as_what() {
+fn a_local_token_names_the_actor_the_vault_and_the_role() {
     let rig = rig();
     let identity = |changes: Value| {
         rig.verifier.verify_now(&rig.sign(HEADER, &rig.claims_with(changes))).unwrap().identity
@@ -224,7 +233,7 @@ fn a_local_token_says_who_acts_where_and_as_what() {
 }
 
 #[test]
-fn claims_that_are_wrong_are_refused_though_signed() {
+fn wrong_claims_are_refused_despite_a_valid_signature() {
     let rig = rig();
     for changes in [
         json!({ "sub": null }),
@@ -289,7 +298,7 @@ fn claims_that_are_wrong_are_refused_though_signed() {
 }
 
 #[test]
-fn headers_that_are_not_ours_are_refused_though_signed() {
+fn foreign_headers_are_refused_despite_a_valid_signature() {
     let rig = rig();
     let claims = rig.claims().to_string();
     for header in [
@@ -334,13 +343,13 @@ fn headers_that_are_not_ours_are_refused_though_signed() {
 }
 
 #[test]
-fn tokens_that_we_did_not_sign_are_refused() {
-    // One in four signatures is spelled the same in both alphabets; this one is not.
+fn tokens_that_this_server_did_not_sign_are_refused() {
+    // One signature in four has the same spelling in both base64 alphabets. Find one that has not.
     let rigs = std::iter::repeat_with(rig).map(|rig| (rig.good(), rig));
-    let is_ours = |good: &str| {
+    let differs = |good: &str| {
         good.rsplit('.').next().is_some_and(|signature| signature.contains(['-', '_']))
     };
-    let (good, rig) = rigs.into_iter().find(|(good, _)| is_ours(good)).unwrap();
+    let (good, rig) = rigs.into_iter().find(|(good, _)| differs(good)).unwrap();
 
     let claims = rig.claims().to_string();
     let (message, signature) = good.rsplit_once('.').unwrap();
@@ -349,6 +358,7 @@ fn tokens_that_we_did_not_sign_are_refused() {
     let repeated =
         |claim: &str| rig.sign(HEADER, &format!("{},{claim}}}", claims.trim_end_matches('}')));
     let none = r#"{"alg":"none"}"#;
+    let listed = Value::Array(rig.claims().as_object().unwrap().values().cloned().collect());
     for (what, token) in [
         ("nothing", String::new()),
         ("dots", "..".to_owned()),
@@ -393,7 +403,8 @@ fn tokens_that_we_did_not_sign_are_refused() {
         ("a repeated sub", repeated(r#""sub":"eve""#)),
         ("a repeated claim that nobody reads", repeated(r#""x":1,"x":2"#)),
         ("a repeated claim, escaped", repeated(r#""\u0073ub":"eve""#)),
-        ("claims that are a list", rig.sign(HEADER, "[]")),
+        ("claims that are an empty list", rig.sign(HEADER, "[]")),
+        ("the values of the claims in a list", rig.sign(HEADER, &listed.to_string())),
         ("claims that are no JSON", rig.sign(HEADER, "sub=ann")),
         ("claims twice", rig.sign(HEADER, &claims.repeat(2))),
         (
@@ -413,7 +424,7 @@ fn tokens_that_we_did_not_sign_are_refused() {
     }
 }
 
-/// The last character of a base64 text of 32 bytes has two bits that mean nothing.
+/// The last character of 32 bytes in base64 has two unused bits.
 #[test]
 fn other_spellings_of_the_same_signature_are_refused() {
     let rig = rig();
@@ -429,7 +440,7 @@ fn other_spellings_of_the_same_signature_are_refused() {
 }
 
 #[test]
-fn a_token_of_just_eight_kilobytes_is_accepted() {
+fn a_token_of_exactly_eight_kilobytes_is_accepted() {
     let rig = rig();
     let sized =
         |length: usize| rig.sign(HEADER, &rig.claims_with(json!({ "x": "y".repeat(length) })));
@@ -442,7 +453,7 @@ fn a_token_of_just_eight_kilobytes_is_accepted() {
 }
 
 #[test]
-fn a_reason_holds_nothing_of_the_token() {
+fn the_reason_of_a_refusal_repeats_nothing_of_the_token() {
     let rig = rig();
     let token = rig.sign(HEADER, &rig.claims_with(json!({ "sub": "canary", "jti": "canary" })));
     let reason = rig.verifier.verify_now(&token).unwrap_err();
@@ -450,7 +461,7 @@ fn a_reason_holds_nothing_of_the_token() {
 }
 
 #[test]
-fn any_single_character_changed_anywhere_is_refused() {
+fn a_token_with_any_single_character_changed_is_refused() {
     let rig = rig();
     let good = rig.good();
     for at in 0..good.len() {
@@ -465,7 +476,9 @@ fn any_single_character_changed_anywhere_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn arbitrary_text_is_refused_without_a_panic(texts in proptest::collection::vec("\\PC{0,80}|[A-Za-z0-9_.-]{0,80}", 40)) {
+    fn arbitrary_text_is_refused_without_a_panic(
+        texts in proptest::collection::vec("\\PC{0,80}|[A-Za-z0-9_.-]{0,80}", 40),
+    ) {
         let rig = rig();
         for text in texts {
             prop_assert!(rig.verifier.verify_now(&text).is_err());
@@ -473,11 +486,14 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_that_we_signed_never_panic(parts in proptest::collection::vec(any::<(Vec<u8>, Vec<u8>)>(), 40)) {
+    fn arbitrary_signed_bytes_never_panic(
+        parts in proptest::collection::vec(any::<(Vec<u8>, Vec<u8>)>(), 40),
+    ) {
         let rig = rig();
         for (header, payload) in parts {
             let message = format!("{}.{}", b64(header), b64(payload));
-            let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &rig.key.secret), message.as_bytes());
+            let key = hmac::Key::new(hmac::HMAC_SHA256, &rig.key.secret);
+            let tag = hmac::sign(&key, message.as_bytes());
             let token = format!("{message}.{}", b64(tag));
             prop_assert!(rig.verifier.verify_now(&token).is_err());
         }

@@ -1,3 +1,5 @@
+//! When keys are fetched, and which requests wait. Time stands still until a test moves it.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
@@ -10,7 +12,7 @@ use crate::auth::samples::{Sample, document};
 
 const MESSAGE: &[u8] = b"header.payload";
 
-/// What a provider does when it is asked.
+/// How a provider answers a fetch.
 #[derive(Clone)]
 enum Answer {
     With(Vec<u8>),
@@ -20,7 +22,7 @@ enum Answer {
     Panic,
 }
 
-/// A provider whose answer can be changed, and which counts how often it was asked.
+/// A provider whose answer a test can change, and which counts the fetches.
 #[derive(Clone)]
 struct Provider(Arc<(Mutex<Answer>, AtomicUsize)>);
 
@@ -44,15 +46,15 @@ impl KeySource for Provider {
 }
 
 impl Provider {
-    fn says(&self, answer: Answer) {
+    fn answers(&self, answer: Answer) {
         *self.0.0.lock().unwrap() = answer;
     }
 
     fn publishes(&self, samples: &[&Sample]) {
-        self.says(Answer::With(published(samples)));
+        self.answers(Answer::With(published(samples)));
     }
 
-    fn asked(&self) -> usize {
+    fn fetches(&self) -> usize {
         self.0.1.load(Ordering::SeqCst)
     }
 }
@@ -61,7 +63,7 @@ fn published(samples: &[&Sample]) -> Vec<u8> {
     document(&samples.iter().map(|sample| sample.jwk()).collect::<Vec<_>>())
 }
 
-/// A provider that publishes `samples`, and what fetches from it.
+/// A provider that publishes `samples`, and the keys that come from it, not fetched yet.
 fn unfetched(samples: &[&Sample]) -> (Provider, ProviderKeys) {
     let provider =
         Provider(Arc::new((Mutex::new(Answer::With(published(samples))), AtomicUsize::new(0))));
@@ -69,19 +71,19 @@ fn unfetched(samples: &[&Sample]) -> (Provider, ProviderKeys) {
 }
 
 async fn fetched(samples: &[&Sample]) -> (Provider, ProviderKeys) {
-    let (provider, jwks) = unfetched(samples);
-    jwks.refresh().await.unwrap();
-    assert_eq!(provider.asked(), 1);
-    (provider, jwks)
+    let (provider, keys) = unfetched(samples);
+    keys.refresh().await.unwrap();
+    assert_eq!(provider.fetches(), 1);
+    (provider, keys)
 }
 
 impl ProviderKeys {
-    /// Whether what `sample` signed is accepted.
+    /// Whether a signature of `sample` is accepted.
     async fn accepts(&self, sample: &Sample) -> bool {
-        self.judges(sample).await.is_ok()
+        self.verdict(sample).await.is_ok()
     }
 
-    async fn judges(&self, sample: &Sample) -> Result<(), TokenRejected> {
+    async fn verdict(&self, sample: &Sample) -> Result<(), TokenRejected> {
         let algorithm = PublicKeyAlgorithm::parse(sample.algorithm()).unwrap();
         self.verify(Some(sample.kid), algorithm, MESSAGE, &sample.signature(MESSAGE))
             .await
@@ -89,7 +91,7 @@ impl ProviderKeys {
     }
 }
 
-/// Lets whatever is in the background run, while the clock stands still.
+/// Lets background tasks run while the clock stands still.
 async fn settle() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
@@ -97,60 +99,60 @@ async fn settle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_are_known_cause_no_fetch() {
+async fn known_keys_cause_no_fetch() {
     let (rsa, ec) = (Sample::rsa("rsa-1"), Sample::ec("ec"));
-    let (provider, jwks) = fetched(&[&rsa, &ec]).await;
+    let (provider, keys) = fetched(&[&rsa, &ec]).await;
     for _ in 0..100 {
-        assert!(jwks.accepts(&rsa).await && jwks.accepts(&ec).await);
+        assert!(keys.accepts(&rsa).await && keys.accepts(&ec).await);
         advance(Duration::from_secs(5)).await;
     }
-    assert_eq!(provider.asked(), 1);
+    assert_eq!(provider.fetches(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_key_is_found_when_a_token_names_it() {
+async fn a_new_key_is_fetched_when_a_token_names_it() {
     let (old, new) = (Sample::rsa("rsa-1"), Sample::ec("new"));
-    let (provider, jwks) = fetched(&[&old]).await;
+    let (provider, keys) = fetched(&[&old]).await;
     provider.publishes(&[&old, &new]);
     advance(COOLDOWN).await;
-    assert!(jwks.accepts(&new).await);
-    assert!(jwks.accepts(&old).await);
-    assert_eq!(provider.asked(), 2);
-    // The old one goes, and nobody asks for it until the set is fetched again.
+    assert!(keys.accepts(&new).await);
+    assert!(keys.accepts(&old).await);
+    assert_eq!(provider.fetches(), 2);
+    // The old key is withdrawn, and is accepted until the set is fetched again.
     provider.publishes(&[&new]);
     let newest = Sample::rsa("rsa-2");
     advance(COOLDOWN).await;
-    assert!(!jwks.accepts(&newest).await);
-    assert!(!jwks.accepts(&old).await);
-    assert!(jwks.accepts(&new).await);
-    assert_eq!(provider.asked(), 3);
+    assert!(!keys.accepts(&newest).await);
+    assert!(!keys.accepts(&old).await);
+    assert!(keys.accepts(&new).await);
+    assert_eq!(provider.fetches(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn rotation_refuses_nobody_while_requests_keep_coming() {
-    let keys = ["1", "2", "3", "4"].map(Sample::ec);
-    let (provider, jwks) = fetched(&[&keys[0]]).await;
-    for pair in keys.windows(2) {
-        provider.says(Answer::After(Duration::from_secs(1), published(&[&pair[0], &pair[1]])));
+async fn key_rotation_refuses_no_valid_token() {
+    let samples = ["1", "2", "3", "4"].map(Sample::ec);
+    let (provider, keys) = fetched(&[&samples[0]]).await;
+    for pair in samples.windows(2) {
+        provider.answers(Answer::After(Duration::from_secs(1), published(&[&pair[0], &pair[1]])));
         advance(COOLDOWN).await;
-        let verdicts = (0..50).map(|turn| jwks.accepts(&pair[turn % 2]));
+        let verdicts = (0..50).map(|turn| keys.accepts(&pair[turn % 2]));
         assert!(join_all(verdicts).await.into_iter().all(|accepted| accepted));
     }
-    assert_eq!(provider.asked(), keys.len());
+    assert_eq!(provider.fetches(), samples.len());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_requests_with_unknown_keys_cause_one_fetch() {
     let known = Sample::ec("known");
-    let (provider, jwks) = fetched(&[&known]).await;
+    let (provider, keys) = fetched(&[&known]).await;
     advance(COOLDOWN).await;
-    provider.says(Answer::After(Duration::from_secs(2), published(&[&known])));
+    provider.answers(Answer::After(Duration::from_secs(2), published(&[&known])));
     let storm = |names: std::ops::Range<usize>| {
-        let jwks = jwks.clone();
+        let keys = keys.clone();
         join_all(names.map(move |name| {
-            let jwks = jwks.clone();
+            let keys = keys.clone();
             async move {
-                jwks.verify(Some(&name.to_string()), PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64])
+                keys.verify(Some(&name.to_string()), PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64])
                     .await
             }
         }))
@@ -163,48 +165,48 @@ async fn a_thousand_requests_with_unknown_keys_cause_one_fetch() {
             .all(|verdict| *verdict == Err(TokenRejected("the identity provider has no such key")))
     );
     assert_eq!(
-        (provider.asked(), began.elapsed().as_secs()),
+        (provider.fetches(), began.elapsed().as_secs()),
         (2, 2),
         "all waited for the one fetch"
     );
-    // Until the next fetch is due they are refused at once.
+    // Until the next fetch may start, unknown keys are refused at once.
     let cooled = Instant::now();
     for second in 2..30 {
         assert!(storm(second * 1000..second * 1000 + 100).await.iter().all(Result::is_err));
-        assert!(jwks.accepts(&known).await);
+        assert!(keys.accepts(&known).await);
         assert_eq!(cooled.elapsed().as_secs(), second as u64 - 2, "nobody waited");
         advance(Duration::from_secs(1)).await;
     }
-    assert_eq!(provider.asked(), 2);
+    assert_eq!(provider.fetches(), 2);
     assert!(storm(0..1000).await.iter().all(Result::is_err));
-    assert_eq!(provider.asked(), 3);
+    assert_eq!(provider.fetches(), 3);
 }
 
 #[tokio::test]
-async fn a_storm_on_many_threads_causes_one_fetch() {
+async fn a_thousand_requests_on_many_threads_cause_one_fetch() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
         .enable_time()
         .build()
         .unwrap();
-    let (provider, jwks) = unfetched(&[&Sample::ec("known")]);
+    let (provider, keys) = unfetched(&[&Sample::ec("known")]);
     let storm = (0..1000).map(|name| {
-        let jwks = jwks.clone();
+        let keys = keys.clone();
         runtime.spawn(async move {
-            jwks.verify(Some(&format!("x{name}")), PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64])
+            keys.verify(Some(&format!("x{name}")), PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64])
                 .await
                 .is_err()
         })
     });
     assert!(join_all(storm).await.into_iter().all(|refused| refused.unwrap()));
-    assert_eq!(provider.asked(), 1);
+    assert_eq!(provider.fetches(), 1);
     runtime.shutdown_background();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_fetch_is_due_thirty_seconds_after_the_last_began_whatever_came_of_it() {
+async fn the_next_fetch_may_start_thirty_seconds_after_the_last_began() {
     let (known, unknown) = (Sample::ec("known"), Sample::ec("unknown"));
-    let (provider, jwks) = fetched(&[&known]).await;
+    let (provider, keys) = fetched(&[&known]).await;
     let mut began = Instant::now();
     for (asked, answer) in [
         Answer::With(published(&[&known])),
@@ -218,22 +220,22 @@ async fn the_next_fetch_is_due_thirty_seconds_after_the_last_began_whatever_came
     .into_iter()
     .enumerate()
     {
-        provider.says(answer);
+        provider.answers(answer);
         advance(COOLDOWN - began.elapsed() - Duration::from_millis(1)).await;
-        assert!(!jwks.accepts(&unknown).await);
-        assert_eq!(provider.asked(), asked + 1, "it is not due");
+        assert!(!keys.accepts(&unknown).await);
+        assert_eq!(provider.fetches(), asked + 1, "it is not due");
         advance(Duration::from_millis(1)).await;
         began = Instant::now();
-        assert!(!jwks.accepts(&unknown).await);
-        assert_eq!(provider.asked(), asked + 2, "it is due");
-        assert!(jwks.accepts(&known).await);
+        assert!(!keys.accepts(&unknown).await);
+        assert_eq!(provider.fetches(), asked + 2, "it is due");
+        assert!(keys.accepts(&known).await);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_last_good_set_is_kept_while_the_source_fails() {
     let (known, unknown) = (Sample::rsa("rsa-1"), Sample::ec("unknown"));
-    let (provider, jwks) = fetched(&[&known]).await;
+    let (provider, keys) = fetched(&[&known]).await;
     for answer in [
         Answer::Fail(KeyFetchError::Unreachable),
         Answer::Fail(KeyFetchError::Status(503)),
@@ -246,205 +248,205 @@ async fn the_last_good_set_is_kept_while_the_source_fails() {
         Answer::Never,
         Answer::Panic,
     ] {
-        provider.says(answer);
-        let asked = provider.asked();
+        provider.answers(answer);
+        let asked = provider.fetches();
         advance(COOLDOWN).await;
-        assert!(!jwks.accepts(&unknown).await);
-        assert_eq!(provider.asked(), asked + 1);
-        assert!(jwks.accepts(&known).await);
-        assert!(jwks.refresh().await.is_err());
-        assert!(jwks.accepts(&known).await);
+        assert!(!keys.accepts(&unknown).await);
+        assert_eq!(provider.fetches(), asked + 1);
+        assert!(keys.accepts(&known).await);
+        assert!(keys.refresh().await.is_err());
+        assert!(keys.accepts(&known).await);
     }
     provider.publishes(&[&unknown]);
     advance(COOLDOWN).await;
-    assert!(jwks.accepts(&unknown).await);
+    assert!(keys.accepts(&unknown).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_never_answers_is_waited_for_five_seconds() {
-    let (provider, jwks) = unfetched(&[]);
-    provider.says(Answer::Never);
+    let (provider, keys) = unfetched(&[]);
+    provider.answers(Answer::Never);
     let began = Instant::now();
-    assert_eq!(jwks.refresh().await, Err(KeyFetchError::TimedOut));
+    assert_eq!(keys.refresh().await, Err(KeyFetchError::TimedOut));
     assert_eq!(began.elapsed().as_secs(), 5);
-    // Within the cooldown there is nothing to wait for.
-    assert!(!jwks.accepts(&Sample::ec("a")).await);
-    assert_eq!((provider.asked(), began.elapsed().as_secs()), (1, 5));
+    // Within the cooldown, a request does not wait.
+    assert!(!keys.accepts(&Sample::ec("a")).await);
+    assert_eq!((provider.fetches(), began.elapsed().as_secs()), (1, 5));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_source_delays_those_alone_whose_key_is_not_known() {
+async fn a_slow_source_delays_only_requests_with_an_unknown_key() {
     let (known, new) = (Sample::ec("known"), Sample::ec("new"));
-    let (provider, jwks) = fetched(&[&known]).await;
-    provider.says(Answer::After(Duration::from_secs(4), published(&[&known, &new])));
+    let (provider, keys) = fetched(&[&known]).await;
+    provider.answers(Answer::After(Duration::from_secs(4), published(&[&known, &new])));
     advance(COOLDOWN).await;
     let began = Instant::now();
-    let waiting = async { (jwks.accepts(&new).await, began.elapsed().as_secs()) };
-    let passing = async { (jwks.accepts(&known).await, began.elapsed().as_secs()) };
+    let waiting = async { (keys.accepts(&new).await, began.elapsed().as_secs()) };
+    let passing = async { (keys.accepts(&known).await, began.elapsed().as_secs()) };
     assert_eq!(tokio::join!(waiting, passing), ((true, 4), (true, 0)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_without_the_source_recovers_when_it_is_back() {
+async fn a_server_that_started_without_the_source_recovers() {
     let known = Sample::ec("known");
-    let (provider, jwks) = unfetched(&[&known]);
-    provider.says(Answer::Fail(KeyFetchError::Unreachable));
-    assert_eq!(jwks.refresh().await, Err(KeyFetchError::Unreachable));
+    let (provider, keys) = unfetched(&[&known]);
+    provider.answers(Answer::Fail(KeyFetchError::Unreachable));
+    assert_eq!(keys.refresh().await, Err(KeyFetchError::Unreachable));
     let unknown = Err(TokenRejected("the keys of the identity provider are not known"));
-    assert_eq!(jwks.judges(&known).await, unknown);
+    assert_eq!(keys.verdict(&known).await, unknown);
     provider.publishes(&[&known]);
-    assert_eq!(jwks.judges(&known).await, unknown, "the next fetch is not due");
-    assert_eq!(provider.asked(), 1);
+    assert_eq!(keys.verdict(&known).await, unknown, "the next fetch is not due");
+    assert_eq!(provider.fetches(), 1);
     advance(COOLDOWN).await;
-    assert!(jwks.accepts(&known).await);
-    assert_eq!(provider.asked(), 2);
+    assert!(keys.accepts(&known).await);
+    assert_eq!(provider.fetches(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_without_a_refresh_fetches_at_the_first_request() {
+async fn without_a_refresh_the_first_request_fetches_the_keys() {
     let known = Sample::ec("known");
-    let (provider, jwks) = unfetched(&[&known]);
-    assert!(jwks.accepts(&known).await);
-    assert_eq!(provider.asked(), 1);
+    let (provider, keys) = unfetched(&[&known]);
+    assert!(keys.accepts(&known).await);
+    assert_eq!(provider.fetches(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_withdrawn_key_goes_ten_minutes_after_the_last_fetch() {
+async fn a_withdrawn_key_is_forgotten_ten_minutes_after_the_last_fetch() {
     let (stays, goes) = (Sample::ec("stays"), Sample::ec("goes"));
-    let (provider, jwks) = fetched(&[&stays, &goes]).await;
+    let (provider, keys) = fetched(&[&stays, &goes]).await;
     provider.publishes(&[&stays]);
     advance(REFETCH_AFTER).await;
-    assert!(jwks.accepts(&goes).await);
+    assert!(keys.accepts(&goes).await);
     settle().await;
-    assert_eq!(provider.asked(), 1, "until then nothing is fetched");
+    assert_eq!(provider.fetches(), 1, "until then nothing is fetched");
     advance(Duration::from_secs(1)).await;
-    // The request that makes the fetch start does not wait for it.
-    assert!(jwks.accepts(&goes).await);
+    // The request that starts the fetch does not wait for its outcome.
+    assert!(keys.accepts(&goes).await);
     settle().await;
-    assert_eq!(provider.asked(), 2);
-    assert!(!jwks.accepts(&goes).await);
-    assert!(jwks.accepts(&stays).await);
-    assert_eq!(provider.asked(), 2);
+    assert_eq!(provider.fetches(), 2);
+    assert!(!keys.accepts(&goes).await);
+    assert!(keys.accepts(&stays).await);
+    assert_eq!(provider.fetches(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_is_as_old_as_the_question_and_not_as_the_answer() {
+async fn the_age_of_a_set_counts_from_the_request() {
     let known = Sample::ec("known");
-    let (provider, jwks) = unfetched(&[&known]);
-    provider.says(Answer::After(Duration::from_secs(4), published(&[&known])));
+    let (provider, keys) = unfetched(&[&known]);
+    provider.answers(Answer::After(Duration::from_secs(4), published(&[&known])));
     let asked = Instant::now();
-    jwks.refresh().await.unwrap();
+    keys.refresh().await.unwrap();
     advance(REFETCH_AFTER - asked.elapsed() + Duration::from_millis(1)).await;
-    assert!(jwks.accepts(&known).await);
+    assert!(keys.accepts(&known).await);
     settle().await;
-    assert_eq!(provider.asked(), 2);
+    assert_eq!(provider.fetches(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_set_is_fetched_again_once_in_thirty_seconds_and_no_request_waits() {
+async fn an_old_set_is_refetched_every_thirty_seconds_and_no_request_waits() {
     let known = Sample::ec("known");
-    let (provider, jwks) = fetched(&[&known]).await;
-    provider.says(Answer::Never);
+    let (provider, keys) = fetched(&[&known]).await;
+    provider.answers(Answer::Never);
     advance(REFETCH_AFTER + Duration::from_secs(1)).await;
     for minute in 1..=10 {
         for _ in 0..60 {
             let began = Instant::now();
-            assert!(jwks.accepts(&known).await);
+            assert!(keys.accepts(&known).await);
             assert_eq!(began.elapsed(), Duration::ZERO);
             settle().await;
             advance(Duration::from_secs(1)).await;
         }
-        assert_eq!(provider.asked(), 1 + 2 * minute);
+        assert_eq!(provider.fetches(), 1 + 2 * minute);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_set_that_is_a_day_old_is_not_used_until_it_is_fetched() {
     let known = Sample::ec("known");
-    let (provider, jwks) = fetched(&[&known]).await;
-    provider.says(Answer::Fail(KeyFetchError::Unreachable));
+    let (provider, keys) = fetched(&[&known]).await;
+    provider.answers(Answer::Fail(KeyFetchError::Unreachable));
     let mut age = Duration::ZERO;
     while age < MAX_AGE {
-        assert!(jwks.accepts(&known).await, "{age:?}");
+        assert!(keys.accepts(&known).await, "{age:?}");
         settle().await;
         advance(Duration::from_secs(60 * 60)).await;
         age += Duration::from_secs(60 * 60);
     }
-    assert!(jwks.accepts(&known).await, "a day is not more than a day");
+    assert!(keys.accepts(&known).await, "a day is not more than a day");
     advance(Duration::from_secs(1)).await;
-    let asked = provider.asked();
+    let asked = provider.fetches();
     let unknown = Err(TokenRejected("the keys of the identity provider are not known"));
-    assert_eq!(jwks.judges(&known).await, unknown);
+    assert_eq!(keys.verdict(&known).await, unknown);
     let verified =
-        jwks.verify(None, PublicKeyAlgorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await;
+        keys.verify(None, PublicKeyAlgorithm::Es256, MESSAGE, &known.signature(MESSAGE)).await;
     assert_eq!(verified.map(drop), unknown);
-    assert_eq!(provider.asked(), asked, "the last fetch was a second ago");
+    assert_eq!(provider.fetches(), asked, "the last fetch was a second ago");
     advance(COOLDOWN).await;
-    assert_eq!(jwks.judges(&known).await, unknown);
-    assert_eq!(provider.asked(), asked + 1);
+    assert_eq!(keys.verdict(&known).await, unknown);
+    assert_eq!(provider.fetches(), asked + 1);
     provider.publishes(&[&known]);
     advance(COOLDOWN).await;
-    assert!(jwks.accepts(&known).await);
-    assert_eq!(provider.asked(), asked + 2);
+    assert!(keys.accepts(&known).await);
+    assert_eq!(provider.fetches(), asked + 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fetch_outlives_the_request_that_made_it_start() {
+async fn a_fetch_outlives_the_request_that_started_it() {
     let (known, new) = (Sample::ec("known"), Sample::ec("new"));
-    let (provider, jwks) = fetched(&[&known]).await;
-    provider.says(Answer::After(Duration::from_secs(3), published(&[&known, &new])));
+    let (provider, keys) = fetched(&[&known]).await;
+    provider.answers(Answer::After(Duration::from_secs(3), published(&[&known, &new])));
     advance(COOLDOWN).await;
     let hangs_up = tokio::spawn({
-        let jwks = jwks.clone();
-        async move { jwks.verify(Some("new"), PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64]).await }
+        let keys = keys.clone();
+        async move { keys.verify(Some("new"), PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64]).await }
     });
     settle().await;
-    assert_eq!(provider.asked(), 2);
+    assert_eq!(provider.fetches(), 2);
     hangs_up.abort();
     assert!(hangs_up.await.unwrap_err().is_cancelled());
-    // Whoever comes now joins the same fetch.
+    // The next request joins the same fetch.
     let began = Instant::now();
-    assert!(jwks.accepts(&new).await);
-    assert_eq!((provider.asked(), began.elapsed().as_secs()), (2, 3));
+    assert!(keys.accepts(&new).await);
+    assert_eq!((provider.fetches(), began.elapsed().as_secs()), (2, 3));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_is_one_that_fails() {
+async fn a_panic_of_the_source_is_a_failed_fetch() {
     let known = Sample::ec("known");
-    let (provider, jwks) = unfetched(&[&known]);
-    provider.says(Answer::Panic);
-    assert_eq!(jwks.refresh().await, Err(KeyFetchError::Unreachable));
+    let (provider, keys) = unfetched(&[&known]);
+    provider.answers(Answer::Panic);
+    assert_eq!(keys.refresh().await, Err(KeyFetchError::Unreachable));
     provider.publishes(&[&known]);
-    assert_eq!(jwks.refresh().await, Ok(()));
-    assert!(jwks.accepts(&known).await);
+    assert_eq!(keys.refresh().await, Ok(()));
+    assert!(keys.accepts(&known).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_names_no_key_causes_no_fetch() {
+async fn a_token_without_a_key_name_causes_no_fetch() {
     let (one, other) = (Sample::rsa("rsa-1"), Sample::rsa("rsa-2"));
-    let (provider, jwks) = fetched(&[&one]).await;
+    let (provider, keys) = fetched(&[&one]).await;
     advance(COOLDOWN).await;
     let verify = async |sample: &Sample| {
-        jwks.verify(None, PublicKeyAlgorithm::Rs256, MESSAGE, &sample.signature(MESSAGE))
+        keys.verify(None, PublicKeyAlgorithm::Rs256, MESSAGE, &sample.signature(MESSAGE))
             .await
             .is_ok()
     };
     assert!(verify(&one).await);
     assert!(!verify(&other).await);
-    assert!(jwks.verify(None, PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64]).await.is_err());
-    assert_eq!(provider.asked(), 1);
+    assert!(keys.verify(None, PublicKeyAlgorithm::Es256, MESSAGE, &[1; 64]).await.is_err());
+    assert_eq!(provider.fetches(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_log_names_the_failure_and_nothing_that_was_received() {
+async fn the_log_names_the_failure_and_repeats_nothing_received() {
     let log = Log::new();
-    let (provider, jwks) = unfetched(&[&Sample::ec("canary")]);
-    provider.says(Answer::With(br#"{"canary":"canary"}"#.to_vec()));
-    assert_eq!(jwks.refresh().await, Err(KeyFetchError::KeySet(KeySetError::Malformed)));
+    let (provider, keys) = unfetched(&[&Sample::ec("canary")]);
+    provider.answers(Answer::With(br#"{"canary":"canary"}"#.to_vec()));
+    assert_eq!(keys.refresh().await, Err(KeyFetchError::KeySet(KeySetError::Malformed)));
     provider.publishes(&[&Sample::ec("canary")]);
     advance(COOLDOWN).await;
     assert!(
-        jwks.verify(Some("canary-2"), PublicKeyAlgorithm::Es256, b"canary", b"canary")
+        keys.verify(Some("canary-2"), PublicKeyAlgorithm::Es256, b"canary", b"canary")
             .await
             .is_err()
     );
