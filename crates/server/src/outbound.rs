@@ -274,10 +274,10 @@ impl KeySource for KeySetUrl {
     fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, KeyFetchError>> {
         let headers =
             HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
-        let bounds = OutboundLimits { total: KEY_FETCH_TIMEOUT, body_bytes: MAX_KEY_SET_BYTES };
+        let limits = OutboundLimits { total: KEY_FETCH_TIMEOUT, body_bytes: MAX_KEY_SET_BYTES };
         async move {
-            self.outbound.get(self.uri.clone(), headers, bounds).await.map_err(
-                |failed| match failed {
+            self.outbound.get(self.uri.clone(), headers, limits).await.map_err(
+                |error| match error {
                     OutboundError::Timeout => KeyFetchError::TimedOut,
                     OutboundError::Unavailable => KeyFetchError::Unreachable,
                     OutboundError::Status(status) => KeyFetchError::Status(status.as_u16()),

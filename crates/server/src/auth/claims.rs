@@ -1,8 +1,8 @@
 //! The claims of a token (RFC 7519) and what they say about the caller.
 //!
 //! Both kinds of tokens have the same claims. The rules that differ, such as who may issue a token
-//! and which claims are required, are in `local_tokens` and `provider_tokens`. Claims that nobody
-//! here reads are ignored.
+//! and which claims are required, are in `local_tokens` and `provider_tokens`. Other claims are
+//! ignored.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};

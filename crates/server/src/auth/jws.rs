@@ -67,8 +67,8 @@ impl<'a> CompactJws<'a> {
         (!jws.signature.is_empty()).then_some(jws)
     }
 
-    /// Refuses every header but the one that this server writes: `alg` is `HS256`, `typ` is `JWT`
-    /// or absent, and there is no other member, so neither `crit` nor a key.
+    /// Refuses every header but the one that this server writes: `alg` is `HS256`, `typ` is `JWT`,
+    /// `null` or absent, and there is no other member, so neither `crit` nor a key.
     pub(super) fn check_local_header(&self) -> Result<(), TokenRejected> {
         let members = object(&self.header).ok_or(TokenRejected("the header is not one of ours"))?;
         check(

@@ -39,7 +39,7 @@ pub struct MintedToken {
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
     /// The name is empty or too long, or could hide something from a reader of a list of tokens.
-    #[error("a {0} is a name without control characters, of 1 to 200 bytes")]
+    #[error("the {0} name must have 1 to 200 bytes and no control characters")]
     Name(&'static str),
     /// The text cannot be the identifier of a grant.
     #[error("the identifier of a grant has 1 to 64 of the characters A-Z a-z 0-9 _ -")]

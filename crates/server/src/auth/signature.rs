@@ -17,7 +17,7 @@ impl Hs256Key {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    pub(super) fn sign(&self, message: &[u8]) -> impl AsRef<[u8]> + use<> {
+    pub(super) fn sign(&self, message: &[u8]) -> hmac::Tag {
         hmac::sign(&self.0, message)
     }
 
@@ -94,7 +94,7 @@ mod tests {
                         cGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
         let signature = key.sign(message);
         assert_eq!(
-            URL_SAFE_NO_PAD.encode(&signature),
+            URL_SAFE_NO_PAD.encode(signature),
             "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
         );
         assert!(key.verifies(message, signature.as_ref()));

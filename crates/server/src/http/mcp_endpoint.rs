@@ -46,14 +46,14 @@ pub struct McpEndpoint {
     options: HttpOptions,
 }
 
-/// Who sent a request.
-struct Caller {
+/// The caller of a request, as the served tools and as the sessions know it.
+struct RequestCaller {
     asker: Asker,
     owner: SessionOwner,
 }
 
 /// A response that ends a request early.
-type Early = Box<Response<Body>>;
+type EarlyResponse = Box<Response<Body>>;
 
 impl McpEndpoint {
     /// Serves `offer` to callers that `verifier` accepts.
@@ -90,7 +90,7 @@ impl McpEndpoint {
         &self,
         mut parts: Parts,
         body: Body,
-    ) -> Result<Response<Body>, Early> {
+    ) -> Result<Response<Body>, EarlyResponse> {
         let (verified, token) = self.authenticate(&parts.headers).await?;
         self.rate
             .take(verified.principal.subject(), Instant::now())
@@ -102,12 +102,12 @@ impl McpEndpoint {
         // Only the gateway keeps the token, to send it to its server. The code that follows knows
         // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
-        let caller = Caller { owner: SessionOwner::new(&verified), asker };
+        let caller = RequestCaller { owner: SessionOwner::new(&verified), asker };
         parts.extensions.insert(caller.asker.clone());
         let response = if parts.method == Method::POST {
             self.post(parts, body, &caller).await?
         } else {
-            self.other(parts, &caller).await?
+            self.get_or_delete(parts, &caller).await?
         };
         Ok(ending_with_token(response, &verified))
     }
@@ -115,7 +115,7 @@ impl McpEndpoint {
     async fn authenticate<'a>(
         &self,
         headers: &'a HeaderMap,
-    ) -> Result<(VerifiedCaller, &'a str), Early> {
+    ) -> Result<(VerifiedCaller, &'a str), EarlyResponse> {
         bearer::authenticate(headers, self.verifier.as_ref())
             .await
             .map_err(|why| Box::new(responses::unauthorized(&self.metadata_url(headers), why)))
@@ -130,8 +130,8 @@ impl McpEndpoint {
         &self,
         mut parts: Parts,
         body: Body,
-        caller: &Caller,
-    ) -> Result<Response<Body>, Early> {
+        caller: &RequestCaller,
+    ) -> Result<Response<Body>, EarlyResponse> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
             return Err(Box::new(responses::plain(
@@ -146,12 +146,12 @@ impl McpEndpoint {
         let message = Envelope::parse(&bytes).map_err(|malformed| {
             Box::new(responses::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
         })?;
-        if has_no_session(&message, &parts.headers) {
+        if ignores_session(&message, &parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
-        let session = self.enter(&parts.headers, &caller.owner)?;
-        self.ask(&message, &parts.headers, &caller.asker)?;
-        let pending = self.begin(session.as_deref(), &message)?;
+        let session = self.enter_session(&parts.headers, &caller.owner)?;
+        self.check_scopes(&message, &parts.headers, &caller.asker)?;
+        let pending = self.start_request(session.as_deref(), &message)?;
         if let Some(call) = Call::of(&message, &parts.headers)
             && let Some((status, text)) = direct::answer(call, &self.offer, &caller.asker).await
         {
@@ -162,11 +162,11 @@ impl McpEndpoint {
             // JSON of the right shape that the SDK cannot read as a message.
             StatusCode::UNSUPPORTED_MEDIA_TYPE => not_a_message(&message),
             StatusCode::NOT_FOUND => {
-                self.forget_vanished(session.as_deref(), &message);
+                self.forget_closed_session(session.as_deref(), &message);
                 response
             }
             _ => {
-                self.remember_opened(&message, response.headers(), &caller.owner).await;
+                self.record_opened_session(&message, response.headers(), &caller.owner).await;
                 response
             }
         };
@@ -175,20 +175,24 @@ impl McpEndpoint {
 
     /// Answers a GET, which opens an event stream, a DELETE, which ends a session, or a method that
     /// is not supported.
-    async fn other(&self, mut parts: Parts, caller: &Caller) -> Result<Response<Body>, Early> {
+    async fn get_or_delete(
+        &self,
+        mut parts: Parts,
+        caller: &RequestCaller,
+    ) -> Result<Response<Body>, EarlyResponse> {
         if names_sessionless(&parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
-        let session = self.enter(&parts.headers, &caller.owner)?;
-        let deletes = parts.method == Method::DELETE;
+        let session = self.enter_session(&parts.headers, &caller.owner)?;
+        let is_delete = parts.method == Method::DELETE;
         let mut response = self.streamable.answer(Request::from_parts(parts, Bytes::new())).await;
-        let deleted = deletes && response.status() == StatusCode::ACCEPTED;
+        let was_deleted = is_delete && response.status() == StatusCode::ACCEPTED;
         if let Some(session) = &session
-            && (deleted || response.status() == StatusCode::NOT_FOUND)
+            && (was_deleted || response.status() == StatusCode::NOT_FOUND)
         {
             self.sessions.forget(session);
         }
-        if deleted {
+        if was_deleted {
             // The session has ended, and clients treat 202 as a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
@@ -197,7 +201,11 @@ impl McpEndpoint {
 
     /// Returns the session that the headers name; `None` if they name none. Refuses a session of
     /// another caller.
-    fn enter(&self, headers: &HeaderMap, owner: &SessionOwner) -> Result<Option<String>, Early> {
+    fn enter_session(
+        &self,
+        headers: &HeaderMap,
+        owner: &SessionOwner,
+    ) -> Result<Option<String>, EarlyResponse> {
         let session = match headers::single(headers, &SESSION_ID) {
             Ok(None) => return Ok(None),
             Ok(Some(session)) => session.to_str().unwrap_or_default(),
@@ -211,7 +219,12 @@ impl McpEndpoint {
     }
 
     /// Refuses a call that the scopes do not allow.
-    fn ask(&self, message: &Envelope, headers: &HeaderMap, asker: &Asker) -> Result<(), Early> {
+    fn check_scopes(
+        &self,
+        message: &Envelope,
+        headers: &HeaderMap,
+        asker: &Asker,
+    ) -> Result<(), EarlyResponse> {
         if !message.is_request() {
             return Ok(());
         }
@@ -234,15 +247,16 @@ impl McpEndpoint {
         }
     }
 
-    fn begin(
+    /// Marks a request of a session as pending. Refuses one whose id is pending already.
+    fn start_request(
         &self,
         session: Option<&str>,
         message: &Envelope,
-    ) -> Result<Option<PendingRequest>, Early> {
+    ) -> Result<Option<PendingRequest>, EarlyResponse> {
         let (Some(session), true, Some(id)) = (session, message.is_request(), message.id()) else {
             return Ok(None);
         };
-        self.sessions.begin(session, id).map(Some).ok_or_else(|| {
+        self.sessions.start_request(session, id).map(Some).ok_or_else(|| {
             let text = "a request with this `id` is still being answered in this session";
             let body = envelope::error(Some(id), envelope::INVALID_REQUEST, text, None);
             Box::new(responses::json(StatusCode::BAD_REQUEST, &body))
@@ -250,7 +264,7 @@ impl McpEndpoint {
     }
 
     /// Removes a session that the SDK has closed. (A 404 without a session is an unknown method.)
-    fn forget_vanished(&self, session: Option<&str>, message: &Envelope) {
+    fn forget_closed_session(&self, session: Option<&str>, message: &Envelope) {
         if let Some(session) = session
             && !message.is_sessionless()
         {
@@ -258,13 +272,14 @@ impl McpEndpoint {
         }
     }
 
-    async fn remember_opened(
+    /// Records a session that the SDK has opened, and closes the sessions that exceed the limits.
+    async fn record_opened_session(
         &self,
         message: &Envelope,
-        answered: &HeaderMap,
+        response_headers: &HeaderMap,
         owner: &SessionOwner,
     ) {
-        let opened = answered.get(SESSION_ID).and_then(|id| id.to_str().ok());
+        let opened = response_headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
         if let Some(id) = opened
             && message.method() == Some("initialize")
         {
@@ -278,7 +293,7 @@ impl McpEndpoint {
 /// Whether a session named in the headers is ignored. A request itself says which lifecycle it
 /// belongs to. Other messages cannot, and for those the SDK goes by the header. Without a session
 /// they cannot reach another caller's.
-fn has_no_session(message: &Envelope, headers: &HeaderMap) -> bool {
+fn ignores_session(message: &Envelope, headers: &HeaderMap) -> bool {
     message.is_sessionless() || (!message.is_request() && names_sessionless(headers))
 }
 
@@ -298,7 +313,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn bad_body(why: BodyError) -> Early {
+fn bad_body(why: BodyError) -> EarlyResponse {
     let (status, code, message) = match why {
         BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -309,7 +324,7 @@ fn bad_body(why: BodyError) -> Early {
             (StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")
         }
         BodyError::Broken => {
-            (StatusCode::BAD_REQUEST, "bad_request", "the body did not arrive whole")
+            (StatusCode::BAD_REQUEST, "bad_request", "the body did not arrive completely")
         }
     };
     Box::new(responses::closing(responses::plain(status, code, message)))

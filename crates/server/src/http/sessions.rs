@@ -107,7 +107,7 @@ impl Sessions {
 
     /// Records that a request is being answered until the returned value is dropped. Returns `None`
     /// if the session has a pending request with that id: the SDK would answer only one of the two.
-    pub fn begin(&self, id: &str, request: &serde_json::Value) -> Option<PendingRequest> {
+    pub fn start_request(&self, id: &str, request: &serde_json::Value) -> Option<PendingRequest> {
         let request = request.to_string();
         if let Some(session) = self.lock().get_mut(id)
             && !session.pending.insert(request.clone())
@@ -235,11 +235,11 @@ mod tests {
     fn a_second_request_with_a_pending_id_is_refused() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         sessions.open("1", owner("ann", None), Instant::now());
-        let first = sessions.begin("1", &1.into());
+        let first = sessions.start_request("1", &1.into());
         assert!(first.is_some());
-        assert!(sessions.begin("1", &1.into()).is_none());
-        assert!(sessions.begin("1", &"1".into()).is_some());
+        assert!(sessions.start_request("1", &1.into()).is_none());
+        assert!(sessions.start_request("1", &"1".into()).is_some());
         drop(first);
-        assert!(sessions.begin("1", &1.into()).is_some());
+        assert!(sessions.start_request("1", &1.into()).is_some());
     }
 }
