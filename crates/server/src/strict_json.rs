@@ -31,9 +31,17 @@ pub fn parse(bytes: &[u8]) -> Result<Value, BadJson> {
     parse_to_depth(bytes, MAX_DEPTH)
 }
 
-/// Parses one document, with nothing after it, nested at most `max_depth` levels deep. Deeper than
-/// 127 levels `serde_json` gives up.
-pub(crate) fn parse_to_depth(bytes: &[u8], max_depth: usize) -> Result<Value, BadJson> {
+/// Parses the object of a token or of a key set, with nothing after it. Its depth is limited only
+/// by `serde_json`, to 127 levels.
+pub(crate) fn parse_object(bytes: &[u8]) -> Option<Map<String, Value>> {
+    match parse_to_depth(bytes, usize::MAX) {
+        Ok(Value::Object(members)) => Some(members),
+        _ => None,
+    }
+}
+
+/// Parses a document nested at most `max_depth` levels deep.
+fn parse_to_depth(bytes: &[u8], max_depth: usize) -> Result<Value, BadJson> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let root = StrictValue { levels_left: max_depth };
     let value = root.deserialize(&mut deserializer).map_err(|error| match error.classify() {
@@ -129,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unambiguous_is_read_as_serde_json_reads_it() {
+    fn unambiguous_json_is_read_as_serde_json_reads_it() {
         for text in [
             "null",
             "[]",
@@ -159,7 +167,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn the_object_of_a_token_may_be_nested_127_levels_deep() {
+        let nested = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+        assert!(parse_object(nested(127).as_bytes()).is_some());
+        for text in [&nested(128), &"{\"a\":".repeat(100_000), "[]", "1e3", "{} {}", ""] {
+            assert_eq!(parse_object(text.as_bytes()), None);
+        }
+    }
+
+    #[test]
+    fn invalid_json_is_refused() {
         for bytes in [
             &b""[..],
             b"{",

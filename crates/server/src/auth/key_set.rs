@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::claims::present;
-use super::jws;
 use super::signature::{PublicKey, PublicKeyAlgorithm};
+use crate::strict_json::parse_object;
 
 /// The longest document that is read, in bytes.
 pub const MAX_KEY_SET_BYTES: usize = 256 * 1024;
@@ -91,7 +91,7 @@ impl KeySet {
         if document.len() > MAX_KEY_SET_BYTES {
             return Err(KeySetError::TooLong);
         }
-        let mut document = jws::object(document).ok_or(KeySetError::Malformed)?;
+        let mut document = parse_object(document).ok_or(KeySetError::Malformed)?;
         let Some(Value::Array(keys)) = document.remove("keys") else {
             return Err(KeySetError::Malformed);
         };

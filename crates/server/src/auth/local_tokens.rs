@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use futures::future::BoxFuture;
 use stile_store::state::{TokenKey, TokenStore};
 
-use super::claims::{Claims, whole_seconds};
+use super::claims::whole_seconds;
 use super::jws::CompactJws;
 use super::signature::Hs256Key;
 use super::{TokenRejected, TokenVerifier, VerifiedCaller, check};
@@ -38,7 +38,7 @@ impl LocalVerifier {
         let is_signed = self.key.verifies(jws.signing_input, &jws.signature);
         check(is_signed, "the signature is not right")?;
 
-        let claims: Claims = jws.claims()?;
+        let claims = jws.claims()?;
         claims.check_audience(&self.audience)?;
         check(!claims.sub.is_empty(), "the subject is empty")?;
         let jti = claims.jti.clone().unwrap_or_default();
