@@ -50,7 +50,7 @@ pub struct VerifiedCaller {
 #[error("{0}")]
 pub struct TokenRejected(pub &'static str);
 
-/// Checks bearer tokens.
+/// Turns a bearer token into a verified caller. One implementation per kind of token.
 pub trait TokenVerifier: Send + Sync + 'static {
     /// Verifies a token. May wait for the keys of an identity provider.
     ///

@@ -102,7 +102,7 @@ pub fn internal() -> Response<Body> {
     json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": "internal", "incident": incident }))
 }
 
-/// Adds `Connection: close`.
+/// Adds `Connection: close`, so that the connection ends after the response.
 pub fn closing(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response

@@ -143,24 +143,21 @@ fn routes(
             metadata::protected_resource(&origin, &options.authorization_servers, supported)
         }
     };
-    let router = Router::new()
+    let mut router = Router::new()
         .route(metadata::MCP_PATH, any(mcp))
         .with_state(endpoint)
         .route("/health", get(|| async { metadata::health() }))
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
         .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
-    let router = match notes {
-        Some(notes) => router
-            .merge(Router::new().route(NOTES_PATH, get(gateway_notes::route)).with_state(notes)),
-        None => router,
-    };
-    match records {
-        Some(records) => {
-            let routes = Router::new().route(RECORDS_PATH, any(v1::route)).with_state(records);
-            router.merge(routes).route(OPENAPI_PATH, get(v1::description))
-        }
-        None => router,
+    if let Some(notes) = notes {
+        let routes = Router::new().route(NOTES_PATH, get(gateway_notes::route)).with_state(notes);
+        router = router.merge(routes);
     }
+    if let Some(records) = records {
+        let routes = Router::new().route(RECORDS_PATH, any(v1::route)).with_state(records);
+        router = router.merge(routes).route(OPENAPI_PATH, get(v1::description));
+    }
+    router
 }
 
 async fn mcp(State(endpoint): State<Arc<McpEndpoint>>, request: Request) -> Response {
