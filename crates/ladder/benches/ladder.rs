@@ -38,6 +38,7 @@ use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, cpu};
 use stile_testkit::chance::Chance;
+use stile_tools::toolset::{Caller, Toolset as _};
 
 const MESSAGES: usize = 2_000;
 /// Calls that are timed together, since a clock of CPU time is coarse.
@@ -58,7 +59,7 @@ fn main() {
     let services = RecordServices::new(records);
     let rig = Rig {
         server: StoredRecords::new(services.clone(), clock),
-        ladder: Ladder::over(StoredRecords::new(services.clone(), clock)),
+        ladder: Ladder::new(StoredRecords::new(services.clone(), clock)),
         services,
         owner: Principal::assert_verified(
             "bench",
@@ -143,9 +144,12 @@ impl Rig {
         written.unwrap();
     }
 
-    fn call(&self, tool: &str, arguments: &Json) -> stile_ladder::LadderAnswer {
-        let answer = self.runtime.block_on(self.ladder.call(tool, arguments, &self.owner)).unwrap();
-        assert!(answer.refusal.is_none(), "{tool}: {}", answer.text);
+    fn call(&self, tool: &str, arguments: &Json) -> stile_tools::answer::Answer {
+        let tool = self.ladder.find(tool).unwrap();
+        let caller = Caller::local(self.owner.clone());
+        let call = self.ladder.call(tool, arguments.clone(), &caller);
+        let answer = self.runtime.block_on(call).unwrap();
+        assert!(answer.failure.is_none(), "{tool}: {}", answer.text);
         answer
     }
 
@@ -262,15 +266,13 @@ impl Rig {
     /// What a model is shown until it has the sentence after the match.
     fn savings(&self) {
         let search = self.call("search", &json!({ "q": "zanzibar crate" }));
-        let read = search
-            .structured
-            .pointer("/content_ladder/entries/0/read/args")
-            .cloned()
-            .unwrap_or_default();
+        let search = search.to_tree();
+        let read =
+            search.pointer("/content_ladder/entries/0/read/args").cloned().unwrap_or_default();
         let window = self.call("read_record_field", &read);
         assert!(window.text.contains("It holds seven lamps."));
         let text = search.text.len() + window.text.len();
-        let structured = search.structured.to_string().len() + window.structured.to_string().len();
+        let structured = search.to_tree().to_string().len() + window.to_tree().to_string().len();
         let whole = self
             .ask(&ReadRequest {
                 stream: "messages".to_owned(),
@@ -291,7 +293,7 @@ impl Rig {
         println!(
             "a page of 25: {} bytes of text or {} of structure; whole records {page}",
             list.text.len(),
-            list.structured.to_string().len()
+            list.to_tree().to_string().len()
         );
     }
 }

@@ -10,16 +10,15 @@ use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
 use stile_store::state::{StateDir, TokenKey, TokenStore};
-use stile_tools::hosted::Gateway;
-use stile_tools::hosted::session::Credential;
+use stile_tools::remote_notes::{Credential, RemoteNotes};
 
 use super::{Failure, hosted, serve, start};
 use crate::auth::{LocalVerifier, Verifier};
 use crate::config::{Config, Resolved, ShownCredential, is_exposed};
 use crate::gateway::terms::{Terms, UpstreamCredential};
 use crate::gateway::upstream::HttpUpstream;
-use crate::offer::Offer;
 use crate::outbound::{Bounds, Outbound};
+use crate::service::Service;
 
 /// Serves until it is told to stop.
 pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
@@ -61,12 +60,12 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
             vault: config.vault.as_str().into(),
             credential: credential(config, &audience)?,
         };
-        let offer = Offer::of_notes(Gateway::new(Arc::new(store)), terms);
+        let service = Service::new(RemoteNotes::new(Arc::new(store))).with_sessions(terms);
         let mut options = serve::options(config)?;
         options.authorization_servers =
             provider.iter().map(|provider| provider.issuer.clone()).collect();
         let announce = |address: SocketAddr| serve::say(&format!("listening on http://{address}"));
-        serve::until_stopped(config, options, offer, verifier, announce).await
+        serve::until_stopped(config, options, service, verifier, announce).await
     });
     // What is in flight was given its time by then.
     runtime.shutdown_background();

@@ -10,15 +10,14 @@ use std::time::Duration;
 
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_ladder::Ladder;
 use stile_ladder::port::MAX_ANSWER_BYTES;
 
 use super::{Failure, hosted, local_user, start};
 use crate::auth;
-use crate::config::{Config, Environment, Resolved, YesNo, is_exposed};
-use crate::offer::Offer;
+use crate::config::{Config, Environment, Resolved, is_exposed};
 use crate::outbound::Bounds;
 use crate::provider::{Provider, ReadToken};
+use crate::service::Service;
 
 /// Serves until standard input ends.
 pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(), Failure> {
@@ -45,15 +44,11 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let principal = auth::local_user(&local_user(environment), Scopes::none(), RecordsClaim::Owner);
     start::log(config.log);
     let runtime = start::runtime()?;
-    let offer = Offer::of_records(Ladder::new(
-        provider,
-        config.budgets(),
-        config.strict_schemas == YesNo::Yes,
-    ));
+    let service = Service::new(start::ladder(config, provider));
     let served = runtime.block_on(async {
         let stop = start::stop()?;
         tokio::select! {
-            served = crate::stdio::serve(offer, principal, config.tool_names) => served,
+            served = crate::stdio::serve(service, principal, config.tool_names) => served,
             () = stop => Ok(()),
         }
     });

@@ -4,13 +4,13 @@
 //! note.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use clap::ArgMatches;
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
-use stile_tools::tool::Answer;
+use stile_tools::answer::Answer;
+use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
 use super::{Failure, local_user, settings, start};
 use crate::auth;
@@ -33,7 +33,7 @@ pub(super) fn run(
     let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
     let Some((_, tool)) = TOOLS.iter().find(|(name, _)| *name == command) else { return Ok(()) };
     let answer = call(tool, matches, environment).map_err(|failure| failure.into_json())?;
-    match answer.refusal {
+    match answer.failure {
         None => Ok(writeln!(output, "{}", answer.text)?),
         Some(_) => Err(Failure::Told { text: answer.text, code: 1 }),
     }
@@ -45,12 +45,14 @@ fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Resul
     let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
     let principal = auth::local_user(&local_user(environment), everything, RecordsClaim::None);
     start::log(resolved.config.log);
-    let services = start::open_to_read(&resolved)?;
-    let journal = Arc::clone(&services.journal);
-    let called =
-        start::runtime()?.block_on(services.call(tool, json!({ "path": path }), &principal));
-    journal.sync();
-    called.map_err(|_| Failure::Failed("this program has no such tool".to_owned()))
+    let open = start::open_to_read(&resolved)?;
+    let (tools, caller) = (open.tools(), Caller::local(principal));
+    let called = start::runtime()?.block_on(async {
+        let tool = tools.find(tool).ok_or(UnknownTool)?;
+        tools.call(tool, json!({ "path": path }), &caller).await
+    });
+    open.journal.sync();
+    called.map_err(|UnknownTool| Failure::Failed("this program has no such tool".to_owned()))
 }
 
 impl Failure {

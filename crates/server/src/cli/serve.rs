@@ -10,7 +10,6 @@ use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Verb};
 use stile_store::state::{TokenKey, TokenStore};
 
-use stile_tools::registry;
 use tokio_util::sync::CancellationToken;
 
 use super::{Failure, hosted, local_user, start};
@@ -18,7 +17,7 @@ use crate::auth::{LocalVerifier, Order, Verifier, mint};
 use crate::config::{Config, Environment, Resolved, Source};
 use crate::http::{GatewaySecret, HttpOptions, NotesOptions, Timeouts};
 use crate::metrics::Metrics;
-use crate::offer::Offer;
+use crate::service::Service;
 
 /// How long the token lives that a terminal is shown.
 const SHOWN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -30,24 +29,22 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     let mut options = options(config)?;
     start::log(config.log);
     start::raise_file_limit();
-    let (state, mut services) = start::open(resolved)?;
-    let journal = Arc::clone(&services.journal);
-    let space = services.space.clone();
+    let (state, open) = start::open(resolved)?;
+    let (tools, journal, space) = (open.tools(), open.journal, open.space);
     let records = start::open_records(&state, &journal)?;
     let runtime = start::runtime()?;
     let served = runtime.block_on(async {
         let served = match provider {
             Some(provider) => {
-                // Hosted, notes tell their structure behind the gateway's role table and nowhere
-                // else.
-                services.tools = registry::FILES;
+                // On a hosted server, the note tools are behind the gateway's roles and nowhere else.
+                let tools = tools.without_note_tools();
                 options.authorization_servers = vec![provider.issuer.clone()];
                 let verifier = provider.verifier(hosted::outbound(config)?).await?;
                 let announce = |address: SocketAddr| say(&format!("listening on http://{address}"));
                 until_stopped(
                     config,
                     options,
-                    start::offer(config, services, Some(records)),
+                    start::service(config, tools, &journal, Some(records)),
                     verifier,
                     announce,
                 )
@@ -61,7 +58,7 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
                 until_stopped(
                     config,
                     options,
-                    start::offer(config, services, Some(records)),
+                    start::service(config, tools, &journal, Some(records)),
                     verifier,
                     announce,
                 )
@@ -113,17 +110,17 @@ fn announce(
     };
 }
 
-/// Serves an offer, and its metrics where they are wanted, until the process is told to stop.
+/// Serves an service, and its metrics where they are wanted, until the process is told to stop.
 pub(super) async fn until_stopped(
     config: &Config,
     options: HttpOptions,
-    offer: Offer,
+    service: Service,
     verifier: Arc<dyn Verifier>,
     announce: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
     let stop = start::stop()?;
     let Some(listen) = config.metrics_listen else {
-        let served = crate::http::serve(options, offer, verifier, stop, announce).await;
+        let served = crate::http::serve(options, service, verifier, stop, announce).await;
         return served.map_err(|error| Failure::Failed(failed(config.listen, &error)));
     };
     let metrics = Arc::new(Metrics::default());
@@ -138,7 +135,8 @@ pub(super) async fn until_stopped(
     let counted = async { counted.await.map_err(|error| Failure::Failed(failed(listen, &error))) };
     let served = async {
         let served =
-            crate::http::serve(options, offer.counting(metrics), verifier, stop, announce).await;
+            crate::http::serve(options, service.with_metrics(metrics), verifier, stop, announce)
+                .await;
         stopped.cancel();
         served.map_err(|error| Failure::Failed(failed(config.listen, &error)))
     };

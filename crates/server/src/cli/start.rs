@@ -4,13 +4,15 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use stile_ladder::port::RecordServer;
+use stile_ladder::{Ladder, SchemaStyle};
 use stile_records::RecordServices;
 use stile_store::journal::Journal;
 use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
 use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
-use stile_tools::calls::Services;
-use stile_tools::registry;
+use stile_tools::call_log::CallLog;
+use stile_tools::space::SpaceTools;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;
@@ -20,11 +22,25 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::Failure;
 use crate::clock;
 use crate::config::{Config, LogLevel, Resolved, Source, YesNo};
-use crate::offer::Offer;
+use crate::service::Service;
+use crate::stored_records::StoredRecords;
+
+/// A space and the journal of its changes.
+pub(super) struct OpenSpace {
+    pub(super) space: Space,
+    pub(super) journal: Arc<Journal>,
+}
+
+impl OpenSpace {
+    /// Returns the tools of the space.
+    pub(super) fn tools(&self) -> SpaceTools {
+        SpaceTools::new(self.space.clone(), Arc::clone(&self.journal))
+    }
+}
 
 /// Opens the state folder, the journal and the space, in this order, so that a space is not touched
 /// where its changes could not be journalled.
-pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure> {
+pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, OpenSpace), Failure> {
     open_with(resolved, |config, journal| {
         if *resolved.source("root") == Source::Default {
             create_space_folder(&config.root).map_err(|error| {
@@ -37,18 +53,18 @@ pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure>
 
 /// The same for a command that only reads: a space that is not there is not made, and one that is
 /// stays untouched.
-pub(super) fn open_to_read(resolved: &Resolved) -> Result<Services, Failure> {
-    let (_, services) = open_with(resolved, |config, journal| {
+pub(super) fn open_to_read(resolved: &Resolved) -> Result<OpenSpace, Failure> {
+    let (_, open) = open_with(resolved, |config, journal| {
         Space::open_ambient_to_read(&config.root, options(config, journal))
             .map_err(|error| cannot_open(config, &error))
     })?;
-    Ok(services)
+    Ok(open)
 }
 
 fn open_with(
     resolved: &Resolved,
     space: impl FnOnce(&Config, &Arc<Journal>) -> Result<Space, Failure>,
-) -> Result<(StateDir, Services), Failure> {
+) -> Result<(StateDir, OpenSpace), Failure> {
     let config = &resolved.config;
     check_disjoint(&config.root, &config.state)?;
     if is_inside(&config.config, &config.root)? {
@@ -63,7 +79,7 @@ fn open_with(
     })?;
     let journal = Arc::new(journal);
     let space = space(config, &journal)?;
-    Ok((state, Services { space, journal, tools: registry::TOOLS }))
+    Ok((state, OpenSpace { space, journal }))
 }
 
 /// Opens the database of records; makes it on first use.
@@ -76,15 +92,27 @@ pub(super) fn open_records(
     Ok(RecordServices::new(records).journalled(Arc::clone(journal)))
 }
 
-/// What a server of these offers: a space, and records where there are any.
-pub(super) fn offer(config: &Config, services: Services, records: Option<RecordServices>) -> Offer {
-    let offer = Offer::of_space(services);
-    match records {
-        Some(records) => {
-            offer.with_records(records, config.budgets(), config.strict_schemas == YesNo::Yes)
-        }
-        None => offer,
-    }
+/// Returns the service of a space, with records beside it if there are any.
+pub(super) fn service(
+    config: &Config,
+    tools: SpaceTools,
+    journal: &Arc<Journal>,
+    records: Option<RecordServices>,
+) -> Service {
+    let service = Service::of_space(tools);
+    let Some(records) = records else { return service };
+    let port = StoredRecords::new(records.clone(), clock::now);
+    let ladder = ladder(config, port).with_log(CallLog::new(Arc::clone(journal)));
+    service.with(ladder).with_records(records)
+}
+
+/// Returns the tools over a resource server, as the settings want them.
+pub(super) fn ladder(config: &Config, server: impl RecordServer) -> Ladder {
+    let style = match config.strict_schemas {
+        YesNo::Yes => SchemaStyle::Strict,
+        YesNo::No => SchemaStyle::Portable,
+    };
+    Ladder::new(server).with_budgets(config.budgets()).with_schema_style(style)
 }
 
 /// The one place where the root of a space is named to the store to change it.

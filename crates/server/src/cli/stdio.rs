@@ -1,7 +1,5 @@
 //! `stile stdio`: one client, which started this process.
 
-use std::sync::Arc;
-
 use clap::ArgMatches;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
@@ -22,18 +20,17 @@ pub(super) fn run(
     let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
     let principal = auth::local_user(&local_user(environment), scopes, records);
     start::log(resolved.config.log);
-    let (state, services) = start::open(resolved)?;
-    let journal = Arc::clone(&services.journal);
+    let (state, open) = start::open(resolved)?;
+    let (tools, journal, space) = (open.tools(), open.journal, open.space);
     // Where nothing was ever imported there is nothing to offer, and no database is made for that.
     let records =
         Records::exists(&state).then(|| start::open_records(&state, &journal)).transpose()?;
     let runtime = start::runtime()?;
-    let space = services.space.clone();
-    let offer = start::offer(&resolved.config, services, records);
+    let service = start::service(&resolved.config, tools, &journal, records);
     let served = runtime.block_on(async {
         let stop = start::stop()?;
         let served = tokio::select! {
-            served = crate::stdio::serve(offer, principal, resolved.config.tool_names) => served,
+            served = crate::stdio::serve(service, principal, resolved.config.tool_names) => served,
             () = stop => Ok(()),
         };
         space.close().await;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use stile_tools::hosted::session::{Credential, Session};
+use stile_tools::remote_notes::{Credential, NoteSession};
 
 use crate::auth::{VaultClaim, Verified};
 
@@ -39,7 +39,7 @@ impl Terms {
     ///
     /// # Errors
     /// [`NoVault`].
-    pub fn session(&self, verified: &Verified, token: &str) -> Result<Session, NoVault> {
+    pub fn session(&self, verified: &Verified, token: &str) -> Result<NoteSession, NoVault> {
         let identity = &verified.identity;
         let vault = match &identity.vault {
             VaultClaim::One(vault) => Arc::clone(vault),
@@ -53,7 +53,7 @@ impl Terms {
                 is_meant.then(|| Credential::new(token))
             }
         };
-        Ok(Session {
+        Ok(NoteSession {
             actor: Arc::clone(&identity.actor),
             user: verified.principal.subject().into(),
             vault,

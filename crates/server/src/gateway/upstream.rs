@@ -6,7 +6,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use stile_domain::notes::portable::PortableNote;
 use stile_domain::percent;
-use stile_tools::hosted::upstream::{Failure, NoteStore, Reading};
+use stile_tools::remote_notes::source::{NoteRequest, NoteSource, UpstreamFailure};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -44,29 +44,30 @@ impl HttpUpstream {
         Self { outbound, notes, secret, bounds, reads: Semaphore::new(MOST_READS) }
     }
 
-    async fn fetch(&self, reading: Reading<'_>) -> Result<PortableNote, Failure> {
-        let headers = self.headers(&reading)?;
+    async fn fetch(&self, request: NoteRequest<'_>) -> Result<PortableNote, UpstreamFailure> {
+        let headers = self.headers(&request)?;
         let uri: Uri = (self.notes.clone()
-            + &percent::encode_uri_component(reading.path().as_str()))
+            + &percent::encode_uri_component(request.path().as_str()))
             .parse()
-            .map_err(|_| Failure::Unavailable)?;
+            .map_err(|_| UpstreamFailure::Unavailable)?;
         let due = Instant::now() + self.bounds.total;
-        let turn = timeout_at(due, self.reads.acquire()).await.map_err(|_| Failure::Timeout)?;
+        let turn =
+            timeout_at(due, self.reads.acquire()).await.map_err(|_| UpstreamFailure::Timeout)?;
         // Waiting for a turn is part of the time that a caller waits.
         let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
         let json = self.outbound.get(uri, headers, bounds).await.map_err(failure)?;
         drop(turn);
-        PortableNote::parse(&json).map_err(|_| Failure::InvalidResponse)
+        PortableNote::parse(&json).map_err(|_| UpstreamFailure::InvalidResponse)
     }
 
     /// All headers but `Host`. What the caller sent has no part in them but its token.
-    fn headers(&self, reading: &Reading<'_>) -> Result<HeaderMap, Failure> {
-        let session = reading.session();
-        let credential = session.credential.as_ref().ok_or(Failure::NotForwarded)?;
+    fn headers(&self, request: &NoteRequest<'_>) -> Result<HeaderMap, UpstreamFailure> {
+        let session = request.session();
+        let credential = session.credential.as_ref().ok_or(UpstreamFailure::NotForwarded)?;
         // All of these were checked when the token was; a value that is none would not have come
         // here.
         let value = |text: &str| {
-            HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Failure::NotForwarded)
+            HeaderValue::from_bytes(text.as_bytes()).map_err(|_| UpstreamFailure::NotForwarded)
         };
         let mut authorization = value(&format!("Bearer {}", credential.reveal()))?;
         authorization.set_sensitive(true);
@@ -83,18 +84,21 @@ impl HttpUpstream {
     }
 }
 
-impl NoteStore for HttpUpstream {
-    fn read<'a>(&'a self, reading: Reading<'a>) -> BoxFuture<'a, Result<PortableNote, Failure>> {
-        self.fetch(reading).boxed()
+impl NoteSource for HttpUpstream {
+    fn read<'a>(
+        &'a self,
+        request: NoteRequest<'a>,
+    ) -> BoxFuture<'a, Result<PortableNote, UpstreamFailure>> {
+        self.fetch(request).boxed()
     }
 }
 
-fn failure(failed: Failed) -> Failure {
+fn failure(failed: Failed) -> UpstreamFailure {
     match failed {
-        Failed::Timeout => Failure::Timeout,
-        Failed::Unavailable => Failure::Unavailable,
-        Failed::Status(status) => Failure::Status(status.as_u16()),
-        Failed::TooLarge => Failure::TooLarge,
-        Failed::Encoded => Failure::InvalidResponse,
+        Failed::Timeout => UpstreamFailure::Timeout,
+        Failed::Unavailable => UpstreamFailure::Unavailable,
+        Failed::Status(status) => UpstreamFailure::Status(status.as_u16()),
+        Failed::TooLarge => UpstreamFailure::TooLarge,
+        Failed::Encoded => UpstreamFailure::InvalidResponse,
     }
 }

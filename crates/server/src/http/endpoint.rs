@@ -27,7 +27,9 @@ use crate::gateway::terms::NoVault;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::streamable::Streamable;
-use crate::offer::{Asker, Denied, Offer};
+use crate::service::Service;
+use stile_tools::tool::Denial;
+use stile_tools::toolset::Caller;
 
 /// The header that names a session.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -38,7 +40,7 @@ const FIRST_SESSIONLESS: &str = "2026-07-28";
 
 /// The endpoint and what it decides with.
 pub struct Endpoint {
-    offer: Offer,
+    service: Service,
     verifier: Arc<dyn Verifier>,
     streamable: Streamable,
     sessions: Sessions,
@@ -47,8 +49,8 @@ pub struct Endpoint {
 }
 
 /// Who sent a request.
-struct Caller {
-    asker: Asker,
+struct Authenticated {
+    caller: Caller,
     owner: Owner,
 }
 
@@ -56,9 +58,9 @@ struct Caller {
 type Early = Box<Response<Body>>;
 
 impl Endpoint {
-    /// Of `offer`, for the callers that `verifier` knows.
+    /// Of `service`, for the callers that `verifier` knows.
     pub fn new(
-        offer: Offer,
+        service: Service,
         verifier: Arc<dyn Verifier>,
         streamable: Streamable,
         rate: Arc<RateLimit>,
@@ -67,7 +69,7 @@ impl Endpoint {
         Self {
             sessions: Sessions::new(options.sessions_per_subject, options.session_idle),
             rate,
-            offer,
+            service,
             verifier,
             streamable,
             options,
@@ -95,13 +97,15 @@ impl Endpoint {
         self.rate
             .take(verified.principal.subject(), Instant::now())
             .map_err(|wait| Box::new(answers::too_many(wait)))?;
-        let asker =
-            self.offer.asker(&verified, token).map_err(|NoVault| Box::new(answers::no_vault()))?;
+        let caller = self
+            .service
+            .caller(&verified, token)
+            .map_err(|NoVault| Box::new(answers::no_vault()))?;
         // The token ends here but for what the gateway shows to its server: what follows knows the
         // caller, and could at worst log it.
         parts.headers.remove(AUTHORIZATION);
-        let caller = Caller { owner: Owner::of(&verified), asker };
-        parts.extensions.insert(caller.asker.clone());
+        let caller = Authenticated { owner: Owner::of(&verified), caller };
+        parts.extensions.insert(caller.caller.clone());
         let response = if parts.method == Method::POST {
             self.post(parts, body, &caller).await?
         } else {
@@ -128,7 +132,7 @@ impl Endpoint {
         &self,
         mut parts: Parts,
         body: Body,
-        caller: &Caller,
+        caller: &Authenticated,
     ) -> Result<Response<Body>, Early> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
@@ -148,10 +152,10 @@ impl Endpoint {
             parts.headers.remove(SESSION_ID);
         }
         let session = self.enter(&parts.headers, &caller.owner)?;
-        self.ask(&message, &parts.headers, &caller.asker)?;
+        self.ask(&message, &parts.headers, &caller.caller)?;
         let under_way = self.begin(session.as_deref(), &message)?;
         if let Some(call) = Call::of(&message, &parts.headers)
-            && let Some((status, text)) = direct::answer(call, &self.offer, &caller.asker).await
+            && let Some((status, text)) = direct::answer(call, &self.service, &caller.caller).await
         {
             return Ok(answers::json_text(status, text));
         }
@@ -172,7 +176,11 @@ impl Endpoint {
     }
 
     /// A stream that listens (GET), the end of a session (DELETE), or a method that there is not.
-    async fn other(&self, mut parts: Parts, caller: &Caller) -> Result<Response<Body>, Early> {
+    async fn other(
+        &self,
+        mut parts: Parts,
+        caller: &Authenticated,
+    ) -> Result<Response<Body>, Early> {
         if names_sessionless(&parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
@@ -208,7 +216,7 @@ impl Endpoint {
     }
 
     /// Refuses a call that the scopes do not allow.
-    fn ask(&self, message: &Envelope, headers: &HeaderMap, asker: &Asker) -> Result<(), Early> {
+    fn ask(&self, message: &Envelope, headers: &HeaderMap, caller: &Caller) -> Result<(), Early> {
         if !message.is_request() {
             return Ok(());
         }
@@ -216,10 +224,10 @@ impl Endpoint {
         let refusal = match message.method() {
             Some("tools/call") => text("name").and_then(|name| {
                 let arguments = message.param("arguments").unwrap_or(&Value::Null);
-                self.offer.ask(name, arguments, asker).err()
+                self.service.ask(name, arguments, caller).err()
             }),
             Some("resources/read") => {
-                text("uri").and_then(|uri| self.offer.ask_resource(uri, asker).err())
+                text("uri").and_then(|uri| self.service.ask_resource(uri, caller).err())
             }
             _ => None,
         };
@@ -303,16 +311,11 @@ fn bad_body(why: BadBody) -> Early {
     Box::new(answers::closing(answers::plain(status, code, message)))
 }
 
-fn forbidden(message: &Envelope, denied: &Denied, metadata_url: &str) -> Response<Body> {
-    let scopes = denied.scopes();
-    let data = json!({ "code": denied.code(), "requiredScopes": scopes });
-    let body = envelope::error(
-        message.id(),
-        envelope::INSUFFICIENT_SCOPE,
-        &denied.to_string(),
-        Some(data),
-    );
-    answers::insufficient_scope(metadata_url, &scopes.join(" "), &body)
+fn forbidden(message: &Envelope, denial: &Denial, metadata_url: &str) -> Response<Body> {
+    let data = json!({ "code": denial.code, "requiredScopes": denial.scopes });
+    let body =
+        envelope::error(message.id(), envelope::INSUFFICIENT_SCOPE, &denial.message, Some(data));
+    answers::insufficient_scope(metadata_url, &denial.scopes.join(" "), &body)
 }
 
 fn not_a_message(message: &Envelope) -> Response<Body> {

@@ -8,7 +8,7 @@ use stile_records::endpoints;
 use stile_records::list::DEFAULT_LIMIT;
 
 use super::answers;
-use crate::mcp::identity;
+use crate::mcp::server_info;
 
 /// Where the metadata of `/mcp` is found; challenges point there. *Source*: RFC 9728 §3.1.
 pub const METADATA_PATH: &str = "/.well-known/oauth-protected-resource/mcp";
@@ -48,7 +48,7 @@ pub fn protected_resource(
     let servers = if authorization_servers.is_empty() { &own } else { authorization_servers };
     let mut body = json!({
         "resource": format!("{origin}{MCP_PATH}"),
-        "resource_name": identity::TITLE,
+        "resource_name": server_info::TITLE,
         "authorization_servers": servers,
         "bearer_methods_supported": ["header"],
     });
@@ -72,5 +72,5 @@ pub fn protected_resource(
 
 /// That the server runs, and which build.
 pub fn health() -> Response<Body> {
-    answers::json(StatusCode::OK, &json!({ "status": "ok", "version": identity::VERSION }))
+    answers::json(StatusCode::OK, &json!({ "status": "ok", "version": server_info::VERSION }))
 }

@@ -15,7 +15,7 @@ use ring::hmac;
 use serde_json::json;
 use stile_domain::error::Refusal;
 use stile_domain::notes::NotePath;
-use stile_tools::calls::Services;
+use stile_tools::space::SpaceTools;
 
 use super::bearer::{self, Unauthorized};
 use super::rate::RateLimit;
@@ -70,7 +70,7 @@ impl std::fmt::Debug for GatewaySecret {
 
 /// The route and what it decides with.
 pub struct Notes {
-    services: Services,
+    tools: SpaceTools,
     verifier: Arc<dyn Verifier>,
     rate: Arc<RateLimit>,
     options: NotesOptions,
@@ -78,15 +78,15 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// The notes of `services`, for callers that `verifier` knows.
+    /// Serves the notes of `tools`, for callers that `verifier` knows.
     pub fn new(
-        services: Services,
+        tools: SpaceTools,
         verifier: Arc<dyn Verifier>,
         rate: Arc<RateLimit>,
         options: NotesOptions,
         public_url: Option<String>,
     ) -> Self {
-        Self { services, verifier, rate, options, public_url }
+        Self { tools, verifier, rate, options, public_url }
     }
 
     /// `path` is none where the target does not decode to text.
@@ -107,7 +107,7 @@ impl Notes {
             .and_then(|path| NotePath::parse(path).ok())
             .ok_or_else(|| told(Disagreement::Path))?;
         let json = self
-            .services
+            .tools
             .read_note(path, principal, &user)
             .await
             .map_err(|refusal| refused(&refusal, &metadata_url))?;

@@ -34,10 +34,10 @@ use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
 use super::waiting::WaitingLine;
 use super::{HttpOptions, Timeouts, metadata, preamble};
 use crate::auth::Verifier;
-use crate::mcp::handler::{Caller, Handler};
+use crate::mcp::handler::{CallerSource, Handler};
 use crate::mcp::streamable::Streamable;
 use crate::metrics::{MEDIA_TYPE, Metrics};
-use crate::offer::Offer;
+use crate::service::Service;
 
 /// How long connections may take to close once nothing is left to be said on them.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ const SCRAPERS: usize = 64;
 /// Where the address cannot be listened on.
 pub async fn serve(
     options: HttpOptions,
-    offer: Offer,
+    service: Service,
     verifier: Arc<dyn Verifier>,
     shutdown: impl Future<Output = ()>,
     on_listening: impl FnOnce(SocketAddr),
@@ -71,7 +71,7 @@ pub async fn serve(
         &options.allowed_hosts,
         &options.allowed_origins,
     );
-    let edge = Edge::new(doors, routes(options, offer, verifier, streams.clone()));
+    let edge = Edge::new(doors, routes(options, service, verifier, streams.clone()));
     on_listening(address);
     Accepting::new(edge, most, timeouts).serve(listener, shutdown, streams).await;
     Ok(())
@@ -103,16 +103,16 @@ pub async fn serve_metrics(
 /// All routes of the server.
 fn routes(
     options: HttpOptions,
-    offer: Offer,
+    service: Service,
     verifier: Arc<dyn Verifier>,
     streams: CancellationToken,
 ) -> Router {
-    let handler = Handler::new(offer.clone(), Caller::OfRequest, options.tool_names);
+    let handler = Handler::new(service.clone(), CallerSource::Request, options.tool_names);
     let streamable =
         Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
     let rate = Arc::new(RateLimit::new(options.rate_per_second, options.rate_burst));
     // A gateway has no notes of its own to give.
-    let notes = offer.space().map(|services| {
+    let notes = service.space().map(|services| {
         let (notes, public_url) = (options.notes.clone(), options.public_url.clone());
         Arc::new(Notes::new(
             services.clone(),
@@ -122,8 +122,8 @@ fn routes(
             public_url,
         ))
     });
-    let (has_scopes, has_records) = (notes.is_some(), offer.records().is_some());
-    let records = offer.records().map(|services| {
+    let (has_scopes, has_records) = (notes.is_some(), service.records().is_some());
+    let records = service.records().map(|services| {
         let (verifier, rate) = (Arc::clone(&verifier), Arc::clone(&rate));
         Arc::new(V1::new(
             services.clone(),
@@ -133,7 +133,7 @@ fn routes(
             options.timeouts,
         ))
     });
-    let endpoint = Arc::new(Endpoint::new(offer, verifier, streamable, rate, options.clone()));
+    let endpoint = Arc::new(Endpoint::new(service, verifier, streamable, rate, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {

@@ -17,11 +17,10 @@ use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
-use stile_ladder::port::{Declined, RecordServer, too_large};
+use stile_ladder::port::{ErrorResponse, RecordServer, too_large};
 use stile_store::sealer::{Sealer, SealerError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -84,7 +83,7 @@ impl Provider {
 
     /// Asks, and where the server does not know what shortens its answers, asks without that.
     /// All of that is over when the time is that one call has.
-    async fn answer(&self, ask: ReadRequest) -> Result<String, Declined> {
+    async fn answer(&self, ask: ReadRequest) -> Result<String, ErrorResponse> {
         let due = Instant::now() + self.bounds.total;
         let mut plain = ask.clone();
         plain.parameters.retain(|(name, _)| !OPTIONAL.contains(&name.as_str()));
@@ -130,7 +129,7 @@ impl Provider {
 
     /// One request, and a second one where the token is refused that another program has renewed
     /// meanwhile.
-    async fn ask_once(&self, ask: &ReadRequest, due: Instant) -> Result<String, Declined> {
+    async fn ask_once(&self, ask: &ReadRequest, due: Instant) -> Result<String, ErrorResponse> {
         let token = self.token();
         let mut answered = self.exchange(ask, &token, due).await?;
         let mut shown = token;
@@ -156,7 +155,7 @@ impl Provider {
         ask: &ReadRequest,
         token: &str,
         due: Instant,
-    ) -> Result<Answered, Declined> {
+    ) -> Result<Answered, ErrorResponse> {
         let uri = self.uri(ask)?;
         let headers = headers(token)?;
         let turn = timeout_at(due, self.asks.acquire())
@@ -171,7 +170,7 @@ impl Provider {
     }
 
     /// The address of a request. Nothing in it is resolved or encoded anew.
-    fn uri(&self, ask: &ReadRequest) -> Result<Uri, Declined> {
+    fn uri(&self, ask: &ReadRequest) -> Result<Uri, ErrorResponse> {
         let (path, query) = (ask.path(), ask.query());
         let mark = if query.is_empty() { "" } else { "?" };
         // Of the parts of an address only its length can be wrong by now.
@@ -226,7 +225,7 @@ fn values(json: &[u8]) -> usize {
 }
 
 /// All headers but `Host`.
-fn headers(token: &str) -> Result<HeaderMap, Declined> {
+fn headers(token: &str) -> Result<HeaderMap, ErrorResponse> {
     let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
         .map_err(|_| refusals::of_failure(Failed::Unavailable))?;
     authorization.set_sensitive(true);
@@ -242,11 +241,11 @@ impl RecordServer for Provider {
         &'a self,
         _: &'a Principal,
         ask: ReadRequest,
-    ) -> BoxFuture<'a, Result<String, Declined>> {
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         self.answer(ask).boxed()
     }
 
-    fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
+    fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {
         self.sealer
             .seal(plain)
             .map_err(|_| Problem::Internal { incident: stile_store::new_incident() }.into())
@@ -255,17 +254,13 @@ impl RecordServer for Provider {
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.sealer.open(text)
     }
-
-    /// There is no journal here: the resource server has its own. What it says is not logged.
-    fn tell(&self, _: &Principal, tool: &'static str, outcome: Result<(), &Map<String, Json>>) {
-        tracing::debug!(tool, is_ok = outcome.is_ok(), "a call was made");
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::Value as Json;
 
     fn json() -> impl Strategy<Value = Json> {
         let leaf = prop_oneof![

@@ -7,7 +7,7 @@ use http::StatusCode;
 use http::header::RETRY_AFTER;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::request::ReadRequest;
-use stile_ladder::port::{Declined, too_large};
+use stile_ladder::port::{ErrorResponse, too_large};
 
 use crate::outbound::{Answered, Failed};
 
@@ -16,7 +16,7 @@ const MAX_RETRY_AFTER: usize = 32;
 
 /// What an answer with another status than 200 says. `token` is the one that was shown, and is not
 /// repeated.
-pub(super) fn of_answer(answered: &Answered, token: &str) -> Declined {
+pub(super) fn of_answer(answered: &Answered, token: &str) -> ErrorResponse {
     let said = serde_json::from_slice::<Map<String, Json>>(&answered.body).ok();
     let declined = said
         .and_then(|said| of_body(answered.status, said))
@@ -32,7 +32,7 @@ pub(super) fn of_answer(answered: &Answered, token: &str) -> Declined {
 }
 
 /// What an error body says, if it is one.
-fn of_body(status: StatusCode, mut body: Map<String, Json>) -> Option<Declined> {
+fn of_body(status: StatusCode, mut body: Map<String, Json>) -> Option<ErrorResponse> {
     let status_code = status.as_u16();
     match body.remove("error")? {
         Json::Object(mut error) => {
@@ -43,7 +43,7 @@ fn of_body(status: StatusCode, mut body: Map<String, Json>) -> Option<Declined> 
             let is_whole = ["code", "message"]
                 .iter()
                 .all(|name| error.get(*name).is_some_and(Json::is_string));
-            is_whole.then_some(Declined { status: status_code, error })
+            is_whole.then_some(ErrorResponse { status: status_code, error })
         }
         // RFC 6749, section 5.2, which servers of tokens use and RFC 6750 refers to.
         Json::String(code) => {
@@ -72,7 +72,7 @@ fn repeats(error: &Map<String, Json>, token: &str) -> bool {
 }
 
 /// What a status alone says.
-fn of_status(status: StatusCode) -> Declined {
+fn of_status(status: StatusCode) -> ErrorResponse {
     let (code, message) = told_of(status);
     adapter_error(status.as_u16(), code, &message)
 }
@@ -106,7 +106,7 @@ fn told_of(status: StatusCode) -> (&'static str, String) {
 }
 
 /// What is said where no answer came.
-pub(super) fn of_failure(failed: Failed) -> Declined {
+pub(super) fn of_failure(failed: Failed) -> ErrorResponse {
     match failed {
         Failed::Timeout => adapter_error(
             504,
@@ -130,7 +130,7 @@ pub(super) fn of_failure(failed: Failed) -> Declined {
 }
 
 /// What is said of a success whose body is no JSON.
-pub(super) fn not_json() -> Declined {
+pub(super) fn not_json() -> ErrorResponse {
     adapter_error(
         502,
         "answer_not_json",
@@ -139,7 +139,7 @@ pub(super) fn not_json() -> Declined {
 }
 
 /// What is said of a request that no address has room for.
-pub(super) fn too_long() -> Declined {
+pub(super) fn too_long() -> ErrorResponse {
     adapter_error(
         414,
         "request_too_long",
@@ -147,9 +147,9 @@ pub(super) fn too_long() -> Declined {
     )
 }
 
-fn adapter_error(status: u16, code: &str, message: &str) -> Declined {
+fn adapter_error(status: u16, code: &str, message: &str) -> ErrorResponse {
     let error = json!({ "type": "adapter_error", "code": code, "message": message });
-    Declined { status, error: error.as_object().cloned().unwrap_or_default() }
+    ErrorResponse { status, error: error.as_object().cloned().unwrap_or_default() }
 }
 
 /// When to ask again: seconds or a date (RFC 9110, section 10.2.3).
@@ -168,13 +168,13 @@ fn retry_after(answered: &Answered) -> Option<String> {
 
 /// Whether a server may have refused a request for a parameter that it does not know. What codes it
 /// has for that is its own affair; the status alone says that the request is wrong.
-pub(super) fn is_of_parameters(declined: &Declined) -> bool {
+pub(super) fn is_of_parameters(declined: &ErrorResponse) -> bool {
     matches!(declined.status, 400 | 422)
 }
 
 /// Whether it names a parameter that this request has too, or its path, and so would be made of it
 /// as well.
-pub(super) fn is_of_one(declined: &Declined, ask: &ReadRequest) -> bool {
+pub(super) fn is_of_one(declined: &ErrorResponse, ask: &ReadRequest) -> bool {
     let named = declined.error.get("param").and_then(Json::as_str);
     named.is_some_and(|named| {
         named == "stream" || ask.parameters.iter().any(|(name, _)| name == named)
@@ -182,7 +182,7 @@ pub(super) fn is_of_one(declined: &Declined, ask: &ReadRequest) -> bool {
 }
 
 /// Whether it says no more than that something is wrong with a request.
-pub(super) fn says_little(declined: &Declined) -> bool {
+pub(super) fn says_little(declined: &ErrorResponse) -> bool {
     let code = declined.code();
     let is_ours = declined.error.get("type").and_then(Json::as_str) == Some("adapter_error");
     let general = [
@@ -197,12 +197,12 @@ pub(super) fn says_little(declined: &Declined) -> bool {
 
 /// Whether a refusal says who may not ask or what there is not, which is so whatever the parameters
 /// are.
-pub(super) fn is_of_what_is_there(declined: &Declined) -> bool {
+pub(super) fn is_of_what_is_there(declined: &ErrorResponse) -> bool {
     matches!(declined.status, 401 | 403 | 404 | 410)
 }
 
 /// Whether a refusal is about one of these parameters.
-pub(super) fn names_one(declined: &Declined, names: &[&str]) -> bool {
+pub(super) fn names_one(declined: &ErrorResponse, names: &[&str]) -> bool {
     let said = |member: &str| declined.error.get(member).and_then(Json::as_str).unwrap_or_default();
     names.iter().any(|name| said("param") == *name || said("message").contains(name))
 }
@@ -218,7 +218,7 @@ mod tests {
         Answered { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into() }
     }
 
-    fn told(status: u16, body: &str) -> Declined {
+    fn told(status: u16, body: &str) -> ErrorResponse {
         of_answer(&answered(status, body, None), "the-token")
     }
 

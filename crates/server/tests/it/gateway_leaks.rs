@@ -13,7 +13,7 @@ use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
 use stile_server::gateway::terms::{Terms, UpstreamCredential};
 use stile_server::http::{self, HttpOptions};
 use stile_server::metrics::Metrics;
-use stile_server::offer::Offer;
+use stile_server::service::Service;
 use stile_testkit::client::Reply as Answered;
 use stile_testkit::issuer::{Alg, Signature};
 use stile_testkit::leaks::Canaries;
@@ -21,9 +21,9 @@ use stile_testkit::log::Log;
 use stile_testkit::process::Server;
 use stile_testkit::upstream::faults::CANARY;
 use stile_testkit::upstream::{Behaviour, Reply};
-use stile_tools::hosted::Gateway;
-use stile_tools::hosted::session::Credential;
-use stile_tools::hosted::upstream::{Failure, NoteStore, Reading};
+use stile_tools::remote_notes::Credential;
+use stile_tools::remote_notes::RemoteNotes;
+use stile_tools::remote_notes::source::{NoteRequest, NoteSource, UpstreamFailure};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -335,8 +335,11 @@ fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
 /// A store whose failure says all that it knows.
 struct Panics;
 
-impl NoteStore for Panics {
-    fn read<'a>(&'a self, reading: Reading<'a>) -> BoxFuture<'a, Result<PortableNote, Failure>> {
+impl NoteSource for Panics {
+    fn read<'a>(
+        &'a self,
+        reading: NoteRequest<'a>,
+    ) -> BoxFuture<'a, Result<PortableNote, UpstreamFailure>> {
         let session = reading.session();
         let credential = session.credential.as_ref().map_or("", Credential::reveal).to_owned();
         async move { panic!("{BODY} {PATH} {credential} {}", session.vault) }.boxed()
@@ -374,8 +377,9 @@ async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_do
         credential: UpstreamCredential::Forward { audience: GATEWAY.into() },
     };
     let metrics = Arc::new(Metrics::default());
-    let offer =
-        Offer::of_notes(Gateway::new(Arc::new(Panics)), terms).counting(Arc::clone(&metrics));
+    let offer = Service::new(RemoteNotes::new(Arc::new(Panics)))
+        .with_sessions(terms)
+        .with_metrics(Arc::clone(&metrics));
     let options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let (listening, address) = oneshot::channel();

@@ -31,7 +31,7 @@ use super::rate::RateLimit;
 use super::{Timeouts, metadata};
 use crate::auth::Verifier;
 use crate::clock::now;
-use crate::mcp::identity;
+use crate::mcp::server_info;
 
 /// Everything below it is about records.
 pub const RECORDS_PATH: &str = "/v1/{*rest}";
@@ -147,7 +147,7 @@ pub async fn route(State(v1): State<Arc<V1>>, request: Request<Body>) -> Respons
 
 /// The route that describes the others.
 pub async fn description() -> Response<Body> {
-    let document = openapi::document(identity::VERSION).to_string();
+    let document = openapi::document(server_info::VERSION).to_string();
     marked(json_answer(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
 }
 
