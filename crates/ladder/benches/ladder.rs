@@ -266,9 +266,8 @@ impl Rig {
     /// What a model is shown until it has the sentence after the match.
     fn savings(&self) {
         let search = self.call("search", &json!({ "q": "zanzibar crate" }));
-        let search = search.to_tree();
-        let read =
-            search.pointer("/content_ladder/entries/0/read/args").cloned().unwrap_or_default();
+        let tree = search.to_tree();
+        let read = tree.pointer("/content_ladder/entries/0/read/args").cloned().unwrap_or_default();
         let window = self.call("read_record_field", &read);
         assert!(window.text.contains("It holds seven lamps."));
         let text = search.text.len() + window.text.len();

@@ -113,7 +113,11 @@ impl Client {
         let answer = self.call_unchecked(tool, arguments);
         match &answer.failure {
             None => Ok(answer),
-            Some(_) => Err(answer.structured["error"].clone()),
+            Some(_) => {
+                let mut error = answer.structured["error"].clone();
+                error.as_object_mut().unwrap().remove("next");
+                Err(error)
+            }
         }
     }
 
