@@ -1,13 +1,14 @@
-//! What a connection's stream holds, as its owner declares it: fields and their types, the key, the
-//! order, and what may be asked of each field.
+//! The owner's declaration of a stream: its fields and their types, the key, the order, and which
+//! queries each field allows.
 //!
-//! One JSON object, kept as it was given, so that an owner who edits it finds it again; what the
-//! rest of the program needs is read from it once, here, and is then known to fit together: no
-//! declaration names a field that its schema lacks, or wants the sum of texts.
+//! The declaration is one JSON object. The store keeps the original, so that an owner who edits it
+//! finds it unchanged. This module reads what the program needs and checks that all parts fit
+//! together: for example, a declaration never names a field that its schema lacks, and never allows
+//! the sum of a text field.
 //!
 //! *Shape*: `{schema, primary_key, cursor_field?, consent_time_field?, semantics?, query?:
 //! {range_filters?, exact_filters?, search?: {lexical_fields?}, aggregations?, expand?}, views?,
-//! relationships?, …}`. Whatever else is there is kept and means nothing.
+//! relationships?, …}`. Other members are kept and have no effect.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +28,7 @@ pub use type_set::{JsonType, StringFormat, TypeSet};
 
 /// The largest declaration, in bytes of compact JSON.
 pub const MAX_BYTES: usize = 1024 * 1024;
-/// The most fields that a declaration has.
+/// The most fields of a declaration.
 pub const MAX_FIELDS: usize = 10_000;
 
 /// A checked declaration.
@@ -45,63 +46,63 @@ pub struct Declaration {
     relations: Vec<Relation>,
 }
 
-/// What happens when a record comes a second time.
+/// How a stream treats a second record with the same key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semantics {
-    /// Nothing: records are only added.
+    /// The first record stays; records are only added.
     AppendOnly,
-    /// It replaces the one that is there. The default, because a second export of the same source
-    /// corrects the first.
+    /// The second record replaces the first. The default, because a second export of the same
+    /// source corrects the first.
     #[default]
     MutableState,
 }
 
-/// A declaration that does not fit together.
+/// The first error in a declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{member}` {fault}")]
 pub struct BadDeclaration {
-    /// Which member, from the top: `query.range_filters.amount`.
+    /// The path of the wrong member, such as `query.range_filters.amount`.
     pub member: String,
-    /// What is wrong with it.
+    /// The error in that member.
     pub fault: DeclarationFault,
 }
 
-/// What is wrong with a member of a declaration.
+/// An error in a member of a declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeclarationFault {
-    /// It is of another kind.
+    /// The member has another type or value than the one described.
     #[error("must be {0}")]
     Kind(&'static str),
-    /// The declaration is too large.
+    /// The declaration has more than [`MAX_BYTES`] bytes.
     #[error("has more than {MAX_BYTES} bytes")]
     TooLarge,
-    /// The schema has too many properties.
+    /// The schema has more than [`MAX_FIELDS`] properties.
     #[error("has more than {MAX_FIELDS} fields")]
     TooManyFields,
-    /// A property has a name that no field can have.
+    /// A property's name cannot be the name of a field.
     #[error(
         "names a field that is empty, longer than {} bytes, or has U+0000 in its name",
         identifiers::MAX_FIELD_NAME_BYTES
     )]
     BadFieldName,
-    /// The schema has no such property.
+    /// The schema lacks the named property.
     #[error("names the field `{0}`, which `schema.properties` does not have")]
     NoSuchField(String),
-    /// A list has a field twice.
+    /// A list names the same field twice.
     #[error("names the field `{0}` twice")]
     Repeated(String),
-    /// A list has a name twice.
+    /// A list contains the same name twice.
     #[error("has `{0}` twice")]
     Again(String),
-    /// There is no such relationship.
+    /// The declaration lacks the named relationship.
     #[error("names the relationship `{0}`, which `relationships` does not have")]
     NoSuchRelation(String),
-    /// The field cannot do what it is named for.
+    /// The named field has the wrong type for its use.
     #[error("names the field `{name}`, which must {needed}")]
     Unfit {
-        /// Which field.
+        /// The name of the field.
         name: String,
-        /// What its type must be.
+        /// What the field's type must be.
         needed: &'static str,
     },
 }
@@ -112,7 +113,7 @@ impl BadDeclaration {
     }
 }
 
-/// What a field must be to be named somewhere.
+/// What a use requires of a field's type.
 #[derive(Clone, Copy)]
 enum Needed {
     Scalar,
@@ -216,63 +217,62 @@ impl Declaration {
         Ok(declaration)
     }
 
-    /// As it was given.
+    /// Returns the original JSON.
     pub fn to_json(&self) -> Json {
         Json::Object(self.json.clone())
     }
 
-    /// The fields of a view.
+    /// Returns the fields of the view with this identifier.
     pub fn view(&self, id: &str) -> Option<&[String]> {
         self.views.iter().find(|view| view.id == id).map(|view| view.fields.as_slice())
     }
 
-    /// The relations that can be asked for.
+    /// Returns the relationships that a request can expand.
     pub fn relations(&self) -> &[Relation] {
         &self.relations
     }
 
-    /// A member as it was given, such as `views` or `relationships`.
+    /// Returns a member of the original JSON, such as `views` or `relationships`.
     pub fn member(&self, name: &str) -> Option<&Json> {
         self.json.get(name)
     }
 
-    /// JSON Schema 2020-12 of a record's data.
+    /// Returns the JSON Schema 2020-12 of a record's data.
     pub fn schema(&self) -> &Json {
         self.json.get("schema").unwrap_or(&Json::Null)
     }
 
-    /// The fields that the key is made of, in its order. Where there are none it is made from the
-    /// content.
+    /// Returns the fields of the primary key in order. If empty, keys are made from the content.
     pub fn primary_key(&self) -> &[String] {
         &self.primary_key
     }
 
-    /// The field that orders the records.
+    /// Returns the field that orders the records.
     pub fn cursor_field(&self) -> Option<&str> {
         self.cursor_field.as_deref()
     }
 
-    /// The field that a grant's time constraint looks at. It has a format.
+    /// Returns the field that a grant's time constraint looks at. The field always has a format.
     pub fn consent_time_field(&self) -> Option<&str> {
         self.consent_time_field.as_deref()
     }
 
-    /// What happens when a record comes a second time.
+    /// Returns how the stream treats a second record with the same key.
     pub fn semantics(&self) -> Semantics {
         self.semantics
     }
 
-    /// Every field, in the order of the schema.
+    /// Returns every field, in the order of the schema.
     pub fn fields(&self) -> &[DeclaredField] {
         &self.fields
     }
 
-    /// One field.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&DeclaredField> {
         self.by_name.get(name).and_then(|&index| self.fields.get(index))
     }
 
-    /// The fields that every record must have, and that a grant therefore includes.
+    /// Returns the fields that every record must have. Every grant therefore includes them.
     pub fn required(&self) -> &[String] {
         &self.required
     }
@@ -289,7 +289,7 @@ impl Declaration {
         needed.map_or(Ok(()), |needed| needed.check(field)).map_err(|fault| node.bad(fault))
     }
 
-    /// The name of one field; null counts as none.
+    /// Reads the name of one field. A null counts as absent.
     fn one(&self, node: &Node<'_>, needed: Needed) -> Result<Option<String>, BadDeclaration> {
         match node.value {
             None | Some(Json::Null) => Ok(None),
@@ -300,7 +300,7 @@ impl Declaration {
         }
     }
 
-    /// The names of some fields, none twice.
+    /// Reads a list of names of fields and refuses repetitions.
     fn list(&self, node: &Node<'_>, needed: Option<Needed>) -> Result<Vec<String>, BadDeclaration> {
         let mut names = HashSet::new();
         let mut list = Vec::new();
@@ -369,7 +369,7 @@ fn semantics(node: &Node<'_>) -> Result<Semantics, BadDeclaration> {
     }
 }
 
-/// A place in a declaration, which may be empty, and what it is called.
+/// A member of a declaration with its path. The member may be absent.
 struct Node<'a> {
     path: String,
     value: Option<&'a Json>,
@@ -384,7 +384,8 @@ impl<'a> Node<'a> {
         BadDeclaration::new(&self.path, fault)
     }
 
-    /// One member; none in what is no object, of which [`Node::members`] complains.
+    /// Returns a member; absent if this node is not an object. [`Node::members`] reports such a
+    /// node.
     fn member(&self, name: &str) -> Node<'a> {
         Node {
             path: format!("{}.{name}", self.path),

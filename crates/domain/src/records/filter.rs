@@ -1,8 +1,9 @@
-//! Conditions on fields, as a reader sends them and a store asks them of each record.
+//! Conditions on fields: sent by a request, evaluated on each record.
 //!
-//! An exact condition compares a scalar as text: a string with itself, every other scalar as JSON
-//! writes it, numbers by value. A range compares numbers with numbers and times with times; a field
-//! that is absent, `null` or of another kind is in no range. All conditions must hold.
+//! An exact condition compares a scalar as text: a string with itself, every other scalar in its
+//! JSON spelling, and numbers by value. A range compares numbers with numbers and times with times.
+//! A field that is absent, `null` or of another type is in no range. All conditions of a request
+//! must hold.
 
 use std::cmp::Ordering;
 
@@ -14,37 +15,37 @@ use super::instant::Instant;
 use super::stored_body::{BodyField, DamagedBody, RecordBody, StoredValue};
 use crate::hash::ContentHash;
 
-/// What a range is bounded by.
+/// The bound of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum RangeBound {
-    /// The digits of a number.
+    /// A number in its original spelling.
     Number(String),
-    /// A time.
+    /// A point in time.
     Time(Instant),
 }
 
-/// One condition.
+/// What a condition requires of a field's value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FieldTest {
-    /// The scalar is this one.
+    /// The scalar equals this one.
     Is(String),
-    /// The scalar is this key: the text itself, or a number or boolean that is written so. Not
-    /// `null`.
+    /// The scalar is this record key: the same text, or a number or boolean with this spelling.
+    /// `null` is never a key.
     Refers(String),
-    /// The scalar lies on this side of a bound.
+    /// The scalar lies on this side of the bound.
     Range(RangeOperator, RangeBound),
 }
 
-/// A condition on a field.
+/// A requirement on one field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Condition {
-    /// The field.
+    /// The name of the field.
     pub field: String,
-    /// What must hold.
+    /// What the field's value must fulfil.
     pub test: FieldTest,
 }
 
-/// Whether all conditions hold of a record.
+/// Whether a record fulfils all conditions.
 ///
 /// # Errors
 /// [`DamagedBody`].
@@ -58,7 +59,7 @@ pub fn all_hold(conditions: &[Condition], body: RecordBody<'_>) -> Result<bool, 
     Ok(true)
 }
 
-/// When a field says that a record happened. None where it says no time.
+/// Returns the time in a field of a record; `None` if the field holds no time.
 ///
 /// # Errors
 /// [`DamagedBody`].
@@ -88,7 +89,7 @@ impl FieldTest {
             Self::Refers(key) => match entry.value {
                 StoredValue::Number(text) | StoredValue::Text(text) => text == key,
                 StoredValue::Bool(value) => key == if value { "true" } else { "false" },
-                // No key is as long as a text that is kept apart.
+                // No key is as long as a text that is kept in pieces.
                 StoredValue::Null
                 | StoredValue::Json(_)
                 | StoredValue::LongText(_)
@@ -110,7 +111,7 @@ impl FieldTest {
     }
 }
 
-/// Compares JSON numbers by their exact values. None where one is none.
+/// Compares two JSON numbers by their exact values; returns `None` if a text is not a number.
 pub fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
     Some(Decimal::parse(a)?.cmp(&Decimal::parse(b)?))
 }
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_condition_compares_scalars() {
+    fn an_exact_condition_compares_scalars_by_value() {
         let is = |value, text: &str| holds(value, FieldTest::Is(text.to_owned()));
         assert!(
             is(StoredValue::Null, "null")
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_the_key_as_it_is_written() {
+    fn a_reference_matches_the_spelling_of_the_key() {
         let refers = |value, key: &str| holds(value, FieldTest::Refers(key.to_owned()));
         assert!(
             refers(StoredValue::Text("5"), "5")
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_compares_like_with_like() {
+    fn a_range_compares_numbers_with_numbers_and_times_with_times() {
         let above = |value| {
             holds(value, FieldTest::Range(RangeOperator::Gt, RangeBound::Number("10".to_owned())))
         };

@@ -1,10 +1,10 @@
-//! What the owner lets one client see of the records: exactly these streams, connections, fields,
-//! times and keys.
+//! A grant: what the owner lets one client see of the records, by stream, connection, field, time
+//! and key.
 //!
-//! A grant names everything that it allows. What it leaves out is not allowed, whatever is declared
-//! or stored later. It is written down as JSON and read back as strictly as it is made: an unknown
-//! member, an empty list, a constraint without a bound or of another version make it invalid, and
-//! an invalid grant allows nothing.
+//! A grant names everything that it allows. It never allows what it does not name, whatever is
+//! declared or stored later. A grant is stored as JSON and parsed as strictly as it is made. An
+//! unknown member, an empty list, a constraint without a bound, or another version makes a grant
+//! invalid, and an invalid grant allows nothing.
 
 use std::collections::BTreeSet;
 
@@ -15,55 +15,55 @@ use super::instant::Instant;
 
 /// The version of the format.
 const VERSION: &str = "0.1.0";
-/// The most bytes that a grant has as JSON.
+/// The largest grant, in bytes of JSON.
 pub const MAX_GRANT_BYTES: usize = 4 << 20;
-/// The longest name of a client and the longest purpose, in bytes.
+/// The longest client name and the longest purpose, in bytes.
 const MAX_TEXT_BYTES: usize = 2000;
 
 /// What one client may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Who it is for.
+    /// The name of the client.
     pub client: String,
-    /// What for, in the owner's words.
+    /// The purpose in the owner's words.
     pub purpose: Option<String>,
-    /// When it was made.
+    /// When the owner made the grant.
     pub issued: Instant,
-    /// When it ends by itself.
+    /// When the grant expires; absent if it never does.
     pub expires: Option<Instant>,
-    /// Whether it is for the first token that is presented alone.
+    /// Whether only the first token that presents the grant may use it.
     pub single_use: bool,
-    /// The streams. No name occurs twice.
+    /// What the grant allows of each stream. No stream occurs twice.
     pub streams: Vec<StreamGrant>,
 }
 
 /// What a grant allows of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamGrant {
-    /// The stream.
+    /// The name of the stream.
     pub stream: SourceName,
-    /// The connections, at least one.
+    /// The names of the connections, at least one.
     pub connections: BTreeSet<SourceName>,
-    /// The fields, at least one.
+    /// The names of the fields, at least one.
     pub fields: BTreeSet<String>,
-    /// From when to when.
+    /// The limits on the records' times, if any.
     pub time: Option<TimeConstraint>,
-    /// The keys, at least one where they are limited.
+    /// The keys of the records, at least one; absent if all keys are allowed.
     pub keys: Option<BTreeSet<String>>,
 }
 
-/// A time that must be known of a record for it to be seen.
+/// The time that a record must have to be visible. A record without a known time is hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeConstraint {
-    /// The field that says when. Frozen: what is declared later changes nothing.
+    /// The field that holds the time. Frozen: a later declaration does not change it.
     pub field: String,
-    /// From this time on.
+    /// The earliest time, inclusive.
     pub since: Option<Instant>,
-    /// Before this time.
+    /// The latest time, exclusive.
     pub until: Option<Instant>,
 }
 
-/// Why a grant cannot be made or used.
+/// Why a grant cannot be made or used, as a message for the owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadGrant(pub String);
@@ -115,7 +115,7 @@ struct WireTime {
 }
 
 impl Grant {
-    /// Reads what [`Grant::to_json`] wrote.
+    /// Parses what [`Grant::to_json`] wrote.
     ///
     /// # Errors
     /// [`BadGrant`]; the grant then allows nothing.
@@ -149,10 +149,10 @@ impl Grant {
         Ok(grant)
     }
 
-    /// As JSON.
+    /// Formats the grant as JSON.
     ///
     /// # Errors
-    /// [`BadGrant`] where it says less than a grant must.
+    /// [`BadGrant`] if the grant could not be parsed again.
     pub fn to_json(&self) -> Result<String, BadGrant> {
         self.check()?;
         let wire = Wire {
@@ -171,7 +171,7 @@ impl Grant {
         Ok(json)
     }
 
-    /// What it allows of a stream.
+    /// Returns what the grant allows of a stream.
     pub fn share(&self, stream: &str) -> Option<&StreamGrant> {
         self.streams.iter().find(|share| share.stream.as_str() == stream)
     }
@@ -303,17 +303,17 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_what_was_written() {
+    fn a_grant_survives_writing_and_parsing() {
         let grant = Grant::parse(GOOD).unwrap();
         assert_eq!(Grant::parse(&grant.to_json().unwrap()).unwrap(), grant);
         let share = grant.share("messages").unwrap();
         assert!(share.fields.contains("body") && grant.share("other").is_none());
         let too_late = Grant { expires: Some(Instant(i64::MAX)), ..grant };
-        assert!(too_late.to_json().is_err(), "what could not be read again is not written");
+        assert!(too_late.to_json().is_err(), "a grant that could not be parsed is not written");
     }
 
     #[test]
-    fn security_a_malformed_grant_is_none() {
+    fn a_malformed_grant_is_refused() {
         for (from, to) in [
             ("0.1.0", "0.2.0"),
             ("continuous", "often"),

@@ -312,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_handle_comes_back(
+        fn a_handle_is_decoded_for_its_kind_and_checked_for_its_caller(
             connection in "[a-z]{1,9}", stream in "[a-z]{1,9}", key in "(?s).{1,99}", part in part(), other in any::<[u8; 16]>(),
         ) {
             let (caller, nobody) = (Binding::new(["a"]), Binding::new(["b"]));
@@ -342,7 +342,7 @@ mod tests {
         }
 
         #[test]
-        fn places_come_back_for_the_same_list_and_no_other(
+        fn offset_and_skip_cursors_are_decoded_for_the_same_list_only(
             start in 0..u64::MAX / 2, limit in 0..u64::MAX / 2, digest in proptest::option::of(any::<[u8; 16]>()),
             size in proptest::option::of(0..u64::MAX / 2),
         ) {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_shortened() {
+    fn texts_of_any_length_survive() {
         for length in [0, 65_535, 65_536, 200_000] {
             let part = RecordPart::Fields { cursor: Some("c".repeat(length)) };
             let (connection, stream, key) = (String::new(), "s".to_owned(), "é".repeat(length));
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_differ_by_digest_or_else_by_size() {
+    fn contents_are_compared_by_digest_or_else_by_size() {
         let version = |digest: Option<u8>, size| ContentVersion {
             digest: digest.map(|byte| [byte; DIGEST_BYTES]),
             size,
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_read_as_they_are_told() {
+    fn only_sha256_digests_are_parsed() {
         let hex = "00ff".repeat(16);
         assert_eq!(parse_digest(&format!("sha256:{hex}")).unwrap()[..2], [0, 255]);
         for bad in [

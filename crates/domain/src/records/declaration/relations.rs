@@ -1,64 +1,64 @@
-//! What a declaration says beyond its fields: named lists of them, and which records of other
-//! streams belong to one.
+//! The parts of a declaration beyond its fields: views, which are named lists of fields, and
+//! relationships to records of other streams.
 //!
 //! *Shape*: `views: [{id, label?, fields}]`; `relationships: [{name, stream, foreign_key,
 //! cardinality}]`, where `cardinality` is `has_one` or `has_many`; `query.expand: [{name,
-//! default_limit?, max_limit?}]`, which says what of that can be asked for.
+//! default_limit?, max_limit?}]`, which lists the relationships that a request may expand.
 
 use serde_json::Value as Json;
 
 use super::{BadDeclaration, Declaration, DeclarationFault, Needed, Node};
 use crate::records::identifiers::{self, SourceName};
 
-/// Related records of one record where nobody says how many.
+/// The related records of one record if neither request nor declaration sets a limit.
 const DEFAULT_LIMIT: u64 = 10;
-/// The most of them where the declaration is silent.
+/// The largest limit of a request if the declaration sets none.
 const DEFAULT_MAX: u64 = 50;
-/// The most that a declaration can allow.
+/// The largest limit that a declaration can allow.
 const MOST: u64 = 100;
-/// The longest name of a view, in bytes.
+/// The longest identifier of a view, in bytes.
 const MAX_VIEW_BYTES: usize = 64;
 
-/// Some fields under a name.
+/// A named list of fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldView {
-    /// Its name.
+    /// The identifier that requests send.
     pub id: String,
-    /// The fields.
+    /// The names of the fields.
     pub fields: Vec<String>,
 }
 
-/// How records of one stream belong to those of another of the same connection.
+/// How records of one stream belong to records of another stream in the same connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// What it is called.
+    /// The name of the relationship.
     pub name: String,
-    /// The other stream. It need not be there.
+    /// The name of the other stream, which need not exist.
     pub stream: SourceName,
-    /// The field that holds a key: of the other stream's records where they are many, else of this
-    /// one's.
+    /// The field that holds a key. For `has_many` it is a field of the other stream, for `has_one`
+    /// of this stream.
     pub foreign_key: String,
-    /// Many records may belong to one, and how many of them are shown.
+    /// The limits of `has_many`; absent for `has_one`.
     pub many: Option<ExpandLimits>,
 }
 
-/// How many related records are shown.
+/// The limits on the related records of one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpandLimits {
-    /// Where nobody says.
+    /// The number of records if the request sets no limit.
     pub default: u64,
-    /// At most.
+    /// The largest limit that a request may set.
     pub most: u64,
 }
 
 impl Relation {
-    /// As a declaration spells how many there may be.
+    /// Returns the relationship's cardinality as a declaration spells it.
     pub fn cardinality(&self) -> &'static str {
         if self.many.is_some() { "has_many" } else { "has_one" }
     }
 }
 
-/// The views of a declaration.
+/// Reads the views of a declaration.
 pub(super) fn views(
     declaration: &Declaration,
     node: &Node<'_>,
@@ -83,7 +83,7 @@ pub(super) fn views(
     Ok(views)
 }
 
-/// The relations of a declaration that can be asked for.
+/// Reads the relationships that `query.expand` lists.
 pub(super) fn relations(
     declaration: &Declaration,
     relationships: &Node<'_>,
@@ -100,7 +100,7 @@ pub(super) fn relations(
         }
         known.push(relation);
     }
-    let mut asked: Vec<Relation> = Vec::new();
+    let mut expandable: Vec<Relation> = Vec::new();
     for item in objects(expand, "a list of objects with `name`")? {
         let name = item.member("name");
         let text = name
@@ -110,14 +110,14 @@ pub(super) fn relations(
         let mut relation = relation
             .ok_or_else(|| name.bad(DeclarationFault::NoSuchRelation(text.to_owned())))?
             .clone();
-        if asked.iter().any(|other| other.name == text) {
+        if expandable.iter().any(|other| other.name == text) {
             return Err(name.bad(DeclarationFault::Again(text.to_owned())));
         }
         let limits = limits(&item)?;
         relation.many = relation.many.map(|_| limits);
-        asked.push(relation);
+        expandable.push(relation);
     }
-    Ok(asked)
+    Ok(expandable)
 }
 
 fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadDeclaration> {

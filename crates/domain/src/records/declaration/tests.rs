@@ -1,4 +1,4 @@
-//! Declarations that are read, and those that are refused.
+//! Tests of declarations: accepted ones, refused ones, and the messages for the latter.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -14,7 +14,7 @@ fn messages() -> Json {
                 "id": { "type": "string" },
                 "sent_at": { "type": "string", "format": "date-time" },
                 "seen_on": { "anyOf": [{ "type": "string", "format": "date" }, { "type": "null" }] },
-                "text": { "type": ["string", "null"], "description": "What was said." },
+                "text": { "type": ["string", "null"], "description": "What was lines." },
                 "size": { "type": "integer" },
                 "tags": { "type": "array", "items": { "type": "string" } },
                 "anything": true
@@ -35,7 +35,7 @@ fn messages() -> Json {
     })
 }
 
-fn told(field: &DeclaredField) -> String {
+fn summary(field: &DeclaredField) -> String {
     let types: Vec<&str> = field.types.iter().map(JsonType::name).collect();
     let format = field.format.map_or(String::new(), |format| format!(" {}", format.name()));
     let mut flags = Vec::new();
@@ -47,9 +47,9 @@ fn told(field: &DeclaredField) -> String {
 }
 
 #[test]
-fn a_declaration_says_what_each_field_can_do() {
+fn a_declaration_states_the_queries_each_field_allows() {
     let declaration = Declaration::parse(&messages()).unwrap();
-    insta::assert_snapshot!(declaration.fields().iter().map(told).collect::<String>(), @r"
+    insta::assert_snapshot!(declaration.fields().iter().map(summary).collect::<String>(), @r"
     id: string [eq]
     sent_at: string date-time [eq,gte,lt,max]
     seen_on: string|null date [eq]
@@ -75,7 +75,7 @@ fn a_declaration_says_what_each_field_can_do() {
 }
 
 #[test]
-fn exact_filters_are_those_that_are_listed_if_any_are() {
+fn listed_exact_filters_replace_the_default() {
     let mut json = messages();
     json["query"]["exact_filters"] = json!(["size"]);
     let declaration = Declaration::parse(&json).unwrap();
@@ -89,7 +89,7 @@ fn exact_filters_are_those_that_are_listed_if_any_are() {
 }
 
 #[test]
-fn a_declaration_that_does_not_fit_together_names_the_member() {
+fn a_declaration_error_names_the_wrong_member() {
     let cases = [
         ("/primary_key", json!(["nothing"])),
         ("/primary_key", json!(["id", "id"])),
@@ -154,7 +154,7 @@ fn a_declaration_is_bounded() {
 
 proptest! {
     #[test]
-    fn no_change_of_a_member_is_too_strange(place in 0..12_usize, value in prop::sample::select(vec![
+    fn any_json_in_any_member_is_accepted_unchanged_or_refused(place in 0..12_usize, value in prop::sample::select(vec![
         json!(null), json!(1), json!("id"), json!([]), json!({}), json!(["id"]), json!([[]]), json!({ "id": 1 }), json!(true),
     ])) {
         let places = ["/schema", "/schema/properties", "/schema/properties/id", "/schema/required", "/primary_key", "/query",
@@ -181,15 +181,15 @@ fn related() -> Json {
 }
 
 #[test]
-fn a_relation_can_be_asked_for_where_the_query_says_so() {
+fn only_relationships_that_the_query_lists_can_be_expanded() {
     let declaration = Declaration::parse(&related()).unwrap();
-    let told: Vec<(&str, &str, Option<ExpandLimits>)> = declaration
+    let relations: Vec<(&str, &str, Option<ExpandLimits>)> = declaration
         .relations()
         .iter()
         .map(|relation| (relation.name.as_str(), relation.cardinality(), relation.many))
         .collect();
     assert_eq!(
-        told,
+        relations,
         [
             ("replies", "has_many", Some(ExpandLimits { default: 3, most: 20 })),
             ("author", "has_one", None)
@@ -219,8 +219,8 @@ fn a_relation_can_be_asked_for_where_the_query_says_so() {
 }
 
 #[test]
-fn what_is_wrong_with_views_and_relationships_is_named_and_opens_where_it_was_stored() {
-    let mut said = Vec::new();
+fn wrong_views_and_relationships_are_refused_but_dropped_when_stored() {
+    let mut lines = Vec::new();
     for (place, wrong) in [
         ("/views", json!({})),
         ("/views", json!(["short"])),
@@ -248,10 +248,10 @@ fn what_is_wrong_with_views_and_relationships_is_named_and_opens_where_it_was_st
     ] {
         let mut json = related();
         *json.pointer_mut(place).unwrap() = wrong.clone();
-        said.push(format!("{place} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
+        lines.push(format!("{place} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
         let stored = Declaration::parse_stored(&json).unwrap();
         assert!(stored.relations().is_empty() || stored.view("short").is_none());
         assert_eq!(stored.to_json(), json);
     }
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(lines.join("\n"));
 }

@@ -1,4 +1,5 @@
-//! What is decided of what was seen, and the reasons in words.
+//! The decisions about a declaration, made from what an inference has seen, with their reasons in
+//! words.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -7,7 +8,7 @@ use crate::records::declaration::{
     BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat,
 };
 
-/// Names of the field that orders the records, the likeliest first. As records use them, without
+/// Usual names of the field that orders the records, the likeliest first. They are compared without
 /// `_`, `-`, spaces and case.
 const TIMES: &[&str] = &[
     "createdat",
@@ -37,10 +38,11 @@ const TIMES: &[&str] = &[
     "modified",
 ];
 
-/// Names of a key, the likeliest first; after them any that ends in `_id`.
+/// Usual names of a key, the likeliest first. Other names that end in `_id` come after them.
 const KEYS: &[&str] = &["id", "_id", "uuid", "guid", "key"];
 
-/// How likely a name is that of a key, the likeliest first; none where it is not.
+/// Ranks a name as that of a key, 0 for the likeliest; returns `None` if the name does not look
+/// like one.
 pub(super) fn key_rank(name: &str) -> Option<usize> {
     let known = KEYS.iter().position(|key| name.eq_ignore_ascii_case(key));
     let ends = name
@@ -59,14 +61,14 @@ pub(super) fn decide(
         inference.seen.iter().map(|seen| (seen.name.clone(), property(seen))).collect();
     let key = key(inference, choice, &mut reasons);
     for name in &key {
-        // The owner's word: what no row has may come in a later one.
+        // The owner knows better: a later row may have a field that no row has yet.
         properties.entry(name.clone()).or_insert_with(|| json!({ "type": "string" }));
     }
     let time = time(inference);
     reasons.push(match time {
         Some(seen) => format!(
             "`{}` orders the records and is what a grant's --since looks at: every value is {}",
-            shown(&seen.name),
+            printable(&seen.name),
             if seen.format() == Some(StringFormat::Date) { "a date" } else { "a date and time" }
         ),
         None => "no field holds a date in most records, so they stand in the order of their keys, and a grant cannot be limited in time".to_owned(),
@@ -136,15 +138,15 @@ fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> V
             };
             reasons.push(format!(
                 "`{}` is the key: every record has one, and no two have the same",
-                shown(&seen.name)
+                printable(&seen.name)
             ));
             vec![seen.name.clone()]
         }
     }
 }
 
-/// The field that orders the records: a date in more than half of them, by its name or else the
-/// first.
+/// Returns the field that orders the records: one that holds a date in more than half of them,
+/// chosen by name or else the first.
 fn time(inference: &Inference) -> Option<&Seen> {
     let plain = |name: &str| -> String {
         name.chars()
@@ -197,16 +199,17 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
     })
 }
 
-/// Some names for a line: the first of them, and how many more there are.
+/// Lists the first names for a line of text, and the number of the others.
 fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 8;
     let more = names.len().saturating_sub(SHOWN);
-    let names: Vec<String> = names.take(SHOWN).map(|name| format!("`{}`", shown(name))).collect();
+    let names: Vec<String> =
+        names.take(SHOWN).map(|name| format!("`{}`", printable(name))).collect();
     if more > 0 { format!("{} and {more} more", names.join(", ")) } else { names.join(", ") }
 }
 
-/// A name that is fit for a line of a terminal.
-fn shown(name: &str) -> String {
+/// Makes a name fit for a line of a terminal: at most 64 characters, control characters as `?`.
+fn printable(name: &str) -> String {
     const SHOWN_CHARS: usize = 64;
     let fit = |character: char| if character.is_control() { '?' } else { character };
     name.chars().take(SHOWN_CHARS).map(fit).collect()

@@ -1,4 +1,4 @@
-//! What is inferred from a few rows, and that it stays bounded.
+//! Tests of inferred declarations, and of the bounds on an inference's memory.
 
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn cursor(rows: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn a_chat_is_declared_as_a_person_would() {
+fn a_chat_gets_the_declaration_a_person_would_write() {
     let InferredDeclaration { declaration, reasons } = inferred(&[
         r#"{"id":"m1","sent_at":"2025-03-01T08:00:00Z","sender":"Ada","text":"Hello","length":5,"edited":false,"reply_to":null,"reactions":[]}"#,
         r#"{"id":"m2","sent_at":"2025-03-01 08:01","sender":"Bo","text":"Hi","length":2.5,"edited":true,"reply_to":"m1","reactions":[1]}"#,
@@ -37,14 +37,14 @@ fn a_chat_is_declared_as_a_person_would() {
 }
 
 #[test]
-fn nothing_is_inferred_from_nothing() {
+fn no_rows_give_an_empty_declaration() {
     let InferredDeclaration { declaration, reasons } = inferred(&[]);
     assert!(declaration.fields().is_empty() && declaration.primary_key().is_empty());
     insta::assert_snapshot!(reasons.join("\n"));
 }
 
 #[test]
-fn a_key_is_in_every_row_scalar_and_never_the_same() {
+fn a_key_is_a_unique_scalar_in_every_row() {
     assert_eq!(key(&[r#"{"user_id":1,"id":2}"#, r#"{"user_id":2,"id":3}"#]), ["id"]);
     assert_eq!(key(&[r#"{"user_id":1,"id":2}"#, r#"{"user_id":2,"id":2}"#]), ["user_id"]);
     assert_eq!(key(&[r#"{"ID":1}"#, r#"{"ID":"2"}"#]), ["ID"]);
@@ -78,7 +78,7 @@ fn the_owner_chooses_the_key() {
 }
 
 #[test]
-fn the_order_is_by_the_usual_name_or_else_the_first_date() {
+fn records_are_ordered_by_a_usual_name_or_else_the_first_date() {
     let day = "2025-03-01";
     let row = |names: &[&str]| {
         let members: Vec<String> =
@@ -97,7 +97,7 @@ fn the_order_is_by_the_usual_name_or_else_the_first_date() {
 }
 
 #[test]
-fn memory_is_bounded_by_the_fields_and_not_by_the_rows() {
+fn memory_does_not_grow_with_the_rows() {
     let mut inference = Inference::new();
     let fields = |names: usize| {
         (0..names).map(|at| (format!("f{at}"), FieldValue::Null)).collect::<RecordFields>()
@@ -124,7 +124,7 @@ fn memory_is_bounded_by_the_fields_and_not_by_the_rows() {
 
 proptest! {
     #[test]
-    fn whatever_the_rows_hold_is_declared(rows in prop::collection::vec(prop::collection::btree_map(
+    fn the_declaration_allows_every_value_in_the_rows(rows in prop::collection::vec(prop::collection::btree_map(
         prop::sample::select(vec!["id", "date", "x", "user_id", "y\"\n"]),
         prop::sample::select(vec!["null", "true", "1", "1.5", "\"a\"", "\"2025-03-01\"", "\"2025-03-01T08:00Z\"", "[]", "{}"]),
         0..5,

@@ -1,26 +1,26 @@
-//! What a character does to the token beside it.
+//! How each character affects the token beside it.
 //!
-//! Letters and numbers are as the standard library knows them, marks as the normalization tables
-//! do. The scripts that are written without spaces, and emoji, are whole blocks of Unicode 17 here,
-//! unassigned places included: what is not there yet will be of the same kind.
+//! Letters and numbers are classified by the standard library, marks by the normalization tables.
+//! Scripts without spaces, and emoji, are listed as whole blocks of Unicode 17, including
+//! unassigned code points, which will be of the same kind once assigned.
 
 use unicode_normalization::char::is_combining_mark;
 
-/// What a character does.
+/// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// It belongs to the token of its neighbours.
+    /// The character joins the token of its neighbours.
     Joins,
-    /// It is a token by itself.
+    /// The character is a token by itself.
     Alone,
-    /// It has no meaning inside a token and does not end it.
+    /// The character has no meaning inside a token and does not end it.
     Ignored,
-    /// It ends a token.
+    /// The character ends a token.
     Separates,
 }
 
 impl Class {
-    /// That of one character.
+    /// Classifies a character.
     pub(super) fn of(one: char) -> Self {
         if one.is_ascii() {
             return if one.is_ascii_alphanumeric() { Self::Joins } else { Self::Separates };
@@ -55,18 +55,18 @@ fn is_unspaced(one: char) -> bool {
         | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// An ideograph that is only another spelling of one, and decomposes to it.
+/// Whether a character is an ideograph that decomposes to another one.
 pub(super) fn is_compatibility_ideograph(one: char) -> bool {
     matches!(one, '\u{f900}'..='\u{faff}' | '\u{2f800}'..='\u{2fa1f}')
 }
 
-/// The marks that make another kana of one.
+/// Whether a character is a mark that changes a kana into another.
 pub(super) fn is_voicing(one: char) -> bool {
     matches!(one, '\u{3099}' | '\u{309a}')
 }
 
-/// A mark that a reader may leave out: those for Latin, Greek and Cyrillic, and variation
-/// selectors. The vowels and points of other scripts stay.
+/// Whether a character is a mark that a reader may omit: the marks of Latin, Greek and Cyrillic,
+/// and variation selectors. The vowels and points of other scripts are kept.
 pub(super) fn is_diacritic(one: char) -> bool {
     matches!(one,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'

@@ -1,27 +1,27 @@
-//! Where a term stands in a text.
+//! Finds the first occurrence of a search term in a text.
 
 use std::collections::VecDeque;
 
 use super::{SearchTerm, SearchToken};
 use crate::records::pieces::CharRange;
 
-/// Looks for the first place of a term among tokens that are given to it in order.
+/// A search for the first occurrence of a term among tokens that come in order.
 #[derive(Debug)]
 pub struct TermFinder<'q> {
     term: &'q SearchTerm,
-    /// From this position on.
+    /// The position from which on the occurrence may begin.
     from: u64,
-    /// The last tokens, as many as a phrase has.
+    /// The last tokens, as many as the phrase has, with their positions.
     last: VecDeque<(String, u64)>,
 }
 
 impl<'q> TermFinder<'q> {
-    /// Looks for a term that begins at a position or after it, in scalar values.
+    /// Begins a search for an occurrence at or after a position, in scalar values.
     pub fn new(term: &'q SearchTerm, from: u64) -> Self {
         Self { term, from, last: VecDeque::new() }
     }
 
-    /// Takes the next token. Gives the place of the term where it ends with this token.
+    /// Reads the next token. Returns the range of the term if the term ends with this token.
     pub fn feed(&mut self, token: &SearchToken<'_>) -> Option<CharRange> {
         if token.start < self.from {
             return None;
@@ -43,7 +43,7 @@ impl<'q> TermFinder<'q> {
     }
 }
 
-/// The first place of a term in a text.
+/// Returns the first occurrence of a term in a text.
 pub fn find(term: &SearchTerm, text: &str) -> Option<CharRange> {
     let mut finder = TermFinder::new(term, 0);
     super::tokens(text).find_map(|token| finder.feed(&token))
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_place_is_found() {
+    fn the_first_occurrence_is_found() {
         let found = |query: &str, text: &str| {
             let query = ParsedQuery::parse(query);
             find(&query.terms[0], text).map(|place| (place.start, place.end))
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_term_has_a_place_where_it_matches(text in "([ab]{1,2}|[ .]|語|É){0,30}", words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}") {
+        fn a_term_is_found_exactly_if_it_matches(text in "([ab]{1,2}|[ .]|語|É){0,30}", words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}") {
             let cut = |text: &str| tokens(text).map(|token| token.text.into_owned()).collect::<Vec<_>>();
             for term in ParsedQuery::parse(&words).terms {
                 let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
