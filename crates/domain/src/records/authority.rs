@@ -83,7 +83,8 @@ impl RecordsPermit {
                 client: Some(Client { grant: Arc::clone(grant), token: Arc::clone(token) }),
             }),
             (RecordsClaim::Grant(_), None) => Err(Problem::InsufficientScope {
-                message: "this token names a grant and has no identifier of its own; its issuer must add the claim `jti`",
+                message: "this token names a grant but has no identifier; its issuer must add \
+                          the claim `jti`",
             }),
         }
     }
@@ -102,8 +103,8 @@ impl OwnerPermit {
         match claim {
             RecordsClaim::Owner => Ok(Self { _made_here: () }),
             RecordsClaim::None | RecordsClaim::Grant(_) => Err(Problem::InsufficientScope {
-                message: "this is for the owner of the records alone, whose tokens come from `stile token --owner`; \
-                          nothing was changed",
+                message: "only the owner of the records may do this, with a token from \
+                          `stile token --owner`; nothing was changed",
             }),
         }
     }

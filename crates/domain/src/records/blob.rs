@@ -236,13 +236,15 @@ mod tests {
     fn a_producers_fetch_url_is_replaced_in_place_and_a_missing_one_is_added() {
         let a = id(1);
         let json = format!(
-            "[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\"}}]"
+            "[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,\
+             {{\"blob_id\":\"{a}\"}}]"
         );
         let made = with_fetch_urls(&json).unwrap();
         assert_eq!(
             made,
             format!(
-                "[{{\"fetch_url\":\"/v1/blobs/{a}\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}]"
+                "[{{\"fetch_url\":\"/v1/blobs/{a}\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,\
+                 {{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}]"
             )
         );
         assert_eq!(with_fetch_urls(&made), None, "again changes nothing");
@@ -278,7 +280,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn adding_a_fetch_url_changes_nothing_else(text in "\\PC{0,40}", kind in 0..4, digit in any::<u8>()) {
+        fn adding_a_fetch_url_changes_nothing_else(
+            text in "\\PC{0,40}",
+            kind in 0..4,
+            digit in any::<u8>(),
+        ) {
             let quoted = serde_json::Value::from(text.as_str()).to_string();
             let object = format!("{{{quoted}:[{quoted}],\"blob_id\":\"{}\"}}", id(digit));
             let json = match kind {

@@ -270,7 +270,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_compare_by_value_in_every_spelling(a in any::<i64>(), b in any::<i64>(), near in -2i64..3, ways in any::<(u8, u8)>()) {
+        fn numbers_compare_by_value_in_every_spelling(
+            a in any::<i64>(),
+            b in any::<i64>(),
+            near in -2i64..3,
+            ways in any::<(u8, u8)>(),
+        ) {
             for b in [b, a.saturating_add(near)] {
                 let (one, other) = (written(a, ways.0), written(b, ways.1));
                 prop_assert_eq!(number(&one).cmp(&number(&other)), a.cmp(&b));
@@ -282,9 +287,13 @@ mod tests {
         }
 
         #[test]
-        fn a_sum_is_exact_in_any_order_and_grouping(parts in proptest::collection::vec(any::<(i64, u8)>(), 0..12), at in any::<prop::sample::Index>()) {
+        fn a_sum_is_exact_in_any_order_and_grouping(
+            parts in proptest::collection::vec(any::<(i64, u8)>(), 0..12),
+            at in any::<prop::sample::Index>(),
+        ) {
             let total: i128 = parts.iter().map(|(part, _)| i128::from(*part)).sum();
-            let numbers: Vec<String> = parts.iter().map(|(part, way)| written(*part, *way)).collect();
+            let numbers: Vec<String> =
+                parts.iter().map(|(part, way)| written(*part, *way)).collect();
             let expected = number(&format!("{total}e-2")).canonical();
             let total = sum(&numbers);
             prop_assert_eq!(number(&total).canonical(), expected);

@@ -293,9 +293,11 @@ fn check_text(what: &str, text: &str) -> Result<(), BadGrant> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"version":"0.1.0","issued_at":"2026-01-02T03:04:05Z","client":{"client_id":"Cursor"},
-        "access_mode":"continuous","streams":[{"name":"messages","connection_ids":["mail"],"fields":["id","body"],
-        "time_constraint":{"field":"sent_at","since":"2026-01-01"},"resources":["k"]}],"expires_at":null}"#;
+    const GOOD: &str = r#"{"version":"0.1.0","issued_at":"2026-01-02T03:04:05Z",
+        "client":{"client_id":"Cursor"},"access_mode":"continuous","streams":[{"name":"messages",
+        "connection_ids":["mail"],"fields":["id","body"],
+        "time_constraint":{"field":"sent_at","since":"2026-01-01"},"resources":["k"]}],
+        "expires_at":null}"#;
 
     fn with(from: &str, to: &str) -> Result<Grant, BadGrant> {
         assert!(GOOD.contains(from), "{from}");

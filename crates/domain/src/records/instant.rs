@@ -231,14 +231,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_formatted_time_is_parsed_again(micros in Instant::FIRST.0..=Instant::LAST.0, coarse in prop::sample::select(vec![1, 1000, 1_000_000])) {
+        fn a_formatted_time_is_parsed_again(
+            micros in Instant::FIRST.0..=Instant::LAST.0,
+            coarse in prop::sample::select(vec![1, 1000, 1_000_000]),
+        ) {
             let instant = Instant(micros.div_euclid(coarse) * coarse);
             let text = instant.to_rfc3339();
             prop_assert_eq!(Instant::parse(&text), Some(instant), "{}", text);
         }
 
         #[test]
-        fn formatted_times_sort_by_time(a in Instant::FIRST.0..=Instant::LAST.0, b in Instant::FIRST.0..=Instant::LAST.0) {
+        fn formatted_times_sort_by_time(
+            a in Instant::FIRST.0..=Instant::LAST.0,
+            b in Instant::FIRST.0..=Instant::LAST.0,
+        ) {
             let (whole_a, whole_b) = (a.div_euclid(1_000_000), b.div_euclid(1_000_000));
             let text = |second: i64| Instant(second * 1_000_000).to_rfc3339();
             prop_assert_eq!(whole_a.cmp(&whole_b), text(whole_a).cmp(&text(whole_b)));

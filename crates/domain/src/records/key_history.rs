@@ -408,7 +408,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn changes_cursors_are_decoded_for_the_same_read_only(numbers in any::<[i64; 7]>(), lineage in any::<[u8; 16]>(), key in "\\PC{1,120}") {
+        fn changes_cursors_are_decoded_for_the_same_read_only(
+            numbers in any::<[i64; 7]>(),
+            lineage in any::<[u8; 16]>(),
+            key in "\\PC{1,120}",
+        ) {
             let [a, b, c, d, e, f, stream] = numbers;
             let session = ChangeRange {
                 since: SyncPoint { lineage, version: a, record: b, at: Instant(c) },

@@ -79,7 +79,10 @@ mod tests {
 
         #[test]
         fn bytes_compare_like_times(a in any::<i64>(), b in any::<i64>()) {
-            prop_assert_eq!(order_key_of_time(Instant(a)).cmp(&order_key_of_time(Instant(b))), a.cmp(&b));
+            prop_assert_eq!(
+                order_key_of_time(Instant(a)).cmp(&order_key_of_time(Instant(b))),
+                a.cmp(&b),
+            );
         }
     }
 

@@ -50,8 +50,8 @@ pub fn last_of(record: i64) -> i64 {
 
 /// Counts the scalar values of a text.
 pub fn count(text: &str) -> u64 {
-    // Every scalar value has exactly one byte that is not a continuation. Counting these is many times
-    // faster than decoding, and no text is longer than 2^64.
+    // Every scalar value has exactly one byte that is not a continuation. Counting these is many
+    // times faster than decoding, and no text is longer than 2^64.
     text.bytes().filter(|byte| (*byte as i8) >= -0x40).count() as u64
 }
 
@@ -109,7 +109,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slices_are_counted_in_scalar_values(text in "(\\PC|\0|\r\n|e\u{301}|👩‍👧|中){0,900}", start in 0u64..1000, length in 0u64..1000) {
+        fn slices_are_counted_in_scalar_values(
+            text in "(\\PC|\0|\r\n|e\u{301}|👩‍👧|中){0,900}",
+            start in 0u64..1000,
+            length in 0u64..1000,
+        ) {
             let chars: Vec<char> = text.chars().collect();
             prop_assert_eq!(count(&text), chars.len() as u64);
             let slow: String = chars.iter().skip(start as usize).take(length as usize).collect();
@@ -117,7 +121,11 @@ mod tests {
         }
 
         #[test]
-        fn a_piece_number_decodes_to_its_parts(record in 0..=MAX_RECORD, slot in 0..MAX_SLOTS, piece in 0..MAX_PIECES) {
+        fn a_piece_number_decodes_to_its_parts(
+            record in 0..=MAX_RECORD,
+            slot in 0..MAX_SLOTS,
+            piece in 0..MAX_PIECES,
+        ) {
             let number = number(record, slot, piece).unwrap();
             prop_assert!(number >= 0);
             prop_assert_eq!(parts(number), (record, slot, piece));

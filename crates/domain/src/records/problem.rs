@@ -42,7 +42,8 @@ pub enum Problem {
     InvalidFieldsCursor(CursorProblem),
     /// The stream does not declare the field. Only the owner sees this error.
     #[error(
-        "the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists those that there are"
+        "the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists the \
+         declared fields"
     )]
     UnknownField {
         /// The name that the caller sent.
@@ -71,7 +72,11 @@ pub enum Problem {
     },
     /// The grant does not name the stream, or does not name the connection for it. The error is the
     /// same for a stream that does not exist.
-    #[error("the grant does not include the stream `{stream}`{}; `/v1/streams` lists those that it does", connection.as_ref().map(|name| format!(" in the connection `{name}`")).unwrap_or_default())]
+    #[error(
+        "the grant does not include the stream `{stream}`{}; `/v1/streams` lists the granted \
+         streams",
+        in_connection(connection.as_deref())
+    )]
     StreamNotAllowed {
         /// The name that the caller sent.
         stream: String,
@@ -80,7 +85,7 @@ pub enum Problem {
     },
     /// The grant does not name the field. The error is the same for a field that does not exist.
     #[error(
-        "the grant does not include the field `{field}`; `/v1/schema` lists those that it does"
+        "the grant does not include the field `{field}`; `/v1/schema` lists the granted fields"
     )]
     FieldNotGranted {
         /// The name that the caller sent.
@@ -106,7 +111,10 @@ pub enum Problem {
     #[error("there is no such record in the stream")]
     NotFound,
     /// The owner requests a stream that does not exist.
-    #[error("there is no stream `{stream}`{}; `/v1/streams` lists those that there are", connection.as_ref().map(|name| format!(" in the connection `{name}`")).unwrap_or_default())]
+    #[error(
+        "there is no stream `{stream}`{}; `/v1/streams` lists all streams",
+        in_connection(connection.as_deref())
+    )]
     StreamNotFound {
         /// The name that the caller sent.
         stream: String,
@@ -130,7 +138,8 @@ pub enum Problem {
     },
     /// Several granted connections have the stream whose declaration is requested.
     #[error(
-        "several connections have this stream, each with a declaration of its own; send `connection_id`"
+        "several connections have this stream, each with a declaration of its own; send \
+         `connection_id`"
     )]
     AmbiguousSchema {
         /// The names of those connections.
@@ -138,8 +147,8 @@ pub enum Problem {
     },
     /// The store no longer knows the changes since that moment.
     #[error(
-        "`changes_since` is from more than 30 days ago, or from before the records were restored or the clock was \
-             set; begin again with `changes_since=beginning`"
+        "`changes_since` is from more than 30 days ago, or from before the records were restored \
+         or the clock was set; begin again with `changes_since=beginning`"
     )]
     ChangesExpired,
     /// The blob does not exist, or no record that the caller may see refers to it.
@@ -150,7 +159,8 @@ pub enum Problem {
     BlobTooLarge,
     /// The blob has none of the requested bytes.
     #[error(
-        "the blob has {bytes} bytes and none of those that `Range` names; leave the header out, or name others"
+        "the blob has {bytes} bytes, and `Range` names none of them; leave the header out or \
+         name other bytes"
     )]
     RangeNotSatisfiable {
         /// The size of the blob, in bytes.
@@ -158,7 +168,8 @@ pub enum Problem {
     },
     /// The request reads a binary field as text.
     #[error(
-        "the field `{field}` is binary and has no text to show; read its bytes with `offset_bytes` and `limit_bytes`"
+        "the field `{field}` is binary and has no text; read its bytes with `offset_bytes` and \
+         `limit_bytes`"
     )]
     FieldNotText {
         /// The name that the caller sent.
@@ -166,7 +177,8 @@ pub enum Problem {
     },
     /// The request reads bytes of a field that is not binary.
     #[error(
-        "the field `{field}` is not binary; read it by characters, with `offset_chars` and `limit_chars`"
+        "the field `{field}` is not binary; read it by characters, with `offset_chars` and \
+         `limit_chars`"
     )]
     FieldNotBinary {
         /// The name that the caller sent.
@@ -187,21 +199,28 @@ pub enum Problem {
         message: String,
     },
     /// The field has too many distinct values to count.
-    #[error("the field has more than {} different values, or more than {} MiB of them, among these records; send a `filter` that leaves fewer records", aggregator::MAX_GROUPS, aggregator::MAX_GROUP_BYTES >> 20)]
+    #[error(
+        "the field has more than {} different values, or more than {} MiB of them, among these \
+         records; send a `filter` that leaves fewer records",
+        aggregator::MAX_GROUPS,
+        aggregator::MAX_GROUP_BYTES >> 20
+    )]
     TooManyGroups {
         /// The parameter that named the field.
         param: &'static str,
     },
     /// A number has too many digits to be added.
     #[error(
-        "the field has a number of more than {} digits before the point or {} after it; send a `filter` that leaves it out",
+        "the field has a number of more than {} digits before the point or {} after it; send a \
+         `filter` that leaves it out",
         decimal::MAX_WHOLE,
         decimal::MAX_PLACES
     )]
     NumberTooLong,
     /// The search examined records for so long that other requests would have to wait.
     #[error(
-        "the search was given up after 20 seconds: each word is in very many records that do not have all of them; look for rarer words, or in fewer streams"
+        "the search was stopped after 20 seconds: each word occurs in very many records that \
+         lack another one; search for rarer words, or in fewer streams"
     )]
     SearchTooBroad,
     /// Another process writes, or every reader is in use.
@@ -212,7 +231,8 @@ pub enum Problem {
     Full,
     /// The database is damaged.
     #[error(
-        "the database of records is damaged; the owner must restore a backup (`stile backup` makes them)"
+        "the database of records is damaged; the owner must restore a backup (`stile backup` \
+         makes them)"
     )]
     Corrupt,
     /// An unexpected failure. The log has an entry with the same incident number.
@@ -221,6 +241,10 @@ pub enum Problem {
         /// The incident number.
         incident: u64,
     },
+}
+
+fn in_connection(connection: Option<&str>) -> String {
+    connection.map(|name| format!(" in the connection `{name}`")).unwrap_or_default()
 }
 
 /// Why a cursor cannot be used.
@@ -250,7 +274,8 @@ impl CursorProblem {
                 "`changes_since` must be `beginning` or the `next_changes_since` of an answer"
             }
             _ => {
-                "`changes_since` belongs to another stream, connection or grant; begin again with `beginning`"
+                "`changes_since` belongs to another stream, connection or grant; begin again \
+                 with `beginning`"
             }
         }
     }
@@ -258,13 +283,15 @@ impl CursorProblem {
     fn fields_message(self) -> &'static str {
         match self {
             Self::Malformed => {
-                "`fields_cursor` is not the `next_cursor` of a record's `more_fields`; begin again without it"
+                "`fields_cursor` is not the `next_cursor` of a record's `more_fields`; begin \
+                 again without it"
             }
             Self::Mismatch => {
-                "`fields_cursor` belongs to another record or other `fields`; send it where it came from"
+                "`fields_cursor` belongs to another record or other `fields`; send it where it \
+                 came from"
             }
             Self::Stale => {
-                "the fields before `fields_cursor` are others by now; begin again without it"
+                "the fields before `fields_cursor` have changed since; begin again without it"
             }
         }
     }

@@ -314,33 +314,54 @@ fn prefix<const N: usize>(digest: &[u8; 32]) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn a_cursor_is_decoded_for_the_same_read_only(
-            order in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..=MAX_ORDER_BYTES)),
+            order in proptest::option::of(vec(any::<u8>(), 1..=MAX_ORDER_BYTES)),
             key in "\\PC{1,170}", stream in any::<i64>(), record in any::<i64>(),
             digest in any::<[u8; 32]>(), start in 0..u64::MAX / 2,
         ) {
             let (binding, other) = (Binding::new(["a", "bc"]), Binding::new(["ab", "c"]));
             let place = ListCursor::new(other, order, stream, &key, record);
             let bytes = place.encode(binding);
-            prop_assert_eq!(bytes.len(), 1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8, "all have one length");
+            prop_assert_eq!(
+                bytes.len(),
+                1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8,
+                "all have one length",
+            );
             prop_assert_eq!(ListCursor::decode(&bytes, binding), Ok(place));
             prop_assert_eq!(ListCursor::decode(&bytes, other), Err(CursorProblem::Mismatch));
 
             let mut changed = digest;
             changed[0] ^= 1;
-            for (unit, elsewhere) in [(WindowUnit::Chars, WindowUnit::Bytes), (WindowUnit::Bytes, WindowUnit::Chars)] {
+            let (chars, bytes_unit) = (WindowUnit::Chars, WindowUnit::Bytes);
+            for (unit, elsewhere) in [(chars, bytes_unit), (bytes_unit, chars)] {
                 let place = WindowCursor::new(unit, &digest, start, start / 3);
                 let window = place.encode(binding);
                 prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &digest), Ok(place));
-                prop_assert_eq!(WindowCursor::decode(&window, unit, other, &digest), Err(CursorProblem::Mismatch));
-                prop_assert_eq!(WindowCursor::decode(&window, elsewhere, binding, &digest), Err(CursorProblem::Mismatch));
-                prop_assert_eq!(WindowCursor::decode(&bytes, unit, binding, &digest), Err(CursorProblem::Mismatch));
-                prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &changed), Err(CursorProblem::Stale));
-                prop_assert_eq!((WindowUnit::of_cursor(&window), WindowUnit::of_cursor(&bytes)), (Some(unit), None));
+                prop_assert_eq!(
+                    WindowCursor::decode(&window, unit, other, &digest),
+                    Err(CursorProblem::Mismatch),
+                );
+                prop_assert_eq!(
+                    WindowCursor::decode(&window, elsewhere, binding, &digest),
+                    Err(CursorProblem::Mismatch),
+                );
+                prop_assert_eq!(
+                    WindowCursor::decode(&bytes, unit, binding, &digest),
+                    Err(CursorProblem::Mismatch),
+                );
+                prop_assert_eq!(
+                    WindowCursor::decode(&window, unit, binding, &changed),
+                    Err(CursorProblem::Stale),
+                );
+                prop_assert_eq!(
+                    (WindowUnit::of_cursor(&window), WindowUnit::of_cursor(&bytes)),
+                    (Some(unit), None),
+                );
             }
 
             let place = SearchCursor { record };
@@ -361,7 +382,10 @@ mod tests {
         }
 
         #[test]
-        fn other_field_names_give_another_cursor(names in proptest::collection::vec("[ab]{0,3}", 0..4), others in proptest::collection::vec("[ab]{0,3}", 0..4)) {
+        fn other_field_names_give_another_cursor(
+            names in vec("[ab]{0,3}", 0..4),
+            others in vec("[ab]{0,3}", 0..4),
+        ) {
             let place = |names: &[String]| {
                 let mut all = FieldNames::default();
                 names.iter().for_each(|name| all.push(name));
@@ -371,7 +395,9 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..250)) {
+        fn any_bytes_are_refused_without_a_panic(
+            bytes in vec(any::<u8>(), 0..250),
+        ) {
             let binding = Binding::new([""]);
             prop_assert!(ListCursor::decode(&bytes, binding).is_err());
             prop_assert!(FieldsCursor::decode(&bytes, binding).is_err());

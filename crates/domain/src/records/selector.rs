@@ -66,8 +66,9 @@ impl ByteSelector {
         match (cursor, offset, limit) {
             (_, None, None) => Ok(None),
             _ if text == TextParameters::Sent => refused(
-                "`offset_bytes` and `limit_bytes` exclude `offset_chars`, `limit_chars`, `before_chars`, \
-                 `after_chars` and `q`: send the former for a binary field, the latter for any other",
+                "`offset_bytes` and `limit_bytes` exclude `offset_chars`, `limit_chars`, \
+                 `before_chars`, `after_chars` and `q`: send the former for a binary field, the \
+                 latter for any other",
             ),
             (Some(_), Some(_), _) => {
                 refused("`cursor` and `offset_bytes` exclude each other; send one of them")
@@ -131,8 +132,8 @@ impl TextSelector {
         if cursor.is_some()
             && (offset.is_some() || q.is_some() || before.is_some() || after.is_some())
         {
-            let message = "`cursor` continues a window and excludes an explicit selection: send it without \
-                           `offset_chars`, `q`, `before_chars` and `after_chars`";
+            let message = "`cursor` continues a window and excludes an explicit selection: send it \
+                           without `offset_chars`, `q`, `before_chars` and `after_chars`";
             return refused("cursor", message);
         }
         if q.is_some() && offset.is_some() {

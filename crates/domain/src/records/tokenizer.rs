@@ -284,7 +284,8 @@ mod tests {
     }
 
     fn some_text() -> impl Strategy<Value = String> {
-        let few = "[a-cA-Z0-9_. éÉe\u{301}ſKİßж中語かが\u{3099}กั한🙂👍\u{fe0f}\u{200d}\u{ad}\u{5b0}א\u{0}\n]{0,150}";
+        let few = "[a-cA-Z0-9_. éÉe\u{301}ſKİßж中語かが\u{3099}กั한🙂👍\
+                   \u{fe0f}\u{200d}\u{ad}\u{5b0}א\u{0}\n]{0,150}";
         prop_oneof![few, "\\PC{0,60}", "[a-z ]{0,200}", "[aé]{0,300}"]
     }
 
@@ -297,7 +298,10 @@ mod tests {
         #[test]
         fn tokens_are_clean_and_cutting_them_changes_nothing(text in some_text()) {
             let cut = texts(&text);
-            prop_assert!(cut.iter().all(|token| is_clean(token) && token.chars().count() <= MAX_TOKEN_SCALARS));
+            prop_assert!(
+                cut.iter().all(|token| is_clean(token)
+                    && token.chars().count() <= MAX_TOKEN_SCALARS),
+            );
             prop_assert_eq!(texts(&cut.join(" ")), cut);
         }
 
@@ -308,8 +312,9 @@ mod tests {
             for token in tokens(&text) {
                 prop_assert!(before <= token.start && token.start < token.end);
                 before = token.end;
-                let place: String = scalars[token.start as usize..token.end as usize].iter().collect();
-                prop_assert_eq!(texts(&place), [token.text.into_owned()]);
+                let range = token.start as usize..token.end as usize;
+                let part: String = scalars[range].iter().collect();
+                prop_assert_eq!(texts(&part), [token.text.into_owned()]);
             }
         }
 

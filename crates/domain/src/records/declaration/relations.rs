@@ -166,9 +166,9 @@ fn limits(item: &Node<'_>) -> Result<ExpandLimits, BadDeclaration> {
     };
     let (default, most) = (number("default_limit")?, number("max_limit")?.unwrap_or(DEFAULT_MAX));
     if default.is_some_and(|default| default > most) {
-        return Err(item.member("default_limit").bad(DeclarationFault::Kind(
-            "at most `max_limit`, which is 50 where it is not there",
-        )));
+        return Err(item
+            .member("default_limit")
+            .bad(DeclarationFault::Kind("at most `max_limit`, which is 50 if absent")));
     }
     Ok(ExpandLimits { default: default.unwrap_or(DEFAULT_LIMIT.min(most)), most })
 }

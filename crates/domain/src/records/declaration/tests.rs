@@ -13,7 +13,9 @@ fn messages() -> Json {
             "properties": {
                 "id": { "type": "string" },
                 "sent_at": { "type": "string", "format": "date-time" },
-                "seen_on": { "anyOf": [{ "type": "string", "format": "date" }, { "type": "null" }] },
+                "seen_on": {
+                    "anyOf": [{ "type": "string", "format": "date" }, { "type": "null" }]
+                },
                 "text": { "type": ["string", "null"], "description": "What was lines." },
                 "size": { "type": "integer" },
                 "tags": { "type": "array", "items": { "type": "string" } },
@@ -29,7 +31,9 @@ fn messages() -> Json {
         "query": {
             "range_filters": { "sent_at": ["gte", "lt"], "size": ["gt"] },
             "search": { "lexical_fields": ["text", "anything"], "semantic_fields": [] },
-            "aggregations": { "count": true, "sum": ["size"], "max": ["size", "sent_at"], "group_by": ["text"] },
+            "aggregations": {
+                "count": true, "sum": ["size"], "max": ["size", "sent_at"], "group_by": ["text"]
+            },
             "expand": []
         }
     })
@@ -154,14 +158,19 @@ fn a_declaration_is_bounded() {
 
 proptest! {
     #[test]
-    fn any_json_in_any_member_is_accepted_unchanged_or_refused(place in 0..12_usize, value in prop::sample::select(vec![
-        json!(null), json!(1), json!("id"), json!([]), json!({}), json!(["id"]), json!([[]]), json!({ "id": 1 }), json!(true),
-    ])) {
-        let places = ["/schema", "/schema/properties", "/schema/properties/id", "/schema/required", "/primary_key", "/query",
-            "/cursor_field", "/consent_time_field", "/query/search", "/query/range_filters", "/query/aggregations/sum",
-            "/query/aggregations"];
+    fn any_json_in_any_member_is_accepted_unchanged_or_refused(
+        member in prop::sample::select(vec![
+            "/schema", "/schema/properties", "/schema/properties/id", "/schema/required",
+            "/primary_key", "/query", "/cursor_field", "/consent_time_field", "/query/search",
+            "/query/range_filters", "/query/aggregations/sum", "/query/aggregations",
+        ]),
+        value in prop::sample::select(vec![
+            json!(null), json!(1), json!("id"), json!([]), json!({}), json!(["id"]), json!([[]]),
+            json!({ "id": 1 }), json!(true),
+        ]),
+    ) {
         let mut json = messages();
-        *json.pointer_mut(places[place]).unwrap() = value;
+        *json.pointer_mut(member).unwrap() = value;
         if let Ok(declaration) = Declaration::parse(&json) {
             prop_assert_eq!(declaration.to_json(), json);
         }
@@ -171,7 +180,10 @@ proptest! {
 fn related() -> Json {
     let mut json = messages();
     json["relationships"] = json!([
-        { "name": "replies", "stream": "messages", "foreign_key": "answers", "cardinality": "has_many" },
+        {
+            "name": "replies", "stream": "messages", "foreign_key": "answers",
+            "cardinality": "has_many"
+        },
         { "name": "author", "stream": "people", "foreign_key": "text", "cardinality": "has_one" },
         { "name": "files", "stream": "files", "foreign_key": "of", "cardinality": "has_many" },
     ]);

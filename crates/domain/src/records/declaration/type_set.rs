@@ -183,6 +183,7 @@ fn named(kinds: &Json) -> Result<TypeSet, DeclarationFault> {
         kind => one(kind).map(|kind| [kind].into_iter().collect()),
     };
     types.filter(|types| *types != TypeSet::default()).ok_or(DeclarationFault::Kind(
-        "a JSON Schema whose `type` is one or several of null, boolean, integer, number, string, array, object",
+        "a JSON Schema whose `type` is one or several of null, boolean, integer, number, string, \
+         array, object",
     ))
 }

@@ -71,12 +71,14 @@ pub(super) fn decide(
             printable(&seen.name),
             if seen.format() == Some(StringFormat::Date) { "a date" } else { "a date and time" }
         ),
-        None => "no field holds a date in most records, so they stand in the order of their keys, and a grant cannot be limited in time".to_owned(),
+        None => "no field holds a date in most records, so the records are ordered by their \
+                 keys, and a grant cannot be limited in time"
+            .to_owned(),
     });
     let query = query(inference, &mut reasons);
     if inference.left_out {
         reasons.push(format!(
-            "fields beyond the first {} are not declared: nobody but the owner sees them",
+            "fields beyond the first {} are not declared: only the owner sees them",
             inference.seen.len().min(MAX_FIELDS)
         ));
     }
@@ -111,8 +113,7 @@ fn property(seen: &Seen) -> Json {
 }
 
 fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> Vec<String> {
-    let from_content =
-        "keys are made from the content, so that a record that changes comes as another one";
+    let from_content = "keys are made from the content, so a changed record is added as a new one";
     match choice {
         KeyChoice::Given(names) if names.is_empty() => {
             reasons.push(format!("{from_content}: you chose it"));

@@ -1,5 +1,6 @@
 //! Tests of inferred declarations, and of the bounds on an inference's memory.
 
+use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::*;
@@ -28,9 +29,12 @@ fn cursor(rows: &[&str]) -> Option<String> {
 #[test]
 fn a_chat_gets_the_declaration_a_person_would_write() {
     let InferredDeclaration { declaration, reasons } = inferred(&[
-        r#"{"id":"m1","sent_at":"2025-03-01T08:00:00Z","sender":"Ada","text":"Hello","length":5,"edited":false,"reply_to":null,"reactions":[]}"#,
-        r#"{"id":"m2","sent_at":"2025-03-01 08:01","sender":"Bo","text":"Hi","length":2.5,"edited":true,"reply_to":"m1","reactions":[1]}"#,
-        r#"{"id":"m3","sent_at":null,"sender":"Ada","text":"2025-03-01","length":10,"edited":true,"day":"2025-03-01"}"#,
+        r#"{"id":"m1","sent_at":"2025-03-01T08:00:00Z","sender":"Ada","text":"Hello",
+            "length":5,"edited":false,"reply_to":null,"reactions":[]}"#,
+        r#"{"id":"m2","sent_at":"2025-03-01 08:01","sender":"Bo","text":"Hi",
+            "length":2.5,"edited":true,"reply_to":"m1","reactions":[1]}"#,
+        r#"{"id":"m3","sent_at":null,"sender":"Ada","text":"2025-03-01",
+            "length":10,"edited":true,"day":"2025-03-01"}"#,
     ]);
     insta::assert_snapshot!(reasons.join("\n"));
     insta::assert_snapshot!(serde_json::to_string_pretty(&declaration.to_json()).unwrap());
@@ -124,17 +128,22 @@ fn memory_does_not_grow_with_the_rows() {
 
 proptest! {
     #[test]
-    fn the_declaration_allows_every_value_in_the_rows(rows in prop::collection::vec(prop::collection::btree_map(
+    fn the_declaration_allows_every_value_in_the_rows(rows in vec(btree_map(
         prop::sample::select(vec!["id", "date", "x", "user_id", "y\"\n"]),
-        prop::sample::select(vec!["null", "true", "1", "1.5", "\"a\"", "\"2025-03-01\"", "\"2025-03-01T08:00Z\"", "[]", "{}"]),
+        prop::sample::select(vec![
+            "null", "true", "1", "1.5", r#""a""#, r#""2025-03-01""#, r#""2025-03-01T08:00Z""#,
+            "[]", "{}",
+        ]),
         0..5,
     ), 0..8)) {
         let mut inference = Inference::new();
         for row in &rows {
             let value = |json: &str| row::compact(json.as_bytes()).unwrap().0;
-            inference.observe(&row.iter().map(|(name, json)| ((*name).to_owned(), value(json))).collect());
+            let fields = row.iter().map(|(name, json)| ((*name).to_owned(), value(json)));
+            inference.observe(&fields.collect());
         }
-        let InferredDeclaration { declaration, reasons } = inference.finish(KeyChoice::Infer).unwrap();
+        let inferred = inference.finish(KeyChoice::Infer).unwrap();
+        let InferredDeclaration { declaration, reasons } = inferred;
         prop_assert!(declaration.required().is_empty());
         prop_assert_eq!(declaration.cursor_field(), declaration.consent_time_field());
         prop_assert!(reasons.iter().all(|line| !line.contains('\n')));
@@ -142,7 +151,10 @@ proptest! {
             for (name, json) in row {
                 let types = declaration.field(name).unwrap().types;
                 let kind = kind(&row::compact(json.as_bytes()).unwrap().0);
-                prop_assert!(types.contains(kind) || (kind == JsonType::Integer && types.contains(JsonType::Number)));
+                prop_assert!(
+                    types.contains(kind)
+                        || (kind == JsonType::Integer && types.contains(JsonType::Number)),
+                );
             }
         }
     }

@@ -40,7 +40,9 @@ impl Class {
 }
 
 fn is_emoji(one: char) -> bool {
-    matches!(one, '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+    matches!(one,
+        '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
+        | '\u{1f000}'..='\u{1faff}')
 }
 
 fn is_unspaced(one: char) -> bool {
@@ -49,8 +51,10 @@ fn is_unspaced(one: char) -> bool {
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aa7f}'
         // Radicals, what stands for an ideograph, kana, Bopomofo, ideographs.
-        | '\u{2e80}'..='\u{2fdf}' | '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}' | '\u{3031}'..='\u{312f}'
-        | '\u{31a0}'..='\u{31bf}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        | '\u{2e80}'..='\u{2fdf}' | '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}'
+        | '\u{3031}'..='\u{312f}'
+        | '\u{31a0}'..='\u{31bf}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ff9f}'
         | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
 }
@@ -69,6 +73,8 @@ pub(super) fn is_voicing(one: char) -> bool {
 /// and variation selectors. The vowels and points of other scripts are kept.
 pub(super) fn is_diacritic(one: char) -> bool {
     matches!(one,
-        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
-        | '\u{20d0}'..='\u{20ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}' | '\u{e0100}'..='\u{e01ef}')
+        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}'
+        | '\u{1dc0}'..='\u{1dff}'
+        | '\u{20d0}'..='\u{20ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}'
+        | '\u{e0100}'..='\u{e01ef}')
 }

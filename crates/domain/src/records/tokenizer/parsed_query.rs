@@ -127,9 +127,18 @@ mod tests {
     #[test]
     fn words_phrases_and_prefixes_are_recognised() {
         insta::assert_snapshot!(summary("Water the Ferns"), @"water + the + ferns");
-        insta::assert_snapshot!(summary(r#"garden "Water the  ferns!" moss*"#), @r#"garden + "water the ferns" + moss*"#);
-        insta::assert_snapshot!(summary("ann@example.org foo_bar 日本語"), @r#""ann example org" + "foo bar" + "日 本 語""#);
-        insta::assert_snapshot!(summary("foo_bar_ba* 日本* CAFÉ*"), @r#""foo bar" + ba* + "日 本" + cafe*"#);
+        insta::assert_snapshot!(
+            summary(r#"garden "Water the  ferns!" moss*"#),
+            @r#"garden + "water the ferns" + moss*"#
+        );
+        insta::assert_snapshot!(
+            summary("ann@example.org foo_bar 日本語"),
+            @r#""ann example org" + "foo bar" + "日 本 語""#
+        );
+        insta::assert_snapshot!(
+            summary("foo_bar_ba* 日本* CAFÉ*"),
+            @r#""foo bar" + ba* + "日 本" + cafe*"#
+        );
         insta::assert_snapshot!(summary("“all wet” „und so“"), @r#""all wet" + "und so""#);
     }
 
@@ -141,7 +150,10 @@ mod tests {
         }
         insta::assert_snapshot!(summary(r#"a "b c"#), @"a + b + c");
         insta::assert_snapshot!(summary(r#""a" "b c"* *d e-* f**"#), @r#"a + "b c" + d + e + f*"#);
-        insta::assert_snapshot!(summary("x OR y NOT z: (w) ^2 NEAR/3"), @r#"x + or + y + not + z + w + 2 + "near 3""#);
+        insta::assert_snapshot!(
+            summary("x OR y NOT z: (w) ^2 NEAR/3"),
+            @r#"x + or + y + not + z + w + 2 + "near 3""#
+        );
         insta::assert_snapshot!(summary("again Again"), @"again");
     }
 
@@ -186,7 +198,10 @@ mod tests {
         }
 
         #[test]
-        fn a_text_matches_its_own_words(text in "([a-zé]{1,5}[ _.,]|語|[ก-ฮ]|🙂){0,30}", skip in 0usize..20) {
+        fn a_text_matches_its_own_words(
+            text in "([a-zé]{1,5}[ _.,]|語|[ก-ฮ]|🙂){0,30}",
+            skip in 0usize..20,
+        ) {
             let part: String = text.split_inclusive(' ').skip(skip % 4).collect();
             prop_assert!(matches(&[&text], &ParsedQuery::parse(&part)));
             let quoted = format!("\"{part}\"");

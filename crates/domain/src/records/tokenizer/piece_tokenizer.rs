@@ -56,8 +56,8 @@ impl PieceTokenizer {
         let mut tokens = tokens(&held);
         let mut kept = None;
         while let Some(token) = tokens.next() {
-            // A token that reaches the end may continue in the next piece. It is cut again then, from
-            // its beginning.
+            // A token that reaches the end may continue in the next piece. It is cut again then,
+            // from its beginning.
             if !all && tokens.rest.is_empty() {
                 kept = Some(token.start);
                 break;
@@ -104,7 +104,8 @@ mod tests {
     }
 
     fn some_text() -> impl Strategy<Value = String> {
-        let few = "([a-c]{1,70}|[ .,]|é|e\u{301}|\u{ad}{1,3}|\u{200d}|\u{fe0f}|か\u{3099}|\u{3099}|語|ก|🙂|한{1,30}){0,40}";
+        let few = "([a-c]{1,70}|[ .,]|é|e\u{301}|\u{ad}{1,3}|\u{200d}|\u{fe0f}|\
+                   か\u{3099}|\u{3099}|語|ก|🙂|한{1,30}){0,40}";
         prop_oneof![few, "(a|\u{ad}|\u{301}){0,60}", "\\PC{0,60}"]
     }
 
@@ -123,7 +124,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_have_the_tokens_of_the_whole_text(text in some_text(), cuts in proptest::collection::vec(0usize..300, 0..6)) {
+        fn pieces_have_the_tokens_of_the_whole_text(
+            text in some_text(),
+            cuts in proptest::collection::vec(0usize..300, 0..6),
+        ) {
             let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
             let mut parts = Vec::new();
             let mut rest = text.as_str();
@@ -138,7 +142,10 @@ mod tests {
         }
 
         #[test]
-        fn a_text_split_at_a_token_boundary_has_the_same_tokens(text in some_text(), end in 0usize..200) {
+        fn a_text_split_at_a_token_boundary_has_the_same_tokens(
+            text in some_text(),
+            end in 0usize..200,
+        ) {
             let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
             let head = &text[..pieces::byte_offset(&text, end as u64)];
             if let Some(at) = last_token_boundary(head) {

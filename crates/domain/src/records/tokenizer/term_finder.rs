@@ -53,6 +53,8 @@ pub fn find(term: &SearchTerm, text: &str) -> Option<CharRange> {
 mod tests {
     use proptest::prelude::*;
 
+    use crate::records::pieces;
+
     use super::super::{ParsedQuery, matches, tokens};
     use super::*;
 
@@ -71,18 +73,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_term_is_found_exactly_if_it_matches(text in "([ab]{1,2}|[ .]|語|É){0,30}", words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}") {
-            let cut = |text: &str| tokens(text).map(|token| token.text.into_owned()).collect::<Vec<_>>();
+        fn a_term_is_found_exactly_if_it_matches(
+            text in "([ab]{1,2}|[ .]|語|É){0,30}",
+            words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}",
+        ) {
+            let cut = |text: &str| -> Vec<String> {
+                tokens(text).map(|token| token.text.into_owned()).collect()
+            };
             for term in ParsedQuery::parse(&words).terms {
                 let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
                 let place = find(&term, &text);
                 prop_assert_eq!(place.is_some(), matches(&[&text], &alone));
                 if let Some(place) = place {
-                    let at: String = text.chars().skip(place.start as usize).take((place.end - place.start) as usize).collect();
-                    prop_assert!(matches(&[&at], &alone), "{:?} at {:?}", term, place);
-                    let before: String = text.chars().take(place.end as usize - 1).collect();
-                    if cut(&text)[..cut(&before).len()] == cut(&before)[..] {
-                        prop_assert!(!matches(&[&before], &alone));
+                    let at = pieces::slice(&text, place.start, place.end);
+                    prop_assert!(matches(&[at], &alone), "{:?} at {:?}", term, place);
+                    let before = pieces::slice(&text, 0, place.end - 1);
+                    if cut(&text)[..cut(before).len()] == cut(before)[..] {
+                        prop_assert!(!matches(&[before], &alone));
                     }
                 }
             }
