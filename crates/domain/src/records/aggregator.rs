@@ -138,7 +138,7 @@ impl Aggregator {
                 _ => Ok(()),
             },
             AggregateMeasure::Least(kind) | AggregateMeasure::Greatest(kind) => {
-                let candidate = value.and_then(|value| Extreme::of(*kind, value));
+                let candidate = value.and_then(|value| Extreme::new(*kind, value));
                 self.extreme(candidate);
                 Ok(())
             }
@@ -148,7 +148,9 @@ impl Aggregator {
             },
             AggregateMeasure::ByValue => self.count(key(value), 1),
             AggregateMeasure::ByTime(granularity, zone) => {
-                let time = value.and_then(time).and_then(|time| zone.start(time, *granularity));
+                let time = value
+                    .and_then(|value| value.time())
+                    .and_then(|time| zone.start(time, *granularity));
                 self.count(time.map_or(GroupKey::None, GroupKey::Time), 1)
             }
         }
@@ -252,7 +254,7 @@ impl Aggregator {
 }
 
 impl Extreme {
-    fn of(kind: Comparison, value: StoredValue<'_>) -> Option<Self> {
+    fn new(kind: Comparison, value: StoredValue<'_>) -> Option<Self> {
         match kind {
             Comparison::Numbers => {
                 number(value).map(|(_, digits)| Self { time: None, written: digits.to_owned() })
@@ -320,13 +322,6 @@ impl Ord for GroupKey {
 fn number(value: StoredValue<'_>) -> Option<(Decimal<'_>, &str)> {
     match value {
         StoredValue::Number(digits) => Some((Decimal::parse(digits)?, digits)),
-        _ => None,
-    }
-}
-
-fn time(value: StoredValue<'_>) -> Option<Instant> {
-    match value {
-        StoredValue::Text(text) => Instant::parse(text),
         _ => None,
     }
 }

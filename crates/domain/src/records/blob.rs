@@ -122,7 +122,7 @@ pub fn add_fetch_urls(fields: &mut RecordFields) {
 /// nothing changes.
 ///
 /// An existing `fetch_url` is replaced where it stands; a missing one is added at the end.
-pub fn with_fetch_urls(json: &str) -> Option<String> {
+fn with_fetch_urls(json: &str) -> Option<String> {
     let mut changed = false;
     let mut add = |mut members: RecordFields| {
         if let Some(id) = id_of(&members) {

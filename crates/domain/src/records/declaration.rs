@@ -115,7 +115,7 @@ impl BadDeclaration {
 
 /// What a use requires of a field's type.
 #[derive(Clone, Copy)]
-enum Needed {
+enum FieldRequirement {
     Scalar,
     Text,
     Time,
@@ -123,7 +123,7 @@ enum Needed {
     Range,
 }
 
-impl Needed {
+impl FieldRequirement {
     fn check(self, field: &DeclaredField) -> Result<(), DeclarationFault> {
         let scalar = field.types.is_scalar();
         let (fits, needed) = match self {
@@ -173,12 +173,12 @@ impl Declaration {
     }
 
     fn read_views(&self, json: &Json) -> Result<Vec<FieldView>, BadDeclaration> {
-        relations::views(self, &Node::root("views", json.get("views")))
+        relations::views(self, &DeclarationNode::root("views", json.get("views")))
     }
 
     fn read_relations(&self, json: &Json) -> Result<Vec<Relation>, BadDeclaration> {
-        let relationships = Node::root("relationships", json.get("relationships"));
-        let expand = Node::root("query", json.get("query")).member("expand");
+        let relationships = DeclarationNode::root("relationships", json.get("relationships"));
+        let expand = DeclarationNode::root("query", json.get("query")).member("expand");
         relations::relations(self, &relationships, &expand)
     }
 
@@ -190,9 +190,9 @@ impl Declaration {
         if json.to_string().len() > MAX_BYTES {
             return Err(bad(DeclarationFault::TooLarge));
         }
-        let node = |name: &str| Node::root(name, members.get(name));
+        let node = |name: &str| DeclarationNode::root(name, members.get(name));
         let schema = node("schema");
-        let fields = declared_field::of(&schema)?;
+        let fields = declared_field::parse_fields(&schema)?;
         let by_name =
             fields.iter().enumerate().map(|(index, field)| (field.name.clone(), index)).collect();
         let mut declaration = Self {
@@ -208,10 +208,12 @@ impl Declaration {
             relations: Vec::new(),
         };
         declaration.required = declaration.list(&schema.member("required"), None)?;
-        declaration.primary_key = declaration.list(&node("primary_key"), Some(Needed::Scalar))?;
-        declaration.cursor_field = declaration.one(&node("cursor_field"), Needed::Scalar)?;
+        declaration.primary_key =
+            declaration.list(&node("primary_key"), Some(FieldRequirement::Scalar))?;
+        declaration.cursor_field =
+            declaration.one(&node("cursor_field"), FieldRequirement::Scalar)?;
         declaration.consent_time_field =
-            declaration.one(&node("consent_time_field"), Needed::Time)?;
+            declaration.one(&node("consent_time_field"), FieldRequirement::Time)?;
         declaration.semantics = semantics(&node("semantics"))?;
         declaration.query(&node("query"))?;
         Ok(declaration)
@@ -279,9 +281,9 @@ impl Declaration {
 
     fn check(
         &self,
-        node: &Node<'_>,
+        node: &DeclarationNode<'_>,
         name: &str,
-        needed: Option<Needed>,
+        needed: Option<FieldRequirement>,
     ) -> Result<(), BadDeclaration> {
         let field = self
             .field(name)
@@ -290,7 +292,11 @@ impl Declaration {
     }
 
     /// Reads the name of one field. A null counts as absent.
-    fn one(&self, node: &Node<'_>, needed: Needed) -> Result<Option<String>, BadDeclaration> {
+    fn one(
+        &self,
+        node: &DeclarationNode<'_>,
+        needed: FieldRequirement,
+    ) -> Result<Option<String>, BadDeclaration> {
         match node.value {
             None | Some(Json::Null) => Ok(None),
             Some(Json::String(name)) => {
@@ -301,7 +307,11 @@ impl Declaration {
     }
 
     /// Reads a list of names of fields and refuses repetitions.
-    fn list(&self, node: &Node<'_>, needed: Option<Needed>) -> Result<Vec<String>, BadDeclaration> {
+    fn list(
+        &self,
+        node: &DeclarationNode<'_>,
+        needed: Option<FieldRequirement>,
+    ) -> Result<Vec<String>, BadDeclaration> {
         let mut names = HashSet::new();
         let mut list = Vec::new();
         for item in node.items()? {
@@ -317,33 +327,33 @@ impl Declaration {
         Ok(list)
     }
 
-    fn query(&mut self, query: &Node<'_>) -> Result<(), BadDeclaration> {
+    fn query(&mut self, query: &DeclarationNode<'_>) -> Result<(), BadDeclaration> {
         let (search, aggregations) = (query.member("search"), query.member("aggregations"));
         for node in [query, &search, &aggregations] {
             node.members()?;
         }
         let exact = query.member("exact_filters");
         if exact.value.is_some() {
-            for name in self.list(&exact, Some(Needed::Scalar))? {
+            for name in self.list(&exact, Some(FieldRequirement::Scalar))? {
                 self.allow(&name, |field| field.filterable = true);
             }
         } else {
             self.fields.iter_mut().for_each(|field| field.filterable = field.types.is_scalar());
         }
         for (name, operators) in query.member("range_filters").members()? {
-            self.check(&operators, &name, Some(Needed::Range))?;
-            let operators = declared_field::operators(&operators)?;
+            self.check(&operators, &name, Some(FieldRequirement::Range))?;
+            let operators = declared_field::parse_operators(&operators)?;
             self.allow(&name, |field| field.operators = operators);
         }
-        for name in self.list(&search.member("lexical_fields"), Some(Needed::Text))? {
+        for name in self.list(&search.member("lexical_fields"), Some(FieldRequirement::Text))? {
             self.allow(&name, |field| field.searchable = true);
         }
         for kind in Aggregation::ALL {
             let needed = match kind {
-                Aggregation::Sum => Needed::Number,
-                Aggregation::Min | Aggregation::Max => Needed::Range,
-                Aggregation::GroupByTime => Needed::Time,
-                Aggregation::GroupBy | Aggregation::CountDistinct => Needed::Scalar,
+                Aggregation::Sum => FieldRequirement::Number,
+                Aggregation::Min | Aggregation::Max => FieldRequirement::Range,
+                Aggregation::GroupByTime => FieldRequirement::Time,
+                Aggregation::GroupBy | Aggregation::CountDistinct => FieldRequirement::Scalar,
             };
             for name in self.list(&aggregations.member(kind.name()), Some(needed))? {
                 self.allow(&name, |field| field.aggregations.push(kind));
@@ -360,7 +370,7 @@ impl Declaration {
     }
 }
 
-fn semantics(node: &Node<'_>) -> Result<Semantics, BadDeclaration> {
+fn semantics(node: &DeclarationNode<'_>) -> Result<Semantics, BadDeclaration> {
     match node.value.map(Json::as_str) {
         None => Ok(Semantics::default()),
         Some(Some("append_only")) => Ok(Semantics::AppendOnly),
@@ -370,12 +380,12 @@ fn semantics(node: &Node<'_>) -> Result<Semantics, BadDeclaration> {
 }
 
 /// A member of a declaration with its path. The member may be absent.
-struct Node<'a> {
+struct DeclarationNode<'a> {
     path: String,
     value: Option<&'a Json>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> DeclarationNode<'a> {
     fn root(name: &str, value: Option<&'a Json>) -> Self {
         Self { path: name.to_owned(), value }
     }
@@ -384,10 +394,10 @@ impl<'a> Node<'a> {
         BadDeclaration::new(&self.path, fault)
     }
 
-    /// Returns a member; absent if this node is not an object. [`Node::members`] reports such a
+    /// Returns a member; absent if this node is not an object. [`DeclarationNode::members`] reports such a
     /// node.
-    fn member(&self, name: &str) -> Node<'a> {
-        Node {
+    fn member(&self, name: &str) -> DeclarationNode<'a> {
+        DeclarationNode {
             path: format!("{}.{name}", self.path),
             value: self.value.and_then(|value| value.get(name)),
         }
@@ -397,7 +407,7 @@ impl<'a> Node<'a> {
         self.value.and_then(Json::as_str)
     }
 
-    fn members(&self) -> Result<Vec<(String, Node<'a>)>, BadDeclaration> {
+    fn members(&self) -> Result<Vec<(String, DeclarationNode<'a>)>, BadDeclaration> {
         match self.value {
             None => Ok(Vec::new()),
             Some(Json::Object(members)) => {

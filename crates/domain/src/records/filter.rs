@@ -64,10 +64,7 @@ pub fn all_hold(conditions: &[Condition], body: RecordBody<'_>) -> Result<bool, 
 /// # Errors
 /// [`DamagedBody`].
 pub fn record_time(body: RecordBody<'_>, field: &str) -> Result<Option<Instant>, DamagedBody> {
-    Ok(body.field(field)?.and_then(|entry| match entry.value {
-        StoredValue::Text(text) => Instant::parse(text),
-        _ => None,
-    }))
+    Ok(body.field(field)?.and_then(|entry| entry.value.time()))
 }
 
 impl FieldTest {
@@ -100,9 +97,7 @@ impl FieldTest {
                     (RangeBound::Number(bound), StoredValue::Number(digits)) => {
                         compare_numbers(digits, bound)
                     }
-                    (RangeBound::Time(bound), StoredValue::Text(text)) => {
-                        Instant::parse(text).map(|time| time.cmp(bound))
-                    }
+                    (RangeBound::Time(bound), value) => value.time().map(|time| time.cmp(bound)),
                     _ => None,
                 };
                 order.is_some_and(|order| op.admits(order))

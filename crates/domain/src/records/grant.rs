@@ -74,14 +74,14 @@ fn bad<T>(why: impl Into<String>) -> Result<T, BadGrant> {
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WireGrant {
     version: String,
     issued_at: String,
     client: WireClient,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     purpose_description: Option<String>,
     access_mode: String,
-    streams: Vec<WireShare>,
+    streams: Vec<WireStreamGrant>,
     #[serde(default)]
     expires_at: Option<String>,
 }
@@ -94,19 +94,19 @@ struct WireClient {
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct WireShare {
+struct WireStreamGrant {
     name: SourceName,
     connection_ids: Vec<SourceName>,
     fields: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    time_constraint: Option<WireTime>,
+    time_constraint: Option<WireTimeConstraint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resources: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct WireTime {
+struct WireTimeConstraint {
     field: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<String>,
@@ -123,7 +123,7 @@ impl Grant {
         if json.len() > MAX_GRANT_BYTES {
             return bad("a grant has at most 4 MiB");
         }
-        let wire: Wire = serde_json::from_str(json)
+        let wire: WireGrant = serde_json::from_str(json)
             .map_err(|error| BadGrant(format!("not a grant: {error}")))?;
         if wire.version != VERSION {
             return bad("the grant is of another version");
@@ -143,7 +143,11 @@ impl Grant {
                 .map(|text| instant("expires_at", text))
                 .transpose()?,
             single_use,
-            streams: wire.streams.into_iter().map(WireShare::read).collect::<Result<_, _>>()?,
+            streams: wire
+                .streams
+                .into_iter()
+                .map(WireStreamGrant::read)
+                .collect::<Result<_, _>>()?,
         };
         grant.check()?;
         Ok(grant)
@@ -155,13 +159,13 @@ impl Grant {
     /// [`BadGrant`] if the grant could not be parsed again.
     pub fn to_json(&self) -> Result<String, BadGrant> {
         self.check()?;
-        let wire = Wire {
+        let wire = WireGrant {
             version: VERSION.to_owned(),
             issued_at: self.issued.to_rfc3339(),
             client: WireClient { client_id: self.client.clone() },
             purpose_description: self.purpose.clone(),
             access_mode: if self.single_use { "single_use" } else { "continuous" }.to_owned(),
-            streams: self.streams.iter().map(WireShare::write).collect(),
+            streams: self.streams.iter().map(WireStreamGrant::write).collect(),
             expires_at: self.expires.map(Instant::to_rfc3339),
         };
         let json = serde_json::to_string(&wire).map_err(|error| BadGrant(error.to_string()))?;
@@ -171,23 +175,19 @@ impl Grant {
         Ok(json)
     }
 
-    /// Returns what the grant allows of a stream.
-    pub fn share(&self, stream: &str) -> Option<&StreamGrant> {
-        self.streams.iter().find(|share| share.stream.as_str() == stream)
-    }
-
     fn check(&self) -> Result<(), BadGrant> {
         check_text("client", &self.client)?;
         self.purpose.as_deref().map_or(Ok(()), |purpose| check_text("purpose", purpose))?;
         if self.streams.is_empty() {
             return bad("a grant names at least one stream");
         }
-        let names: BTreeSet<&SourceName> = self.streams.iter().map(|share| &share.stream).collect();
+        let names: BTreeSet<&SourceName> =
+            self.streams.iter().map(|granted| &granted.stream).collect();
         if names.len() != self.streams.len() {
             return bad("a grant names each stream once");
         }
         let times = [Some(self.issued), self.expires];
-        let bounds = self.streams.iter().filter_map(|share| share.time.as_ref());
+        let bounds = self.streams.iter().filter_map(|granted| granted.time.as_ref());
         let times =
             times.into_iter().chain(bounds.flat_map(|time| [time.since, time.until])).flatten();
         if times.into_iter().any(|time| !(Instant::FIRST..=Instant::LAST).contains(&time)) {
@@ -234,11 +234,11 @@ impl StreamGrant {
     }
 }
 
-impl WireShare {
+impl WireStreamGrant {
     fn read(self) -> Result<StreamGrant, BadGrant> {
         let time = match self.time_constraint {
             None => None,
-            Some(WireTime { field, since, until }) => Some(TimeConstraint {
+            Some(WireTimeConstraint { field, since, until }) => Some(TimeConstraint {
                 field,
                 since: since.as_deref().map(|text| instant("since", text)).transpose()?,
                 until: until.as_deref().map(|text| instant("until", text)).transpose()?,
@@ -253,17 +253,17 @@ impl WireShare {
         })
     }
 
-    fn write(share: &StreamGrant) -> Self {
+    fn write(granted: &StreamGrant) -> Self {
         Self {
-            name: share.stream.clone(),
-            connection_ids: share.connections.iter().cloned().collect(),
-            fields: share.fields.iter().cloned().collect(),
-            time_constraint: share.time.as_ref().map(|time| WireTime {
+            name: granted.stream.clone(),
+            connection_ids: granted.connections.iter().cloned().collect(),
+            fields: granted.fields.iter().cloned().collect(),
+            time_constraint: granted.time.as_ref().map(|time| WireTimeConstraint {
                 field: time.field.clone(),
                 since: time.since.map(Instant::to_rfc3339),
                 until: time.until.map(Instant::to_rfc3339),
             }),
-            resources: share.keys.as_ref().map(|keys| keys.iter().cloned().collect()),
+            resources: granted.keys.as_ref().map(|keys| keys.iter().cloned().collect()),
         }
     }
 }
@@ -308,8 +308,7 @@ mod tests {
     fn a_grant_survives_writing_and_parsing() {
         let grant = Grant::parse(GOOD).unwrap();
         assert_eq!(Grant::parse(&grant.to_json().unwrap()).unwrap(), grant);
-        let share = grant.share("messages").unwrap();
-        assert!(share.fields.contains("body") && grant.share("other").is_none());
+        assert!(grant.streams[0].fields.contains("body"));
         let too_late = Grant { expires: Some(Instant(i64::MAX)), ..grant };
         assert!(too_late.to_json().is_err(), "a grant that could not be parsed is not written");
     }

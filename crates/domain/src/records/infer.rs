@@ -52,7 +52,7 @@ pub struct InferredDeclaration {
 #[derive(Debug, Default)]
 pub struct Inference {
     rows: u64,
-    seen: Vec<Seen>,
+    seen: Vec<FieldStatistics>,
     by_name: HashMap<String, usize>,
     name_bytes: usize,
     left_out: bool,
@@ -60,7 +60,7 @@ pub struct Inference {
 
 /// What is known of one field.
 #[derive(Debug)]
-struct Seen {
+struct FieldStatistics {
     name: String,
     /// The number of rows with the field, whatever its value.
     rows: u64,
@@ -124,7 +124,7 @@ impl Inference {
         let candidates = self.seen.iter().filter(|seen| seen.key.is_some()).count();
         let may_be_key =
             self.rows == 1 && candidates < MAX_CANDIDATES && decide::key_rank(name).is_some();
-        self.seen.push(Seen {
+        self.seen.push(FieldStatistics {
             name: name.to_owned(),
             rows: 0,
             types: TypeSet::default(),
@@ -137,7 +137,7 @@ impl Inference {
     }
 }
 
-impl Seen {
+impl FieldStatistics {
     fn observe(&mut self, value: &FieldValue, row: u64) {
         self.rows += 1;
         self.types.insert(kind(value));

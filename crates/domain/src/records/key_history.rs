@@ -290,22 +290,22 @@ mod tests {
         writer.finish()
     }
 
-    fn mark(version: i64, record: i64) -> SyncPoint {
+    fn moment(version: i64, record: i64) -> SyncPoint {
         SyncPoint { lineage: [0; 16], version, record, at: Instant(version * 10) }
     }
 
-    /// The change that ended a state, the number of its record, and what was seen and not seen of
-    /// that.
-    type Told<'t> = (Option<i64>, i64, Option<(&'t str, &'t str)>);
+    /// A state: the change that ended it, the number of its record, and the visible and the hidden
+    /// text.
+    type TestState<'t> = (Option<i64>, i64, Option<(&'t str, &'t str)>);
 
-    fn told(session: ChangeRange, states: &[Told<'_>]) -> Option<Option<i64>> {
+    fn change(session: ChangeRange, states: &[TestState<'_>]) -> Option<Option<i64>> {
         let fields = BTreeSet::from(["text".to_owned()]);
         let mut history = KeyHistory::new(session, Some(&fields));
-        let mut there = false;
+        let mut exists = false;
         for (version, number, seen) in states {
             let seen = seen.map(|(text, hidden)| body(text, hidden));
             let ended = version.map(|version| (version, Instant(version * 10)));
-            there = ended.is_none();
+            exists = ended.is_none();
             history
                 .push(RecordState {
                     ended,
@@ -315,7 +315,7 @@ mod tests {
                 })
                 .unwrap();
         }
-        match if there { history.finish() } else { history.finish_deleted().unwrap() } {
+        match if exists { history.finish() } else { history.finish_deleted().unwrap() } {
             KeyChange::Unchanged => None,
             KeyChange::Changed => Some(None),
             KeyChange::Removed { deleted, .. } => Some(Some(deleted.0 / 10)),
@@ -324,52 +324,56 @@ mod tests {
 
     #[test]
     fn a_key_is_reported_if_the_caller_saw_it_change() {
-        let session = ChangeRange { since: mark(5, 3), until: mark(9, 6) };
+        let session = ChangeRange { since: moment(5, 3), until: moment(9, 6) };
         let (a, b) = (Some(("a", "x")), Some(("b", "x")));
         assert_eq!(
-            told(session, &[(Some(6), 2, a), (None, 2, Some(("a", "longer")))]),
+            change(session, &[(Some(6), 2, a), (None, 2, Some(("a", "longer")))]),
             None,
             "a hidden field"
         );
-        assert_eq!(told(session, &[(Some(6), 2, a), (None, 2, b)]), Some(None));
+        assert_eq!(change(session, &[(Some(6), 2, a), (None, 2, b)]), Some(None));
         assert_eq!(
-            told(session, &[(Some(6), 2, a), (Some(7), 2, b), (None, 2, a)]),
+            change(session, &[(Some(6), 2, a), (Some(7), 2, b), (None, 2, a)]),
             Some(None),
             "and back"
         );
-        assert_eq!(told(session, &[(None, 5, a)]), Some(None), "new");
-        assert_eq!(told(session, &[(None, 7, a)]), None, "newer than the session");
-        assert_eq!(told(session, &[(Some(6), 2, a)]), Some(Some(6)), "gone");
-        assert_eq!(told(session, &[(Some(6), 2, None)]), None, "a hidden record that is gone");
-        assert_eq!(told(session, &[(Some(6), 2, a), (None, 2, None)]), Some(Some(6)), "hidden");
-        assert_eq!(told(session, &[(Some(6), 2, None), (None, 2, a)]), Some(None), "shown");
+        assert_eq!(change(session, &[(None, 5, a)]), Some(None), "new");
+        assert_eq!(change(session, &[(None, 7, a)]), None, "newer than the session");
+        assert_eq!(change(session, &[(Some(6), 2, a)]), Some(Some(6)), "gone");
+        assert_eq!(change(session, &[(Some(6), 2, None)]), None, "a hidden record that is gone");
+        assert_eq!(change(session, &[(Some(6), 2, a), (None, 2, None)]), Some(Some(6)), "hidden");
+        assert_eq!(change(session, &[(Some(6), 2, None), (None, 2, a)]), Some(None), "shown");
         assert_eq!(
-            told(session, &[(Some(10), 2, a), (None, 2, b)]),
+            change(session, &[(Some(10), 2, a), (None, 2, b)]),
             None,
             "later than the session"
         );
         assert_eq!(
-            told(session, &[(Some(6), 2, a), (Some(11), 2, b)]),
+            change(session, &[(Some(6), 2, a), (Some(11), 2, b)]),
             Some(Some(11)),
             "changed, then gone"
         );
-        assert_eq!(told(session, &[(Some(6), 5, a)]), Some(Some(6)), "came and went");
-        assert_eq!(told(session, &[(Some(6), 2, a), (None, 5, a)]), Some(None), "went and came");
+        assert_eq!(change(session, &[(Some(6), 5, a)]), Some(Some(6)), "came and went");
+        assert_eq!(change(session, &[(Some(6), 2, a), (None, 5, a)]), Some(None), "went and came");
         assert_eq!(
-            told(session, &[(Some(6), 2, a), (None, 7, a)]),
+            change(session, &[(Some(6), 2, a), (None, 7, a)]),
             Some(None),
             "went, and came later"
         );
-        assert_eq!(told(session, &[(Some(10), 2, a), (None, 7, a)]), None, "went later, and came");
+        assert_eq!(
+            change(session, &[(Some(10), 2, a), (None, 7, a)]),
+            None,
+            "went later, and came"
+        );
         let hidden = (Some(6), 5, Some(("a", "other")));
         assert_eq!(
-            told(session, &[hidden, (None, 5, a)]),
+            change(session, &[hidden, (None, 5, a)]),
             Some(None),
             "new, and changed where it is hidden"
         );
-        assert_eq!(told(session, &[hidden, (Some(11), 5, a)]), None, "the same, and gone later");
+        assert_eq!(change(session, &[hidden, (Some(11), 5, a)]), None, "the same, and gone later");
         assert_eq!(
-            told(session, &[hidden, (Some(11), 5, a), (None, 7, a)]),
+            change(session, &[hidden, (Some(11), 5, a), (None, 7, a)]),
             None,
             "the same, and came again"
         );
@@ -377,33 +381,36 @@ mod tests {
 
     #[test]
     fn a_range_expires_after_30_days_or_with_its_history() {
-        let now = SyncPoint { at: Instant(KEPT + 50), ..mark(9, 6) };
+        let now = SyncPoint { at: Instant(KEPT + 50), ..moment(9, 6) };
         let session = |since, until| ChangeRange { since, until };
         let forgotten = Instant(i64::MIN);
-        let later = SyncPoint { at: Instant(now.at.0 + MARGIN + 1), ..mark(5, 3) };
+        let later = SyncPoint { at: Instant(now.at.0 + MARGIN + 1), ..moment(5, 3) };
         assert!(
-            session(later, mark(9, 6)).is_expired(&now, forgotten),
+            session(later, moment(9, 6)).is_expired(&now, forgotten),
             "by a clock that was ahead"
         );
-        assert!(session(mark(5, 3), mark(9, 6)).is_expired(&now, Instant(51)), "lines are gone");
         assert!(
-            !session(mark(5, 3), mark(9, 6)).is_expired(&now, forgotten)
+            session(moment(5, 3), moment(9, 6)).is_expired(&now, Instant(51)),
+            "lines are gone"
+        );
+        assert!(
+            !session(moment(5, 3), moment(9, 6)).is_expired(&now, forgotten)
                 && !ChangeRange::from_beginning(now).is_expired(&now, forgotten)
         );
-        assert!(session(mark(4, 3), mark(9, 6)).is_expired(&now, forgotten), "too old");
-        let other = |mark| SyncPoint { lineage: [1; 16], ..mark };
+        assert!(session(moment(4, 3), moment(9, 6)).is_expired(&now, forgotten), "too old");
+        let other = |point| SyncPoint { lineage: [1; 16], ..point };
         assert!(
-            session(other(mark(5, 3)), mark(9, 6)).is_expired(&now, forgotten),
+            session(other(moment(5, 3)), moment(9, 6)).is_expired(&now, forgotten),
             "another history"
         );
-        assert!(session(mark(5, 3), other(mark(9, 6))).is_expired(&now, forgotten));
-        for since in [mark(10, 3), mark(5, 7)] {
+        assert!(session(moment(5, 3), other(moment(9, 6))).is_expired(&now, forgotten));
+        for since in [moment(10, 3), moment(5, 7)] {
             assert!(
-                session(since, mark(9, 6)).is_expired(&now, forgotten),
+                session(since, moment(9, 6)).is_expired(&now, forgotten),
                 "numbers that were not reached yet"
             );
         }
-        assert!(session(mark(5, 3), mark(10, 6)).is_expired(&now, forgotten));
+        assert!(session(moment(5, 3), moment(10, 6)).is_expired(&now, forgotten));
     }
 
     proptest! {

@@ -56,9 +56,7 @@ impl RecordId {
         let (stream, key) = rest.split_once(':').ok_or(BadRecordId::Malformed)?;
         Ok(Self { connection, stream: decode(stream, false)?, key: decode(key, true)? })
     }
-}
 
-impl RecordId {
     /// Whether the formatted identifier can be parsed again: no part is empty or too long.
     pub fn is_readable(&self) -> bool {
         let parts = self.connection.iter().chain([&self.stream, &self.key]);

@@ -114,7 +114,7 @@ pub fn parse(bytes: &[u8]) -> Result<ParsedRow, RowError> {
     }
     let mut fields = RecordFields::new();
     let mut offsets = Vec::new();
-    let mut more = !scan.closes(b'}');
+    let mut more = !scan.take(b'}');
     while more {
         offsets.push(scan.at());
         let name = scan.name()?;
@@ -154,7 +154,7 @@ pub fn members(json: &str) -> Option<RecordFields> {
     let mut scan = JsonScanner::new(json.as_bytes()).ok().filter(|_| json.starts_with('{'))?;
     scan.take(b'{');
     let mut members = RecordFields::new();
-    let mut more = !scan.closes(b'}');
+    let mut more = !scan.take(b'}');
     while more {
         let name = scan.name().ok()?;
         scan.colon().ok()?;
@@ -169,7 +169,7 @@ pub fn items(json: &str) -> Option<Vec<FieldValue>> {
     let mut scan = JsonScanner::new(json.as_bytes()).ok().filter(|_| json.starts_with('['))?;
     scan.take(b'[');
     let mut items = Vec::new();
-    let mut more = !scan.closes(b']');
+    let mut more = !scan.take(b']');
     while more {
         items.push(scan.value(1).ok()?);
         more = scan.another(b']').ok()?;

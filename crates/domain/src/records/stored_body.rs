@@ -41,7 +41,7 @@ pub struct LongValue {
 
 impl LongValue {
     /// Measures a text in memory.
-    fn of(text: &str) -> Self {
+    fn measure(text: &str) -> Self {
         let digest = *ContentHash::of(text.as_bytes()).as_bytes();
         Self { chars: pieces::count(text), bytes: text.len() as u64, digest }
     }
@@ -164,10 +164,10 @@ impl<'a> RecordBody<'a> {
                 StoredValue::Text(text)
                     if text.len() > SHORT_BYTES && Instant::parse(text).is_none() =>
                 {
-                    StoredValue::LongText(LongValue::of(text))
+                    StoredValue::LongText(LongValue::measure(text))
                 }
                 StoredValue::Json(json) if json.len() > SHORT_BYTES => {
-                    StoredValue::LongJson(LongValue::of(json))
+                    StoredValue::LongJson(LongValue::measure(json))
                 }
                 value => value,
             };
@@ -316,6 +316,14 @@ impl<'a> StoredValue<'a> {
             FieldValue::Number(digits) => Self::Number(digits),
             FieldValue::Text(text) => Self::Text(text),
             FieldValue::Json(json) => Self::Json(json),
+        }
+    }
+
+    /// Returns the point in time that a text holds; `None` for any other value.
+    pub fn time(&self) -> Option<Instant> {
+        match self {
+            Self::Text(text) => Instant::parse(text),
+            _ => None,
         }
     }
 

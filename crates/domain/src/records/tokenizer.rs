@@ -20,7 +20,7 @@ use std::borrow::Cow;
 
 use unicode_normalization::char::{compose, decompose_canonical};
 
-use self::characters::{Class, is_compatibility_ideograph, is_diacritic, is_voicing};
+use self::characters::{CharacterClass, is_compatibility_ideograph, is_diacritic, is_voicing};
 pub use self::parsed_query::{
     MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm, matches,
 };
@@ -100,13 +100,13 @@ impl<'t> TokenIterator<'t> {
     /// Reads one token or one separator. Returns `None` at the end of the text.
     fn any(&mut self) -> Option<Option<SearchToken<'t>>> {
         let first = self.rest.chars().next()?;
-        Some(match Class::of(first) {
-            Class::Separates | Class::Ignored => {
+        Some(match CharacterClass::new(first) {
+            CharacterClass::Separates | CharacterClass::Ignored => {
                 self.advance(first.len_utf8(), 1);
                 None
             }
-            Class::Alone => Some(self.alone(first)),
-            Class::Joins => self.run(),
+            CharacterClass::Alone => Some(self.alone(first)),
+            CharacterClass::Joins => self.run(),
         })
     }
 
@@ -139,8 +139,8 @@ impl<'t> TokenIterator<'t> {
             if start.is_some_and(|start| self.at + read as u64 - start >= MAX_TOKEN_SPAN) {
                 break;
             }
-            match Class::of(character) {
-                Class::Joins => {
+            match CharacterClass::new(character) {
+                CharacterClass::Joins => {
                     let before = text.len();
                     let added = push_folded(&mut text, character);
                     if scalars > 0 && added > 0 && scalars + added > MAX_TOKEN_SCALARS {
@@ -153,8 +153,8 @@ impl<'t> TokenIterator<'t> {
                     }
                     end = self.at + read as u64 + 1;
                 }
-                Class::Ignored => {}
-                Class::Alone | Class::Separates => break,
+                CharacterClass::Ignored => {}
+                CharacterClass::Alone | CharacterClass::Separates => break,
             }
             read_bytes += character.len_utf8();
             read += 1;

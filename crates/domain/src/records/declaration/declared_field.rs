@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::type_set::{self, JsonType, StringFormat, TypeSet};
-use super::{BadDeclaration, DeclarationFault, MAX_FIELDS, Node};
+use super::{BadDeclaration, DeclarationFault, DeclarationNode, MAX_FIELDS};
 use crate::records::identifiers;
 
 /// A declared field.
@@ -117,7 +117,9 @@ impl Aggregation {
 }
 
 /// Reads the fields of a schema. None of them allows queries yet.
-pub(super) fn of(schema: &Node<'_>) -> Result<Vec<DeclaredField>, BadDeclaration> {
+pub(super) fn parse_fields(
+    schema: &DeclarationNode<'_>,
+) -> Result<Vec<DeclaredField>, BadDeclaration> {
     if !schema.value.is_some_and(Json::is_object) {
         return Err(schema.bad(DeclarationFault::Kind("a JSON Schema of objects")));
     }
@@ -140,7 +142,7 @@ pub(super) fn of(schema: &Node<'_>) -> Result<Vec<DeclaredField>, BadDeclaration
         if !identifiers::is_field_name(&name) {
             return Err(properties.bad(DeclarationFault::BadFieldName));
         }
-        let (types, format) = type_set::of(property.value.unwrap_or(&Json::Null))
+        let (types, format) = type_set::parse_property(property.value.unwrap_or(&Json::Null))
             .map_err(|fault| property.bad(fault))?;
         fields.push(DeclaredField {
             name,
@@ -156,7 +158,9 @@ pub(super) fn of(schema: &Node<'_>) -> Result<Vec<DeclaredField>, BadDeclaration
 }
 
 /// Reads a list of operators and drops repetitions.
-pub(super) fn operators(node: &Node<'_>) -> Result<Vec<RangeOperator>, BadDeclaration> {
+pub(super) fn parse_operators(
+    node: &DeclarationNode<'_>,
+) -> Result<Vec<RangeOperator>, BadDeclaration> {
     let bad = || node.bad(DeclarationFault::Kind("a list of some of `gte`, `gt`, `lte` and `lt`"));
     let mut operators = Vec::new();
     let items = node.value.and_then(Json::as_array).ok_or_else(bad)?;

@@ -7,7 +7,7 @@
 
 use serde_json::Value as Json;
 
-use super::{BadDeclaration, Declaration, DeclarationFault, Needed, Node};
+use super::{BadDeclaration, Declaration, DeclarationFault, DeclarationNode, FieldRequirement};
 use crate::records::identifiers::{self, SourceName};
 
 /// The related records of one record if neither request nor declaration sets a limit.
@@ -61,7 +61,7 @@ impl Relation {
 /// Reads the views of a declaration.
 pub(super) fn views(
     declaration: &Declaration,
-    node: &Node<'_>,
+    node: &DeclarationNode<'_>,
 ) -> Result<Vec<FieldView>, BadDeclaration> {
     let mut views: Vec<FieldView> = Vec::new();
     for item in objects(node, "a list of objects with `id` and `fields`")? {
@@ -86,8 +86,8 @@ pub(super) fn views(
 /// Reads the relationships that `query.expand` lists.
 pub(super) fn relations(
     declaration: &Declaration,
-    relationships: &Node<'_>,
-    expand: &Node<'_>,
+    relationships: &DeclarationNode<'_>,
+    expand: &DeclarationNode<'_>,
 ) -> Result<Vec<Relation>, BadDeclaration> {
     let mut known: Vec<Relation> = Vec::new();
     for item in objects(
@@ -120,7 +120,10 @@ pub(super) fn relations(
     Ok(expandable)
 }
 
-fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadDeclaration> {
+fn relation(
+    declaration: &Declaration,
+    item: &DeclarationNode<'_>,
+) -> Result<Relation, BadDeclaration> {
     let name_of = |member: &str| {
         let node = item.member(member);
         let kind =
@@ -143,7 +146,7 @@ fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadD
         .filter(is_name)
         .ok_or_else(|| key.bad(DeclarationFault::Kind("the name of a field")))?;
     if many.is_none() {
-        declaration.check(&key, foreign_key, Some(Needed::Scalar))?;
+        declaration.check(&key, foreign_key, Some(FieldRequirement::Scalar))?;
     }
     Ok(Relation {
         name: name.as_str().to_owned(),
@@ -153,7 +156,7 @@ fn relation(declaration: &Declaration, item: &Node<'_>) -> Result<Relation, BadD
     })
 }
 
-fn limits(item: &Node<'_>) -> Result<ExpandLimits, BadDeclaration> {
+fn limits(item: &DeclarationNode<'_>) -> Result<ExpandLimits, BadDeclaration> {
     let number = |member: &str| {
         let node = item.member(member);
         let fits = |value: &Json| value.as_u64().filter(|number| (1..=MOST).contains(number));
@@ -173,14 +176,17 @@ fn limits(item: &Node<'_>) -> Result<ExpandLimits, BadDeclaration> {
     Ok(ExpandLimits { default: default.unwrap_or(DEFAULT_LIMIT.min(most)), most })
 }
 
-fn objects<'a>(node: &Node<'a>, kind: &'static str) -> Result<Vec<Node<'a>>, BadDeclaration> {
+fn objects<'a>(
+    node: &DeclarationNode<'a>,
+    kind: &'static str,
+) -> Result<Vec<DeclarationNode<'a>>, BadDeclaration> {
     let items = match node.value {
         None | Some(Json::Null) => return Ok(Vec::new()),
         Some(Json::Array(items)) => items,
         Some(_) => return Err(node.bad(DeclarationFault::Kind(kind))),
     };
     let item = |(at, value): (usize, &'a Json)| {
-        let item = Node { path: format!("{}[{at}]", node.path), value: Some(value) };
+        let item = DeclarationNode { path: format!("{}[{at}]", node.path), value: Some(value) };
         if value.is_object() {
             Ok(item)
         } else {

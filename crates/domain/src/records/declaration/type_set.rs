@@ -126,7 +126,9 @@ impl StringFormat {
 const MAX_BRANCHES_DEEP: usize = 4;
 
 /// Reads the types and the format that a property's schema allows.
-pub(super) fn of(schema: &Json) -> Result<(TypeSet, Option<StringFormat>), DeclarationFault> {
+pub(super) fn parse_property(
+    schema: &Json,
+) -> Result<(TypeSet, Option<StringFormat>), DeclarationFault> {
     let (types, format) = branch(schema, MAX_BRANCHES_DEEP)?;
     // A format concerns strings only. Beside other types it does not make the field a time.
     Ok((types, format.filter(|_| types.are_only(&[JsonType::String]))))

@@ -41,18 +41,19 @@ pub(super) struct Anchor {
 impl Anchor {
     /// Chooses the pair that looks rarest in a folded needle.
     pub(super) fn choose(needle: &[char]) -> Self {
-        let spelt: Vec<Spelt> = needle.iter().take(CONSIDERED).map(|one| Spelt::of(*one)).collect();
+        let spellings: Vec<Spellings> =
+            needle.iter().take(CONSIDERED).map(|one| Spellings::new(*one)).collect();
         let mut best: Option<(u64, Self)> = None;
         let mut consider = |rarity: u64, anchor: Self| {
             if best.as_ref().is_none_or(|(least, _)| rarity < *least) {
                 best = Some((rarity, anchor));
             }
         };
-        for (scalar, one) in spelt.iter().enumerate() {
+        for (scalar, one) in spellings.iter().enumerate() {
             let (here, common) = (one.last, commonness(&one.last));
             consider(common * 1_000_000, Self { scalar, here, distance: 0, there: here });
             let mut distance = 0;
-            for other in spelt.iter().skip(scalar + 1).take(REACH) {
+            for other in spellings.iter().skip(scalar + 1).take(REACH) {
                 let first = Self { scalar, here, distance: distance + 1, there: other.first };
                 consider(common * commonness(&other.first), first);
                 // After a character whose spellings differ in length no distance is fixed.
@@ -124,7 +125,7 @@ fn first_set(hits: &[u8; BLOCK]) -> Option<usize> {
 }
 
 /// The encodings of all characters that fold to one character.
-struct Spelt {
+struct Spellings {
     /// The first byte of each, some repeated.
     first: [u8; ALIKE],
     /// The last byte of each.
@@ -133,8 +134,8 @@ struct Spelt {
     length: Option<usize>,
 }
 
-impl Spelt {
-    fn of(folded: char) -> Self {
+impl Spellings {
+    fn new(folded: char) -> Self {
         let mut buffer = [0; 4];
         let mut bytes = |one: char| {
             let bytes = one.encode_utf8(&mut buffer).as_bytes();
@@ -142,17 +143,18 @@ impl Spelt {
             (ends, bytes.len())
         };
         let ((first, last), length) = bytes(folded);
-        let mut spelt = Self { first: [first; ALIKE], last: [last; ALIKE], length: Some(length) };
+        let mut spellings =
+            Self { first: [first; ALIKE], last: [last; ALIKE], length: Some(length) };
         for (slot, other) in (1..ALIKE).zip(unfolded(folded)) {
             let ((first, last), other) = bytes(other);
             if let (Some(first_slot), Some(last_slot)) =
-                (spelt.first.get_mut(slot), spelt.last.get_mut(slot))
+                (spellings.first.get_mut(slot), spellings.last.get_mut(slot))
             {
                 (*first_slot, *last_slot) = (first, last);
             }
-            spelt.length = spelt.length.filter(|length| *length == other);
+            spellings.length = spellings.length.filter(|length| *length == other);
         }
-        spelt
+        spellings
     }
 }
 
@@ -171,10 +173,10 @@ fn commonness(bytes: &[u8; ALIKE]) -> u64 {
             seen.push(*byte);
         }
     }
-    seen.into_iter().map(of_a_million).sum()
+    seen.into_iter().map(per_million).sum()
 }
 
-fn of_a_million(byte: u8) -> u64 {
+fn per_million(byte: u8) -> u64 {
     const LETTERS: &[u8] = b"etaoinshrdlucmfwypvbgkjqxz";
     let letter = |byte: u8| {
         let rank = LETTERS.iter().position(|letter| *letter == byte).unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Inference, InferredDeclaration, KeyChoice, MAX_FIELDS, Seen};
+use super::{FieldStatistics, Inference, InferredDeclaration, KeyChoice, MAX_FIELDS};
 use crate::records::declaration::{
     BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat,
 };
@@ -100,7 +100,7 @@ pub(super) fn decide(
     Ok(InferredDeclaration { declaration: Declaration::parse(&declaration)?, reasons })
 }
 
-fn property(seen: &Seen) -> Json {
+fn property(seen: &FieldStatistics) -> Json {
     let mut names = seen.types().iter().map(JsonType::name);
     let kind: Json = match (names.next(), names.next()) {
         (Some(only), None) => only.into(),
@@ -148,14 +148,14 @@ fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> V
 
 /// Returns the field that orders the records: one that holds a date in more than half of them,
 /// chosen by name or else the first.
-fn time(inference: &Inference) -> Option<&Seen> {
+fn time(inference: &Inference) -> Option<&FieldStatistics> {
     let plain = |name: &str| -> String {
         name.chars()
             .filter(|character| !matches!(character, '_' | '-' | ' '))
             .flat_map(char::to_lowercase)
             .collect()
     };
-    let usual = |seen: &Seen| {
+    let usual = |seen: &FieldStatistics| {
         let name = plain(&seen.name);
         TIMES.iter().position(|&time| time == name).unwrap_or(TIMES.len())
     };
@@ -167,10 +167,11 @@ fn time(inference: &Inference) -> Option<&Seen> {
 }
 
 fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
-    let which = |fits: &dyn Fn(&Seen) -> bool| -> Vec<&str> {
+    let which = |fits: &dyn Fn(&FieldStatistics) -> bool| -> Vec<&str> {
         inference.seen.iter().filter(|seen| fits(seen)).map(|seen| seen.name.as_str()).collect()
     };
-    let number = |seen: &Seen| seen.types.are_only(&[JsonType::Integer, JsonType::Number]);
+    let number =
+        |seen: &FieldStatistics| seen.types.are_only(&[JsonType::Integer, JsonType::Number]);
     let numbers = which(&number);
     let times = which(&|seen| seen.format().is_some());
     let ordered = which(&|seen| number(seen) || seen.format().is_some());

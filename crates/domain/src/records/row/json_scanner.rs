@@ -19,7 +19,7 @@ pub(super) struct JsonScanner<'a> {
 }
 
 /// How to append a character that a string contains escaped.
-type Put = fn(&mut String, char);
+type AppendChar = fn(&mut String, char);
 
 impl<'a> JsonScanner<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, RowError> {
@@ -66,10 +66,6 @@ impl<'a> JsonScanner<'a> {
         } else {
             Err(self.wrong("something follows the value"))
         }
-    }
-
-    pub(super) fn closes(&mut self, close: u8) -> bool {
-        self.take(close)
     }
 
     /// Whether another item follows. Takes the comma, or the byte that closes the array or object.
@@ -136,7 +132,7 @@ impl<'a> JsonScanner<'a> {
         self.deeper(depth)?;
         self.take(b'[');
         out.push('[');
-        let mut more = !self.closes(b']');
+        let mut more = !self.take(b']');
         while more {
             self.nested(out, depth)?;
             more = self.another(b']')?;
@@ -155,7 +151,7 @@ impl<'a> JsonScanner<'a> {
         // The position of each name in `out` and in the text. Names are equal if their compact
         // forms are.
         let mut names: Vec<(Range<usize>, usize)> = Vec::new();
-        let mut more = !self.closes(b'}');
+        let mut more = !self.take(b'}');
         while more {
             let (from, at) = (out.len(), self.at);
             self.quoted_again(out)?;
@@ -245,7 +241,7 @@ impl<'a> JsonScanner<'a> {
     }
 
     /// Appends the content of the next string; `put` appends each escaped character.
-    fn quoted(&mut self, out: &mut String, put: Put) -> Result<(), RowError> {
+    fn quoted(&mut self, out: &mut String, put: AppendChar) -> Result<(), RowError> {
         let from = self.at;
         if !self.skip(b'"') {
             return Err(self.wrong("a name in quotes is missing"));

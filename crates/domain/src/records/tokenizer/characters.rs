@@ -8,7 +8,7 @@ use unicode_normalization::char::is_combining_mark;
 
 /// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum CharacterClass {
     /// The character joins the token of its neighbours.
     Joins,
     /// The character is a token by itself.
@@ -19,9 +19,9 @@ pub(super) enum Class {
     Separates,
 }
 
-impl Class {
+impl CharacterClass {
     /// Classifies a character.
-    pub(super) fn of(one: char) -> Self {
+    pub(super) fn new(one: char) -> Self {
         if one.is_ascii() {
             return if one.is_ascii_alphanumeric() { Self::Joins } else { Self::Separates };
         }

@@ -7,7 +7,7 @@
 //! for separately, which finds no less. (A character that is a token by itself needs no star.)
 //! Other stars, and a quotation mark without its partner, count as white space.
 
-use super::characters::Class;
+use super::characters::CharacterClass;
 use super::tokens;
 
 /// The scalar values of a query that are read. The rest is ignored.
@@ -58,7 +58,7 @@ impl ParsedQuery {
         let stem = word.trim_end_matches('*');
         let mut all = cut(stem);
         // A star after punctuation does not concern the token before it.
-        let touches = |last: char| matches!(Class::of(last), Class::Joins);
+        let touches = |last: char| matches!(CharacterClass::new(last), CharacterClass::Joins);
         if stem.len() < word.len() && stem.chars().next_back().is_some_and(touches) {
             let prefix = all.pop();
             self.push_phrase(all);

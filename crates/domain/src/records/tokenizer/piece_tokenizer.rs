@@ -2,7 +2,7 @@
 //!
 //! Tokens may cross the ends of pieces. Cutting may also begin in the middle of a text.
 
-use super::characters::{Class, is_voicing};
+use super::characters::{CharacterClass, is_voicing};
 use super::{SearchToken, tokens};
 use crate::records::pieces;
 
@@ -83,10 +83,10 @@ pub fn last_token_boundary(text: &str) -> Option<usize> {
 
 /// Whether a token that precedes this character always ends there.
 fn ends_a_token(one: char) -> bool {
-    match Class::of(one) {
-        Class::Separates => true,
-        Class::Alone => !is_voicing(one),
-        Class::Joins | Class::Ignored => false,
+    match CharacterClass::new(one) {
+        CharacterClass::Separates => true,
+        CharacterClass::Alone => !is_voicing(one),
+        CharacterClass::Joins | CharacterClass::Ignored => false,
     }
 }
 
