@@ -343,6 +343,7 @@ fn key(value: Option<StoredValue<'_>>) -> GroupKey {
 
 #[cfg(test)]
 mod tests {
+    use super::StoredValue::{Bool, Json, LongText, Null, Number, Text};
     use super::*;
     use crate::records::stored_body::LongValue;
     use proptest::prelude::*;
@@ -368,16 +369,15 @@ mod tests {
             "",
             "1",
         ];
-        let long =
-            |byte| StoredValue::LongText(LongValue { chars: 9, bytes: 9, digest: [byte; 32] });
+        let long = |byte| LongText(LongValue { chars: 9, bytes: 9, digest: [byte; 32] });
         prop_oneof![
-            proptest::sample::select(digits.to_vec()).prop_map(StoredValue::Number),
-            proptest::sample::select(texts.to_vec()).prop_map(StoredValue::Text),
+            proptest::sample::select(digits.to_vec()).prop_map(Number),
+            proptest::sample::select(texts.to_vec()).prop_map(Text),
             proptest::sample::select(vec![
-                StoredValue::Null,
-                StoredValue::Bool(true),
-                StoredValue::Bool(false),
-                StoredValue::Json("[]"),
+                Null,
+                Bool(true),
+                Bool(false),
+                Json("[]"),
                 long(1),
                 long(2)
             ]),
@@ -436,14 +436,14 @@ mod tests {
     #[test]
     fn equal_values_form_one_group_and_missing_values_come_last() {
         let values = [
-            Some(StoredValue::Number("1.0")),
-            Some(StoredValue::Text("1")),
+            Some(Number("1.0")),
+            Some(Text("1")),
             None,
-            Some(StoredValue::Number("1")),
-            Some(StoredValue::Null),
-            Some(StoredValue::Json("[1]")),
-            Some(StoredValue::Bool(false)),
-            Some(StoredValue::Number("-0")),
+            Some(Number("1")),
+            Some(Null),
+            Some(Json("[1]")),
+            Some(Bool(false)),
+            Some(Number("-0")),
         ];
         let (groups, others) = tally(&AggregateMeasure::ByValue, &values).groups(4);
         let counts: Vec<(GroupKey, u64)> =
@@ -459,12 +459,8 @@ mod tests {
 
     #[test]
     fn the_first_spelling_of_equal_values_wins_and_other_types_are_ignored() {
-        let numbers = [
-            Some(StoredValue::Number("2.0")),
-            Some(StoredValue::Number("2")),
-            Some(StoredValue::Text("9")),
-            Some(StoredValue::Number("1e0")),
-        ];
+        let numbers =
+            [Some(Number("2.0")), Some(Number("2")), Some(Text("9")), Some(Number("1e0"))];
         let extreme = |measure| tally(&measure, &numbers).extreme_value().map(str::to_owned);
         assert_eq!(extreme(AggregateMeasure::Greatest(Comparison::Numbers)).as_deref(), Some("2"));
         assert_eq!(extreme(AggregateMeasure::Least(Comparison::Numbers)).as_deref(), Some("1e0"));
@@ -481,20 +477,19 @@ mod tests {
         let mut other = tally.clone();
         for at in 0..MAX_GROUPS {
             let digits = at.to_string();
-            tally.add(Some(StoredValue::Number(&digits))).unwrap();
+            tally.add(Some(Number(&digits))).unwrap();
         }
-        tally.add(Some(StoredValue::Number("7.0"))).unwrap();
-        other.add(Some(StoredValue::Number("-1"))).unwrap();
+        tally.add(Some(Number("7.0"))).unwrap();
+        other.add(Some(Number("-1"))).unwrap();
         assert_eq!(tally.clone().merge(other), Err(AggregateOverflow::Groups));
-        assert_eq!(tally.add(Some(StoredValue::Text("x"))), Err(AggregateOverflow::Groups));
+        assert_eq!(tally.add(Some(Text("x"))), Err(AggregateOverflow::Groups));
         let mut long = Aggregator::new(AggregateMeasure::ByValue, TypeSet::ANY);
         let text = "x".repeat(1019);
         let texts = (0..20_000).map(|at| format!("{at:05}{text}"));
-        let refused = texts
-            .map(|text| long.add(Some(StoredValue::Text(&text))))
-            .position(|added| added.is_err());
+        let refused =
+            texts.map(|text| long.add(Some(Text(&text)))).position(|added| added.is_err());
         assert_eq!(refused, Some(MAX_GROUP_BYTES / 1024));
         let mut sum = Aggregator::new(AggregateMeasure::Sum, TypeSet::ANY);
-        assert_eq!(sum.add(Some(StoredValue::Number("1e315"))), Err(AggregateOverflow::Digits));
+        assert_eq!(sum.add(Some(Number("1e315"))), Err(AggregateOverflow::Digits));
     }
 }

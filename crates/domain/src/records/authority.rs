@@ -50,13 +50,8 @@ pub enum RecordsCaller<'a> {
 #[derive(Debug)]
 #[must_use = "a permit that is not used means a check without its act"]
 pub struct RecordsPermit {
-    client: Option<Client>,
-}
-
-#[derive(Debug)]
-struct Client {
-    grant: Arc<str>,
-    token: Arc<str>,
+    /// The identifiers of the client's grant and token; absent for the owner.
+    client: Option<(Arc<str>, Arc<str>)>,
 }
 
 /// Permission for one request to do what only the owner may: import, delete and export records, and
@@ -79,9 +74,9 @@ impl RecordsPermit {
                           `stile token --grant ID` or `stile token --owner`",
             }),
             (RecordsClaim::Owner, _) => Ok(Self { client: None }),
-            (RecordsClaim::Grant(grant), Some(token)) => Ok(Self {
-                client: Some(Client { grant: Arc::clone(grant), token: Arc::clone(token) }),
-            }),
+            (RecordsClaim::Grant(grant), Some(token)) => {
+                Ok(Self { client: Some((Arc::clone(grant), Arc::clone(token))) })
+            }
             (RecordsClaim::Grant(_), None) => Err(Problem::InsufficientScope {
                 message: "this token names a grant but has no identifier; its issuer must add \
                           the claim `jti`",
@@ -93,7 +88,7 @@ impl RecordsPermit {
     pub fn caller(&self) -> RecordsCaller<'_> {
         match &self.client {
             None => RecordsCaller::Owner,
-            Some(Client { grant, token }) => RecordsCaller::Client { grant, token },
+            Some((grant, token)) => RecordsCaller::Client { grant, token },
         }
     }
 }

@@ -302,7 +302,7 @@ impl Declaration {
             Some(Json::String(name)) => {
                 self.check(node, name, Some(needed)).map(|()| Some(name.clone()))
             }
-            Some(_) => Err(node.bad(DeclarationFault::Kind("the name of a field"))),
+            Some(_) => Err(node.must_be("the name of a field")),
         }
     }
 
@@ -316,7 +316,7 @@ impl Declaration {
         let mut list = Vec::new();
         for item in node.items()? {
             let Json::String(name) = item else {
-                return Err(node.bad(DeclarationFault::Kind("a list of names of fields")));
+                return Err(node.must_be("a list of names of fields"));
             };
             self.check(node, name, needed)?;
             if !names.insert(name) {
@@ -375,7 +375,7 @@ fn semantics(node: &DeclarationNode<'_>) -> Result<Semantics, BadDeclaration> {
         None => Ok(Semantics::default()),
         Some(Some("append_only")) => Ok(Semantics::AppendOnly),
         Some(Some("mutable_state")) => Ok(Semantics::MutableState),
-        Some(_) => Err(node.bad(DeclarationFault::Kind("`append_only` or `mutable_state`"))),
+        Some(_) => Err(node.must_be("`append_only` or `mutable_state`")),
     }
 }
 
@@ -392,6 +392,11 @@ impl<'a> DeclarationNode<'a> {
 
     fn bad(&self, fault: DeclarationFault) -> BadDeclaration {
         BadDeclaration::new(&self.path, fault)
+    }
+
+    /// Reports that the member must be something else, such as `an object`.
+    fn must_be(&self, kind: &'static str) -> BadDeclaration {
+        self.bad(DeclarationFault::Kind(kind))
     }
 
     /// Returns a member; absent if this node is not an object. [`DeclarationNode::members`] reports such a
@@ -413,7 +418,7 @@ impl<'a> DeclarationNode<'a> {
             Some(Json::Object(members)) => {
                 Ok(members.keys().map(|name| (name.clone(), self.member(name))).collect())
             }
-            Some(_) => Err(self.bad(DeclarationFault::Kind("an object"))),
+            Some(_) => Err(self.must_be("an object")),
         }
     }
 
@@ -421,7 +426,7 @@ impl<'a> DeclarationNode<'a> {
         match self.value {
             None => Ok(&[]),
             Some(Json::Array(items)) => Ok(items),
-            Some(_) => Err(self.bad(DeclarationFault::Kind("a list of names of fields"))),
+            Some(_) => Err(self.must_be("a list of names of fields")),
         }
     }
 }

@@ -113,6 +113,7 @@ pub fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
 
 #[cfg(test)]
 mod tests {
+    use super::StoredValue::{Bool, Json, LongText, Null, Number, Text};
     use super::*;
     use crate::records::stored_body::{BodyWriter, LongValue};
 
@@ -130,49 +131,29 @@ mod tests {
     #[test]
     fn an_exact_condition_compares_scalars_by_value() {
         let is = |value, text: &str| holds(value, FieldTest::Is(text.to_owned()));
+        assert!(is(Null, "null") && is(Bool(true), "true") && is(Text("x"), "x"));
         assert!(
-            is(StoredValue::Null, "null")
-                && is(StoredValue::Bool(true), "true")
-                && is(StoredValue::Text("x"), "x")
+            is(Number("1.0"), "1")
+                && is(Number("12345678901234567890123"), "12345678901234567890123")
         );
+        assert!(!is(Number("9007199254740993"), "9007199254740992"));
         assert!(
-            is(StoredValue::Number("1.0"), "1")
-                && is(StoredValue::Number("12345678901234567890123"), "12345678901234567890123")
+            !is(Number("9007199254740993"), "9007199254740992.0") && !is(Number("1e400"), "1e401")
         );
-        assert!(!is(StoredValue::Number("9007199254740993"), "9007199254740992"));
-        assert!(
-            !is(StoredValue::Number("9007199254740993"), "9007199254740992.0")
-                && !is(StoredValue::Number("1e400"), "1e401")
-        );
-        assert!(
-            !is(StoredValue::Text("x"), "X")
-                && !is(StoredValue::Json("[]"), "[]")
-                && !is(StoredValue::Text("1"), "1.0")
-        );
-        assert!(!is(StoredValue::Number("1"), "inf") && !is(StoredValue::Number("1"), " 1"));
-        assert!(!is(StoredValue::Number("1"), "+1") && !is(StoredValue::Number("7"), "007"));
+        assert!(!is(Text("x"), "X") && !is(Json("[]"), "[]") && !is(Text("1"), "1.0"));
+        assert!(!is(Number("1"), "inf") && !is(Number("1"), " 1"));
+        assert!(!is(Number("1"), "+1") && !is(Number("7"), "007"));
         let text = "y".repeat(2000);
         let digest = *ContentHash::of(text.as_bytes()).as_bytes();
-        assert!(is(StoredValue::LongText(LongValue { chars: 2000, bytes: 2000, digest }), &text));
-        assert!(!is(
-            StoredValue::LongText(LongValue { chars: 2000, bytes: 2000, digest }),
-            &"z".repeat(2000)
-        ));
+        assert!(is(LongText(LongValue { chars: 2000, bytes: 2000, digest }), &text));
+        assert!(!is(LongText(LongValue { chars: 2000, bytes: 2000, digest }), &"z".repeat(2000)));
     }
 
     #[test]
     fn a_reference_matches_the_spelling_of_the_key() {
         let refers = |value, key: &str| holds(value, FieldTest::Refers(key.to_owned()));
-        assert!(
-            refers(StoredValue::Text("5"), "5")
-                && refers(StoredValue::Number("5"), "5")
-                && refers(StoredValue::Bool(true), "true")
-        );
-        assert!(
-            !refers(StoredValue::Null, "null")
-                && !refers(StoredValue::Number("5.0"), "5")
-                && !refers(StoredValue::Json("[]"), "[]")
-        );
+        assert!(refers(Text("5"), "5") && refers(Number("5"), "5") && refers(Bool(true), "true"));
+        assert!(!refers(Null, "null") && !refers(Number("5.0"), "5") && !refers(Json("[]"), "[]"));
     }
 
     #[test]
@@ -180,22 +161,15 @@ mod tests {
         let above = |value| {
             holds(value, FieldTest::Range(RangeOperator::Gt, RangeBound::Number("10".to_owned())))
         };
-        assert!(above(StoredValue::Number("10.5")) && above(StoredValue::Number("1e2")));
-        assert!(
-            !above(StoredValue::Number("10"))
-                && !above(StoredValue::Text("11"))
-                && !above(StoredValue::Null)
-        );
+        assert!(above(Number("10.5")) && above(Number("1e2")));
+        assert!(!above(Number("10")) && !above(Text("11")) && !above(Null));
         let from = |text| {
-            holds(
-                StoredValue::Text(text),
-                FieldTest::Range(RangeOperator::Gte, RangeBound::Time(Instant(0))),
-            )
+            holds(Text(text), FieldTest::Range(RangeOperator::Gte, RangeBound::Time(Instant(0))))
         };
         assert!(from("1970-01-01") && !from("1969-12-31T23:59:59Z") && !from("soon"));
         let conditions = [Condition { field: "g".to_owned(), test: FieldTest::Is(String::new()) }];
         assert!(
-            !all_hold(&conditions, RecordBody::new(&body(StoredValue::Null))).unwrap(),
+            !all_hold(&conditions, RecordBody::new(&body(Null))).unwrap(),
             "an absent field is not empty"
         );
     }

@@ -326,57 +326,30 @@ mod tests {
     fn a_key_is_reported_if_the_caller_saw_it_change() {
         let session = ChangeRange { since: moment(5, 3), until: moment(9, 6) };
         let (a, b) = (Some(("a", "x")), Some(("b", "x")));
-        assert_eq!(
-            change(session, &[(Some(6), 2, a), (None, 2, Some(("a", "longer")))]),
-            None,
-            "a hidden field"
-        );
-        assert_eq!(change(session, &[(Some(6), 2, a), (None, 2, b)]), Some(None));
-        assert_eq!(
-            change(session, &[(Some(6), 2, a), (Some(7), 2, b), (None, 2, a)]),
-            Some(None),
-            "and back"
-        );
-        assert_eq!(change(session, &[(None, 5, a)]), Some(None), "new");
-        assert_eq!(change(session, &[(None, 7, a)]), None, "newer than the session");
-        assert_eq!(change(session, &[(Some(6), 2, a)]), Some(Some(6)), "gone");
-        assert_eq!(change(session, &[(Some(6), 2, None)]), None, "a hidden record that is gone");
-        assert_eq!(change(session, &[(Some(6), 2, a), (None, 2, None)]), Some(Some(6)), "hidden");
-        assert_eq!(change(session, &[(Some(6), 2, None), (None, 2, a)]), Some(None), "shown");
-        assert_eq!(
-            change(session, &[(Some(10), 2, a), (None, 2, b)]),
-            None,
-            "later than the session"
-        );
-        assert_eq!(
-            change(session, &[(Some(6), 2, a), (Some(11), 2, b)]),
-            Some(Some(11)),
-            "changed, then gone"
-        );
-        assert_eq!(change(session, &[(Some(6), 5, a)]), Some(Some(6)), "came and went");
-        assert_eq!(change(session, &[(Some(6), 2, a), (None, 5, a)]), Some(None), "went and came");
-        assert_eq!(
-            change(session, &[(Some(6), 2, a), (None, 7, a)]),
-            Some(None),
-            "went, and came later"
-        );
-        assert_eq!(
-            change(session, &[(Some(10), 2, a), (None, 7, a)]),
-            None,
-            "went later, and came"
-        );
         let hidden = (Some(6), 5, Some(("a", "other")));
-        assert_eq!(
-            change(session, &[hidden, (None, 5, a)]),
-            Some(None),
-            "new, and changed where it is hidden"
-        );
-        assert_eq!(change(session, &[hidden, (Some(11), 5, a)]), None, "the same, and gone later");
-        assert_eq!(
-            change(session, &[hidden, (Some(11), 5, a), (None, 7, a)]),
-            None,
-            "the same, and came again"
-        );
+        let cases: &[(&[TestState<'_>], Option<Option<i64>>, &str)] = &[
+            (&[(Some(6), 2, a), (None, 2, Some(("a", "longer")))], None, "a hidden field"),
+            (&[(Some(6), 2, a), (None, 2, b)], Some(None), "changed"),
+            (&[(Some(6), 2, a), (Some(7), 2, b), (None, 2, a)], Some(None), "and back"),
+            (&[(None, 5, a)], Some(None), "new"),
+            (&[(None, 7, a)], None, "newer than the session"),
+            (&[(Some(6), 2, a)], Some(Some(6)), "gone"),
+            (&[(Some(6), 2, None)], None, "a hidden record that is gone"),
+            (&[(Some(6), 2, a), (None, 2, None)], Some(Some(6)), "hidden"),
+            (&[(Some(6), 2, None), (None, 2, a)], Some(None), "shown"),
+            (&[(Some(10), 2, a), (None, 2, b)], None, "later than the session"),
+            (&[(Some(6), 2, a), (Some(11), 2, b)], Some(Some(11)), "changed, then gone"),
+            (&[(Some(6), 5, a)], Some(Some(6)), "came and went"),
+            (&[(Some(6), 2, a), (None, 5, a)], Some(None), "went and came"),
+            (&[(Some(6), 2, a), (None, 7, a)], Some(None), "went, and came later"),
+            (&[(Some(10), 2, a), (None, 7, a)], None, "went later, and came"),
+            (&[hidden, (None, 5, a)], Some(None), "new, and changed where it is hidden"),
+            (&[hidden, (Some(11), 5, a)], None, "the same, and gone later"),
+            (&[hidden, (Some(11), 5, a), (None, 7, a)], None, "the same, and came again"),
+        ];
+        for (states, expected, case) in cases {
+            assert_eq!(change(session, states), *expected, "{case}");
+        }
     }
 
     #[test]

@@ -353,6 +353,7 @@ pub fn is_base64(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::StoredValue::{Bool, Json, LongJson, LongText, Null, Number, Text};
     use super::*;
     use proptest::prelude::*;
 
@@ -368,14 +369,14 @@ mod tests {
     impl Owned {
         fn entry(&self) -> BodyField<'_> {
             let value = match self.kind {
-                0 => StoredValue::Null,
-                1 => StoredValue::Bool(false),
-                2 => StoredValue::Bool(true),
-                3 => StoredValue::Number(&self.text),
-                4 => StoredValue::Text(&self.text),
-                5 => StoredValue::Json(&self.text),
-                6 => StoredValue::LongText(self.long),
-                _ => StoredValue::LongJson(self.long),
+                0 => Null,
+                1 => Bool(false),
+                2 => Bool(true),
+                3 => Number(&self.text),
+                4 => Text(&self.text),
+                5 => Json(&self.text),
+                6 => LongText(self.long),
+                _ => LongJson(self.long),
             };
             BodyField {
                 name: &self.name,
@@ -432,11 +433,7 @@ mod tests {
         let body = |text: &str, json: &str| {
             let mut writer = BodyWriter::default();
             let time = "2026-01-01T00:00:00.00000000000000000000000Z";
-            for (name, value) in [
-                ("at", StoredValue::Text(time)),
-                ("t", StoredValue::Text(text)),
-                ("j", StoredValue::Json(json)),
-            ] {
+            for (name, value) in [("at", Text(time)), ("t", Text(text)), ("j", Json(json))] {
                 writer.push(&BodyField { name, slot: Some(3), binary: false, value });
             }
             writer.finish()

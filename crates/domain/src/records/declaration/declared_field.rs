@@ -121,17 +121,15 @@ pub(super) fn parse_fields(
     schema: &DeclarationNode<'_>,
 ) -> Result<Vec<DeclaredField>, BadDeclaration> {
     if !schema.value.is_some_and(Json::is_object) {
-        return Err(schema.bad(DeclarationFault::Kind("a JSON Schema of objects")));
+        return Err(schema.must_be("a JSON Schema of objects"));
     }
     let kind = schema.member("type");
     if kind.value.is_some_and(|kind| kind != "object") {
-        return Err(kind.bad(DeclarationFault::Kind("`object`")));
+        return Err(kind.must_be("`object`"));
     }
     let properties = schema.member("properties");
     if properties.value.is_none() {
-        return Err(
-            properties.bad(DeclarationFault::Kind("an object with a member for each field"))
-        );
+        return Err(properties.must_be("an object with a member for each field"));
     }
     let properties_of = properties.members()?;
     if properties_of.len() > MAX_FIELDS {
@@ -161,7 +159,7 @@ pub(super) fn parse_fields(
 pub(super) fn parse_operators(
     node: &DeclarationNode<'_>,
 ) -> Result<Vec<RangeOperator>, BadDeclaration> {
-    let bad = || node.bad(DeclarationFault::Kind("a list of some of `gte`, `gt`, `lte` and `lt`"));
+    let bad = || node.must_be("a list of some of `gte`, `gt`, `lte` and `lt`");
     let mut operators = Vec::new();
     let items = node.value.and_then(Json::as_array).ok_or_else(bad)?;
     for item in items {

@@ -67,16 +67,13 @@ pub(super) fn views(
     for item in objects(node, "a list of objects with `id` and `fields`")? {
         let id = item.member("id");
         let fits = |text: &&str| (1..=MAX_VIEW_BYTES).contains(&text.len());
-        let name = id
-            .text()
-            .filter(fits)
-            .ok_or_else(|| id.bad(DeclarationFault::Kind("a text of 1 to 64 bytes")))?;
+        let name = id.text().filter(fits).ok_or_else(|| id.must_be("a text of 1 to 64 bytes"))?;
         if views.iter().any(|view| view.id == name) {
             return Err(id.bad(DeclarationFault::Again(name.to_owned())));
         }
         let fields = item.member("fields");
         if fields.value.is_none() {
-            return Err(fields.bad(DeclarationFault::Kind("a list of names of fields")));
+            return Err(fields.must_be("a list of names of fields"));
         }
         views.push(FieldView { id: name.to_owned(), fields: declaration.list(&fields, None)? });
     }
@@ -103,9 +100,7 @@ pub(super) fn relations(
     let mut expandable: Vec<Relation> = Vec::new();
     for item in objects(expand, "a list of objects with `name`")? {
         let name = item.member("name");
-        let text = name
-            .text()
-            .ok_or_else(|| name.bad(DeclarationFault::Kind("the name of a relationship")))?;
+        let text = name.text().ok_or_else(|| name.must_be("the name of a relationship"))?;
         let relation = known.iter().find(|relation| relation.name == text);
         let mut relation = relation
             .ok_or_else(|| name.bad(DeclarationFault::NoSuchRelation(text.to_owned())))?
@@ -128,23 +123,19 @@ fn relation(
         let node = item.member(member);
         let kind =
             "1 to 64 of the characters A-Z a-z 0-9 . _ -, beginning with a letter, a digit or _";
-        node.text()
-            .and_then(|text| SourceName::parse(text).ok())
-            .ok_or_else(|| node.bad(DeclarationFault::Kind(kind)))
+        node.text().and_then(|text| SourceName::parse(text).ok()).ok_or_else(|| node.must_be(kind))
     };
     let (name, stream) = (name_of("name")?, name_of("stream")?);
     let cardinality = item.member("cardinality");
     let many = match cardinality.text() {
         Some("has_one") => None,
         Some("has_many") => Some(ExpandLimits { default: DEFAULT_LIMIT, most: DEFAULT_MAX }),
-        _ => return Err(cardinality.bad(DeclarationFault::Kind("`has_one` or `has_many`"))),
+        _ => return Err(cardinality.must_be("`has_one` or `has_many`")),
     };
     let key = item.member("foreign_key");
     let is_name = |text: &&str| identifiers::is_field_name(text);
-    let foreign_key = key
-        .text()
-        .filter(is_name)
-        .ok_or_else(|| key.bad(DeclarationFault::Kind("the name of a field")))?;
+    let foreign_key =
+        key.text().filter(is_name).ok_or_else(|| key.must_be("the name of a field"))?;
     if many.is_none() {
         declaration.check(&key, foreign_key, Some(FieldRequirement::Scalar))?;
     }
@@ -161,17 +152,14 @@ fn limits(item: &DeclarationNode<'_>) -> Result<ExpandLimits, BadDeclaration> {
         let node = item.member(member);
         let fits = |value: &Json| value.as_u64().filter(|number| (1..=MOST).contains(number));
         node.value
-            .map(|value| {
-                fits(value)
-                    .ok_or_else(|| node.bad(DeclarationFault::Kind("a whole number from 1 to 100")))
-            })
+            .map(|value| fits(value).ok_or_else(|| node.must_be("a whole number from 1 to 100")))
             .transpose()
     };
     let (default, most) = (number("default_limit")?, number("max_limit")?.unwrap_or(DEFAULT_MAX));
     if default.is_some_and(|default| default > most) {
         return Err(item
             .member("default_limit")
-            .bad(DeclarationFault::Kind("at most `max_limit`, which is 50 if absent")));
+            .must_be("at most `max_limit`, which is 50 if absent"));
     }
     Ok(ExpandLimits { default: default.unwrap_or(DEFAULT_LIMIT.min(most)), most })
 }
@@ -183,15 +171,11 @@ fn objects<'a>(
     let items = match node.value {
         None | Some(Json::Null) => return Ok(Vec::new()),
         Some(Json::Array(items)) => items,
-        Some(_) => return Err(node.bad(DeclarationFault::Kind(kind))),
+        Some(_) => return Err(node.must_be(kind)),
     };
     let item = |(at, value): (usize, &'a Json)| {
         let item = DeclarationNode { path: format!("{}[{at}]", node.path), value: Some(value) };
-        if value.is_object() {
-            Ok(item)
-        } else {
-            Err(item.bad(DeclarationFault::Kind("an object")))
-        }
+        if value.is_object() { Ok(item) } else { Err(item.must_be("an object")) }
     };
     items.iter().enumerate().map(item).collect()
 }

@@ -8,35 +8,11 @@ use crate::records::declaration::{
     BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat,
 };
 
-/// Usual names of the field that orders the records, the likeliest first. They are compared without
+/// Usual names of the field that orders the records, the likeliest first. They are separated by spaces and compared without
 /// `_`, `-`, spaces and case.
-const TIMES: &[&str] = &[
-    "createdat",
-    "sentat",
-    "date",
-    "timestamp",
-    "time",
-    "created",
-    "sent",
-    "occurredat",
-    "postedat",
-    "publishedat",
-    "receivedat",
-    "startedat",
-    "startat",
-    "start",
-    "datetime",
-    "completedat",
-    "bookedat",
-    "createdon",
-    "createtime",
-    "createddate",
-    "transactiondate",
-    "updatedat",
-    "modifiedat",
-    "updated",
-    "modified",
-];
+const TIMES: &str = "createdat sentat date timestamp time created sent occurredat postedat publishedat \
+                     receivedat startedat startat start datetime completedat bookedat createdon createtime \
+                     createddate transactiondate updatedat modifiedat updated modified";
 
 /// Usual names of a key, the likeliest first. Other names that end in `_id` come after them.
 const KEYS: &[&str] = &["id", "_id", "uuid", "guid", "key"];
@@ -157,7 +133,7 @@ fn time(inference: &Inference) -> Option<&FieldStatistics> {
     };
     let usual = |seen: &FieldStatistics| {
         let name = plain(&seen.name);
-        TIMES.iter().position(|&time| time == name).unwrap_or(TIMES.len())
+        TIMES.split(' ').position(|time| time == name).unwrap_or(usize::MAX)
     };
     let times = inference
         .seen
