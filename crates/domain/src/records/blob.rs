@@ -106,8 +106,9 @@ pub fn blob_references(json: &str) -> Vec<BlobReference> {
     objects(json).into_iter().flatten().filter_map(reference).collect()
 }
 
-/// Adds `fetch_url` to every reference in a record's fields, as [`with_fetch_urls`] does. Doing so
-/// twice changes nothing.
+/// Writes this server's `fetch_url` into every object of a record's fields that names a blob.
+///
+/// Doing so twice changes nothing.
 pub fn add_fetch_urls(fields: &mut RecordFields) {
     for (_, value) in fields {
         if let FieldValue::Json(json) = value
