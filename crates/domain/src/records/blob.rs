@@ -112,9 +112,9 @@ pub fn blob_references(json: &str) -> Vec<BlobReference> {
 pub fn add_fetch_urls(fields: &mut RecordFields) {
     for (_, value) in fields {
         if let FieldValue::Json(json) = value
-            && let Some(made) = with_fetch_urls(json)
+            && let Some(updated) = with_fetch_urls(json)
         {
-            *json = made;
+            *json = updated;
         }
     }
 }
@@ -240,15 +240,15 @@ mod tests {
             "[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,\
              {{\"blob_id\":\"{a}\"}}]"
         );
-        let made = with_fetch_urls(&json).unwrap();
+        let updated = with_fetch_urls(&json).unwrap();
         assert_eq!(
-            made,
+            updated,
             format!(
                 "[{{\"fetch_url\":\"/v1/blobs/{a}\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,\
                  {{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}]"
             )
         );
-        assert_eq!(with_fetch_urls(&made), None, "again changes nothing");
+        assert_eq!(with_fetch_urls(&updated), None, "again changes nothing");
         let one = format!("{{\"blob_id\":\"{a}\",\"fetch_url\":null}}");
         assert_eq!(
             with_fetch_urls(&one).unwrap(),
@@ -294,10 +294,11 @@ mod tests {
                 2 => format!("[{quoted},{object}]"),
                 _ => format!("[{quoted}]"),
             };
-            let made = with_fetch_urls(&json).unwrap_or_else(|| json.clone());
-            prop_assert_eq!(with_fetch_urls(&made), None);
-            prop_assert_eq!(blob_references(&made), blob_references(&json));
-            let without = made.replace(&format!(",\"fetch_url\":\"/v1/blobs/{}\"", id(digit)), "");
+            let updated = with_fetch_urls(&json).unwrap_or_else(|| json.clone());
+            prop_assert_eq!(with_fetch_urls(&updated), None);
+            prop_assert_eq!(blob_references(&updated), blob_references(&json));
+            let url = format!(",\"fetch_url\":\"/v1/blobs/{}\"", id(digit));
+            let without = updated.replace(&url, "");
             prop_assert_eq!(without, json);
         }
     }

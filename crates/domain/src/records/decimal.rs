@@ -42,8 +42,8 @@ impl<'a> Decimal<'a> {
         if head.is_empty() {
             return Some(Self { negative: false, digits: ["", ""], first: 0 });
         }
-        let place = whole.len() as i64 - 1 - skipped as i64;
-        let first = place.saturating_add(power(exponent));
+        let position = whole.len() as i64 - 1 - skipped as i64;
+        let first = position.saturating_add(power(exponent));
         Some(Self { negative, digits: [head, tail], first })
     }
 
@@ -195,8 +195,8 @@ impl DecimalSum {
         if number.first >= MAX_WHOLE || last < -MAX_PLACES {
             return false;
         }
-        for (place, digit) in (0..).zip(number.values()) {
-            let above = number.first - place + MAX_PLACES;
+        for (position, digit) in (0..).zip(number.values()) {
+            let above = number.first - position + MAX_PLACES;
             let unit = 10_i64.pow(u32::try_from(above % WIDTH).unwrap_or_default());
             let limb = usize::try_from(above / WIDTH).ok().and_then(|limb| self.0.get_mut(limb));
             if let Some(limb) = limb {

@@ -399,8 +399,8 @@ impl<'a> DeclarationNode<'a> {
         self.bad(DeclarationFault::Kind(kind))
     }
 
-    /// Returns a member; absent if this node is not an object. [`DeclarationNode::members`] reports such a
-    /// node.
+    /// Returns a member; absent if this node is not an object, which [`DeclarationNode::members`]
+    /// reports.
     fn member(&self, name: &str) -> DeclarationNode<'a> {
         DeclarationNode {
             path: format!("{}.{name}", self.path),

@@ -142,7 +142,7 @@ impl<'n> NeedleFinder<'n> {
     }
 
     fn scan(&self, piece: &str) -> Scanned {
-        // Two comparisons a byte cost about what reading the piece once more does.
+        // Two comparisons for each byte cost about as much as reading the piece once more.
         let mut left = piece.len().saturating_mul(2).saturating_add(self.needle.scalars());
         let mut from = 0;
         while let Some(at) = self.needle.anchor.next(piece.as_bytes(), from) {
@@ -289,7 +289,7 @@ mod tests {
         ) {
             let inserted = if is_there { needle.as_str() } else { "" };
             let text = format!("{before}{inserted}{after}");
-            // Of the needle, some characters in the other case.
+            // Part of the needle, sometimes in upper case.
             let needle: String = needle.chars().skip(from % 30).take(length).collect();
             let needle = if from % 2 == 0 { needle.to_uppercase() } else { needle };
             prop_assume!(!needle.is_empty());

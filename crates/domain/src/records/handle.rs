@@ -361,9 +361,9 @@ mod tests {
             size in proptest::option::of(0..u64::MAX / 2),
         ) {
             let (own, other) = (Binding::new(["a"]), Binding::new(["b"]));
-            let place = OffsetCursor { start, limit, version: ContentVersion { digest, size } };
-            let bytes = place.encode(own);
-            prop_assert_eq!(OffsetCursor::decode(&bytes, own), Ok(Some(place)));
+            let cursor = OffsetCursor { start, limit, version: ContentVersion { digest, size } };
+            let bytes = cursor.encode(own);
+            prop_assert_eq!(OffsetCursor::decode(&bytes, own), Ok(Some(cursor)));
             prop_assert_eq!(OffsetCursor::decode(&bytes, other), Err(CursorProblem::Mismatch));
             let listed = SkipCursor { skip: start }.encode(own);
             prop_assert_eq!(SkipCursor::decode(&listed, own), Ok(SkipCursor { skip: start }));

@@ -322,12 +322,15 @@ mod tests {
         }
     }
 
+    /// The states of a key, the expected change, and what the case is about.
+    type Case<'t> = (&'t [TestState<'t>], Option<Option<i64>>, &'t str);
+
     #[test]
     fn a_key_is_reported_if_the_caller_saw_it_change() {
         let session = ChangeRange { since: moment(5, 3), until: moment(9, 6) };
         let (a, b) = (Some(("a", "x")), Some(("b", "x")));
         let hidden = (Some(6), 5, Some(("a", "other")));
-        let cases: &[(&[TestState<'_>], Option<Option<i64>>, &str)] = &[
+        let cases: &[Case<'_>] = &[
             (&[(Some(6), 2, a), (None, 2, Some(("a", "longer")))], None, "a hidden field"),
             (&[(Some(6), 2, a), (None, 2, b)], Some(None), "changed"),
             (&[(Some(6), 2, a), (Some(7), 2, b), (None, 2, a)], Some(None), "and back"),
@@ -399,11 +402,11 @@ mod tests {
                 until: SyncPoint { lineage, version: d, record: e, at: Instant(f) },
             };
             let (binding, other) = (Binding::new(["a"]), Binding::new(["b"]));
-            let place = ChangesCursor { session, stream, key };
-            let (page, sync) = (place.encode(binding), session.until.encode(binding));
+            let cursor = ChangesCursor { session, stream, key };
+            let (page, sync) = (cursor.encode(binding), session.until.encode(binding));
             prop_assert_eq!((page.len(), sync.len()), (17 + 80 + 8 + 2 + 512, 17 + 40));
             prop_assert!(ChangesCursor::is_kind_of(&page) && !ChangesCursor::is_kind_of(&sync));
-            prop_assert_eq!(ChangesCursor::decode(&page, binding), Ok(place));
+            prop_assert_eq!(ChangesCursor::decode(&page, binding), Ok(cursor));
             prop_assert_eq!(SyncPoint::decode(&sync, binding), Ok(session.until));
             prop_assert_eq!(ChangesCursor::decode(&page, other), Err(CursorProblem::Mismatch));
             prop_assert_eq!(SyncPoint::decode(&page, binding), Err(CursorProblem::Mismatch));

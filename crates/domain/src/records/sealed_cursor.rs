@@ -325,23 +325,23 @@ mod tests {
             digest in any::<[u8; 32]>(), start in 0..u64::MAX / 2,
         ) {
             let (binding, other) = (Binding::new(["a", "bc"]), Binding::new(["ab", "c"]));
-            let place = ListCursor::new(other, order, stream, &key, record);
-            let bytes = place.encode(binding);
+            let cursor = ListCursor::new(other, order, stream, &key, record);
+            let bytes = cursor.encode(binding);
             prop_assert_eq!(
                 bytes.len(),
                 1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8,
                 "all have one length",
             );
-            prop_assert_eq!(ListCursor::decode(&bytes, binding), Ok(place));
+            prop_assert_eq!(ListCursor::decode(&bytes, binding), Ok(cursor));
             prop_assert_eq!(ListCursor::decode(&bytes, other), Err(CursorProblem::Mismatch));
 
             let mut changed = digest;
             changed[0] ^= 1;
             let (chars, bytes_unit) = (WindowUnit::Chars, WindowUnit::Bytes);
             for (unit, elsewhere) in [(chars, bytes_unit), (bytes_unit, chars)] {
-                let place = WindowCursor::new(unit, &digest, start, start / 3);
-                let window = place.encode(binding);
-                prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &digest), Ok(place));
+                let cursor = WindowCursor::new(unit, &digest, start, start / 3);
+                let window = cursor.encode(binding);
+                prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &digest), Ok(cursor));
                 prop_assert_eq!(
                     WindowCursor::decode(&window, unit, other, &digest),
                     Err(CursorProblem::Mismatch),
@@ -364,19 +364,19 @@ mod tests {
                 );
             }
 
-            let place = SearchCursor { record };
-            let search = place.encode(binding);
-            prop_assert_eq!(SearchCursor::decode(&search, binding), Ok(place));
+            let cursor = SearchCursor { record };
+            let search = cursor.encode(binding);
+            prop_assert_eq!(SearchCursor::decode(&search, binding), Ok(cursor));
             prop_assert_eq!(SearchCursor::decode(&search, other), Err(CursorProblem::Mismatch));
             prop_assert_eq!(SearchCursor::decode(&bytes, binding), Err(CursorProblem::Mismatch));
             prop_assert_eq!(ListCursor::decode(&search, binding), Err(CursorProblem::Mismatch));
 
             let mut names = FieldNames::default();
             names.push(&key);
-            let place = names.cursor();
-            let fields = place.encode(binding);
+            let cursor = names.cursor();
+            let fields = cursor.encode(binding);
             prop_assert_eq!(fields.len(), 1 + 16 + 8 + 16, "all have one length");
-            prop_assert_eq!(FieldsCursor::decode(&fields, binding), Ok(place));
+            prop_assert_eq!(FieldsCursor::decode(&fields, binding), Ok(cursor));
             prop_assert_eq!(FieldsCursor::decode(&fields, other), Err(CursorProblem::Mismatch));
             prop_assert_eq!(FieldsCursor::decode(&search, binding), Err(CursorProblem::Mismatch));
         }
@@ -386,12 +386,12 @@ mod tests {
             names in vec("[ab]{0,3}", 0..4),
             others in vec("[ab]{0,3}", 0..4),
         ) {
-            let place = |names: &[String]| {
+            let cursor = |names: &[String]| {
                 let mut all = FieldNames::default();
                 names.iter().for_each(|name| all.push(name));
                 all.cursor()
             };
-            prop_assert_eq!(place(&names) == place(&others), names == others);
+            prop_assert_eq!(cursor(&names) == cursor(&others), names == others);
         }
 
         #[test]

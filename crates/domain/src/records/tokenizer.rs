@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(lengths(&"é".repeat(130)), [64, 64, 2]);
         assert_eq!(lengths(&("a".repeat(70) + "é")), [64, 7]);
         assert_eq!(lengths(&("a".repeat(64) + "\u{301}")), [64]);
-        // Three scalar values a syllable, and none is torn.
+        // A syllable has three scalar values and is never split.
         assert_eq!(lengths(&"한".repeat(40)), [63, 57]);
     }
 

@@ -188,14 +188,14 @@ mod tests {
             ("UTC", "2026-05-20", "month"),
             ("UTC", "2026-05-20", "quarter"),
             ("UTC", "2026-05-20", "year"),
-            // The last hour of a year there is one of the next here.
+            // The last hour of the year in UTC lies in the next year in Berlin.
             ("Europe/Berlin", "2025-12-31T23:30:00Z", "year"),
             ("America/New_York", "2026-01-01T04:59:59Z", "day"),
             ("Asia/Kathmandu", "2026-01-01T00:20:00Z", "hour"),
             // A month that begins in winter and a day that begins in summer.
             ("Europe/Berlin", "2026-03-30T12:00:00Z", "month"),
             ("Europe/Berlin", "2026-03-30T12:00:00Z", "day"),
-            // The hour that clocks show twice.
+            // An hour that clocks show twice.
             ("Europe/Berlin", "2026-10-25T00:30:00Z", "hour"),
             ("Europe/Berlin", "2026-10-25T01:30:00Z", "hour"),
             ("Europe/Berlin", "2026-10-25T01:30:00Z", "day"),

@@ -124,10 +124,10 @@ fn a_declaration_error_names_the_wrong_member() {
         ("/query/aggregations", json!(true)),
     ];
     let mut lines = String::new();
-    for (place, value) in cases {
+    for (pointer, value) in cases {
         let mut json = messages();
         json["query"]["exact_filters"] = json!([]);
-        *json.pointer_mut(place).unwrap() = value;
+        *json.pointer_mut(pointer).unwrap() = value;
         lines += &format!("{}\n", Declaration::parse(&json).unwrap_err());
     }
     insta::assert_snapshot!(lines);
@@ -233,7 +233,7 @@ fn only_relationships_that_the_query_lists_can_be_expanded() {
 #[test]
 fn wrong_views_and_relationships_are_refused_but_dropped_when_stored() {
     let mut lines = Vec::new();
-    for (place, wrong) in [
+    for (pointer, wrong) in [
         ("/views", json!({})),
         ("/views", json!(["short"])),
         ("/views", json!([{ "fields": [] }])),
@@ -259,8 +259,8 @@ fn wrong_views_and_relationships_are_refused_but_dropped_when_stored() {
         ("/query/expand/0/default_limit", json!("3")),
     ] {
         let mut json = related();
-        *json.pointer_mut(place).unwrap() = wrong.clone();
-        lines.push(format!("{place} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
+        *json.pointer_mut(pointer).unwrap() = wrong.clone();
+        lines.push(format!("{pointer} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
         let stored = Declaration::parse_stored(&json).unwrap();
         assert!(stored.relations().is_empty() || stored.view("short").is_none());
         assert_eq!(stored.to_json(), json);

@@ -84,8 +84,8 @@ impl Anchor {
             let here = text.get(from..).and_then(<[u8]>::first_chunk);
             let there = text.get(from + self.distance..).and_then(<[u8]>::first_chunk);
             let (Some(here), Some(there)) = (here, there) else { break };
-            if let Some(place) = first_set(&self.hits(here, there)) {
-                return Some(from + place);
+            if let Some(position) = first_set(&self.hits(here, there)) {
+                return Some(from + position);
             }
             from += BLOCK;
         }
@@ -94,7 +94,7 @@ impl Anchor {
         let hit = |(here, there): (&u8, &u8)| {
             is_one_of(*here, &self.here) && is_one_of(*there, &self.there)
         };
-        here.iter().zip(there).position(hit).map(|place| from + place)
+        here.iter().zip(there).position(hit).map(|position| from + position)
     }
 
     fn hits(&self, here: &[u8; BLOCK], there: &[u8; BLOCK]) -> [u8; BLOCK] {

@@ -8,11 +8,12 @@ use crate::records::declaration::{
     BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat,
 };
 
-/// Usual names of the field that orders the records, the likeliest first. They are separated by spaces and compared without
-/// `_`, `-`, spaces and case.
-const TIMES: &str = "createdat sentat date timestamp time created sent occurredat postedat publishedat \
-                     receivedat startedat startat start datetime completedat bookedat createdon createtime \
-                     createddate transactiondate updatedat modifiedat updated modified";
+/// Usual names of the field that orders the records, the likeliest first. They are separated by
+/// spaces, and compared without `_`, `-`, spaces and case.
+const TIMES: &str = "createdat sentat date timestamp time created sent occurredat postedat \
+                     publishedat receivedat startedat startat start datetime completedat \
+                     bookedat createdon createtime createddate transactiondate updatedat \
+                     modifiedat updated modified";
 
 /// Usual names of a key, the likeliest first. Other names that end in `_id` come after them.
 const KEYS: &[&str] = &["id", "_id", "uuid", "guid", "key"];

@@ -62,9 +62,10 @@ fn a_refused_row_reports_the_error_and_its_offset() {
     }
     assert_eq!(parse(b"{\"a\":\"\xff\"}").unwrap_err(), RowFault::InvalidUtf8.at(6));
     assert_eq!(parse_text("{\"a\":1,}").unwrap_err().at, 7);
-    insta::assert_snapshot!(
-        parse_text("{\"a\":\"one\ntwo\"}").unwrap_err(),
-        @"it is not valid JSON: a control character in a string is not escaped (at byte 9 of the row)"
+    assert_eq!(
+        parse_text("{\"a\":\"one\ntwo\"}").unwrap_err().to_string(),
+        "it is not valid JSON: a control character in a string is not escaped \
+         (at byte 9 of the row)"
     );
 }
 

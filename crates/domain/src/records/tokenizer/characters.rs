@@ -31,7 +31,7 @@ impl CharacterClass {
         if one.is_alphanumeric() || is_combining_mark(one) {
             return if is_unspaced(one) { Self::Alone } else { Self::Joins };
         }
-        // Soft hyphen, joiners, word joiner, and the mark of byte order.
+        // Soft hyphen, joiners, word joiner, and the byte order mark.
         match one {
             '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{feff}' => Self::Ignored,
             _ => Self::Separates,
@@ -50,7 +50,7 @@ fn is_unspaced(one: char) -> bool {
         // Thai and Lao, Myanmar, Khmer.
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aa7f}'
-        // Radicals, what stands for an ideograph, kana, Bopomofo, ideographs.
+        // Radicals, ideographic marks, kana, Bopomofo, ideographs.
         | '\u{2e80}'..='\u{2fdf}' | '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}'
         | '\u{3031}'..='\u{312f}'
         | '\u{31a0}'..='\u{31bf}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'

@@ -62,7 +62,7 @@ mod tests {
     fn the_first_occurrence_is_found() {
         let found = |query: &str, text: &str| {
             let query = ParsedQuery::parse(query);
-            find(&query.terms[0], text).map(|place| (place.start, place.end))
+            find(&query.terms[0], text).map(|range| (range.start, range.end))
         };
         assert_eq!(found("ferns", "Water the Ferns, the ferns!"), Some((10, 15)));
         assert_eq!(found("\"the ferns\"", "the moss, the – ferns"), Some((10, 21)));
@@ -82,12 +82,12 @@ mod tests {
             };
             for term in ParsedQuery::parse(&words).terms {
                 let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
-                let place = find(&term, &text);
-                prop_assert_eq!(place.is_some(), matches(&[&text], &alone));
-                if let Some(place) = place {
-                    let at = pieces::slice(&text, place.start, place.end);
-                    prop_assert!(matches(&[at], &alone), "{:?} at {:?}", term, place);
-                    let before = pieces::slice(&text, 0, place.end - 1);
+                let range = find(&term, &text);
+                prop_assert_eq!(range.is_some(), matches(&[&text], &alone));
+                if let Some(range) = range {
+                    let at = pieces::slice(&text, range.start, range.end);
+                    prop_assert!(matches(&[at], &alone), "{:?} at {:?}", term, range);
+                    let before = pieces::slice(&text, 0, range.end - 1);
                     if cut(&text)[..cut(before).len()] == cut(before)[..] {
                         prop_assert!(!matches(&[before], &alone));
                     }
