@@ -17,7 +17,7 @@ use stile_ladder::budget::Budgets;
 use stile_ladder::resources::{Body, Content};
 use stile_ladder::trouble::Trouble;
 use stile_ladder::{self, Ladder, LadderAnswer, Link};
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_tools::calls::{Services, UnknownTool};
 use stile_tools::hosted::session::Session;
 use stile_tools::hosted::{self, Gateway, HostedAnswer};
@@ -34,7 +34,7 @@ use crate::metrics::{Ended, Metrics};
 #[derive(Clone)]
 pub struct Offer {
     kind: Kind,
-    records: Option<RecordServices>,
+    records: Option<RecordService>,
     ladder: Option<Ladder>,
     metrics: Arc<Metrics>,
 }
@@ -195,7 +195,7 @@ impl Offer {
     #[must_use]
     pub fn with_records(
         self,
-        records: RecordServices,
+        records: RecordService,
         budgets: Budgets,
         strict_schemas: bool,
     ) -> Self {
@@ -210,7 +210,7 @@ impl Offer {
     }
 
     /// The records, where there are any.
-    pub fn records(&self) -> Option<&RecordServices> {
+    pub fn records(&self) -> Option<&RecordService> {
         self.records.as_ref()
     }
 
@@ -303,7 +303,7 @@ impl Offer {
         Ladder::ask(&asker.principal).map_err(|problem| {
             self.count(name, problem.code().0, "none", Duration::ZERO);
             if let Some(records) = &self.records {
-                records.tell_tool(&asker.principal, name, Err(&problem.to_json()));
+                records.journal_tool_call(&asker.principal, name, Err(&problem.to_json()));
             }
             Denied::Records(problem)
         })

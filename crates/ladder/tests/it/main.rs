@@ -43,7 +43,7 @@ use stile_ladder::port::RecordServer;
 use stile_ladder::resources::Content;
 use stile_ladder::trouble::Trouble;
 use stile_ladder::{Ladder, LadderAnswer};
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_server::stored_records::StoredRecords as Port;
 
 use records::model::{Grant, NOW, Source, World};
@@ -56,12 +56,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(services: &RecordServices, caller: Principal) -> Self {
+    pub(crate) fn new(services: &RecordService, caller: Principal) -> Self {
         Self::at(services, caller, || Instant(NOW))
     }
 
     /// At another time.
-    pub(crate) fn at(services: &RecordServices, caller: Principal, clock: fn() -> Instant) -> Self {
+    pub(crate) fn at(services: &RecordService, caller: Principal, clock: fn() -> Instant) -> Self {
         Self::over(Port::new(services.clone(), clock), caller)
     }
 

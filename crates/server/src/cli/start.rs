@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_store::journal::Journal;
 use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
@@ -70,14 +70,14 @@ fn open_with(
 pub(super) fn open_records(
     state: &StateDir,
     journal: &Arc<Journal>,
-) -> Result<RecordServices, Failure> {
+) -> Result<RecordService, Failure> {
     let records =
         Records::open(state, clock::now()).map_err(|error| Failure::Failed(error.to_string()))?;
-    Ok(RecordServices::new(records).journalled(Arc::clone(journal)))
+    Ok(RecordService::new(records).with_journal(Arc::clone(journal)))
 }
 
 /// What a server of these offers: a space, and records where there are any.
-pub(super) fn offer(config: &Config, services: Services, records: Option<RecordServices>) -> Offer {
+pub(super) fn offer(config: &Config, services: Services, records: Option<RecordService>) -> Offer {
     let offer = Offer::of_space(services);
     match records {
         Some(records) => {
