@@ -32,7 +32,8 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_ladder::Ladder;
 use stile_ladder::port::RecordServer as _;
-use stile_records::{RecordServices, terms_of};
+use stile_records::RecordService;
+use stile_records::declarations::indexed_fields;
 use stile_server::stored_records::StoredRecords;
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
@@ -45,7 +46,7 @@ const MESSAGES: usize = 2_000;
 const AT_ONCE: u32 = 20;
 
 struct Rig {
-    services: RecordServices,
+    services: RecordService,
     server: StoredRecords,
     ladder: Ladder,
     owner: Principal,
@@ -56,7 +57,7 @@ fn main() {
     let plan = Plan::from_arguments();
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-    let services = RecordServices::new(records);
+    let services = RecordService::new(records);
     let rig = Rig {
         server: StoredRecords::new(services.clone(), clock),
         ladder: Ladder::new(StoredRecords::new(services.clone(), clock)),
@@ -122,7 +123,7 @@ impl Rig {
         let declaration = inference.finish(KeyChoice::Infer).unwrap().declaration;
         let owner = self.owner.gate().owner().unwrap();
         let written = self.services.records.write(&owner, |store| {
-            let terms = terms_of(&declaration);
+            let terms = indexed_fields(&declaration);
             let target = store.declare(
                 &name("mail"),
                 &name("messages"),

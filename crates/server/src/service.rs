@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_tools::answer::Answer;
 use stile_tools::definition::ToolDefinition;
 use stile_tools::space::SpaceTools;
@@ -28,7 +28,7 @@ pub struct Service {
     /// How tokens become sessions, where another server has the notes.
     sessions: Option<Arc<Terms>>,
     space: Option<SpaceTools>,
-    records: Option<RecordServices>,
+    records: Option<RecordService>,
     metrics: Arc<Metrics>,
 }
 
@@ -58,7 +58,7 @@ impl Service {
 
     /// Offers records at `/v1`.
     #[must_use]
-    pub fn with_records(self, records: RecordServices) -> Self {
+    pub fn with_records(self, records: RecordService) -> Self {
         Self { records: Some(records), ..self }
     }
 
@@ -69,7 +69,7 @@ impl Service {
     }
 
     /// The records of `/v1`, if the service has any.
-    pub fn records(&self) -> Option<&RecordServices> {
+    pub fn records(&self) -> Option<&RecordService> {
         self.records.as_ref()
     }
 

@@ -9,22 +9,22 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
 use stile_ladder::port::{ErrorResponse, MAX_ANSWER_BYTES, RecordServer, too_large};
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::calls::Call;
 use stile_records::endpoints::Endpoint;
 use stile_records::list::Address;
-use stile_records::sink::Sink;
+use stile_records::sink::ResponseSink;
 
 /// The resource server of this process.
 pub struct StoredRecords {
-    services: RecordServices,
+    services: RecordService,
     /// The time, by which grants are judged.
     clock: fn() -> Instant,
 }
 
 impl StoredRecords {
     /// The records of `services`.
-    pub fn new(services: RecordServices, clock: fn() -> Instant) -> Self {
+    pub fn new(services: RecordService, clock: fn() -> Instant) -> Self {
         Self { services, clock }
     }
 }
@@ -36,15 +36,15 @@ struct Capped {
     is_over: bool,
 }
 
-impl Sink for Capped {
-    fn put(&mut self, part: &str) {
+impl ResponseSink for Capped {
+    fn write(&mut self, part: &str) {
         self.is_over = self.is_over || self.text.len() + part.len() > MAX_ANSWER_BYTES;
         if !self.is_over {
             self.text.push_str(part);
         }
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.is_over
     }
 }

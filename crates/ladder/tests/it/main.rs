@@ -41,7 +41,7 @@ use stile_domain::records::instant::Instant;
 use stile_ladder::Ladder;
 use stile_ladder::budget::Budgets;
 use stile_ladder::port::RecordServer;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_server::stored_records::StoredRecords as Port;
 use stile_tools::answer::{Answer, Failure, ResourceLink};
 use stile_tools::toolset::ResourceContent;
@@ -58,12 +58,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(services: &RecordServices, caller: Principal) -> Self {
+    pub(crate) fn new(services: &RecordService, caller: Principal) -> Self {
         Self::at(services, caller, || Instant(NOW))
     }
 
     /// At another time.
-    pub(crate) fn at(services: &RecordServices, caller: Principal, clock: fn() -> Instant) -> Self {
+    pub(crate) fn at(services: &RecordService, caller: Principal, clock: fn() -> Instant) -> Self {
         Self::over(Port::new(services.clone(), clock), caller)
     }
 

@@ -18,7 +18,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let mut connections: BTreeMap<String, (Vec<String>, u64)> = BTreeMap::new();
-    for stream in owner.services.all_streams(&owner.caller, owner.now)? {
+    for stream in owner.services.list_streams(&owner.caller, owner.now)? {
         let (streams, records) = connections.entry(stream.connection.to_string()).or_default();
         streams.push(stream.stream.to_string());
         *records += stream.records;

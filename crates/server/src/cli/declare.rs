@@ -21,7 +21,7 @@ pub(super) fn run(
         from.transpose().map_err(|failure: Failure| failure)?;
     let owner = owner::open(matches, environment)?;
     if matches.get_flag("show") {
-        let found = owner.services.one_stream(&owner.caller, owner.now, &connection, &stream)?;
+        let found = owner.services.find_stream(&owner.caller, owner.now, &connection, &stream)?;
         writeln!(output, "{:#}", found.declaration.to_json())?;
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub(super) fn run(
             .map_err(|bad| Failure::Usage(format!("{path}: {bad}; nothing was changed")))?,
         None => {
             let inferred =
-                owner.services.infer_anew(&owner.caller, owner.now, &connection, &stream)?;
+                owner.services.infer_declaration(&owner.caller, owner.now, &connection, &stream)?;
             inferred.reasons.iter().try_for_each(|line| owner::aside(line))?;
             inferred.declaration
         }

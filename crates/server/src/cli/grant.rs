@@ -5,7 +5,9 @@ use std::io::Write;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
-use stile_records::granting::{NotGranted, Wanted, WantedShare, WantedTime};
+use stile_records::granting::{
+    GrantRequest, GrantRequestError, StreamGrantRequest, TimeConstraintRequest,
+};
 use stile_store::records::{GrantRecord, GrantStatus};
 
 use super::owner::{Owner, minute, text, texts};
@@ -99,16 +101,16 @@ fn create(
     });
     let life = life.transpose()?;
     let Owner { services, caller, now } = owner::open(matches, environment)?;
-    let wanted = Wanted {
+    let wanted = GrantRequest {
         client: text(matches, "client").unwrap_or_default().to_owned(),
         purpose: text(matches, "purpose").map(str::to_owned),
         expires: life.map(|micros| Instant(now.0.saturating_add(micros))),
         single_use: matches.get_flag("single_use"),
         streams,
     };
-    let made = services.make_grant(&caller, now, wanted).map_err(|error| match error {
-        NotGranted::Problem(problem) => Failure::from(problem),
-        NotGranted::Wrong(why) => Failure::Usage(why),
+    let made = services.create_grant(&caller, now, wanted).map_err(|error| match error {
+        GrantRequestError::Problem(problem) => Failure::from(problem),
+        GrantRequestError::Invalid(why) => Failure::Usage(why),
     })?;
     for (stream, field) in &made.added {
         owner::aside(&format!(
@@ -119,22 +121,22 @@ fn create(
     Ok(writeln!(output, "{}", made.id)?)
 }
 
-fn share(matches: &ArgMatches) -> Result<WantedShare, Failure> {
+fn share(matches: &ArgMatches) -> Result<StreamGrantRequest, Failure> {
     let owned = |name| text(matches, name).map(str::to_owned);
     let (field, since, until) = (owned("time_field"), owned("since"), owned("until"));
     let is_limited = field.is_some() || since.is_some() || until.is_some();
     let all = |name| Some(texts(matches, name)).filter(|texts| !texts.is_empty());
-    Ok(WantedShare {
+    Ok(StreamGrantRequest {
         name: owned("stream").unwrap_or_default(),
         connection_ids: all("connection"),
         fields: all("field"),
-        time_constraint: is_limited.then_some(WantedTime { field, since, until }),
+        time_constraint: is_limited.then_some(TimeConstraintRequest { field, since, until }),
         resources: all("record"),
     })
 }
 
 /// A list of streams, or an object that has one.
-fn from_file(path: &str) -> Result<Vec<WantedShare>, Failure> {
+fn from_file(path: &str) -> Result<Vec<StreamGrantRequest>, Failure> {
     let mut json = owner::json_file(path)?;
     if let Some(streams) = json.get_mut("streams") {
         json = streams.take();

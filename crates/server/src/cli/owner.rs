@@ -12,8 +12,8 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
-use stile_records::RecordServices;
-use stile_records::owner::NotDeclared;
+use stile_records::RecordService;
+use stile_records::owner::DeclareError;
 use stile_store::files;
 use stile_store::records::{Records, RecordsError};
 use stile_store::state::StateDir;
@@ -27,7 +27,7 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// The owner and their records.
 pub(super) struct Owner {
-    pub(super) services: RecordServices,
+    pub(super) services: RecordService,
     pub(super) caller: Principal,
     pub(super) now: Instant,
 }
@@ -36,7 +36,7 @@ pub(super) struct Owner {
 pub(super) fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<Owner, Failure> {
     let state = StateDir::open(&settings(matches, environment)?.config.state)?;
     let caller = auth::local_user(&local_user(environment), Scopes::none(), RecordsClaim::Owner);
-    Ok(Owner { services: RecordServices::new(Records::open(&state, now())?), caller, now: now() })
+    Ok(Owner { services: RecordService::new(Records::open(&state, now())?), caller, now: now() })
 }
 
 /// The time.
@@ -111,11 +111,13 @@ impl From<Problem> for Failure {
     }
 }
 
-impl From<NotDeclared> for Failure {
-    fn from(error: NotDeclared) -> Self {
+impl From<DeclareError> for Failure {
+    fn from(error: DeclareError) -> Self {
         match error {
-            NotDeclared::Problem(problem) => problem.into(),
-            NotDeclared::Bad(_) | NotDeclared::OtherKey { .. } => Self::Usage(error.to_string()),
+            DeclareError::Problem(problem) => problem.into(),
+            DeclareError::Invalid(_) | DeclareError::KeyChange { .. } => {
+                Self::Usage(error.to_string())
+            }
         }
     }
 }

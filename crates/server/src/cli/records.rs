@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use stile_records::calls::Call;
 use stile_records::endpoints::RECORD;
 use stile_records::list::Address;
-use stile_records::sink::Sink;
+use stile_records::sink::ResponseSink;
 
 use super::{Failure, owner};
 use crate::config::Environment;
@@ -29,7 +29,7 @@ pub(super) fn run(
     let call = Call { endpoint: &RECORD, stream, key, pairs: pairs.collect(), address };
     let mut out = Out { output, failed: None };
     owner.services.answer(&owner.caller, owner.now, &call, &mut out)?;
-    out.put("\n");
+    out.write("\n");
     out.failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -39,14 +39,14 @@ struct Out<'o> {
     failed: Option<io::Error>,
 }
 
-impl Sink for Out<'_> {
-    fn put(&mut self, part: &str) {
+impl ResponseSink for Out<'_> {
+    fn write(&mut self, part: &str) {
         if self.failed.is_none() {
             self.failed = self.output.write_all(part.as_bytes()).err();
         }
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.failed.is_some()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stile_ladder::port::RecordServer;
 use stile_ladder::{Ladder, SchemaStyle};
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_store::journal::Journal;
 use stile_store::records::Records;
 use stile_store::space::{OpenError, Space, SpaceOptions};
@@ -86,10 +86,10 @@ fn open_with(
 pub(super) fn open_records(
     state: &StateDir,
     journal: &Arc<Journal>,
-) -> Result<RecordServices, Failure> {
+) -> Result<RecordService, Failure> {
     let records =
         Records::open(state, clock::now()).map_err(|error| Failure::Failed(error.to_string()))?;
-    Ok(RecordServices::new(records).journalled(Arc::clone(journal)))
+    Ok(RecordService::new(records).with_journal(Arc::clone(journal)))
 }
 
 /// Returns the service of a space, with records beside it if there are any.
@@ -97,7 +97,7 @@ pub(super) fn service(
     config: &Config,
     tools: SpaceTools,
     journal: &Arc<Journal>,
-    records: Option<RecordServices>,
+    records: Option<RecordService>,
 ) -> Service {
     let service = Service::of_space(tools);
     let Some(records) = records else { return service };

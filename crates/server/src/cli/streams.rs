@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
-use stile_records::owner::Stream;
+use stile_records::owner::DeclaredStream;
 
 use super::table::{cell, table};
 use super::{Failure, owner};
@@ -18,7 +18,7 @@ pub(super) fn run(
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
-    let streams = owner.services.all_streams(&owner.caller, owner.now)?;
+    let streams = owner.services.list_streams(&owner.caller, owner.now)?;
     if matches.get_flag("json") {
         writeln!(output, "{:#}", Value::from_iter(streams.iter().map(told)))?;
         return Ok(());
@@ -38,7 +38,7 @@ pub(super) fn run(
     Ok(())
 }
 
-fn told(stream: &Stream) -> Value {
+fn told(stream: &DeclaredStream) -> Value {
     let fields: Vec<&str> =
         stream.declaration.fields().iter().map(|field| field.name.as_str()).collect();
     json!({

@@ -22,7 +22,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::calls::Call;
 use stile_records::openapi;
 
@@ -48,7 +48,7 @@ const NOSNIFF: (HeaderName, &str) = (http::header::X_CONTENT_TYPE_OPTIONS, "nosn
 
 /// The routes and what they decide with.
 pub struct V1 {
-    services: RecordServices,
+    services: RecordService,
     verifier: Arc<dyn Verifier>,
     rate: Arc<RateLimit>,
     public_url: Option<String>,
@@ -78,7 +78,7 @@ impl From<Problem> for Refused {
 impl V1 {
     /// The records of `services`, for callers that `verifier` knows.
     pub fn new(
-        services: RecordServices,
+        services: RecordService,
         verifier: Arc<dyn Verifier>,
         rate: Arc<RateLimit>,
         public_url: Option<String>,

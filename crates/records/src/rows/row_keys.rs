@@ -12,27 +12,29 @@ use stile_domain::records::identifiers::{MAX_KEY_BYTES, RecordKey};
 use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
+use crate::printable::printable;
+
 /// Bytes of the digest that are in a key.
 const DIGEST_BYTES: usize = 16;
 
 /// Makes the keys of one run.
 #[derive(Debug)]
-pub struct Keys {
+pub struct RowKeys {
     primary: Vec<String>,
     seen: HashMap<[u8; DIGEST_BYTES], u32>,
 }
 
 /// Why a row has no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoKey {
+pub enum RowKeyError {
     /// A field of the key is absent, null or empty.
-    #[error("the field `{}`, which the key is made of, is missing or empty", shown(.field))]
+    #[error("the field `{}`, which the key is made of, is missing or empty", printable(.field))]
     Missing {
         /// Which.
         field: String,
     },
     /// A field of the key holds more than one value.
-    #[error("the field `{}`, which the key is made of, holds a list or an object", shown(.field))]
+    #[error("the field `{}`, which the key is made of, holds a list or an object", printable(.field))]
     NotScalar {
         /// Which.
         field: String,
@@ -42,7 +44,7 @@ pub enum NoKey {
     TooLong,
 }
 
-impl NoKey {
+impl RowKeyError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
@@ -53,7 +55,7 @@ impl NoKey {
     }
 }
 
-impl Keys {
+impl RowKeys {
     /// For a stream with this primary key; of no fields, keys are made from the content.
     pub fn new(primary: &[String]) -> Self {
         Self { primary: primary.to_vec(), seen: HashMap::new() }
@@ -65,15 +67,15 @@ impl Keys {
     }
 
     /// Whether this field alone is the key.
-    pub fn are_of(&self, field: &str) -> bool {
+    pub fn is_only(&self, field: &str) -> bool {
         matches!(self.primary.as_slice(), [only] if only == field)
     }
 
     /// The key of the next row.
     ///
     /// # Errors
-    /// [`NoKey`].
-    pub fn next(&mut self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
+    /// [`RowKeyError`].
+    pub fn next(&mut self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
         if self.from_content() {
             return self.content(fields);
         }
@@ -83,25 +85,26 @@ impl Keys {
     /// The key that the primary key makes of these fields.
     ///
     /// # Errors
-    /// [`NoKey`], also where the stream has no primary key.
-    pub fn primary(&self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
+    /// [`RowKeyError`], also where the stream has no primary key.
+    pub fn primary(&self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
         let mut parts = Vec::with_capacity(self.primary.len());
         for field in &self.primary {
-            let missing = || NoKey::Missing { field: field.clone() };
+            let missing = || RowKeyError::Missing { field: field.clone() };
             let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
             let value = value.filter(|value| **value != FieldValue::Null).ok_or_else(missing)?;
-            let text =
-                value.scalar_text().ok_or_else(|| NoKey::NotScalar { field: field.clone() })?;
+            let text = value
+                .scalar_text()
+                .ok_or_else(|| RowKeyError::NotScalar { field: field.clone() })?;
             parts.push(Some(text).filter(|text| !text.is_empty()).ok_or_else(missing)?);
         }
         let key = match parts.as_slice() {
             [only] => (*only).to_owned(),
             parts => serde_json::Value::from(parts).to_string(),
         };
-        RecordKey::parse(&key).map_err(|_| NoKey::TooLong)
+        RecordKey::parse(&key).map_err(|_| RowKeyError::TooLong)
     }
 
-    fn content(&mut self, fields: &RecordFields) -> Result<RecordKey, NoKey> {
+    fn content(&mut self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
         let sorted = fields.is_sorted_by(|(a, _), (b, _)| a <= b);
         let json = if sorted {
             row::to_json(fields)
@@ -114,17 +117,8 @@ impl Keys {
         let digest = hash.as_bytes().first_chunk().copied().unwrap_or_default();
         let count = self.seen.entry(digest).or_insert(0);
         *count += 1;
-        RecordKey::parse(&format!("{}-{count}", hex(&digest))).map_err(|_| NoKey::TooLong)
+        RecordKey::parse(&format!("{}-{count}", hex(&digest))).map_err(|_| RowKeyError::TooLong)
     }
-}
-
-/// A name that is fit for a line of a terminal.
-pub fn shown(name: &str) -> String {
-    const MOST: usize = 64;
-    name.chars()
-        .take(MOST)
-        .map(|character| if character.is_control() { '?' } else { character })
-        .collect()
 }
 
 #[cfg(test)]
@@ -137,7 +131,7 @@ mod tests {
 
     fn key(primary: &[&str], json: &str) -> Result<String, &'static str> {
         let primary: Vec<String> = primary.iter().map(|&name| name.to_owned()).collect();
-        let key = Keys::new(&primary).next(&fields(json));
+        let key = RowKeys::new(&primary).next(&fields(json));
         key.map(|key| key.to_string()).map_err(|why| why.code())
     }
 
@@ -161,7 +155,7 @@ mod tests {
     #[test]
     fn equal_rows_stay_apart_and_come_back_to_the_same_keys() {
         let run = || {
-            let mut keys = Keys::new(&[]);
+            let mut keys = RowKeys::new(&[]);
             [r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, r#"{"a":1,"b":3}"#, "{}"]
                 .map(|json| keys.next(&fields(json)).unwrap().to_string())
         };

@@ -5,15 +5,15 @@
 
 use std::io::{self, BufRead};
 
-use super::line_source::Source;
-use super::{Decoded, Decoder, Held, MAX_ROW_BYTES};
+use super::line_source::LineSource;
+use super::{DecodedRow, MAX_ROW_BYTES, RowBuffer, RowDecoder};
 
 /// The rows of a file of JSON Lines.
 #[derive(Debug)]
 pub struct JsonLines<R> {
-    source: Source<R>,
+    source: LineSource<R>,
     /// What was read of the line; nothing while it is blank.
-    held: Held,
+    held: RowBuffer,
     /// The line that is read, 1-based.
     line: u64,
 }
@@ -26,12 +26,12 @@ impl<R: BufRead> JsonLines<R> {
 
     /// Reads rows of at most `most` bytes.
     pub fn with_most(reader: R, most: usize) -> Self {
-        Self { source: Source::new(reader), held: Held::new(most), line: 1 }
+        Self { source: LineSource::new(reader), held: RowBuffer::new(most), line: 1 }
     }
 }
 
-impl<R: BufRead> Decoder for JsonLines<R> {
-    fn next(&mut self) -> io::Result<Option<Decoded>> {
+impl<R: BufRead> RowDecoder for JsonLines<R> {
+    fn next(&mut self) -> io::Result<Option<DecodedRow>> {
         loop {
             let buffer = self.source.fill()?;
             let at_end = buffer.is_empty();

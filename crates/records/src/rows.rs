@@ -7,9 +7,9 @@ use std::io;
 
 use stile_domain::records::row::{self, ParsedRow};
 
-pub mod jsonl;
-pub mod keys;
+pub mod json_lines;
 pub mod line_source;
+pub mod row_keys;
 
 /// The most bytes that a row of JSON or CSV has in its file. Longer texts come as files.
 pub const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
@@ -18,12 +18,12 @@ pub const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
 pub const KEPT_BYTES: usize = 1024 * 1024;
 
 /// Gives the rows of one file.
-pub trait Decoder {
+pub trait RowDecoder {
     /// The next row, or the reason why there is none at that line; nothing at the end of the file.
     ///
     /// # Errors
     /// What the reader fails with; the decoder is of no use after that.
-    fn next(&mut self) -> io::Result<Option<Decoded>>;
+    fn next(&mut self) -> io::Result<Option<DecodedRow>>;
 
     /// How many bytes of the file were read, for a progress bar.
     fn consumed(&self) -> u64;
@@ -31,16 +31,16 @@ pub trait Decoder {
 
 /// A row of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedRow {
     /// The line where it begins, 1-based.
     pub line: u64,
     /// The row, or why it cannot be used.
-    pub row: Result<ParsedRow, BadRowKind>,
+    pub row: Result<ParsedRow, RowDecodeError>,
 }
 
 /// Why a row cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadRowKind {
+pub enum RowDecodeError {
     /// Its JSON is at fault.
     #[error("{0}")]
     Json(#[from] row::RowError),
@@ -81,7 +81,7 @@ pub enum BadRowKind {
     },
 }
 
-impl BadRowKind {
+impl RowDecodeError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
@@ -105,27 +105,27 @@ impl BadRowKind {
     }
 }
 
-impl Decoded {
+impl DecodedRow {
     /// Creates a row that cannot be used.
-    pub fn bad(line: u64, why: BadRowKind) -> Self {
+    pub fn bad(line: u64, why: RowDecodeError) -> Self {
         Self { line, row: Err(why) }
     }
 
     /// Parses one row of JSON.
     pub fn json(line: u64, bytes: &[u8]) -> Self {
-        Self { line, row: row::parse(bytes).map_err(BadRowKind::from) }
+        Self { line, row: row::parse(bytes).map_err(RowDecodeError::from) }
     }
 }
 
 /// The part of a row that came before what the reader has now.
 #[derive(Debug)]
-pub struct Held {
+pub struct RowBuffer {
     bytes: Vec<u8>,
     most: usize,
     too_large: bool,
 }
 
-impl Held {
+impl RowBuffer {
     /// Creates an empty row that may grow to `most` bytes.
     pub fn new(most: usize) -> Self {
         Self { bytes: Vec::new(), most, too_large: false }
@@ -147,14 +147,14 @@ impl Held {
     }
 
     /// The row that began with what is held and ends with `last`, and begins anew.
-    pub fn finish(&mut self, line: u64, last: &[u8]) -> Decoded {
+    pub fn finish(&mut self, line: u64, last: &[u8]) -> DecodedRow {
         let decoded = if self.too_large || self.bytes.len() + last.len() > self.most {
-            Decoded::bad(line, BadRowKind::TooLarge)
+            DecodedRow::bad(line, RowDecodeError::TooLarge)
         } else if self.bytes.is_empty() {
-            Decoded::json(line, last)
+            DecodedRow::json(line, last)
         } else {
             self.bytes.extend_from_slice(last);
-            Decoded::json(line, &self.bytes)
+            DecodedRow::json(line, &self.bytes)
         };
         self.clear();
         decoded
