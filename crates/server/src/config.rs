@@ -13,11 +13,11 @@ use stile_ladder::budget::Budgets;
 
 mod values;
 
+pub use values::{CredentialMode, LogLevel, ToolNames, YesNo, is_exposed};
 use values::{
     LEAST_BYTES, Show as _, address, bytes, bytes_within, count, count_to, header, list, loopback,
     optional_path, origin, path, text, trusted_url, url, word,
 };
-pub use values::{LogLevel, ShownCredential, ToolNames, YesNo, is_exposed};
 
 /// Declares the settings, in the order in which help and `stile config` show them.
 macro_rules! settings {
@@ -132,7 +132,7 @@ settings! {
     /// called.
     upstream_audience: Option<String> = Flag "AUD", Fallback::Text(""), text;
     /// Show the server with the notes the caller's token (forward), or the gateway's (own).
-    upstream_credential: ShownCredential = Flag "WHOSE", Fallback::Text("forward"), word;
+    upstream_credential: CredentialMode = Flag "WHOSE", Fallback::Text("forward"), word;
     /// The gateway's own token is in this file.
     upstream_token_file: Option<PathBuf> = Flag "FILE", Fallback::Text(""), optional_path;
     /// Wait so long for a connection to the server with the notes.

@@ -27,7 +27,7 @@ use stile_tools::tool::{Answer, Card};
 
 use crate::auth::Verified;
 use crate::clock;
-use crate::gateway::terms::{NoVault, Terms};
+use crate::gateway::session_factory::{InvalidVaultClaim, SessionFactory};
 use crate::metrics::{Ended, Metrics};
 
 /// What a server offers. Clones are one offer.
@@ -44,7 +44,7 @@ enum Kind {
     /// A space of this server's own.
     Space(Services),
     /// Notes that are elsewhere.
-    Notes { gateway: Gateway, terms: Arc<Terms> },
+    Notes { gateway: Gateway, sessions: Arc<SessionFactory> },
     /// Nothing but the ladder.
     Records,
 }
@@ -181,8 +181,8 @@ impl Offer {
     }
 
     /// The note tools over a server that has the notes.
-    pub fn of_notes(gateway: Gateway, terms: Terms) -> Self {
-        let kind = Kind::Notes { gateway, terms: Arc::new(terms) };
+    pub fn of_notes(gateway: Gateway, sessions: SessionFactory) -> Self {
+        let kind = Kind::Notes { gateway, sessions: Arc::new(sessions) };
         Self { kind, records: None, ladder: None, metrics: Arc::default() }
     }
 
@@ -236,11 +236,11 @@ impl Offer {
     /// The asker of a request that came with this token.
     ///
     /// # Errors
-    /// [`NoVault`]: the token does not say which vault it is for.
-    pub fn asker(&self, verified: &Verified, token: &str) -> Result<Asker, NoVault> {
+    /// [`InvalidVaultClaim`]: the token does not say which vault it is for.
+    pub fn asker(&self, verified: &Verified, token: &str) -> Result<Asker, InvalidVaultClaim> {
         let session = match &self.kind {
             Kind::Space(_) | Kind::Records => None,
-            Kind::Notes { terms, .. } => Some(terms.session(verified, token)?),
+            Kind::Notes { sessions, .. } => Some(sessions.session(verified, token)?),
         };
         Ok(Asker { principal: verified.principal.clone(), session })
     }

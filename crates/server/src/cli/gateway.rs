@@ -15,9 +15,9 @@ use stile_tools::hosted::session::Credential;
 
 use super::{Failure, hosted, serve, start};
 use crate::auth::{LocalVerifier, Verifier};
-use crate::config::{Config, Resolved, ShownCredential, is_exposed};
-use crate::gateway::terms::{Terms, UpstreamCredential};
-use crate::gateway::upstream::HttpUpstream;
+use crate::config::{Config, CredentialMode, Resolved, is_exposed};
+use crate::gateway::http_note_store::HttpNoteStore;
+use crate::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use crate::offer::Offer;
 use crate::outbound::{Bounds, Outbound};
 
@@ -57,11 +57,11 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
                 return Err(Failure::Failed("there is nobody to verify tokens".to_owned()));
             }
         };
-        let terms = Terms {
-            vault: config.vault.as_str().into(),
+        let sessions = SessionFactory {
+            default_vault: config.vault.as_str().into(),
             credential: credential(config, &audience)?,
         };
-        let offer = Offer::of_notes(Gateway::new(Arc::new(store)), terms);
+        let offer = Offer::of_notes(Gateway::new(Arc::new(store)), sessions);
         let mut options = serve::options(config)?;
         options.authorization_servers =
             provider.iter().map(|provider| provider.issuer.clone()).collect();
@@ -78,7 +78,7 @@ fn store(
     outbound: Outbound,
     upstream: &str,
     secret: Option<String>,
-) -> Result<HttpUpstream, Failure> {
+) -> Result<HttpNoteStore, Failure> {
     let secret = secret.map(HeaderValue::try_from).transpose();
     let mut secret = secret.map_err(|_| {
         Failure::Usage("the file of --gateway-secret-file holds no secret".to_owned())
@@ -90,7 +90,7 @@ fn store(
         total: Duration::from_secs(config.upstream_timeout_seconds),
         body_bytes: config.upstream_max_bytes,
     };
-    Ok(HttpUpstream::new(outbound, upstream, secret, bounds))
+    Ok(HttpNoteStore::new(outbound, upstream, secret, bounds))
 }
 
 /// The verifier of tokens that a `stile serve` minted, from its state folder as it is.
@@ -110,17 +110,17 @@ fn local(config: &Config) -> Result<(Arc<dyn Verifier>, String), Failure> {
 
 fn credential(config: &Config, audience: &str) -> Result<UpstreamCredential, Failure> {
     match (config.upstream_credential, &config.upstream_token_file) {
-        (ShownCredential::Forward, None) => {
+        (CredentialMode::Forward, None) => {
             let audience = config.upstream_audience.as_deref().unwrap_or(audience).into();
             Ok(UpstreamCredential::Forward { audience })
         }
-        (ShownCredential::Own, Some(file)) => {
+        (CredentialMode::Own, Some(file)) => {
             Ok(UpstreamCredential::Own(Credential::new(&hosted::secret("--upstream-token-file", file)?)))
         }
-        (ShownCredential::Own, None) => Err(Failure::Usage(
+        (CredentialMode::Own, None) => Err(Failure::Usage(
             "--upstream-credential own needs --upstream-token-file, a file with the gateway's own token".to_owned(),
         )),
-        (ShownCredential::Forward, Some(_)) => {
+        (CredentialMode::Forward, Some(_)) => {
             Err(Failure::Usage("--upstream-token-file is only used with --upstream-credential own".to_owned()))
         }
     }

@@ -18,7 +18,7 @@ use crate::auth;
 use crate::config::{Config, Environment, Resolved, YesNo, is_exposed};
 use crate::offer::Offer;
 use crate::outbound::Bounds;
-use crate::provider::{Provider, ReadToken};
+use crate::provider::{HttpRecordServer, TokenReader};
 
 /// Serves until standard input ends.
 pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(), Failure> {
@@ -62,14 +62,14 @@ pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(
     served.map_err(|error| Failure::Failed(format!("the server failed: {error}")))
 }
 
-fn provider(config: &Config, base: &str, file: PathBuf) -> Result<Provider, Failure> {
+fn provider(config: &Config, base: &str, file: PathBuf) -> Result<HttpRecordServer, Failure> {
     const FLAG: &str = "--token-file";
     let token = hosted::secret(FLAG, &file)?;
-    let read_token: ReadToken = Arc::new(move || hosted::secret(FLAG, &file).ok());
+    let read_token: TokenReader = Arc::new(move || hosted::secret(FLAG, &file).ok());
     let bounds = Bounds {
         total: Duration::from_secs(config.provider_timeout_seconds),
         body_bytes: MAX_ANSWER_BYTES,
     };
-    Provider::new(hosted::outbound(config)?, base, &token, read_token, bounds)
+    HttpRecordServer::new(hosted::outbound(config)?, base, &token, read_token, bounds)
         .map_err(|error| Failure::Failed(error.to_string()))
 }

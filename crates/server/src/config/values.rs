@@ -227,7 +227,7 @@ words! {
 
 words! {
     /// Whose token the gateway shows to the server that has the notes.
-    ShownCredential {
+    CredentialMode {
         /// The caller's.
         Forward = "forward",
         /// The gateway's own.

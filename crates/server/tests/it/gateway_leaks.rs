@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use stile_domain::notes::portable::PortableNote;
 use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
-use stile_server::gateway::terms::{Terms, UpstreamCredential};
+use stile_server::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use stile_server::http::{self, HttpOptions};
 use stile_server::metrics::Metrics;
 use stile_server::offer::Offer;
@@ -369,13 +369,13 @@ impl Verifier for Anybody {
 #[tokio::test]
 async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_does_not_hold() {
     let heard = Log::new();
-    let terms = Terms {
-        vault: VAULT.into(),
+    let sessions = SessionFactory {
+        default_vault: VAULT.into(),
         credential: UpstreamCredential::Forward { audience: GATEWAY.into() },
     };
     let metrics = Arc::new(Metrics::default());
     let offer =
-        Offer::of_notes(Gateway::new(Arc::new(Panics)), terms).counting(Arc::clone(&metrics));
+        Offer::of_notes(Gateway::new(Arc::new(Panics)), sessions).counting(Arc::clone(&metrics));
     let options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let (listening, address) = oneshot::channel();
