@@ -1,74 +1,24 @@
-//! Which commands there are, with their flags and their help.
+//! The commands, with their arguments and their help.
 //!
-//! The flags of settings come from their declarations.
+//! The arguments that are settings come from the declarations of these settings.
 
 mod records;
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::config::{Given, SETTINGS, Setting};
+use crate::config::declarations::ROOT;
+use crate::config::{Declaration, Form, TakenBy};
 
-/// What stdio takes besides the folders; the rest is about HTTP.
-const STDIO_SETTINGS: &[&str] = &[
-    "state",
-    "config",
-    "root",
-    "max_file_bytes",
-    "max_read_bytes",
-    "read_budget_bytes",
-    "tool_names",
-    "lock_wait_seconds",
-    "log",
-];
-
-/// How much tools show of records.
-const RECORD_SETTINGS: &[&str] = &[
-    "record_text_bytes",
-    "record_preview_chars",
-    "record_structure_bytes",
-    "record_document_bytes",
-    "strict_schemas",
-];
-
-/// What reading one note takes; its root is a flag, since the note is the argument.
-const NOTE_SETTINGS: &[&str] = &["state", "config", "log"];
-
-const STATE_SETTINGS: &[&str] = &["state", "config"];
-
-/// What only the gateway takes.
-const UPSTREAM_SETTINGS: &[&str] = &[
-    "upstream",
-    "upstream_audience",
-    "upstream_credential",
-    "upstream_token_file",
-    "upstream_connect_seconds",
-    "upstream_timeout_seconds",
-    "upstream_max_bytes",
-];
-
-/// What only `stile mcp` takes.
-const PROVIDER_SETTINGS: &[&str] = &["provider", "token_file", "provider_timeout_seconds"];
-
-/// What else it takes; it keeps nothing, and so has no state folder.
-const MCP_SETTINGS: &[&str] = &["config", "ca_file", "log"];
-
-/// What the gateway does not take: it has no files, and trusts no other gateway.
-const SPACE_SETTINGS: &[&str] = &[
-    "root",
-    "read_budget_bytes",
-    "max_file_bytes",
-    "max_read_bytes",
-    "lock_wait_seconds",
-    "trust_gateway",
-];
+/// The settings that the arguments are made from.
+type Settings<'a> = &'a [&'static Declaration];
 
 const SOURCES: &str = "\
 Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \
 (listen = \"127.0.0.1:9999\"). A flag goes before a variable, a variable before the file. \
 `stile config` shows what is in force, and from where.";
 
-/// The whole command line.
-pub(super) fn command() -> Command {
+/// Returns the whole command line.
+pub(super) fn command(settings: Settings<'_>) -> Command {
     Command::new("stile")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Lets AI agents into a folder of yours, one bounded and authorized step at a time.")
@@ -98,20 +48,20 @@ Exit codes:
         .subcommand_required(true)
         .max_term_width(100)
         .disable_help_subcommand(true)
-        .subcommand(serve())
-        .subcommand(stdio())
-        .subcommand(gateway())
-        .subcommand(mcp())
-        .subcommand(note())
-        .subcommand(token())
-        .subcommands(records::commands())
-        .subcommand(config())
+        .subcommand(serve(settings))
+        .subcommand(stdio(settings))
+        .subcommand(gateway(settings))
+        .subcommand(mcp(settings))
+        .subcommand(note(settings))
+        .subcommand(token(settings))
+        .subcommands(records::commands(settings))
+        .subcommand(config(settings))
 }
 
-fn serve() -> Command {
+fn serve(settings: Settings<'_>) -> Command {
     Command::new("serve")
         .about("Serves a folder to agents over HTTP, until it is interrupted.")
-        .args(all_but(&[UPSTREAM_SETTINGS, PROVIDER_SETTINGS]))
+        .args(setting_arguments(settings, TakenBy::Serve))
         .after_help(format!(
             "\
 Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it prints one \
@@ -127,10 +77,10 @@ Examples:
         ))
 }
 
-fn stdio() -> Command {
+fn stdio(settings: Settings<'_>) -> Command {
     Command::new("stdio")
         .about("Serves a folder to the one MCP client that starts this command, over standard input and output.")
-        .args(settings(&[STDIO_SETTINGS, RECORD_SETTINGS]))
+        .args(setting_arguments(settings, TakenBy::Stdio))
         .arg(scope("Let the client do only this, for example read:/notes/. May be repeated. [default: write:/]"))
         .arg(grant("The grant that decides which records the client may see. [default: all records, as their owner]"))
         .after_help(format!(
@@ -144,10 +94,10 @@ Example, as most clients are configured:
         ))
 }
 
-fn gateway() -> Command {
+fn gateway(settings: Settings<'_>) -> Command {
     Command::new("gateway")
         .about("Tells agents over HTTP what is in notes that another server has, and never what they say.")
-        .args(all_but(&[SPACE_SETTINGS, RECORD_SETTINGS, PROVIDER_SETTINGS]))
+        .args(setting_arguments(settings, TakenBy::Gateway))
         .after_help(format!(
             "\
 It offers the four note tools and nothing else, reads one note per call from the upstream, and keeps nothing. \
@@ -163,11 +113,14 @@ Examples:
         ))
 }
 
-fn mcp() -> Command {
+fn mcp(settings: Settings<'_>) -> Command {
+    // Help begins with the settings that no other command has.
+    let (own, shared): (Vec<_>, Vec<_>) =
+        taken_by(settings, TakenBy::Mcp).partition(|setting| setting.commands == [TakenBy::Mcp]);
     Command::new("mcp")
         .about("Lets the one MCP client that starts this command read records that a server elsewhere has.")
-        .args(settings(&[PROVIDER_SETTINGS]))
-        .args(settings(&[MCP_SETTINGS, RECORD_SETTINGS]))
+        .args(own.into_iter().map(setting_argument))
+        .args(shared.into_iter().map(setting_argument))
         .after_help(format!(
             "\
 It offers the tools about records and nothing else, over standard input and output, for any server that answers at \
@@ -182,7 +135,7 @@ Example, as most clients are configured:
         ))
 }
 
-fn note() -> Command {
+fn note(settings: Settings<'_>) -> Command {
     let read = |name: &'static str, about: &'static str| {
         Command::new(name)
             .about(about)
@@ -193,13 +146,14 @@ fn note() -> Command {
                     .allow_hyphen_values(true)
                     .help("Which note, from the root of the space, as in inbox/one.md."),
             )
+            // Here the root is a flag, because the note is the argument.
             .arg(
-                Arg::new("root")
-                    .long("root")
+                Arg::new(ROOT.declaration.key)
+                    .long(ROOT.declaration.flag())
                     .value_name("DIR")
                     .help("The folder that holds the notes. [default: ~/stile]"),
             )
-            .args(settings(&[NOTE_SETTINGS]))
+            .args(setting_arguments(settings, TakenBy::Note))
     };
     Command::new("note")
         .about("Shows what is in a Markdown note without its body, as the tools for agents tell it.")
@@ -220,10 +174,10 @@ Examples:
         )
 }
 
-fn token() -> Command {
+fn token(settings: Settings<'_>) -> Command {
     Command::new("token")
         .about("Mints a token for an agent, and prints it and nothing else.")
-        .args(settings(&[STATE_SETTINGS]).map(|arg| arg.global(true)))
+        .args(setting_arguments(settings, TakenBy::Token).map(|arg| arg.global(true)))
         .arg(scope(
             "What the token allows with files. May be repeated; needed unless it is for records.",
         ))
@@ -281,38 +235,36 @@ Examples:
         )
 }
 
-fn config() -> Command {
+fn config(settings: Settings<'_>) -> Command {
     Command::new("config")
         .about("Shows every setting, its value in force, and where it comes from.")
-        .args(SETTINGS.iter().map(setting))
+        .args(settings.iter().copied().map(setting_argument))
         .after_help(format!("{SOURCES}\n\nThe output is itself a valid stile.toml."))
 }
 
-fn settings(lists: &[&[&str]]) -> impl Iterator<Item = Arg> {
-    SETTINGS.iter().filter(|setting| is_in(lists, setting)).map(setting)
+fn taken_by(
+    settings: Settings<'_>,
+    command: TakenBy,
+) -> impl Iterator<Item = &'static Declaration> {
+    settings.iter().copied().filter(move |setting| setting.commands.contains(&command))
 }
 
-/// All settings but those of these lists.
-fn all_but(lists: &[&[&str]]) -> impl Iterator<Item = Arg> {
-    SETTINGS.iter().filter(|setting| !is_in(lists, setting)).map(setting)
+/// Returns the arguments of the settings that a command takes.
+fn setting_arguments(settings: Settings<'_>, command: TakenBy) -> impl Iterator<Item = Arg> {
+    taken_by(settings, command).map(setting_argument)
 }
 
-fn is_in(lists: &[&[&str]], setting: &Setting) -> bool {
-    lists.iter().any(|names| names.contains(&setting.name))
-}
-
-fn setting(setting: &Setting) -> Arg {
-    let default =
-        setting.default_shown().map(|default| format!(" [default: {default}]")).unwrap_or_default();
-    let arg = Arg::new(setting.name).value_name(setting.value).help(setting.help() + &default);
-    let arg = match setting.value {
-        // The flag alone says yes.
-        "yes|no" => arg.num_args(0..=1).require_equals(true).default_missing_value("yes"),
-        _ => arg,
-    };
-    match setting.given {
-        Given::Positional => arg,
-        Given::Flag | Given::NotInFile => arg.long(setting.flag()),
+fn setting_argument(setting: &'static Declaration) -> Arg {
+    let argument =
+        Arg::new(setting.key).value_name(setting.value_name).help(setting.help_with_default());
+    match setting.form {
+        Form::Positional => argument,
+        Form::Flag | Form::FlagOnly => argument.long(setting.flag()),
+        Form::Switch => argument
+            .long(setting.flag())
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("yes"),
     }
 }
 
@@ -327,26 +279,10 @@ fn scope(help: &'static str) -> Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, SettingsList as _};
 
     #[test]
     fn the_command_line_is_consistent() {
-        command().debug_assert();
-    }
-
-    #[test]
-    fn settings_named_here_are_declared() {
-        let lists = [
-            STDIO_SETTINGS,
-            RECORD_SETTINGS,
-            NOTE_SETTINGS,
-            STATE_SETTINGS,
-            UPSTREAM_SETTINGS,
-            SPACE_SETTINGS,
-            PROVIDER_SETTINGS,
-            MCP_SETTINGS,
-        ];
-        for name in lists.into_iter().flatten() {
-            assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
-        }
+        command(Config::DECLARATIONS).debug_assert();
     }
 }

@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use clap::ArgMatches;
 use stile_store::state::StateError;
 
-use crate::config::{ConfigError, Environment, Resolved, resolve};
+use crate::config::{Config, ConfigError, Environment, Resolved, SettingsList as _, resolve};
 
 /// Why a command did not do its work.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ fn run(
     environment: Environment<'_>,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let command = arguments::command();
+    let command = arguments::command(Config::DECLARATIONS);
     // Snapshots must not depend on the terminal that the tests run in.
     let command = if cfg!(test) { command.term_width(100) } else { command };
     let matches = command.try_get_matches_from(arguments).map_err(Failure::Arguments)?;
@@ -131,9 +131,13 @@ fn run(
 }
 
 fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolved, Failure> {
-    // A command has only some of the settings as flags; asking for another is an error of clap's.
-    let flag = |name: &str| matches.try_get_one::<String>(name).ok().flatten().cloned();
-    Ok(resolve(&flag, environment)?)
+    Ok(resolve(&|key| setting_argument(matches, key), environment)?)
+}
+
+/// Returns what the command line gave for a setting; `None` if it gave nothing, or if the command
+/// does not take the setting.
+fn setting_argument(matches: &ArgMatches, key: &str) -> Option<String> {
+    matches.try_get_one::<String>(key).ok().flatten().cloned()
 }
 
 /// The name of the user at this machine: what the session says, and where it says nothing, as under

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Failure, hosted, local_user, start};
 use crate::auth::{LocalVerifier, Order, Verifier, mint};
+use crate::config::declarations::STATE;
 use crate::config::{Config, Environment, Resolved, Source};
 use crate::http::{GatewaySecret, HttpOptions, NotesOptions, Timeouts};
 use crate::metrics::Metrics;
@@ -194,7 +195,7 @@ fn failed(listen: SocketAddr, error: &io::Error) -> String {
 
 /// The flag that other commands need to find the same state.
 fn state_arguments(resolved: &Resolved) -> Vec<String> {
-    match resolved.source("state") {
+    match resolved.source(&STATE) {
         Source::Default => Vec::new(),
         _ => vec!["--state".to_owned(), resolved.config.state.to_string_lossy().into_owned()],
     }

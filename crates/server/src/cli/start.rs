@@ -19,6 +19,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::Failure;
 use crate::clock;
+use crate::config::declarations::ROOT;
 use crate::config::{Config, LogLevel, Resolved, Source, YesNo};
 use crate::offer::Offer;
 
@@ -26,7 +27,7 @@ use crate::offer::Offer;
 /// where its changes could not be journalled.
 pub(super) fn open(resolved: &Resolved) -> Result<(StateDir, Services), Failure> {
     open_with(resolved, |config, journal| {
-        if *resolved.source("root") == Source::Default {
+        if *resolved.source(&ROOT) == Source::Default {
             create_space_folder(&config.root).map_err(|error| {
                 Failure::Failed(format!("cannot make {}: {error}", config.root.display()))
             })?;

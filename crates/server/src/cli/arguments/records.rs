@@ -1,8 +1,9 @@
-//! The commands about records.
+//! The commands about records: arguments and help.
 
 use clap::{Arg, ArgAction, ArgGroup, Command};
 
-use super::{STATE_SETTINGS, settings};
+use super::{Settings, setting_arguments};
+use crate::config::TakenBy;
 
 /// The formats whose rows do not say themselves where they belong.
 const NAMED: [(&str, &str); 7] = [
@@ -15,9 +16,18 @@ const NAMED: [(&str, &str); 7] = [
     ("format", "slack"),
 ];
 
-/// All of them, in the order of the help.
-pub(super) fn commands() -> [Command; 8] {
-    [import(), connections(), streams(), records(), declare(), export(), backup(), grant()]
+/// Returns the commands about records, in the order of the help.
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
+    let commands =
+        [import(), connections(), streams(), records(), declare(), export(), backup(), grant()];
+    commands.map(|command| match command.has_subcommands() {
+        true => command.mut_subcommands(|command| with_settings(command, settings)),
+        false => with_settings(command, settings),
+    })
+}
+
+fn with_settings(command: Command, settings: Settings<'_>) -> Command {
+    command.args(setting_arguments(settings, TakenBy::Records))
 }
 
 fn import() -> Command {
@@ -47,7 +57,6 @@ fn import() -> Command {
                 .value_parser(["jsonl", "json", "csv", "markdown", "mbox", "chatgpt", "slack", "stile"]),
         )
         .arg(flag("strict", "Store all rows or, where one is bad, nothing."))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
 A stream that is new is declared from what is in the first file: its key, the field that orders it, what can be \
@@ -75,7 +84,6 @@ fn connections() -> Command {
     Command::new("connections")
         .about("Shows the connections, with their streams and how many records they have.")
         .arg(json())
-        .args(settings(&[STATE_SETTINGS]))
         .after_help("Example:\n  stile connections --json")
 }
 
@@ -83,7 +91,6 @@ fn streams() -> Command {
     Command::new("streams")
         .about("Shows the streams: their records, fields, order and times.")
         .arg(json())
-        .args(settings(&[STATE_SETTINGS]))
         .after_help("`stile declare --show` prints all that is declared of one.\n\nExample:\n  stile streams")
 }
 
@@ -102,7 +109,6 @@ fn records() -> Command {
                     one("preview_chars", "N", "Cut longer values after so many characters.")
                         .long("preview-chars"),
                 )
-                .args(settings(&[STATE_SETTINGS]))
                 .after_help("Example:\n  stile records show messages m-17 --preview-chars 200"),
         )
 }
@@ -116,7 +122,6 @@ fn declare() -> Command {
         .arg(one("from", "FILE", "Declare what this file says."))
         .arg(flag("infer", "Declare what all records of the stream say now. The key stays."))
         .group(ArgGroup::new("what").args(["show", "from", "infer"]).required(true))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
 What is declared decides what a grant can name, what can be filtered and searched, and in which order lists are. \
@@ -135,7 +140,6 @@ fn export() -> Command {
         .arg(one("to", "DIR", "A folder that is new or empty.").required(true))
         .arg(one("connection", "NAME", "Of this connection only."))
         .arg(one("stream", "NAME", "Of this stream only."))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
 records.jsonl has a line for each stream and each record; texts of more than 1 MiB are files of their own in \
@@ -151,7 +155,6 @@ fn backup() -> Command {
     Command::new("backup")
         .about("Writes a consistent copy of all records and grants to a new file, also while servers run.")
         .arg(positional("file", "FILE", "Where to. There must be no such file."))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
 To restore it, stop every server, remove records.db, records.db-wal and records.db-shm from the state folder, and \
@@ -168,23 +171,18 @@ fn grant() -> Command {
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(grant_create())
+        .subcommand(Command::new("list").about("Shows all grants.").arg(json()))
         .subcommand(
-            Command::new("list")
-                .about("Shows all grants.")
-                .arg(json())
-                .args(settings(&[STATE_SETTINGS])),
-        )
-        .subcommand(
-            Command::new("show")
-                .about("Prints what a grant allows, as JSON.")
-                .arg(positional("id", "ID", "Its identifier, as in `stile grant list`."))
-                .args(settings(&[STATE_SETTINGS])),
+            Command::new("show").about("Prints what a grant allows, as JSON.").arg(positional(
+                "id",
+                "ID",
+                "Its identifier, as in `stile grant list`.",
+            )),
         )
         .subcommand(
             Command::new("revoke")
                 .about("Ends a grant. Running servers refuse it from the next request on.")
-                .arg(positional("id", "ID", "Its identifier, as in `stile grant list`."))
-                .args(settings(&[STATE_SETTINGS])),
+                .arg(positional("id", "ID", "Its identifier, as in `stile grant list`.")),
         )
         .after_help(
             "\
@@ -226,7 +224,6 @@ fn grant_create() -> Command {
         .arg(flag("single_use", "Only for the first token that is used with it.").long("single-use"))
         .arg(one("expires", "DURATION", "How long it lives, as in 12h or 30d. [default: until it is revoked]"))
         .group(ArgGroup::new("streams").args(["stream", "from"]).required(true))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
 What is not named is not granted, also where it is declared or stored later. Fields that the stream requires are \
