@@ -13,9 +13,9 @@ use crate::config::{Declaration, Form, TakenBy};
 type Settings<'a> = &'a [&'static Declaration];
 
 const SOURCES: &str = "\
-Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \
-(listen = \"127.0.0.1:9999\"). A flag goes before a variable, a variable before the file. \
-`stile config` shows what is in force, and from where.";
+Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in \
+stile.toml (listen = \"127.0.0.1:9999\"). A flag overrides a variable, and a variable overrides the \
+file. `stile config` shows the values in force and where they come from.";
 
 /// Returns the whole command line.
 pub(super) fn command(settings: Settings<'_>) -> Command {
@@ -28,7 +28,7 @@ Examples:
   stile serve                       serve ~/stile over HTTP, and say how to connect a client
   stile serve notes                 serve the folder notes
   stile stdio notes                 what an MCP client starts by itself
-  stile gateway --upstream URL      tell what is in notes that another server has
+  stile gateway --upstream URL      serve the structure of notes that another server has
   stile mcp --provider URL --token-file FILE
                                     read records that another server has
   stile note outline inbox/one.md   print the headings of a note
@@ -64,9 +64,9 @@ fn serve(settings: Settings<'_>) -> Command {
         .args(setting_arguments(settings, TakenBy::Serve))
         .after_help(format!(
             "\
-Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it prints one \
-line on standard error. Where standard output is a terminal, it also prints a token and a block to paste into \
-an MCP client.
+Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it \
+prints one line on standard error. If standard output is a terminal, it also prints a token and a \
+block to paste into an MCP client.
 
 {SOURCES}
 
@@ -79,30 +79,44 @@ Examples:
 
 fn stdio(settings: Settings<'_>) -> Command {
     Command::new("stdio")
-        .about("Serves a folder to the one MCP client that starts this command, over standard input and output.")
+        .about(
+            "Serves a folder to the one MCP client that starts this command, over standard input \
+             and output.",
+        )
         .args(setting_arguments(settings, TakenBy::Stdio))
-        .arg(scope("Let the client do only this, for example read:/notes/. May be repeated. [default: write:/]"))
-        .arg(grant("The grant that decides which records the client may see. [default: all records, as their owner]"))
+        .arg(scope(
+            "Let the client do only this, for example read:/notes/. May be repeated. \
+             [default: write:/]",
+        ))
+        .arg(grant(
+            "The grant that decides which records the client may see. \
+             [default: all records, as their owner]",
+        ))
         .after_help(format!(
             "\
-The client acts as you, with the scopes given here. No token is needed. It ends when standard input ends.
+The client acts as you, with the scopes given here. No token is needed. The command ends when \
+standard input ends.
 
 {SOURCES}
 
 Example, as most clients are configured:
-  {{\"mcpServers\": {{\"stile\": {{\"command\": \"stile\", \"args\": [\"stdio\", \"/home/ann/notes\"]}}}}}}"
+  {{\"mcpServers\": {{\"stile\": {{\"command\": \"stile\", \
+\"args\": [\"stdio\", \"/home/ann/notes\"]}}}}}}"
         ))
 }
 
 fn gateway(settings: Settings<'_>) -> Command {
     Command::new("gateway")
-        .about("Tells agents over HTTP what is in notes that another server has, and never what they say.")
+        .about(
+            "Serves the structure of notes that another server has, never their text, to agents \
+             over HTTP.",
+        )
         .args(setting_arguments(settings, TakenBy::Gateway))
         .after_help(format!(
             "\
-It offers the four note tools and nothing else, reads one note per call from the upstream, and keeps nothing. \
-Tokens are those of an identity provider (--jwks, --issuer and --audience), or of the `stile serve` whose state \
-folder --state names. docs/gateway.md shows a whole deployment.
+It offers the four note tools and nothing else, reads one note per call from the upstream, and \
+keeps nothing. It accepts tokens of an identity provider (--jwks, --issuer and --audience), or of \
+the `stile serve` whose state folder --state names. docs/gateway.md shows a whole deployment.
 
 {SOURCES}
 
@@ -118,20 +132,24 @@ fn mcp(settings: Settings<'_>) -> Command {
     let (own, shared): (Vec<_>, Vec<_>) =
         taken_by(settings, TakenBy::Mcp).partition(|setting| setting.commands == [TakenBy::Mcp]);
     Command::new("mcp")
-        .about("Lets the one MCP client that starts this command read records that a server elsewhere has.")
+        .about(
+            "Serves records that another server has to the one MCP client that starts this command.",
+        )
         .args(own.into_iter().map(setting_argument))
         .args(shared.into_iter().map(setting_argument))
         .after_help(format!(
             "\
-It offers the tools about records and nothing else, over standard input and output, for any server that answers at \
-/v1 as `stile serve` does. What the client may see is what the token allows there. It asks nothing before the \
-client does, and writes no file. docs/mcp-provider.md says what it asks, and of which servers.
+It offers the tools about records and nothing else, over standard input and output, for any server \
+that answers at /v1 as `stile serve` does. The token decides there what the client may see. No \
+request is sent before the client calls a tool, and no file is written. docs/mcp-provider.md \
+describes the requests and the servers.
 
 {SOURCES}
 
 Example, as most clients are configured:
   {{\"mcpServers\": {{\"records\": {{\"command\": \"stile\", \"args\": [\"mcp\",
-    \"--provider\", \"https://records.example.org\", \"--token-file\", \"/home/ann/.records-token\"]}}}}}}"
+    \"--provider\", \"https://records.example.org\", \
+\"--token-file\", \"/home/ann/.records-token\"]}}}}}}"
         ))
 }
 
@@ -144,7 +162,7 @@ fn note(settings: Settings<'_>) -> Command {
                     .value_name("PATH")
                     .required(true)
                     .allow_hyphen_values(true)
-                    .help("Which note, from the root of the space, as in inbox/one.md."),
+                    .help("The note, from the root of the space, as in inbox/one.md."),
             )
             // Here the root is a flag, because the note is the argument.
             .arg(
@@ -156,7 +174,10 @@ fn note(settings: Settings<'_>) -> Command {
             .args(setting_arguments(settings, TakenBy::Note))
     };
     Command::new("note")
-        .about("Shows what is in a Markdown note without its body, as the tools for agents tell it.")
+        .about(
+            "Prints the structure of a Markdown note, without its body, as the tools for agents \
+             return it.",
+        )
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(read("outline", "Prints a note's headings (get_note_outline)."))
@@ -165,8 +186,8 @@ fn note(settings: Settings<'_>) -> Command {
         .subcommand(read("sections", "Prints a note's sections (get_section_source)."))
         .after_help(
             "\
-Prints one line of JSON. Where there is none to print, standard error has an object with `error` and `code`, \
-and the exit code is not 0. Only the one note is read and nothing is written but a line in the journal.
+Prints one line of JSON. On failure it prints an object with `error` and `code` to standard error \
+instead, and the exit code is not 0. It reads only this note, and writes only a line in the journal.
 
 Examples:
   stile note outline inbox/one.md
@@ -179,14 +200,15 @@ fn token(settings: Settings<'_>) -> Command {
         .about("Mints a token for an agent, and prints it and nothing else.")
         .args(setting_arguments(settings, TakenBy::Token).map(|arg| arg.global(true)))
         .arg(scope(
-            "What the token allows with files. May be repeated; needed unless it is for records.",
+            "What the token allows with files. May be repeated; required unless the token is for \
+             records.",
         ))
         .arg(
             Arg::new("expires")
                 .long("expires")
                 .value_name("DURATION")
                 .default_value("30d")
-                .help("How long it lives, as in 45s, 90m, 12h or 30d; at most 366d."),
+                .help("How long the token is valid, as in 45s, 90m, 12h or 30d; at most 366d."),
         )
         .arg(
             Arg::new("user")
@@ -195,11 +217,12 @@ fn token(settings: Settings<'_>) -> Command {
                 .help("Who the agent acts for. [default: your user name on this machine]"),
         )
         .arg(Arg::new("client").long("client").value_name("NAME").help(
-            "The program that it is for, so that tool names are spelled as that one accepts them.",
+            "The program that gets the token, so that tool names are spelled as that program \
+             accepts them.",
         ))
-        .arg(grant("Which records the token may see: those of this grant.").conflicts_with("owner"))
+        .arg(grant("Let the token see the records of this grant.").conflicts_with("owner"))
         .arg(Arg::new("owner").long("owner").action(ArgAction::SetTrue).help(
-            "Make it the owner's: it may see, take in and delete all records, and make grants.",
+            "Mint an owner's token, which may read, import and delete all records, and make grants.",
         ))
         .args_conflicts_with_subcommands(true)
         .subcommand(
@@ -209,12 +232,12 @@ fn token(settings: Settings<'_>) -> Command {
         )
         .subcommand(
             Command::new("revoke")
-                .about("Ends a token. Running servers refuse it from the next request on.")
+                .about("Revokes a token. Running servers refuse it from the next request on.")
                 .arg(
                     Arg::new("jti")
                         .value_name("JTI")
                         .required(true)
-                        .help("Its identifier, as in `stile token list`."),
+                        .help("The token's identifier, as in `stile token list`."),
                 ),
         )
         .after_help(

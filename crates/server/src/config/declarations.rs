@@ -55,8 +55,8 @@ pub(crate) const PUBLIC_URL: Setting<Option<String>> = Setting::new(
     "public_url",
     "URL",
     origin,
-    "Call the server by this origin in challenges and metadata, as in \
-     `https://notes.example.org`; left out, the request's own Host is used.",
+    "Name this origin in challenges and metadata, as in `https://notes.example.org`; left \
+     out, the request's own Host is named.",
 )
 .taken_by(HTTP);
 
@@ -81,10 +81,14 @@ pub(crate) const MAX_BODY_BYTES: Setting<usize> =
         .default("4MiB")
         .taken_by(HTTP);
 
-pub(crate) const READ_BUDGET_BYTES: Setting<usize> =
-    Setting::new("read_budget_bytes", "BYTES", bytes, "Answer one read with at most so much text.")
-        .default("64KiB")
-        .taken_by(SPACE);
+pub(crate) const READ_BUDGET_BYTES: Setting<usize> = Setting::new(
+    "read_budget_bytes",
+    "BYTES",
+    bytes,
+    "Return at most this much text from one read.",
+)
+.default("64KiB")
+.taken_by(SPACE);
 
 pub(crate) const MAX_FILE_BYTES: Setting<u64> = Setting::new(
     "max_file_bytes",
@@ -104,21 +108,26 @@ pub(crate) const RATE_PER_SECOND: Setting<u32> = Setting::new(
     "rate_per_second",
     "COUNT",
     count,
-    "Answer one user so many requests a second, over time.",
+    "Answer at most this many requests a second from one user, on average.",
 )
 .default("2000")
 .taken_by(HTTP);
 
-pub(crate) const RATE_BURST: Setting<u32> =
-    Setting::new("rate_burst", "COUNT", count, "Answer one user so many requests at once.")
-        .default("5000")
-        .taken_by(HTTP);
+pub(crate) const RATE_BURST: Setting<u32> = Setting::new(
+    "rate_burst",
+    "COUNT",
+    count,
+    "Answer at most this many requests at once from one user.",
+)
+.default("5000")
+.taken_by(HTTP);
 
 pub(crate) const SESSIONS_PER_SUBJECT: Setting<usize> = Setting::new(
     "sessions_per_subject",
     "COUNT",
     count,
-    "Keep so many sessions of one user; the idlest goes first.",
+    "Keep at most this many sessions of one user; the session that was idle longest is \
+     dropped first.",
 )
 .default("64")
 .taken_by(HTTP);
@@ -127,13 +136,13 @@ pub(crate) const SESSION_IDLE_SECONDS: Setting<u64> = Setting::new(
     "session_idle_seconds",
     "SECONDS",
     count,
-    "Forget a session that was idle for so long.",
+    "Drop a session that was idle for this long.",
 )
 .default("3600")
 .taken_by(HTTP);
 
 pub(crate) const MAX_CONNECTIONS: Setting<usize> =
-    Setting::new("max_connections", "COUNT", count, "Hold so many connections open.")
+    Setting::new("max_connections", "COUNT", count, "Hold at most this many connections open.")
         .default("4096")
         .taken_by(HTTP);
 
@@ -151,8 +160,8 @@ pub(crate) const RECORD_TEXT_BYTES: Setting<usize> = Setting::new(
     "record_text_bytes",
     "BYTES",
     bytes_within::<MIN_BYTES, { Budgets::MOST_BYTES }>,
-    "Show at most so much text of records in an answer that lists them; the structure \
-     beside it may have more. No more than 128KiB.",
+    "Show at most this much text in an answer that lists records; its structured content may \
+     have more. No more than 128KiB.",
 )
 .default("1800")
 .taken_by(RECORD_TOOLS);
@@ -161,8 +170,7 @@ pub(crate) const RECORD_PREVIEW_CHARS: Setting<usize> = Setting::new(
     "record_preview_chars",
     "COUNT",
     count_to::<{ Budgets::MOST_PREVIEW_CHARS }>,
-    "Show at most so many characters of a field where records are listed. No more than \
-     2000.",
+    "Show at most this many characters of a field in a list of records. No more than 2000.",
 )
 .default("512")
 .taken_by(RECORD_TOOLS);
@@ -171,8 +179,8 @@ pub(crate) const RECORD_STRUCTURE_BYTES: Setting<usize> = Setting::new(
     "record_structure_bytes",
     "BYTES",
     bytes_within::<{ Budgets::LEAST_STRUCTURED }, { Budgets::MOST_BYTES }>,
-    "Answer with at most so much structure about records. No less than 16KiB, and no more \
-     than 128KiB.",
+    "Answer with at most this much structured content about records. No less than 16KiB, and \
+     no more than 128KiB.",
 )
 .default("64KiB")
 .taken_by(RECORD_TOOLS);
@@ -181,8 +189,8 @@ pub(crate) const RECORD_DOCUMENT_BYTES: Setting<usize> = Setting::new(
     "record_document_bytes",
     "BYTES",
     bytes_within::<MIN_BYTES, { Budgets::MOST_BYTES }>,
-    "Show at most so much text of one record, and no more than half of what the structure \
-     may have. No more than 128KiB.",
+    "Show at most this much text of one record, and no more than half of the structured \
+     content. No more than 128KiB.",
 )
 .default("16KiB")
 .taken_by(RECORD_TOOLS);
@@ -191,8 +199,8 @@ pub(crate) const STRICT_SCHEMAS: Setting<YesNo> = Setting::new(
     "strict_schemas",
     "yes|no",
     word,
-    "Say in a tool's schema, too, which arguments exclude each other (yes or no). Models' \
-     interfaces refuse such lists.",
+    "State in tool schemas, too, which arguments exclude each other (yes or no). The \
+     interfaces of models refuse tool lists with such schemas.",
 )
 .form(Form::Switch)
 .default("no")
@@ -202,7 +210,7 @@ pub(crate) const LOCK_WAIT_SECONDS: Setting<u64> = Setting::new(
     "lock_wait_seconds",
     "SECONDS",
     count,
-    "Wait so long for another process that is changing the same file.",
+    "Wait this long for another process that is changing the same file.",
 )
 .default("10")
 .taken_by(SPACE);
@@ -211,20 +219,20 @@ pub(crate) const JWKS: Setting<Option<String>> = Setting::new(
     "jwks",
     "URL",
     trusted_url,
-    "Accept tokens of an identity provider, whose keys are at this address, and no others.",
+    "Accept only tokens of the identity provider whose keys are at this address.",
 )
 .taken_by(HTTP);
 
 pub(crate) const ISSUER: Setting<Option<String>> =
-    Setting::new("issuer", "ISS", text, "The `iss` of such tokens.").taken_by(HTTP);
+    Setting::new("issuer", "ISS", text, "The `iss` of the identity provider's tokens.")
+        .taken_by(HTTP);
 
 pub(crate) const AUDIENCE: Setting<Option<String>> = Setting::new(
     "audience",
     "AUD",
     text,
-    "The `aud` of such tokens: this server's address, as in \
-     `https://notes.example.org/mcp`, which is taken from the public URL where it is left \
-     out.",
+    "The `aud` of the identity provider's tokens: this server's address, as in \
+     `https://notes.example.org/mcp`; left out, it is made from the public URL.",
 )
 .taken_by(HTTP);
 
@@ -232,7 +240,7 @@ pub(crate) const VAULT: Setting<String> = Setting::new(
     "vault",
     "ID",
     header_value,
-    "The vault that the space is, or that the gateway takes for tokens which name none.",
+    "The vault that the space is; for the gateway, the vault of tokens that name none.",
 )
 .default("default")
 .taken_by(HTTP);
@@ -241,7 +249,7 @@ pub(crate) const GATEWAY_SECRET_FILE: Setting<Option<PathBuf>> = Setting::new(
     "gateway_secret_file",
     "FILE",
     optional_path,
-    "The secret that the gateway and the server with the notes share is in this file.",
+    "Read the secret that the gateway and the server with the notes share from this file.",
 )
 .taken_by(HTTP);
 
@@ -249,7 +257,7 @@ pub(crate) const TRUST_GATEWAY: Setting<Option<String>> = Setting::new(
     "trust_gateway",
     "ID",
     text,
-    "Let the gateway whose own token has this subject read in its users' names.",
+    "Let the gateway whose own token has this subject read notes in its users' names.",
 )
 .taken_by(&[Serve]);
 
@@ -257,7 +265,8 @@ pub(crate) const CA_FILE: Setting<Option<PathBuf>> = Setting::new(
     "ca_file",
     "FILE",
     optional_path,
-    "Trust these authorities too when connecting, certificates in PEM.",
+    "Trust the certificate authorities in this PEM file, too, when connecting to other \
+     servers.",
 )
 .taken_by(&[Serve, Gateway, Mcp]);
 
@@ -269,8 +278,7 @@ pub(crate) const UPSTREAM_AUDIENCE: Setting<Option<String>> = Setting::new(
     "upstream_audience",
     "AUD",
     text,
-    "Forward a token only where its `aud` has this too; left out, what the gateway itself \
-     is called.",
+    "Forward a token only if its `aud` also has this; left out, the gateway's own audience.",
 )
 .taken_by(&[Gateway]);
 
@@ -278,7 +286,7 @@ pub(crate) const UPSTREAM_CREDENTIAL: Setting<CredentialMode> = Setting::new(
     "upstream_credential",
     "WHOSE",
     word,
-    "Show the server with the notes the caller's token (forward), or the gateway's (own).",
+    "Send the server with the notes the caller's token (forward), or the gateway's own (own).",
 )
 .default("forward")
 .taken_by(&[Gateway]);
@@ -287,7 +295,7 @@ pub(crate) const UPSTREAM_TOKEN_FILE: Setting<Option<PathBuf>> = Setting::new(
     "upstream_token_file",
     "FILE",
     optional_path,
-    "The gateway's own token is in this file.",
+    "Read the gateway's own token from this file.",
 )
 .taken_by(&[Gateway]);
 
@@ -295,7 +303,7 @@ pub(crate) const UPSTREAM_CONNECT_SECONDS: Setting<u64> = Setting::new(
     "upstream_connect_seconds",
     "SECONDS",
     count,
-    "Wait so long for a connection to the server with the notes.",
+    "Wait this long for a connection to the server with the notes.",
 )
 .default("5")
 .taken_by(&[Gateway]);
@@ -304,15 +312,19 @@ pub(crate) const UPSTREAM_TIMEOUT_SECONDS: Setting<u64> = Setting::new(
     "upstream_timeout_seconds",
     "SECONDS",
     count,
-    "Wait so long for a note, connecting included.",
+    "Wait this long for a note, connecting included.",
 )
 .default("30")
 .taken_by(&[Gateway]);
 
-pub(crate) const UPSTREAM_MAX_BYTES: Setting<usize> =
-    Setting::new("upstream_max_bytes", "BYTES", bytes, "Read at most so much of an answer.")
-        .default("4MiB")
-        .taken_by(&[Gateway]);
+pub(crate) const UPSTREAM_MAX_BYTES: Setting<usize> = Setting::new(
+    "upstream_max_bytes",
+    "BYTES",
+    bytes,
+    "Read at most this much of a response from the server with the notes.",
+)
+.default("4MiB")
+.taken_by(&[Gateway]);
 
 pub(crate) const PROVIDER: Setting<Option<String>> = Setting::new(
     "provider",
@@ -326,8 +338,8 @@ pub(crate) const TOKEN_FILE: Setting<Option<PathBuf>> = Setting::new(
     "token_file",
     "FILE",
     optional_path,
-    "The token for that server is in this file. It is read again when the server refuses \
-     it.",
+    "Read the token for that server from this file, and again when the server refuses the \
+     token.",
 )
 .taken_by(&[Mcp]);
 
@@ -335,7 +347,7 @@ pub(crate) const PROVIDER_TIMEOUT_SECONDS: Setting<u64> = Setting::new(
     "provider_timeout_seconds",
     "SECONDS",
     count,
-    "Wait so long for an answer about records, connecting included.",
+    "Wait this long for an answer about records, connecting included.",
 )
 .default("30")
 .taken_by(&[Mcp]);
@@ -344,8 +356,8 @@ pub(crate) const METRICS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
     "metrics_listen",
     "ADDR:PORT",
     loopback,
-    "Tell how many calls there were at `/metrics` on this address of this machine; left \
-     out, nowhere.",
+    "Serve the counts of calls at `/metrics` on this address of this machine; left out, they \
+     are not served.",
 )
 .taken_by(HTTP);
 
@@ -353,7 +365,7 @@ pub(crate) const LOG: Setting<LogLevel> = Setting::new(
     "log",
     "LEVEL",
     word,
-    "Write this much to the log on standard error: error, warn, info, debug or trace.",
+    "Log at this level to standard error: error, warn, info, debug or trace.",
 )
 .default("info")
 .taken_by(&[Serve, Stdio, Gateway, Mcp, Note]);
