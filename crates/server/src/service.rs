@@ -18,7 +18,7 @@ use stile_tools::toolset::{
 };
 
 use crate::auth::Verified;
-use crate::gateway::terms::{NoVault, Terms};
+use crate::gateway::session_factory::{InvalidVaultClaim, SessionFactory};
 use crate::metrics::{Ended, Metrics};
 
 /// What a server offers. Clones share everything.
@@ -26,7 +26,7 @@ use crate::metrics::{Ended, Metrics};
 pub struct Service {
     toolsets: Vec<Arc<dyn Toolset>>,
     /// How tokens become sessions, where another server has the notes.
-    sessions: Option<Arc<Terms>>,
+    sessions: Option<Arc<SessionFactory>>,
     space: Option<SpaceTools>,
     records: Option<RecordService>,
     metrics: Arc<Metrics>,
@@ -52,7 +52,7 @@ impl Service {
 
     /// Makes a session of each token, for tools over notes that another server has.
     #[must_use]
-    pub fn with_sessions(self, sessions: Terms) -> Self {
+    pub fn with_sessions(self, sessions: SessionFactory) -> Self {
         Self { sessions: Some(Arc::new(sessions)), ..self }
     }
 
@@ -81,8 +81,8 @@ impl Service {
     /// Returns the caller of a request that came with this token.
     ///
     /// # Errors
-    /// [`NoVault`], if the token does not say which vault it is for.
-    pub fn caller(&self, verified: &Verified, token: &str) -> Result<Caller, NoVault> {
+    /// [`InvalidVaultClaim`], if the token does not say which vault it is for.
+    pub fn caller(&self, verified: &Verified, token: &str) -> Result<Caller, InvalidVaultClaim> {
         let session = match &self.sessions {
             Some(sessions) => Some(sessions.session(verified, token)?),
             None => None,

@@ -90,6 +90,10 @@ pub trait Output: JsonSchema + Send {
 
 /// Why a call fails, and how the refusal reads.
 pub trait ToolError: Send + Sized + 'static {
+    /// Whether the log has a line with the number of an internal error. A gateway logs none, so that
+    /// its log cannot be tied to a caller.
+    const IS_LOGGED: bool = true;
+
     /// Converts an error of the arguments.
     fn from_arguments(error: ArgumentError, arguments: &Value) -> Self;
 
@@ -138,6 +142,7 @@ pub struct ToolEntry<C: 'static> {
     run: for<'a> fn(Value, &'a Principal, &'a C) -> BoxFuture<'a, (Answer, CallTrace)>,
     internal: fn(u64) -> Answer,
     unknown_outcome: fn(SpacePath, u64) -> Answer,
+    is_logged: bool,
 }
 
 impl<C: Send + Sync + 'static> ToolEntry<C> {
@@ -153,6 +158,7 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
             unknown_outcome: |path, incident| {
                 T::Error::unknown_outcome(path, incident).into_answer(T::NAME)
             },
+            is_logged: T::Error::IS_LOGGED,
         }
     }
 
@@ -194,10 +200,14 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
         {
             return (self.internal)(incident);
         }
-        let running = guard(self.name, (self.run)(arguments, principal, context));
-        let (answer, trace) = running
-            .await
-            .unwrap_or_else(|incident| ((self.internal)(incident), CallTrace::default()));
+        let running = AssertUnwindSafe((self.run)(arguments, principal, context)).catch_unwind();
+        let (answer, trace) = running.await.unwrap_or_else(|_| {
+            let incident = stile_store::new_incident();
+            if self.is_logged {
+                log_panic(self.name, incident);
+            }
+            ((self.internal)(incident), CallTrace::default())
+        });
         let path = trace.path.clone();
         match log.record_answer(self.name, principal, trace, &answer) {
             Err(incident) if !self.read_only && answer.failure.is_none() => match path {
@@ -217,9 +227,13 @@ impl<C: Send + Sync + 'static> ToolEntry<C> {
 pub async fn guard<T>(name: &'static str, work: impl Future<Output = T>) -> Result<T, u64> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|_| {
         let incident = stile_store::new_incident();
-        tracing::error!(incident, tool = name, "a handler panicked");
+        log_panic(name, incident);
         incident
     })
+}
+
+fn log_panic(name: &'static str, incident: u64) {
+    tracing::error!(incident, tool = name, "a handler panicked");
 }
 
 fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), Denied> {

@@ -1,4 +1,4 @@
-//! `stile connections`: where records come from.
+//! `stile connections`: lists the connections, from which records come.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -10,7 +10,7 @@ use super::table::table;
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Prints each connection.
+/// Prints every connection with its streams and its number of records.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -24,9 +24,9 @@ pub(super) fn run(
         *records += stream.records;
     }
     if matches.get_flag("json") {
-        let rows = connections.into_iter().map(
-            |(connection, (streams, records))| json!({ "connection": connection, "streams": streams, "records": records }),
-        );
+        let rows = connections.into_iter().map(|(connection, (streams, records))| {
+            json!({ "connection": connection, "streams": streams, "records": records })
+        });
         writeln!(output, "{:#}", Value::from_iter(rows))?;
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! `stile declare`: what is declared of a stream, shown and changed.
+//! `stile declare`: shows or changes the declaration of a stream.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use stile_domain::records::declaration::Declaration;
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Shows the declaration, or changes it.
+/// Prints the declaration, or changes it.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -16,9 +16,11 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let (connection, stream) =
         (owner::name(matches, "connection")?, owner::name(matches, "stream")?);
-    let from = owner::text(matches, "from").map(|path| Ok((path, owner::json_file(path)?)));
-    let from: Option<(&str, serde_json::Value)> =
-        from.transpose().map_err(|failure: Failure| failure)?;
+    // Before the database is opened, so that a bad file changes nothing in the state folder.
+    let from = match owner::text(matches, "from") {
+        Some(path) => Some((path, owner::json_file(path)?)),
+        None => None,
+    };
     let owner = owner::open(matches, environment)?;
     if matches.get_flag("show") {
         let found = owner.services.find_stream(&owner.caller, owner.now, &connection, &stream)?;
@@ -36,7 +38,7 @@ pub(super) fn run(
         }
     };
     let is_new = owner.services.declare(&owner.caller, &connection, &stream, &declaration)?;
-    let anew = if is_new { "" } else { " anew" };
-    writeln!(output, "declared `{stream}` of `{connection}`{anew}")?;
+    let again = if is_new { "" } else { " anew" };
+    writeln!(output, "declared `{stream}` of `{connection}`{again}")?;
     Ok(())
 }

@@ -23,7 +23,7 @@ use super::sessions::{Owner, Sessions, UnderWay};
 use super::streams::{Expiring, Held};
 use super::{HttpOptions, answers, metadata};
 use crate::auth::{Verified, Verifier};
-use crate::gateway::terms::NoVault;
+use crate::gateway::session_factory::InvalidVaultClaim;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::streamable::Streamable;
@@ -100,7 +100,7 @@ impl Endpoint {
         let caller = self
             .service
             .caller(&verified, token)
-            .map_err(|NoVault| Box::new(answers::no_vault()))?;
+            .map_err(|InvalidVaultClaim| Box::new(answers::no_vault()))?;
         // The token ends here but for what the gateway shows to its server: what follows knows the
         // caller, and could at worst log it.
         parts.headers.remove(AUTHORIZATION);

@@ -21,7 +21,7 @@ use super::bearer::{self, Unauthorized};
 use super::rate::RateLimit;
 use super::{answers, metadata};
 use crate::auth::{VaultClaim, Verified, Verifier};
-use crate::gateway::upstream::{GATEWAY_AUTH, USER_ID, VAULT_ID};
+use crate::gateway::http_note_store::{GATEWAY_AUTH, USER_ID, VAULT_ID};
 
 /// Where notes are, as the router spells it.
 pub const NOTES_PATH: &str = "/api/v1/notes/{path}";

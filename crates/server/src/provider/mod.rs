@@ -1,13 +1,13 @@
 //! A resource server that is elsewhere, asked over HTTP with a token from a file.
 //!
 //! Requests go to the one address that is configured, byte for byte as the ladder made them. What
-//! comes back is handed on as it is; what is no answer becomes an error that says so (`refusals`).
+//! comes back is handed on as it is; what is no answer becomes an error that says so (`error_objects`).
 //! Servers differ: one that does not know the parameters which shorten an answer is asked without
 //! them, and that is remembered while this process lives.
 //!
 //! Nothing is written down. What the ladder seals is sealed with a key that is made of the token.
 
-mod refusals;
+mod error_objects;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,16 +41,16 @@ const MAX_VALUES: usize = 150_000;
 const PURPOSE: &str = "stile mcp handles 1";
 
 /// Reads the token anew from where it is kept; none where that holds no token now.
-pub type ReadToken = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+pub type TokenReader = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// A resource server at an address.
-pub struct Provider {
+pub struct HttpRecordServer {
     outbound: Outbound,
     /// Its address, without a slash at the end.
     base: String,
     bounds: Bounds,
     token: Mutex<Arc<str>>,
-    read_token: ReadToken,
+    read_token: TokenReader,
     sealer: Sealer,
     /// The endpoints, by name, that do not know [`OPTIONAL`].
     plain: Mutex<HashSet<&'static str>>,
@@ -59,7 +59,7 @@ pub struct Provider {
     reading: Arc<Semaphore>,
 }
 
-impl Provider {
+impl HttpRecordServer {
     /// The server at `base`, an address of http or https without user, query and fragment, which a
     /// path may follow. `token` is what `read_token` gives now. Nothing is asked yet.
     ///
@@ -69,7 +69,7 @@ impl Provider {
         outbound: Outbound,
         base: &str,
         token: &str,
-        read_token: ReadToken,
+        read_token: TokenReader,
         bounds: Bounds,
     ) -> Result<Self, SealerError> {
         let base = base.trim_end_matches('/').to_owned();
@@ -93,7 +93,8 @@ impl Provider {
         }
         let first = match self.ask_once(&ask, due).await {
             Err(first)
-                if refusals::is_of_parameters(&first) && !refusals::is_of_one(&first, &plain) =>
+                if error_objects::is_of_parameters(&first)
+                    && !error_objects::is_of_one(&first, &plain) =>
             {
                 first
             }
@@ -104,10 +105,11 @@ impl Provider {
                 self.remember_plain(endpoint);
                 Ok(answer)
             }
-            Err(second) if refusals::names_one(&first, &OPTIONAL) => Err(second),
-            Err(second) if refusals::is_of_parameters(&second) => Err(first),
+            Err(second) if error_objects::names_one(&first, &OPTIONAL) => Err(second),
+            Err(second) if error_objects::is_of_parameters(&second) => Err(first),
             Err(second)
-                if refusals::says_little(&first) || refusals::is_of_what_is_there(&second) =>
+                if error_objects::says_little(&first)
+                    || error_objects::is_of_what_is_there(&second) =>
             {
                 Err(second)
             }
@@ -140,13 +142,13 @@ impl Provider {
             shown = renewed;
         }
         if answered.status != StatusCode::OK {
-            return Err(refusals::of_answer(&answered, &shown));
+            return Err(error_objects::of_answer(&answered, &shown));
         }
         if values(&answered.body) > MAX_VALUES {
             return Err(too_large());
         }
-        let text = String::from_utf8(answered.body).map_err(|_| refusals::not_json())?;
-        serde_json::from_str::<IgnoredAny>(&text).map_err(|_| refusals::not_json())?;
+        let text = String::from_utf8(answered.body).map_err(|_| error_objects::not_json())?;
+        serde_json::from_str::<IgnoredAny>(&text).map_err(|_| error_objects::not_json())?;
         Ok(text)
     }
 
@@ -160,11 +162,11 @@ impl Provider {
         let headers = headers(token)?;
         let turn = timeout_at(due, self.asks.acquire())
             .await
-            .map_err(|_| refusals::of_failure(Failed::Timeout))?;
+            .map_err(|_| error_objects::of_failure(Failed::Timeout))?;
         // Waiting for a turn is part of the time that a caller waits.
         let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
         let answered =
-            self.outbound.exchange(uri, headers, bounds).await.map_err(refusals::of_failure);
+            self.outbound.exchange(uri, headers, bounds).await.map_err(error_objects::of_failure);
         drop(turn);
         answered
     }
@@ -174,7 +176,7 @@ impl Provider {
         let (path, query) = (ask.path(), ask.query());
         let mark = if query.is_empty() { "" } else { "?" };
         // Of the parts of an address only its length can be wrong by now.
-        format!("{}{path}{mark}{query}", self.base).parse().map_err(|_| refusals::too_long())
+        format!("{}{path}{mark}{query}", self.base).parse().map_err(|_| error_objects::too_long())
     }
 
     fn token(&self) -> Arc<str> {
@@ -227,7 +229,7 @@ fn values(json: &[u8]) -> usize {
 /// All headers but `Host`.
 fn headers(token: &str) -> Result<HeaderMap, ErrorResponse> {
     let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| refusals::of_failure(Failed::Unavailable))?;
+        .map_err(|_| error_objects::of_failure(Failed::Unavailable))?;
     authorization.set_sensitive(true);
     Ok(HeaderMap::from_iter([
         (AUTHORIZATION, authorization),
@@ -236,7 +238,7 @@ fn headers(token: &str) -> Result<HeaderMap, ErrorResponse> {
     ]))
 }
 
-impl RecordServer for Provider {
+impl RecordServer for HttpRecordServer {
     fn ask<'a>(
         &'a self,
         _: &'a Principal,

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use stile_domain::notes::portable::PortableNote;
 use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
-use stile_server::gateway::terms::{Terms, UpstreamCredential};
+use stile_server::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use stile_server::http::{self, HttpOptions};
 use stile_server::metrics::Metrics;
 use stile_server::service::Service;
@@ -372,20 +372,20 @@ impl Verifier for Anybody {
 #[tokio::test]
 async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_does_not_hold() {
     let heard = Log::new();
-    let terms = Terms {
-        vault: VAULT.into(),
+    let sessions = SessionFactory {
+        default_vault: VAULT.into(),
         credential: UpstreamCredential::Forward { audience: GATEWAY.into() },
     };
     let metrics = Arc::new(Metrics::default());
-    let offer = Service::new(RemoteNotes::new(Arc::new(Panics)))
-        .with_sessions(terms)
+    let service = Service::new(RemoteNotes::new(Arc::new(Panics)))
+        .with_sessions(sessions)
         .with_metrics(Arc::clone(&metrics));
     let options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let (listening, address) = oneshot::channel();
     let stopped = stopped.map(drop);
     let announce = move |address| listening.send(address).unwrap();
-    let served = tokio::spawn(http::serve(options, offer, Arc::new(Anybody), stopped, announce));
+    let served = tokio::spawn(http::serve(options, service, Arc::new(Anybody), stopped, announce));
     let address = address.await.unwrap();
 
     let canaries = never("canary-head.canary-claims.canary-signature");

@@ -87,6 +87,8 @@ impl RemoteNoteError {
 }
 
 impl ToolError for RemoteNoteError {
+    const IS_LOGGED: bool = false;
+
     fn from_arguments(error: ArgumentError, arguments: &Value) -> Self {
         match invalid_path(&error, arguments) {
             Some(_) => Self::InvalidPath,

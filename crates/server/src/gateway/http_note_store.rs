@@ -23,7 +23,7 @@ pub const GATEWAY_AUTH: HeaderName = HeaderName::from_static("x-gateway-auth");
 const MOST_READS: usize = 64;
 
 /// A server that has the notes.
-pub struct HttpUpstream {
+pub struct HttpNoteStore {
     outbound: Outbound,
     /// `{upstream}/api/v1/notes/`.
     notes: String,
@@ -32,7 +32,7 @@ pub struct HttpUpstream {
     reads: Semaphore,
 }
 
-impl HttpUpstream {
+impl HttpNoteStore {
     /// The server at `base`, an origin that a path may follow. `secret` goes along with every read.
     pub fn new(
         outbound: Outbound,
@@ -84,7 +84,7 @@ impl HttpUpstream {
     }
 }
 
-impl NoteSource for HttpUpstream {
+impl NoteSource for HttpNoteStore {
     fn read<'a>(
         &'a self,
         request: NoteRequest<'a>,
