@@ -16,3 +16,4 @@ pub mod provider;
 pub mod service;
 pub mod stdio;
 pub mod stored_records;
+pub mod strict_json;

@@ -1,8 +1,8 @@
-//! How many calls there were, how they ended, and how long they took.
+//! Counts calls by their outcome, and measures how long they take.
 //!
-//! Every label is a word of ours (a tool's name, a class), never anything that was sent or
-//! received, so the number of series is bounded and a scrape tells nothing of anybody. *Source*:
-//! Prometheus text exposition format 0.0.4.
+//! Every label is a constant of this program (a tool's name, a class) and never anything that was
+//! sent or received. So the number of series is bounded, and metrics reveal nothing about callers.
+//! *Source*: Prometheus text exposition format 0.0.4.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,11 +12,11 @@ use std::time::Duration;
 /// The media type of [`Metrics::text`].
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds of the histogram, in seconds: from what a small read takes to where clients give
-/// up.
+/// Upper bounds of the histogram, in seconds: from the duration of a small read to the time at
+/// which clients give up.
 const BOUNDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
-/// What is counted since the server started.
+/// Counts since the server started.
 #[derive(Debug, Default)]
 pub struct Metrics {
     counts: Mutex<Counts>,
@@ -24,19 +24,19 @@ pub struct Metrics {
 
 #[derive(Debug, Default)]
 struct Counts {
-    calls: BTreeMap<Ended, u64>,
+    calls: BTreeMap<CallLabels, u64>,
     took: BTreeMap<&'static str, Histogram>,
 }
 
-/// How a call ended.
+/// The labels of a call that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ended {
+pub struct CallLabels {
     /// The tool's canonical name.
     pub tool: &'static str,
-    /// `ok`, or the class of what went wrong.
+    /// `ok`, or the class of the error.
     pub outcome: &'static str,
-    /// The class of the status that a server behind this one gave, such as `2xx`; `none` where none
-    /// was asked.
+    /// The class of the upstream server's status, such as `2xx`; `none` if there was no upstream
+    /// request.
     pub upstream: &'static str,
 }
 
@@ -48,11 +48,11 @@ struct Histogram {
 }
 
 impl Metrics {
-    /// Counts a call.
-    pub fn count(&self, ended: Ended, took: Duration) {
+    /// Counts a call that took `took`.
+    pub fn count(&self, labels: CallLabels, took: Duration) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.calls.entry(ended).or_default() += 1;
-        let histogram = counts.took.entry(ended.tool).or_default();
+        *counts.calls.entry(labels).or_default() += 1;
+        let histogram = counts.took.entry(labels.tool).or_default();
         let seconds = took.as_secs_f64();
         histogram.count += 1;
         histogram.seconds += seconds;
@@ -61,15 +61,16 @@ impl Metrics {
         }
     }
 
-    /// Everything, for a scraper.
+    /// Renders all metrics in the text format of Prometheus.
     pub fn text(&self) -> String {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         // Writing to a string cannot fail.
         let _ = out.write_str(
-            "# HELP stile_calls_total Calls of tools by how they ended.\n# TYPE stile_calls_total counter\n",
+            "# HELP stile_calls_total Calls of tools by how they ended.\n\
+             # TYPE stile_calls_total counter\n",
         );
-        for (Ended { tool, outcome, upstream }, count) in &counts.calls {
+        for (CallLabels { tool, outcome, upstream }, count) in &counts.calls {
             let labels = format!("tool=\"{tool}\",outcome=\"{outcome}\",upstream=\"{upstream}\"");
             let _ = writeln!(out, "stile_calls_total{{{labels}}} {count}");
         }
@@ -99,10 +100,10 @@ mod tests {
     #[test]
     fn calls_are_counted_by_tool_outcome_and_upstream() {
         let metrics = Metrics::default();
-        let ended = |outcome, upstream| Ended { tool: "get_note_outline", outcome, upstream };
-        metrics.count(ended("ok", "2xx"), Duration::from_millis(2));
-        metrics.count(ended("ok", "2xx"), Duration::from_millis(250));
-        metrics.count(ended("upstream_status", "4xx"), Duration::from_secs(60));
+        let labels = |outcome, upstream| CallLabels { tool: "get_note_outline", outcome, upstream };
+        metrics.count(labels("ok", "2xx"), Duration::from_millis(2));
+        metrics.count(labels("ok", "2xx"), Duration::from_millis(250));
+        metrics.count(labels("upstream_status", "4xx"), Duration::from_secs(60));
         insta::assert_snapshot!(metrics.text());
     }
 }

@@ -1,8 +1,8 @@
-//! Requests that leave this program. No other place makes any.
+//! The HTTP client. No other module sends requests.
 //!
-//! Where they go is configured and never said by a caller or by an answer: no redirect is followed
-//! and no proxy is taken from the environment. Each is made once. Each wait is bounded, and so is
-//! what is read.
+//! The configuration decides where requests go, never a caller or a response: the client follows no
+//! redirect and takes no proxy from the environment. Each request is sent once. Every wait is
+//! limited, and so is the size of a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,106 +23,107 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 
-use crate::auth::{FetchError, KeySource, MAX_SET_BYTES};
+use crate::auth::{KeyFetchError, KeySetError, KeySource, MAX_KEY_SET_BYTES};
 
-/// How long a connection is kept that nothing is asked on. Shorter than servers commonly keep
-/// theirs, so that it is seldom they who close it, just when it is used again.
-const IDLE: Duration = Duration::from_secs(20);
-/// Connections that are kept to one server.
-const MOST_IDLE: usize = 64;
-/// How much of an answer that is not wanted is read, so that its connection can be used again, and
-/// for how long.
-const DRAINED_BYTES: usize = 16 * 1024;
-const DRAINING: Duration = Duration::from_millis(100);
-/// The longest head of an answer.
+/// How long an idle connection is kept. Servers commonly keep theirs longer, so a server seldom
+/// closes a connection just when it is used again.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The most idle connections to one server.
+const MAX_IDLE_PER_HOST: usize = 64;
+/// How many bytes of an unused response are read, so that its connection can be used again.
+const DRAIN_BYTES: usize = 16 * 1024;
+/// How long an unused response is read.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// The longest head of a response, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// The longest body of an answer that is no success.
+/// The longest body of a response with a status other than 200, in bytes.
 pub const MAX_REFUSAL_BYTES: usize = 16 * 1024;
-/// Room made before anything has arrived, whatever length was announced.
-const FIRST_ROOM: usize = 64 * 1024;
-/// How long a fetch of keys may take. Whoever waits for it has a limit of its own.
-const FETCH: Duration = Duration::from_secs(10);
+/// The most bytes that are allocated before anything has arrived, whatever `Content-Length` says.
+const MAX_INITIAL_CAPACITY: usize = 64 * 1024;
+/// The longest fetch of keys. The waiting code has a shorter limit of its own.
+const KEY_FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Makes requests, and keeps connections for the next ones.
+/// Sends requests, and keeps connections for the next ones. Clones share the connections.
 #[derive(Clone)]
-pub struct Outbound {
+pub struct OutboundClient {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }
 
-/// How long is waited for an answer, and how much of it is read.
+/// The limits of one request.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// From asking, connecting included, to the last byte.
+pub struct OutboundLimits {
+    /// The time from connecting to the last byte of the response.
     pub total: Duration,
-    /// The longest body.
+    /// The longest response body, in bytes.
     pub body_bytes: usize,
 }
 
-/// An answer, whatever its status.
+/// A response of any status.
 #[derive(Clone, Debug)]
-pub struct Answered {
-    /// The status.
+pub struct OutboundResponse {
+    /// The status of the response.
     pub status: StatusCode,
-    /// The headers.
+    /// All headers of the response.
     pub headers: HeaderMap,
-    /// The body. Of a status other than 200 it is empty where it cannot be read, is encoded or is
-    /// longer than [`MAX_REFUSAL_BYTES`].
+    /// The body. For a status other than 200, the body is empty if it cannot be read, is encoded,
+    /// or is longer than [`MAX_REFUSAL_BYTES`].
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why a request has no usable response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failed {
-    /// It took too long.
+pub enum OutboundError {
+    /// The response took too long.
     Timeout,
-    /// The server cannot be reached, cannot prove who it is, hung up, or does not speak HTTP.
+    /// The server cannot be reached, has no trusted certificate, disconnected, or does not speak
+    /// HTTP.
     Unavailable,
-    /// The server answered, and not with success.
+    /// The response has a status other than 200.
     Status(StatusCode),
-    /// The body is longer than is read.
+    /// The body is longer than the limit.
     TooLarge,
-    /// The body has an encoding that was not asked for, and could be a small spelling of something
-    /// huge.
+    /// The body has a `Content-Encoding` that was not requested. A small encoded body could decode
+    /// to a huge one.
     Encoded,
 }
 
-/// The certificates cannot be used.
+/// Why configured certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum BadCertificates {
-    /// They are not PEM, or hold no certificate.
+pub enum CertificateError {
+    /// The text is not PEM, or has no certificate.
     #[error("holds no certificate in PEM")]
     NotPem,
-    /// One of them cannot be an authority.
+    /// A certificate cannot be an authority.
     #[error("holds a certificate that cannot be used as an authority")]
     NotAnAuthority,
 }
 
-impl Outbound {
-    /// Trusts what the platform trusts and the authorities in `authorities`, certificates in PEM.
-    /// Waits `connect` for a connection.
+impl OutboundClient {
+    /// A client that trusts the platform's authorities and those in `authorities`, certificates in
+    /// PEM. Waits at most `connect` for a connection.
     ///
     /// # Errors
-    /// [`BadCertificates`].
-    pub fn new(authorities: Option<&str>, connect: Duration) -> Result<Self, BadCertificates> {
+    /// [`CertificateError`].
+    pub fn new(authorities: Option<&str>, connect: Duration) -> Result<Self, CertificateError> {
         let mut roots = RootCertStore::empty();
-        // Where the platform has none, or some that cannot be read, a connection that needs one
+        // If the platform's certificates are missing or unreadable, a connection that needs one
         // fails.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(pem) = authorities {
             let mut added = 0;
             for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-                let certificate = certificate.map_err(|_| BadCertificates::NotPem)?;
-                roots.add(certificate).map_err(|_| BadCertificates::NotAnAuthority)?;
+                let certificate = certificate.map_err(|_| CertificateError::NotPem)?;
+                roots.add(certificate).map_err(|_| CertificateError::NotAnAuthority)?;
                 added += 1;
             }
             if added == 0 {
-                return Err(BadCertificates::NotPem);
+                return Err(CertificateError::NotPem);
             }
         }
         let tls =
             ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
                 .with_safe_default_protocol_versions()
-                .map_err(|_| BadCertificates::NotAnAuthority)?
+                .map_err(|_| CertificateError::NotAnAuthority)?
                 .with_root_certificates(roots)
                 .with_no_client_auth();
         let mut tcp = HttpConnector::new();
@@ -134,144 +135,154 @@ impl Outbound {
             .https_or_http()
             .enable_all_versions()
             .wrap_connector(tcp);
-        // A request whose connection was closed before any of it was sent is sent on another; that
-        // is not a second try, and nothing else is tried twice.
+        // A request whose connection was closed before any byte was sent is sent on another. That
+        // is the only retry.
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MOST_IDLE)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
             .http1_max_buf_size(MAX_HEAD_BYTES)
             .build(connector);
         Ok(Self { client })
     }
 
-    /// The body of the answer with status 200 to one `GET` with exactly these headers and `Host`.
+    /// Sends one `GET` with exactly these headers and `Host`, and returns the body of a response
+    /// with status 200.
     ///
     /// # Errors
-    /// [`Failed`], which holds nothing of what was sent or received but the status.
+    /// [`OutboundError`], which repeats nothing that was sent or received but the status.
     pub async fn get(
         &self,
         uri: Uri,
         headers: HeaderMap,
-        bounds: Bounds,
-    ) -> Result<Vec<u8>, Failed> {
-        let mut request = Request::new(Empty::new());
-        *request.uri_mut() = uri;
-        *request.headers_mut() = headers;
-        timeout(bounds.total, self.answer(request, bounds.body_bytes))
-            .await
-            .unwrap_or(Err(Failed::Timeout))
+        limits: OutboundLimits,
+    ) -> Result<Vec<u8>, OutboundError> {
+        let received = async {
+            let response = self.send(uri, headers).await?;
+            let status = response.status();
+            if status != StatusCode::OK {
+                let _ = timeout(DRAIN_TIMEOUT, read_body(response, DRAIN_BYTES)).await;
+                return Err(OutboundError::Status(status));
+            }
+            read_plain_body(response, limits.body_bytes).await
+        };
+        timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
     }
 
-    /// The answer to one `GET` with exactly these headers and `Host`, whatever its status. No
-    /// redirect is followed.
+    /// Sends one `GET` with exactly these headers and `Host`, and returns the response of any
+    /// status.
     ///
     /// # Errors
-    /// [`Failed`], but [`Failed::Status`].
+    /// [`OutboundError`], but never [`OutboundError::Status`].
     pub async fn exchange(
         &self,
         uri: Uri,
         headers: HeaderMap,
-        bounds: Bounds,
-    ) -> Result<Answered, Failed> {
+        limits: OutboundLimits,
+    ) -> Result<OutboundResponse, OutboundError> {
+        let received = async {
+            let response = self.send(uri, headers).await?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = if status == StatusCode::OK {
+                read_plain_body(response, limits.body_bytes).await?
+            } else {
+                read_plain_body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default()
+            };
+            Ok(OutboundResponse { status, headers, body })
+        };
+        timeout(limits.total, received).await.unwrap_or(Err(OutboundError::Timeout))
+    }
+
+    async fn send(
+        &self,
+        uri: Uri,
+        headers: HeaderMap,
+    ) -> Result<Response<Incoming>, OutboundError> {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        let answered = async {
-            let response =
-                self.client.request(request).await.map_err(|error| unreachable(&error))?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            let body = match (status, is_encoded(&headers)) {
-                (StatusCode::OK, true) => return Err(Failed::Encoded),
-                (StatusCode::OK, false) => body(response, bounds.body_bytes).await?,
-                (_, true) => Vec::new(),
-                (_, false) => body(response, MAX_REFUSAL_BYTES).await.unwrap_or_default(),
-            };
-            Ok(Answered { status, headers, body })
-        };
-        timeout(bounds.total, answered).await.unwrap_or(Err(Failed::Timeout))
-    }
-
-    async fn answer(&self, request: Request<Empty<Bytes>>, most: usize) -> Result<Vec<u8>, Failed> {
-        let response = self.client.request(request).await.map_err(|error| unreachable(&error))?;
-        let status = response.status();
-        if status != StatusCode::OK {
-            let _ = timeout(DRAINING, body(response, DRAINED_BYTES)).await;
-            return Err(Failed::Status(status));
-        }
-        if is_encoded(response.headers()) {
-            return Err(Failed::Encoded);
-        }
-        body(response, most).await
+        self.client.request(request).await.map_err(|error| transport_error(&error))
     }
 }
 
-fn is_encoded(headers: &HeaderMap) -> bool {
-    headers.get_all(CONTENT_ENCODING).iter().any(|encoding| encoding != "identity")
-}
-
-/// Connecting has a limit of its own, which the library tells as an error of input and output.
-fn unreachable(error: &hyper_util::client::legacy::Error) -> Failed {
+/// Distinguishes a timeout from other failures. The library reports the limit of connecting as an
+/// I/O error.
+fn transport_error(error: &hyper_util::client::legacy::Error) -> OutboundError {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<std::io::Error>()
             && error.kind() == std::io::ErrorKind::TimedOut
         {
-            return Failed::Timeout;
+            return OutboundError::Timeout;
         }
         cause = error.source();
     }
-    Failed::Unavailable
+    OutboundError::Unavailable
 }
 
-/// Reads a body up to a length, and no further.
-async fn body(response: Response<Incoming>, most: usize) -> Result<Vec<u8>, Failed> {
+/// Reads a body of at most `max_bytes` without a `Content-Encoding`.
+async fn read_plain_body(
+    response: Response<Incoming>,
+    max_bytes: usize,
+) -> Result<Vec<u8>, OutboundError> {
+    let mut encodings = response.headers().get_all(CONTENT_ENCODING).iter();
+    if encodings.any(|encoding| encoding != "identity") {
+        return Err(OutboundError::Encoded);
+    }
+    read_body(response, max_bytes).await
+}
+
+/// Reads a body of at most `max_bytes`.
+async fn read_body(
+    response: Response<Incoming>,
+    max_bytes: usize,
+) -> Result<Vec<u8>, OutboundError> {
     let announced = response
         .headers()
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > most) {
-        return Err(Failed::TooLarge);
+    if announced.is_some_and(|length| length > max_bytes) {
+        return Err(OutboundError::TooLarge);
     }
     let mut body = response.into_body();
-    let mut bytes = Vec::with_capacity(announced.unwrap_or_default().min(FIRST_ROOM));
+    let mut bytes = Vec::with_capacity(announced.unwrap_or_default().min(MAX_INITIAL_CAPACITY));
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Failed::Unavailable)?;
+        let frame = frame.map_err(|_| OutboundError::Unavailable)?;
         let Ok(piece) = frame.into_data() else { continue };
-        if bytes.len() + piece.len() > most {
-            return Err(Failed::TooLarge);
+        if bytes.len() + piece.len() > max_bytes {
+            return Err(OutboundError::TooLarge);
         }
         bytes.extend_from_slice(&piece);
     }
     Ok(bytes)
 }
 
-/// The keys of an identity provider, where it publishes them.
-pub struct KeysAt {
-    outbound: Outbound,
+/// The address at which an identity provider publishes its keys.
+pub struct KeySetUrl {
+    outbound: OutboundClient,
     uri: Uri,
 }
 
-impl KeysAt {
-    /// At this address; `None` where it is none.
-    pub fn new(outbound: Outbound, url: &str) -> Option<Self> {
+impl KeySetUrl {
+    /// Returns `None` if `url` is not an address.
+    pub fn new(outbound: OutboundClient, url: &str) -> Option<Self> {
         url.parse().ok().map(|uri| Self { outbound, uri })
     }
 }
 
-impl KeySource for KeysAt {
-    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, FetchError>> {
+impl KeySource for KeySetUrl {
+    fn fetch(&self) -> BoxFuture<'_, Result<Vec<u8>, KeyFetchError>> {
         let headers =
             HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
-        let bounds = Bounds { total: FETCH, body_bytes: MAX_SET_BYTES };
+        let bounds = OutboundLimits { total: KEY_FETCH_TIMEOUT, body_bytes: MAX_KEY_SET_BYTES };
         async move {
             self.outbound.get(self.uri.clone(), headers, bounds).await.map_err(
                 |failed| match failed {
-                    Failed::Timeout => FetchError::TimedOut,
-                    Failed::Unavailable => FetchError::Unreachable,
-                    Failed::Status(status) => FetchError::Status(status.as_u16()),
-                    Failed::TooLarge => FetchError::TooLong,
-                    Failed::Encoded => FetchError::Malformed,
+                    OutboundError::Timeout => KeyFetchError::TimedOut,
+                    OutboundError::Unavailable => KeyFetchError::Unreachable,
+                    OutboundError::Status(status) => KeyFetchError::Status(status.as_u16()),
+                    OutboundError::TooLarge => KeySetError::TooLong.into(),
+                    OutboundError::Encoded => KeySetError::Malformed.into(),
                 },
             )
         }

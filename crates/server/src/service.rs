@@ -17,9 +17,9 @@ use stile_tools::toolset::{
     Toolset, UnknownTool,
 };
 
-use crate::auth::Verified;
+use crate::auth::VerifiedCaller;
 use crate::gateway::session_factory::{InvalidVaultClaim, SessionFactory};
-use crate::metrics::{Ended, Metrics};
+use crate::metrics::{CallLabels, Metrics};
 
 /// What a server offers. Clones share everything.
 #[derive(Clone, Default)]
@@ -82,7 +82,11 @@ impl Service {
     ///
     /// # Errors
     /// [`InvalidVaultClaim`], if the token does not say which vault it is for.
-    pub fn caller(&self, verified: &Verified, token: &str) -> Result<Caller, InvalidVaultClaim> {
+    pub fn caller(
+        &self,
+        verified: &VerifiedCaller,
+        token: &str,
+    ) -> Result<Caller, InvalidVaultClaim> {
         let session = match &self.sessions {
             Some(sessions) => Some(sessions.session(verified, token)?),
             None => None,
@@ -154,7 +158,7 @@ impl Service {
             Some(failure) => (failure.outcome, failure.upstream),
             None => ("ok", toolset.upstream_on_success()),
         };
-        self.metrics.count(Ended { tool, outcome, upstream }, began.elapsed());
+        self.metrics.count(CallLabels { tool, outcome, upstream }, began.elapsed());
         Ok(answer)
     }
 
@@ -201,11 +205,12 @@ impl Service {
             Err(ResourceErrorKind::Failed) => "failed",
             Err(_) => "refused",
         };
-        self.metrics.count(Ended { tool, outcome, upstream: "none" }, began.elapsed());
+        self.metrics.count(CallLabels { tool, outcome, upstream: "none" }, began.elapsed());
         read
     }
 
     fn count_denial(&self, tool: &'static str, denial: &Denial) {
-        self.metrics.count(Ended { tool, outcome: denial.code, upstream: "none" }, Duration::ZERO);
+        self.metrics
+            .count(CallLabels { tool, outcome: denial.code, upstream: "none" }, Duration::ZERO);
     }
 }

@@ -8,7 +8,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use stile_server::http::preamble::{MAX_HEAD_BYTES, Place, Preamble, Verdict};
+use stile_server::http::request_head::{MAX_HEAD_BYTES, StreamPosition, HeadScanner, HeadVerdict};
 
 /// Sent bytes are cut at about this many: more than a few heads of any size.
 const SENT_BYTES: usize = 4 * MAX_HEAD_BYTES;
@@ -35,11 +35,11 @@ fuzz_target!(|input: &[u8]| {
     the_twin_finds_the_same_requests(&sent, whole);
 });
 
-fn verdicts<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Verdict>, Place) {
-    let mut preamble = Preamble::new();
+fn verdicts<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<HeadVerdict>, StreamPosition) {
+    let mut preamble = HeadScanner::new();
     let mut found = Vec::new();
     pieces.into_iter().for_each(|piece| preamble.feed(piece, |verdict| found.push(verdict)));
-    (found, preamble.place())
+    (found, preamble.position())
 }
 
 /// Pieces of these sizes again and again, empty ones too.
@@ -53,32 +53,32 @@ fn pieces(mut bytes: &[u8], sizes: Vec<usize>) -> impl Iterator<Item = &[u8]> {
 
 /// Walks over whole heads and bodies. Which heads pass is known exactly for plain ones; of the
 /// others it is known what they must not be.
-fn the_twin_finds_the_same_requests(mut sent: &[u8], (found, place): (Vec<Verdict>, Place)) {
+fn the_twin_finds_the_same_requests(mut sent: &[u8], (found, place): (Vec<HeadVerdict>, StreamPosition)) {
     for (at, verdict) in found.iter().enumerate() {
         let head = next_head(sent).expect("there is a head to each verdict");
         sent = &after_blanks(sent)[head.len()..];
         let is_last = at + 1 == found.len();
         let passes = match verdict {
-            Verdict::Keep => {
+            HeadVerdict::Keep => {
                 let length = one_reading(head).expect("a request that is followed has a length");
                 sent = &sent[sent.len().min(usize::try_from(length).unwrap_or(usize::MAX))..];
                 true
             }
-            Verdict::Last => {
+            HeadVerdict::Last => {
                 assert_eq!(one_reading(head), None);
-                assert!(is_last && place == Place::Beyond);
+                assert!(is_last && place == StreamPosition::Beyond);
                 true
             }
-            Verdict::Refuse(_) => {
-                assert!(is_last && place == Place::Beyond);
+            HeadVerdict::Refuse(_) => {
+                assert!(is_last && place == StreamPosition::Beyond);
                 false
             }
         };
         assert!(passes || !is_plain(head), "{:?} {verdict:?}", String::from_utf8_lossy(head));
     }
-    if place != Place::Beyond {
+    if place != StreamPosition::Beyond {
         assert_eq!(next_head(sent), None, "no head is passed over");
-        assert_eq!(place == Place::Head, !after_blanks(sent).is_empty());
+        assert_eq!(place == StreamPosition::Head, !after_blanks(sent).is_empty());
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes};
 use stile_fuzz::Shape;
-use stile_server::auth::{LocalVerifier, Minted, Order, Rejected, Verified, Verifier as _, mint};
+use stile_server::auth::{LocalVerifier, MintedToken, MintRequest, TokenRejected, VerifiedCaller, TokenVerifier as _, mint};
 use stile_store::state::{StateDir, TokenKey, TokenStore};
 
 const NOW: i64 = 1_800_000_000;
@@ -31,8 +31,8 @@ struct Rig {
     verifier: LocalVerifier,
     secret: hmac::Key,
     audience: String,
-    good: Minted,
-    revoked: Minted,
+    good: MintedToken,
+    revoked: MintedToken,
 }
 
 /// Its folder is gone once the database is open, so that nothing is left behind.
@@ -41,7 +41,7 @@ static RIG: LazyLock<Rig> = LazyLock::new(|| {
     let state = StateDir::open(folder.path()).expect("a state folder");
     let key = TokenKey::open(&state).expect("a key");
     let tokens = Arc::new(TokenStore::open(&state).expect("a database"));
-    let order = Order {
+    let order = MintRequest {
         subject: "ann".to_owned(),
         records: RecordsClaim::None,
         scopes: [Scope::parse("write:/notes").expect("it is a scope")].into_iter().collect(),
@@ -64,7 +64,7 @@ fn clock() -> SystemTime {
 }
 
 /// The verdict on a token, for which a local verifier waits for nothing.
-fn verify(token: &str) -> Result<Verified, Rejected> {
+fn verify(token: &str) -> Result<VerifiedCaller, TokenRejected> {
     match RIG.verifier.verify(token).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(verdict) => verdict,
         Poll::Pending => panic!("it waits"),
@@ -132,7 +132,7 @@ fn what_we_sign_is_judged_by_what_it_says(text: &str) {
     let token = format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag));
     let verdict = verify(&token);
     match (slow_claims(&token), verdict) {
-        (Some(claims), Ok(Verified { principal, identity, expires })) => {
+        (Some(claims), Ok(VerifiedCaller { principal, identity, expires })) => {
             let text = |name: &str| claims.get(name).and_then(Value::as_str);
             assert_eq!(Some(principal.subject()), text("sub"));
             assert_eq!(principal.token(), text("jti"));

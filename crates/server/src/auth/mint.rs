@@ -1,140 +1,118 @@
 //! New tokens, as `stile token` makes them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use jsonwebtoken::{Algorithm, EncodingKey, Header};
-use serde::Serialize;
+use serde_json::{Map, Value};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
 use stile_domain::scope::Scopes;
 use stile_store::state::{StateError, TokenKey, TokenRecord, TokenStore};
 
-use super::crypto;
+use super::claims::MAX_LIFE;
+use super::jws::{self, MAX_TOKEN_BYTES};
+use super::signature::Hs256Key;
+use crate::clock::unix_seconds;
 
-/// The longest life of a token: any year. A token that outlives that was forgotten.
-pub const MAX_LIFE: Duration = Duration::from_secs(366 * 24 * 60 * 60);
-
-/// What a token is to say.
+/// What a new token shall say.
 #[derive(Clone, Debug)]
-pub struct Order {
-    /// The user.
+pub struct MintRequest {
+    /// The user, whom the token names as its subject: 1 to 200 bytes.
     pub subject: String,
-    /// What they may do.
+    /// The scopes on files.
     pub scopes: Scopes,
-    /// The client that it is for, whose spelling of tool names is then known.
+    /// The client that the token is for; decides how tool names are spelled.
     pub client: Option<String>,
-    /// What it has to do with records.
+    /// The access to records.
     pub records: RecordsClaim,
-    /// How long it lives.
+    /// How long the token lives: 1 second to [`MAX_LIFE`].
     pub life: Duration,
 }
 
-/// A new token.
-pub struct Minted {
+/// A new token, already recorded.
+pub struct MintedToken {
     /// The bearer token itself, a secret.
     pub token: String,
-    /// Its identifier.
+    /// The identifier by which the token is listed and revoked.
     pub jti: String,
 }
 
 /// Why no token was made.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// It would say nothing about who bears it, or hide something from who reads a list of tokens.
+    /// The name is empty or too long, or could hide something from a reader of a list of tokens.
     #[error("a {0} is a name without control characters, of 1 to 200 bytes")]
     Name(&'static str),
-    /// It would name no grant.
+    /// The text cannot be the identifier of a grant.
     #[error("the identifier of a grant has 1 to 64 of the characters A-Z a-z 0-9 _ -")]
     Grant,
-    /// It would live too long, or not at all.
+    /// The life is too long or too short.
     #[error("a token lives from 1 second to 366 days")]
     Life,
-    /// It would be refused for its size.
+    /// Every server would refuse the token for its size.
     #[error("so many scopes do not fit into a token; use fewer")]
     TooLong,
-    /// It could not be recorded, so it would be refused.
+    /// The token could not be recorded, so every server would refuse it.
     #[error(transparent)]
     State(#[from] StateError),
-    /// It could not be signed.
-    #[error("cannot sign the token: {0}")]
-    Sign(#[from] jsonwebtoken::errors::Error),
 }
 
-#[derive(Serialize)]
-struct Claims<'a> {
-    sub: &'a str,
-    aud: &'a str,
-    jti: &'a str,
-    iat: i64,
-    exp: i64,
-    scope: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grant: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    records: Option<&'a str>,
-}
-
-/// Makes a token and records it, durably, before it is returned.
+/// Makes a token and records it durably before returning it.
 ///
 /// # Errors
 /// [`MintError`].
 pub fn mint(
     key: &TokenKey,
     tokens: &TokenStore,
-    order: &Order,
+    request: &MintRequest,
     now: SystemTime,
-) -> Result<Minted, MintError> {
-    check_name("user", &order.subject)?;
-    order.client.as_deref().map_or(Ok(()), |client| check_name("client", client))?;
-    if order.life < Duration::from_secs(1) || order.life > MAX_LIFE {
+) -> Result<MintedToken, MintError> {
+    check_name("user", &request.subject)?;
+    request.client.as_deref().map_or(Ok(()), |client| check_name("client", client))?;
+    if request.life < Duration::from_secs(1) || request.life > MAX_LIFE {
         return Err(MintError::Life);
     }
-    let grant = match &order.records {
+    let grant = match &request.records {
         RecordsClaim::Grant(grant) if !is_grant_id(grant) => return Err(MintError::Grant),
         RecordsClaim::Grant(grant) => Some(grant.to_string()),
         RecordsClaim::None | RecordsClaim::Owner => None,
     };
-    let issued = seconds(now);
+    let issued = unix_seconds(now);
     let record = TokenRecord {
         jti: uuid::Uuid::new_v4().to_string(),
-        subject: order.subject.clone(),
-        client: order.client.clone(),
+        subject: request.subject.clone(),
+        client: request.client.clone(),
         grant,
-        owner: order.records == RecordsClaim::Owner,
-        scopes: order.scopes.to_string(),
+        owner: request.records == RecordsClaim::Owner,
+        scopes: request.scopes.to_string(),
         issued,
-        expires: issued.saturating_add(i64::try_from(order.life.as_secs()).unwrap_or(i64::MAX)),
+        expires: issued.saturating_add(i64::try_from(request.life.as_secs()).unwrap_or(i64::MAX)),
         revoked: None,
     };
-    let claims = Claims {
-        sub: &record.subject,
-        aud: &key.audience,
-        jti: &record.jti,
-        iat: record.issued,
-        exp: record.expires,
-        scope: &record.scopes,
-        client: record.client.as_deref(),
-        grant: record.grant.as_deref(),
-        records: record.owner.then_some("owner"),
-    };
-    crypto::install();
-    let secret = EncodingKey::from_secret(&key.secret);
-    let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &secret)?;
-    if token.len() > super::compact::MAX_TOKEN_BYTES {
+    let token = jws::sign(&Hs256Key::new(&key.secret), &claims(&record, &key.audience));
+    if token.len() > MAX_TOKEN_BYTES {
         return Err(MintError::TooLong);
     }
     tokens.record(&record)?;
-    Ok(Minted { token, jti: record.jti })
+    Ok(MintedToken { token, jti: record.jti })
+}
+
+fn claims(record: &TokenRecord, audience: &str) -> Value {
+    let optional = |text: &Option<String>| text.as_deref().map(Value::from);
+    let claims = [
+        ("sub", Some(record.subject.as_str().into())),
+        ("aud", Some(audience.into())),
+        ("jti", Some(record.jti.as_str().into())),
+        ("iat", Some(record.issued.into())),
+        ("exp", Some(record.expires.into())),
+        ("scope", Some(record.scopes.as_str().into())),
+        ("client", optional(&record.client)),
+        ("grant", optional(&record.grant)),
+        ("records", record.owner.then(|| "owner".into())),
+    ];
+    let present = claims.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect::<Map<_, _>>())
 }
 
 fn check_name(what: &'static str, name: &str) -> Result<(), MintError> {
     let fits = !name.is_empty() && name.len() <= 200 && !name.chars().any(char::is_control);
     if fits { Ok(()) } else { Err(MintError::Name(what)) }
-}
-
-/// UTC seconds since 1970.
-pub(super) fn seconds(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

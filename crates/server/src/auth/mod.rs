@@ -1,19 +1,23 @@
-//! Who is asking: from a bearer token to a [`Principal`], and the only place where one is made.
+//! Bearer tokens: makes a verified caller, a [`Principal`], of a token.
+//!
+//! Only this module calls [`Principal::assert_verified`]. A token passes three files in this order:
+//! `jws` reads its form and header, `signature` verifies, and `claims` judges what the token says.
+//! `local_tokens` does so for this server's own tokens. `provider_tokens` does so for those of an
+//! identity provider, with the keys that `provider_keys` fetches and `key_set` reads.
 
-mod compact;
-mod crypto;
-mod hosted;
-mod identity;
-mod json;
-mod jwk;
-mod jwks;
-mod local;
+mod claims;
+mod jws;
+mod key_set;
+mod local_tokens;
 mod mint;
-mod remembered;
+mod provider_keys;
+mod provider_tokens;
 #[cfg(test)]
 mod samples;
+mod signature;
 #[cfg(test)]
 mod vectors;
+mod verified_cache;
 
 use std::time::SystemTime;
 
@@ -22,41 +26,49 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
 
-pub use hosted::HostedVerifier;
-pub use identity::{Identity, VaultClaim};
-pub use jwks::{FetchError, Jwks, KeySource, MAX_SET_BYTES};
-pub use local::LocalVerifier;
-pub use mint::{MAX_LIFE, MintError, Minted, Order, mint};
+pub use claims::{IdentityClaims, MAX_LIFE, VaultClaim};
+pub use key_set::{KeySetError, MAX_KEY_SET_BYTES};
+pub use local_tokens::LocalVerifier;
+pub use mint::{MintError, MintRequest, MintedToken, mint};
+pub use provider_keys::{KeyFetchError, KeySource, ProviderKeys};
+pub use provider_tokens::ProviderVerifier;
 
 /// A caller whose token was verified just now.
 #[derive(Clone, Debug)]
-pub struct Verified {
-    /// Who, and with which scopes.
+pub struct VerifiedCaller {
+    /// The caller and the scopes of the token.
     pub principal: Principal,
-    /// What else the token says of them.
-    pub identity: Identity,
-    /// When the token expires; streams that were opened with it end then.
+    /// What else the token says about the caller.
+    pub identity: IdentityClaims,
+    /// When the token expires. Streams that were opened with it end then.
     pub expires: SystemTime,
 }
 
-/// Why a token was not accepted. The caller learns only that it was not.
+/// Why a token was refused, for the server's log. The caller learns only that it was. The reason
+/// holds nothing of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Rejected(pub &'static str);
+pub struct TokenRejected(pub &'static str);
 
 /// Checks bearer tokens.
-pub trait Verifier: Send + Sync + 'static {
-    /// Accepts a token or says why not. It may wait for the keys of an identity provider.
+pub trait TokenVerifier: Send + Sync + 'static {
+    /// Verifies a token. May wait for the keys of an identity provider.
     ///
     /// # Errors
-    /// [`Rejected`], with a reason for the server's log that holds nothing of the token.
-    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>>;
+    /// [`TokenRejected`].
+    fn verify<'a>(&'a self, token: &'a str)
+    -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>>;
 }
 
-/// The local user, who started this process and gave the scopes, and perhaps a grant, on its
-/// command line. As the client of a grant they have a token identifier, new for each process: a
-/// grant for a single token is for a single process.
+/// Returns the local user, who started this process and gave the scopes, and perhaps a grant, on
+/// its command line. As the client of a grant this user gets a token identifier, new for each
+/// process, so that a grant for a single token is for a single process.
 pub fn local_user(name: &str, scopes: Scopes, records: RecordsClaim) -> Principal {
     let token = matches!(records, RecordsClaim::Grant(_)).then(|| uuid::Uuid::new_v4().to_string());
     Principal::assert_verified(name, token.as_deref(), None, scopes, records)
+}
+
+/// Refuses a token for which a rule does not hold.
+fn check(holds: bool, otherwise: &'static str) -> Result<(), TokenRejected> {
+    if holds { Ok(()) } else { Err(TokenRejected(otherwise)) }
 }

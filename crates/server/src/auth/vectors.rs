@@ -1,55 +1,57 @@
-//! Published signatures and keys: those of the RFCs, and Wycheproof's forgeries where there is a
-//! copy of them.
+//! Published signatures and keys: the examples of the RFCs, and the test vectors of Wycheproof if a
+//! copy is present.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::compact::{MAX_TOKEN_BYTES, Parts};
-use super::hosted::Header;
-use super::jwk::{Algorithm, KeySet};
+use super::TokenRejected;
+use super::jws::CompactJws;
+use super::key_set::KeySet;
 use super::samples::document;
+use super::signature::PublicKeyAlgorithm;
 
-/// A folder with `json_web_signature_test.json`, `json_web_key_test.json` and
-/// `json_web_crypto_test.json` of Wycheproof (`testvectors_v1`), which are not copied here.
+/// The environment variable that names a folder with `json_web_signature_test.json`,
+/// `json_web_key_test.json` and `json_web_crypto_test.json` of Wycheproof (`testvectors_v1`). The
+/// repository has no copy.
 const FOLDER: &str = "STILE_JOSE_VECTORS";
 
 /// RFC 7515, appendices A.2 and A.3: the same claims, signed with either algorithm.
-const RFC_PAYLOAD: &str = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
+const RFC_PAYLOAD: &str = "\
+    eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVl\
+    fQ";
 const RFC_RSA_MODULUS: &str = "\
-    ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pC\
-    gNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg6\
-    65xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRW\
-    yuXpoQ";
+    ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJrcS2mJPMEzP1Pt\
+    0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSX\
+    ndS5z5rexMdbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5\
+    IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ";
 const RFC_RSA_SIGNATURE: &str = "\
-    cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t\
-    1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12j\
-    zDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQ\
-    Ge77Rw";
+    cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W\
+    2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkS\
+    jtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnv\
+    Wh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw";
 const RFC_EC_SIGNATURE: &str =
     "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
 
-/// What our verifier says of a token before it looks at the claims.
+/// Whether a provider's token would be accepted but for its claims.
 fn accepts(set: &KeySet, token: &str) -> bool {
-    let verifies = |parts: Parts<'_>, header: Header| {
-        set.verifies(
-            header.kid.as_deref(),
+    let verifies = || {
+        let jws = CompactJws::parse(token)?;
+        let header = jws.provider_header()?;
+        let kid = header.kid.as_deref();
+        Ok::<_, TokenRejected>(set.verifies(
+            kid,
             header.algorithm,
-            parts.message.as_bytes(),
-            &parts.signature,
-        )
+            jws.signing_input,
+            &jws.signature,
+        ))
     };
-    token.len() <= MAX_TOKEN_BYTES
-        && Parts::of(token)
-            .and_then(|parts| {
-                Header::read(&parts.header).ok().map(|header| verifies(parts, header))
-            })
-            .unwrap_or(false)
+    verifies().unwrap_or(false)
 }
 
 #[test]
-fn the_published_examples_verify() {
+fn the_examples_of_rfc_7515_verify() {
     let rsa = json!({ "kty": "RSA", "n": RFC_RSA_MODULUS, "e": "AQAB" });
     let ec = json!({
         "kty": "EC",
@@ -71,10 +73,9 @@ fn the_published_examples_verify() {
     assert!(!accepts(&KeySet::parse(&document(&[rsa])).unwrap(), &es256));
 }
 
-/// RFC 7517, appendix A.1: the EC key is for encryption, so the RSA key alone is left, for RS256
-/// alone.
+/// RFC 7517, appendix A.1: the EC key is for encryption, so only the RSA key is usable.
 #[test]
-fn the_published_set_of_keys_has_one_for_signatures() {
+fn the_key_set_of_rfc_7517_has_one_key_for_signatures() {
     let ec = json!({
         "kty": "EC",
         "crv": "P-256",
@@ -85,31 +86,32 @@ fn the_published_set_of_keys_has_one_for_signatures() {
     });
     let rsa = json!({
         "kty": "RSA",
-        "n": "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjB\
-              ZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8\
-              KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_\
-              xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw",
+        "n": "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhD\
+              R1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6C\
+              f0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1\
+              n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1\
+              jF44-csFCur-kEgU8awapJzKnqDKgw",
         "e": "AQAB",
         "alg": "RS256",
         "kid": "2011-04-29",
     });
     let set = KeySet::parse(&document(&[ec, rsa])).unwrap();
     assert_eq!(set.len(), 1);
-    assert!(set.has(Some("2011-04-29"), Algorithm::Rs256));
-    assert!(!set.has(Some("1"), Algorithm::Es256));
+    assert!(set.has(Some("2011-04-29"), PublicKeyAlgorithm::Rs256));
+    assert!(!set.has(Some("1"), PublicKeyAlgorithm::Es256));
 }
 
-/// What became of the cases of one file.
+/// The outcomes of the cases of one file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
-    /// The key is one of ours, so the verdict must be the published one.
+    /// The key is for RS256 or ES256, so the verdict must be the published one.
     judged: usize,
     /// The key cannot be used, and the case is a forgery.
     forgeries_refused_with_their_key: usize,
-    /// The key cannot be used though the case is good, by the algorithm that the key or the token
+    /// The key cannot be used although the token is valid; counted by the algorithm that the key
     /// names.
-    good_but_not_for_us: BTreeMap<String, usize>,
-    /// Encrypted, and so no signed token at all.
+    valid_but_unsupported: BTreeMap<String, usize>,
+    /// The token is encrypted and not signed.
     encrypted: usize,
 }
 
@@ -129,7 +131,7 @@ fn judge(folder: &Path, name: &str) -> Tally {
                 Some(token) => (false, token),
                 None => (true, &case["jwe"]),
             };
-            // Some are in one of the JSON forms, which is no bearer token.
+            // Some have a JSON form, which cannot be a bearer token.
             let token = token.as_str().map_or_else(|| token.to_string(), str::to_owned);
             let is_good = case["result"] == "valid";
             let is_accepted = set.as_ref().is_ok_and(|set| accepts(set, &token));
@@ -141,7 +143,7 @@ fn judge(folder: &Path, name: &str) -> Tally {
                 tally.judged += 1;
             } else if is_good {
                 let algorithm = keys[0]["alg"].as_str().unwrap_or_default();
-                *tally.good_but_not_for_us.entry(algorithm.to_owned()).or_default() += 1;
+                *tally.valid_but_unsupported.entry(algorithm.to_owned()).or_default() += 1;
             } else {
                 tally.forgeries_refused_with_their_key += 1;
             }
@@ -151,11 +153,11 @@ fn judge(folder: &Path, name: &str) -> Tally {
     tally
 }
 
-/// Every verdict on a token whose key is for RS256 or ES256 is the published one. Of the others,
-/// the good ones are refused for one reason: their algorithm is not among our two. (`ES521` is how
-/// the suite labels ES512.)
+/// Every verdict on a token whose key is for RS256 or ES256 is the published one. The other valid
+/// tokens are refused only because their algorithm is not supported. (The suite labels ES512 as
+/// `ES521`.)
 #[test]
-fn published_forgeries_are_refused_where_there_is_a_copy_of_them() {
+fn verdicts_match_wycheproof_if_a_copy_is_present() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let folder = Path::new(&folder);
     let names =
@@ -163,10 +165,10 @@ fn published_forgeries_are_refused_where_there_is_a_copy_of_them() {
     let tallies = names.map(|name| judge(folder, name));
     for (tally, at_least) in tallies.iter().zip([270, 1, 28]) {
         assert!(tally.judged >= at_least, "{tally:?}");
-        for algorithm in tally.good_but_not_for_us.keys() {
-            let is_foreign =
+        for algorithm in tally.valid_but_unsupported.keys() {
+            let is_unsupported =
                 ["HS256", "HS384", "HS512", "RS384", "RS512", "PS256", "PS384", "PS512", "ES521"];
-            assert!(is_foreign.contains(&algorithm.as_str()), "{algorithm}");
+            assert!(is_unsupported.contains(&algorithm.as_str()), "{algorithm}");
         }
     }
 }

@@ -14,12 +14,12 @@ use stile_tools::remote_notes::{Credential, RemoteNotes};
 use super::identity_provider::IdentityProvider;
 use super::settings_files::{http_client, read_secret};
 use super::{Failure, http_server, process};
-use crate::auth::{LocalVerifier, Verifier};
+use crate::auth::{LocalVerifier, TokenVerifier};
 use crate::config::{Config, CredentialMode, Resolved, is_exposed};
 use crate::gateway::http_note_store::HttpNoteStore;
 use crate::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use crate::http::HttpOptions;
-use crate::outbound::{Bounds, Outbound};
+use crate::outbound::{OutboundClient, OutboundLimits};
 use crate::service::Service;
 
 /// Serves until the process is asked to stop.
@@ -87,7 +87,7 @@ impl TokenIssuer {
         Ok(Self::Serve { verifier: Arc::new(verifier), audience: key.audience.clone() })
     }
 
-    async fn verifier(&self, outbound: Outbound) -> Result<Arc<dyn Verifier>, Failure> {
+    async fn verifier(&self, outbound: OutboundClient) -> Result<Arc<dyn TokenVerifier>, Failure> {
         Ok(match self {
             Self::Provider(provider) => provider.verifier(outbound).await?,
             Self::Serve { verifier, .. } => Arc::<LocalVerifier>::clone(verifier),
@@ -113,10 +113,10 @@ impl TokenIssuer {
 
 fn note_store(
     config: &Config,
-    outbound: Outbound,
+    outbound: OutboundClient,
     upstream: &str,
 ) -> Result<HttpNoteStore, Failure> {
-    let bounds = Bounds {
+    let bounds = OutboundLimits {
         total: Duration::from_secs(config.upstream_timeout_seconds),
         body_bytes: config.upstream_max_bytes,
     };

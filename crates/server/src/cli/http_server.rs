@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings_files::read_secret;
 use super::{Failure, process};
-use crate::auth::Verifier;
+use crate::auth::TokenVerifier;
 use crate::config::Config;
-use crate::http::{GatewaySecret, HttpOptions, NotesOptions, Timeouts};
+use crate::http::{GatewayNotesOptions, GatewaySecret, HttpOptions, Timeouts};
 use crate::metrics::Metrics;
 use crate::service::Service;
 
@@ -21,7 +21,7 @@ pub(super) async fn serve(
     config: &Config,
     options: HttpOptions,
     service: Service,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     announce: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
     let stop = process::stop_signal()?;
@@ -79,7 +79,7 @@ pub(super) fn options(config: &Config) -> Result<HttpOptions, Failure> {
         session_idle: Duration::from_secs(config.session_idle_seconds),
         max_connections: config.max_connections,
         tool_names: config.tool_names,
-        notes: NotesOptions {
+        notes: GatewayNotesOptions {
             vault: config.vault.clone(),
             secret: secret.map(|secret| GatewaySecret::new(secret.as_bytes())),
             trusted_gateway: config.trust_gateway.clone(),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::Failure;
-use crate::auth::{HostedVerifier, Jwks};
+use crate::auth::{ProviderKeys, ProviderVerifier};
 use crate::config::Config;
-use crate::outbound::{KeysAt, Outbound};
+use crate::outbound::{KeySetUrl, OutboundClient};
 
 /// An identity provider, as it is configured.
 pub(super) struct IdentityProvider {
@@ -51,13 +51,13 @@ impl IdentityProvider {
     /// and tries again as requests come.
     pub(super) async fn verifier(
         &self,
-        outbound: Outbound,
-    ) -> Result<Arc<HostedVerifier>, Failure> {
-        let keys = KeysAt::new(outbound, &self.jwks)
+        outbound: OutboundClient,
+    ) -> Result<Arc<ProviderVerifier>, Failure> {
+        let keys = KeySetUrl::new(outbound, &self.jwks)
             .ok_or_else(|| Failure::Usage("--jwks is not an address".to_owned()))?;
-        let jwks = Jwks::new(keys);
+        let jwks = ProviderKeys::new(keys);
         // The verifier has logged what went wrong.
         let _ = jwks.refresh().await;
-        Ok(Arc::new(HostedVerifier::new(jwks, &self.issuer, &self.audience, SystemTime::now)))
+        Ok(Arc::new(ProviderVerifier::new(jwks, &self.issuer, &self.audience, SystemTime::now)))
     }
 }

@@ -16,7 +16,7 @@ use super::settings_files::{http_client, read_secret};
 use super::{Failure, open, process, stdio, user_name};
 use crate::auth;
 use crate::config::{Config, Environment, Resolved, is_exposed};
-use crate::outbound::Bounds;
+use crate::outbound::OutboundLimits;
 use crate::provider::{HttpRecordServer, TokenReader};
 use crate::service::Service;
 
@@ -56,7 +56,7 @@ fn record_server(
     const FLAG: &str = "--token-file";
     let token = read_secret(FLAG, &token_file)?;
     let read_token: TokenReader = Arc::new(move || read_secret(FLAG, &token_file).ok());
-    let bounds = Bounds {
+    let bounds = OutboundLimits {
         total: Duration::from_secs(config.provider_timeout_seconds),
         body_bytes: MAX_ANSWER_BYTES,
     };

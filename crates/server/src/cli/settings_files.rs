@@ -7,13 +7,16 @@ use stile_store::state::read_settings;
 
 use super::Failure;
 use crate::config::Config;
-use crate::outbound::Outbound;
+use crate::outbound::OutboundClient;
 
 /// Returns the client for requests to other servers, which trusts the configured authorities.
-pub(super) fn http_client(config: &Config) -> Result<Outbound, Failure> {
+pub(super) fn http_client(config: &Config) -> Result<OutboundClient, Failure> {
     let authorities = config.ca_file.as_deref().map(|file| read("--ca-file", file)).transpose()?;
-    Outbound::new(authorities.as_deref(), Duration::from_secs(config.upstream_connect_seconds))
-        .map_err(|error| Failure::Usage(format!("--ca-file {error}")))
+    OutboundClient::new(
+        authorities.as_deref(),
+        Duration::from_secs(config.upstream_connect_seconds),
+    )
+    .map_err(|error| Failure::Usage(format!("--ca-file {error}")))
 }
 
 /// Reads the one line of a file that holds a secret or a token. `flag` names the file in errors.

@@ -1,18 +1,19 @@
 //! `stile token`: mints, lists and revokes tokens.
 
 use std::io::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-use chrono::{DateTime, SecondsFormat};
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::authority::{RecordsClaim, is_grant_id};
+use stile_domain::records::instant::Instant;
 use stile_domain::scope::{Scope, Scopes};
 use stile_store::records::GrantStatus;
 use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
 use super::{Failure, duration, grant, owner, settings, user_name};
-use crate::auth::{MintError, Order, mint};
+use crate::auth::{MintError, MintRequest, mint};
+use crate::clock::unix_seconds;
 use crate::config::Environment;
 
 /// Lists or revokes tokens, or mints one if there is no subcommand.
@@ -25,11 +26,13 @@ pub(super) fn run(
         Some(("list", matches)) => {
             let tokens = TokenStore::open(&state(matches, environment)?)?.list()?;
             let list = if matches.get_flag("json") { json_list } else { table };
-            output.write_all(list(&tokens, now()).as_bytes())?;
+            output.write_all(list(&tokens, unix_seconds(SystemTime::now())).as_bytes())?;
         }
         Some(("revoke", matches)) => {
             let jti = matches.get_one::<String>("jti").map(String::as_str).unwrap_or_default();
-            match TokenStore::open(&state(matches, environment)?)?.revoke(jti, now())? {
+            match TokenStore::open(&state(matches, environment)?)?
+                .revoke(jti, unix_seconds(SystemTime::now()))?
+            {
                 Revocation::Now => writeln!(
                     output,
                     "{jti} is revoked; every server refuses it from the next request on"
@@ -59,7 +62,6 @@ impl From<MintError> for Failure {
                 Self::Usage(error.to_string())
             }
             MintError::State(error) => error.into(),
-            MintError::Sign(_) => Self::Failed(error.to_string()),
         }
     }
 }
@@ -76,7 +78,7 @@ a token without a scope would allow nothing; say what it is for, as in
 
 or for records with --owner or --grant; `stile token --help` explains all of them";
 
-fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Failure> {
+fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintRequest, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
     let owner = matches.get_flag("owner").then_some(RecordsClaim::Owner);
     let records = self::grant(matches)?.or(owner).unwrap_or_default();
@@ -93,7 +95,7 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<Order, Fa
         ))
     })?;
     let subject = text("user").unwrap_or_else(|| user_name(environment));
-    Ok(Order { subject, scopes, client: text("client"), records, life })
+    Ok(MintRequest { subject, scopes, client: text("client"), records, life })
 }
 
 /// Parses `--scope`; `None` if it was not given.
@@ -136,11 +138,6 @@ fn check_grant(
     Ok(())
 }
 
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
 /// Returns the token's state as lists show it.
 fn state_name(token: &TokenRecord, now: i64) -> &'static str {
     match token.revoked {
@@ -150,9 +147,15 @@ fn state_name(token: &TokenRecord, now: i64) -> &'static str {
     }
 }
 
+/// Returns seconds since 1970 as RFC 3339 in UTC: `2027-01-15T08:00:00Z`.
+fn rfc3339(seconds: i64) -> String {
+    Instant(seconds.saturating_mul(1_000_000)).to_rfc3339()
+}
+
 /// Formats Unix seconds in UTC to the minute, as in `2026-01-31 09:05`.
 fn minute(seconds: i64) -> String {
-    DateTime::from_timestamp(seconds, 0).unwrap_or_default().format("%Y-%m-%d %H:%M").to_string()
+    let text = rfc3339(seconds);
+    text.get(..16).unwrap_or_default().replace('T', " ")
 }
 
 fn table(tokens: &[TokenRecord], now: i64) -> String {
@@ -178,10 +181,6 @@ fn table(tokens: &[TokenRecord], now: i64) -> String {
 }
 
 fn json_list(tokens: &[TokenRecord], now: i64) -> String {
-    let time = |seconds: i64| {
-        DateTime::from_timestamp(seconds, 0)
-            .map(|time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
-    };
     let rows = tokens.iter().map(|token| {
         json!({
             "jti": token.jti,
@@ -190,9 +189,9 @@ fn json_list(tokens: &[TokenRecord], now: i64) -> String {
             "scopes": token.scopes,
             "grant": token.grant,
             "owner": token.owner,
-            "issued": time(token.issued),
-            "expires": time(token.expires),
-            "revoked": token.revoked.and_then(time),
+            "issued": rfc3339(token.issued),
+            "expires": rfc3339(token.expires),
+            "revoked": token.revoked.map(rfc3339),
             "state": state_name(token, now),
         })
     });

@@ -12,7 +12,7 @@ use stile_store::state::{TokenKey, TokenStore};
 
 use super::http_server::print_address;
 use super::user_name;
-use crate::auth::{Order, mint};
+use crate::auth::{MintRequest, mint};
 use crate::config::declarations::STATE;
 use crate::config::{Config, Environment, Resolved, Source};
 
@@ -36,7 +36,7 @@ pub(super) fn announce(
         return;
     }
     // Not before the server listens, so that a server that cannot listen leaves no token behind.
-    let order = Order {
+    let order = MintRequest {
         subject: user_name(environment),
         scopes: [Scope::everything(Verb::Write)].into_iter().collect(),
         client: None,

@@ -10,7 +10,7 @@ use stile_tools::remote_notes::source::{NoteRequest, NoteSource, UpstreamFailure
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::outbound::{Bounds, Failed, Outbound};
+use crate::outbound::{OutboundClient, OutboundError, OutboundLimits};
 
 /// The vault that the path is looked for in.
 pub const VAULT_ID: HeaderName = HeaderName::from_static("x-vault-id");
@@ -24,21 +24,21 @@ const MOST_READS: usize = 64;
 
 /// A server that has the notes.
 pub struct HttpNoteStore {
-    outbound: Outbound,
+    outbound: OutboundClient,
     /// `{upstream}/api/v1/notes/`.
     notes: String,
     secret: Option<HeaderValue>,
-    bounds: Bounds,
+    bounds: OutboundLimits,
     reads: Semaphore,
 }
 
 impl HttpNoteStore {
     /// The server at `base`, an origin that a path may follow. `secret` goes along with every read.
     pub fn new(
-        outbound: Outbound,
+        outbound: OutboundClient,
         base: &str,
         secret: Option<HeaderValue>,
-        bounds: Bounds,
+        bounds: OutboundLimits,
     ) -> Self {
         let notes = format!("{}/api/v1/notes/", base.trim_end_matches('/'));
         Self { outbound, notes, secret, bounds, reads: Semaphore::new(MOST_READS) }
@@ -54,7 +54,8 @@ impl HttpNoteStore {
         let turn =
             timeout_at(due, self.reads.acquire()).await.map_err(|_| UpstreamFailure::Timeout)?;
         // Waiting for a turn is part of the time that a caller waits.
-        let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
+        let bounds =
+            OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
         let json = self.outbound.get(uri, headers, bounds).await.map_err(failure)?;
         drop(turn);
         PortableNote::parse(&json).map_err(|_| UpstreamFailure::InvalidResponse)
@@ -93,12 +94,12 @@ impl NoteSource for HttpNoteStore {
     }
 }
 
-fn failure(failed: Failed) -> UpstreamFailure {
+fn failure(failed: OutboundError) -> UpstreamFailure {
     match failed {
-        Failed::Timeout => UpstreamFailure::Timeout,
-        Failed::Unavailable => UpstreamFailure::Unavailable,
-        Failed::Status(status) => UpstreamFailure::Status(status.as_u16()),
-        Failed::TooLarge => UpstreamFailure::TooLarge,
-        Failed::Encoded => UpstreamFailure::InvalidResponse,
+        OutboundError::Timeout => UpstreamFailure::Timeout,
+        OutboundError::Unavailable => UpstreamFailure::Unavailable,
+        OutboundError::Status(status) => UpstreamFailure::Status(status.as_u16()),
+        OutboundError::TooLarge => UpstreamFailure::TooLarge,
+        OutboundError::Encoded => UpstreamFailure::InvalidResponse,
     }
 }

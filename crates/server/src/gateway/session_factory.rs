@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use stile_tools::remote_notes::{Credential, NoteSession};
 
-use crate::auth::{VaultClaim, Verified};
+use crate::auth::{VaultClaim, VerifiedCaller};
 
 /// Makes sessions by the gateway's configuration.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl SessionFactory {
     /// [`InvalidVaultClaim`].
     pub fn session(
         &self,
-        verified: &Verified,
+        verified: &VerifiedCaller,
         token: &str,
     ) -> Result<NoteSession, InvalidVaultClaim> {
         let identity = &verified.identity;

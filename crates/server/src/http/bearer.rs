@@ -1,30 +1,30 @@
-//! Who is asking, from the `Authorization` header and nothing else.
+//! Finds the caller of a request by its `Authorization` header and nothing else.
 //!
-//! Not from the query string, where a token ends up in logs, and not from the session id, which is
-//! only a name.
+//! A token in the query string would end up in logs, and a session id is only a name.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::auth::{Verified, Verifier};
+use super::headers::{self, RepeatedHeader};
+use crate::auth::{TokenVerifier, VerifiedCaller};
 
 /// Why a request has no caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unauthorized {
-    /// No token was sent.
+    /// The request has no `Authorization` header.
     Missing,
-    /// Something was sent that is no valid token.
+    /// The header is repeated, is not a bearer token, or holds a token that was refused.
     Invalid,
 }
 
-/// Verifies the token of a request, and hands it on to whoever shows it to another server.
+/// Verifies the token of a request. Returns the token too, for a gateway that sends it on.
 ///
 /// # Errors
-/// [`Unauthorized`]. Why a token was not valid goes to the log only.
+/// [`Unauthorized`]. The reason why a token was refused goes only to the log.
 pub async fn authenticate<'a>(
     headers: &'a HeaderMap,
-    verifier: &dyn Verifier,
-) -> Result<(Verified, &'a str), Unauthorized> {
+    verifier: &dyn TokenVerifier,
+) -> Result<(VerifiedCaller, &'a str), Unauthorized> {
     let token = token(headers)?;
     let verified = verifier.verify(token).await.map_err(|rejected| {
         tracing::debug!(target: "stile::http", reason = rejected.0, "a token was rejected");
@@ -33,15 +33,11 @@ pub async fn authenticate<'a>(
     Ok((verified, token))
 }
 
-/// The one bearer token of a request. Two `Authorization` headers are none: whoever stands in front
-/// of us may have looked at the other.
 fn token(headers: &HeaderMap) -> Result<&str, Unauthorized> {
-    let mut values = headers.get_all(AUTHORIZATION).iter();
-    let value = match (values.next(), values.next()) {
-        (None, _) => return Err(Unauthorized::Missing),
-        (Some(value), None) => value.to_str().map_err(|_| Unauthorized::Invalid)?,
-        (Some(_), Some(_)) => return Err(Unauthorized::Invalid),
-    };
+    let value = headers::single(headers, &AUTHORIZATION)
+        .map_err(|RepeatedHeader| Unauthorized::Invalid)?
+        .ok_or(Unauthorized::Missing)?;
+    let value = value.to_str().map_err(|_| Unauthorized::Invalid)?;
     let (scheme, token) = value.split_once(' ').ok_or(Unauthorized::Invalid)?;
     let token = token.trim_start_matches(' ');
     if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() {
@@ -56,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_one_bearer_header_is_a_token() {
+    fn a_token_is_read_from_exactly_one_bearer_header() {
         let read = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {

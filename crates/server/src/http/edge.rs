@@ -1,8 +1,8 @@
-//! What every request meets, whatever it asks for.
+//! The checks that every request passes before it is routed.
 //!
-//! First the shape: what two parsers could read differently gets no further. Then who sent it here:
-//! the names and pages that are known. Then the routes. Nothing that goes wrong behind here takes
-//! the connection or the server down with it.
+//! A request that two parsers could read differently is refused. So is one from a foreign page or
+//! for another host. A panic in a route becomes a 500 and ends neither the connection nor the
+//! server.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -15,73 +15,79 @@ use http::{Method, Request, Response, StatusCode};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-use super::guarded::Link;
-use super::preamble::Verdict;
-use super::streams::Held;
-use super::{answers, doors};
+use super::connection::ConnectionState;
+use super::origin_policy::{ForeignRequest, OriginPolicy};
+use super::request_head::HeadVerdict;
+use super::response_body::GuardedBody;
+use super::responses;
 
 /// The outermost layer of the server, shared by all connections.
 pub struct Edge {
-    doors: doors::Doors,
+    origin_policy: OriginPolicy,
     routes: Router,
     in_flight: watch::Sender<usize>,
 }
 
 impl Edge {
-    /// Stands before `routes`.
-    pub fn new(doors: doors::Doors, routes: Router) -> Arc<Self> {
-        Arc::new(Self { doors, routes, in_flight: watch::Sender::new(0) })
+    /// Checks requests for `routes`.
+    pub fn new(origin_policy: OriginPolicy, routes: Router) -> Arc<Self> {
+        Arc::new(Self { origin_policy, routes, in_flight: watch::Sender::new(0) })
     }
 
-    /// Completes once no request is under way but the streams that only listen.
+    /// Completes once no request is active but GET requests, which may be event streams.
     pub async fn drained(&self) {
-        // The sender is ours, so this cannot fail.
+        // The sender lives in `self`, so waiting cannot fail.
         let _ = self.in_flight.subscribe().wait_for(|requests| *requests == 0).await;
     }
 
     /// Answers one request of a connection.
     pub async fn answer<B>(
         self: Arc<Self>,
-        link: Arc<Link>,
+        connection: Arc<ConnectionState>,
         request: Request<B>,
     ) -> Result<Response<Body>, Infallible>
     where
         B: http_body::Body<Data = axum::body::Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
     {
-        let answering = link.answering();
+        let active = connection.start_request();
         let counted = (request.method() != Method::GET).then(|| self.count());
-        let verdict = link.verdict();
-        let response = match self.admit(verdict, &request) {
+        let verdict = connection.next_verdict();
+        let response = match self.check(verdict, &request) {
             Ok(()) => {
-                let answer = self.routes.clone().oneshot(request.map(Body::new));
-                match AssertUnwindSafe(answer).catch_unwind().await {
+                let response = self.routes.clone().oneshot(request.map(Body::new));
+                match AssertUnwindSafe(response).catch_unwind().await {
                     Ok(Ok(response)) => response,
                     Ok(Err(never)) => match never {},
-                    Err(_) => answers::internal(),
+                    Err(_) => responses::internal(),
                 }
             }
-            Err(refused) => answers::closing(*refused),
+            Err(refused) => responses::closing(*refused),
         };
-        let response = if verdict == Verdict::Last { answers::closing(response) } else { response };
-        Ok(response.map(|body| Held::body(body, (answering, counted))))
+        let response =
+            if verdict == HeadVerdict::Last { responses::closing(response) } else { response };
+        Ok(response.map(|body| GuardedBody::wrap(body, (active, counted))))
     }
 
-    /// Whether a request gets to the routes.
-    fn admit<B>(&self, verdict: Verdict, request: &Request<B>) -> Result<(), Box<Response<Body>>> {
+    /// Refuses a request that must not reach the routes.
+    fn check<B>(
+        &self,
+        verdict: HeadVerdict,
+        request: &Request<B>,
+    ) -> Result<(), Box<Response<Body>>> {
         let refuse =
-            |status, code, message: &str| Err(Box::new(answers::plain(status, code, message)));
-        if let Verdict::Refuse(why) = verdict {
+            |status, code, message: &str| Err(Box::new(responses::plain(status, code, message)));
+        if let HeadVerdict::Refuse(why) = verdict {
             return refuse(StatusCode::BAD_REQUEST, "bad_request", why);
         }
-        match self.doors.check(request.headers()) {
+        match self.origin_policy.check(request.headers()) {
             Ok(()) => Ok(()),
-            Err(doors::Foreign::Host) => refuse(
+            Err(ForeignRequest::Host) => refuse(
                 StatusCode::FORBIDDEN,
                 "foreign_host",
                 "the server does not answer to this Host",
             ),
-            Err(doors::Foreign::Origin) => refuse(
+            Err(ForeignRequest::Origin) => refuse(
                 StatusCode::FORBIDDEN,
                 "foreign_origin",
                 "pages of this Origin may not call the server",
@@ -95,7 +101,7 @@ impl Edge {
     }
 }
 
-/// A request that a shutdown waits for.
+/// A request that a shutdown waits for, until the value is dropped.
 struct InFlight {
     edge: Arc<Edge>,
 }

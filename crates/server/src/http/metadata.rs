@@ -1,4 +1,4 @@
-//! What anybody may know: that the server runs, and where tokens for it come from.
+//! Public metadata: that the server runs, and where clients get tokens (RFC 9728).
 
 use axum::body::Body;
 use http::header::HOST;
@@ -7,18 +7,18 @@ use serde_json::json;
 use stile_records::endpoints;
 use stile_records::list::DEFAULT_LIMIT;
 
-use super::answers;
+use super::responses;
 use crate::mcp::server_info;
 
-/// Where the metadata of `/mcp` is found; challenges point there. *Source*: RFC 9728 §3.1.
+/// The path of the metadata of `/mcp`, to which challenges point. *Source*: RFC 9728 §3.1.
 pub const METADATA_PATH: &str = "/.well-known/oauth-protected-resource/mcp";
-/// Where clients look for it that know only the origin.
+/// The path where clients look for the metadata that know only the origin.
 pub const METADATA_PATH_OF_ORIGIN: &str = "/.well-known/oauth-protected-resource";
-/// Where MCP is spoken.
+/// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
 
-/// The origin under which a client reaches the server: the configured one, or the `Host` of the
-/// request, which [`super::doors`] has checked.
+/// Returns the origin under which a client reaches the server: the configured one, or else the
+/// `Host` of the request, which [`super::origin_policy`] has checked.
 pub fn origin(public_url: Option<&str>, headers: &HeaderMap) -> String {
     match public_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
@@ -29,20 +29,26 @@ pub fn origin(public_url: Option<&str>, headers: &HeaderMap) -> String {
     }
 }
 
-/// Where a client that was refused finds out how to get a token.
+/// Returns the address where a refused client learns how to get a token.
 pub fn metadata_url(origin: &str) -> String {
     format!("{origin}{METADATA_PATH}")
 }
 
-/// The metadata of the protected resource `/mcp`. *Source*: RFC 9728 §2; MCP wants at least one
-/// authorization server, so a server whose owner makes the tokens names itself.
-///
-/// Where there are records, clients of those are told here that and how they can be searched.
+/// What a server supports, for its metadata.
+#[derive(Clone, Copy, Debug)]
+pub struct SupportedFeatures {
+    /// Tokens have scopes on files. In the gateway, roles decide instead.
+    pub scopes: bool,
+    /// The server has records, which clients can search and read in parts.
+    pub records: bool,
+}
+
+/// Returns the metadata of the protected resource `/mcp`. *Source*: RFC 9728 §2. MCP requires at
+/// least one authorization server, so a server whose owner makes the tokens names itself.
 pub fn protected_resource(
     origin: &str,
     authorization_servers: &[String],
-    has_scopes: bool,
-    has_records: bool,
+    supported: SupportedFeatures,
 ) -> Response<Body> {
     let own = [origin.to_owned()];
     let servers = if authorization_servers.is_empty() { &own } else { authorization_servers };
@@ -52,25 +58,38 @@ pub fn protected_resource(
         "authorization_servers": servers,
         "bearer_methods_supported": ["header"],
     });
-    if has_scopes && let Some(members) = body.as_object_mut() {
-        // The least that is of use; a challenge names what a call needs. In the gateway roles
-        // decide.
+    if supported.scopes
+        && let Some(members) = body.as_object_mut()
+    {
+        // The least useful scope. A challenge names the scope that a call needs.
         members.insert("scopes_supported".to_owned(), json!(["read:/"]));
     }
-    if has_records && let Some(members) = body.as_object_mut() {
+    if supported.records
+        && let Some(members) = body.as_object_mut()
+    {
         let search = json!({
-            "supported": true, "endpoint": endpoints::SEARCH.path, "cross_stream": true, "snippets": true,
-            "default_limit": DEFAULT_LIMIT, "max_limit": endpoints::MAX_LIMIT, "cursor_supported": true,
+            "supported": true,
+            "endpoint": endpoints::SEARCH.path,
+            "cross_stream": true,
+            "snippets": true,
+            "default_limit": DEFAULT_LIMIT,
+            "max_limit": endpoints::MAX_LIMIT,
+            "cursor_supported": true,
             "score": { "supported": false },
         });
-        let bounded = json!({ "preview_chars": true, "preview_bytes": true, "cursors": "each", "byte_windows": true });
+        let bounded = json!({
+            "preview_chars": true,
+            "preview_bytes": true,
+            "cursors": "each",
+            "byte_windows": true,
+        });
         let capabilities = json!({ "lexical_retrieval": search, "bounded_reads": bounded });
         members.insert("capabilities".to_owned(), capabilities);
     }
-    answers::json(StatusCode::OK, &body)
+    responses::json(StatusCode::OK, &body)
 }
 
-/// That the server runs, and which build.
+/// Returns 200 with the version of the server.
 pub fn health() -> Response<Body> {
-    answers::json(StatusCode::OK, &json!({ "status": "ok", "version": server_info::VERSION }))
+    responses::json(StatusCode::OK, &json!({ "status": "ok", "version": server_info::VERSION }))
 }

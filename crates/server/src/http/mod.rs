@@ -1,85 +1,86 @@
-//! Stile over HTTP/1.1: one origin, and everything that stands before the first tool.
+//! Stile over HTTP/1.1: one origin, and every check before the first tool.
 //!
-//! From the outside in: [`server`] accepts connections and bounds them in number; [`guarded`]
-//! bounds every wait on one and sees the raw head of each request ([`preamble`]); [`edge`] refuses
-//! what two parsers might read differently and what comes from a foreign page ([`doors`]), and
-//! routes; [`endpoint`] is `/mcp`, with the caller's token, the rate, the session's owner and the
-//! scopes decided before anything is touched.
+//! From the outside in: [`server`] accepts connections and bounds their number. [`connection`]
+//! bounds every wait on a connection and reads the raw head of each request ([`request_head`]).
+//! [`edge`] refuses what two parsers might read differently and what comes from a foreign page
+//! ([`origin_policy`]), and routes. [`mcp_endpoint`] serves `/mcp`: it checks the token, the rate,
+//! the session's owner and the scopes before anything is read or written.
 //!
-//! Every decision is a function of values; time and configuration are arguments. A route that comes
-//! later is a `Router` handed to [`edge::Edge::new`], and calls [`bearer::authenticate`] like
-//! `/mcp` does.
+//! Every decision is a function of values: time and configuration are arguments. A new route is
+//! part of the `Router` given to [`edge::Edge::new`], and calls [`bearer::authenticate`] as `/mcp`
+//! does.
 
-pub mod answers;
 pub mod bearer;
-pub mod body;
-pub mod doors;
+pub mod connection;
 pub mod edge;
-pub mod endpoint;
-pub mod guarded;
+pub mod gateway_notes;
+mod headers;
+pub mod idle_connections;
+pub mod mcp_endpoint;
 pub mod metadata;
-pub mod notes;
-pub mod preamble;
-pub mod rate;
+pub mod origin_policy;
+pub mod rate_limit;
+pub mod request_body;
+pub mod request_head;
+pub mod response_body;
+pub mod responses;
 pub mod server;
 pub mod sessions;
-pub mod streams;
 pub mod v1;
-pub mod waiting;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 pub use crate::config::ToolNames;
-pub use notes::{GatewaySecret, NotesOptions};
+pub use gateway_notes::{GatewayNotesOptions, GatewaySecret};
 pub use server::{serve, serve_metrics};
 
-/// How the server is to be reached.
+/// Settings of the HTTP server.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// Where to listen; port 0 takes any free one.
+    /// The address to listen on; port 0 takes any free port.
     pub listen: SocketAddr,
     /// The origin that clients use, such as `https://notes.example.org`, without a final slash.
-    /// Where there is none, each request's own `Host` is used, over `http`.
+    /// If absent, each request's own `Host` is used, over `http`.
     pub public_url: Option<String>,
     /// Names accepted in `Host` besides the loopback names and the address listened on.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may call, besides those served from this machine.
     pub allowed_origins: Vec<String>,
-    /// Who issues tokens, for the metadata; where there is none, this server names itself.
+    /// The issuers of tokens, for the metadata. If empty, this server names itself.
     pub authorization_servers: Vec<String>,
-    /// The longest body of a request to `/mcp`.
+    /// The longest body of a request to `/mcp`, in bytes.
     pub max_body_bytes: usize,
-    /// Requests a second of one subject, over time.
+    /// Requests per second that one subject may send over time.
     pub rate_per_second: u32,
-    /// Requests of one subject at once.
+    /// Requests that one subject may send at once.
     pub rate_burst: u32,
-    /// Sessions of one subject; the idlest goes first.
+    /// The most sessions of one subject. The one idle for longest is closed first.
     pub sessions_per_subject: usize,
-    /// How long a session outlives its last message.
+    /// How long a session is kept after its last message.
     pub session_idle: Duration,
-    /// Connections at once.
+    /// The most connections at once.
     pub max_connections: usize,
     /// How tool names are spelled in lists.
     pub tool_names: ToolNames,
-    /// What gateways that read notes must agree with.
-    pub notes: NotesOptions,
-    /// How long anyone is waited for.
+    /// Settings for gateways that read notes.
+    pub notes: GatewayNotesOptions,
+    /// The limit of each wait.
     pub timeouts: Timeouts,
 }
 
-/// How long anyone is waited for.
+/// The limit of each wait for a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// From the first byte of a request's head to its last, and from connecting to the first head.
+    /// From the first byte of a request's head to its last, and from connecting to the first byte.
     pub head: Duration,
     /// Between two requests on one connection.
     pub idle: Duration,
-    /// For the next piece of a body, and for a client to take the next piece of an answer.
+    /// For the next piece of a request body, and for a client to take the next piece of a response.
     pub stall: Duration,
-    /// For a whole body, however steadily it drips.
+    /// For a whole request body, however steadily its pieces arrive.
     pub body: Duration,
-    /// For calls that run when the server is told to stop.
+    /// For calls that run when the server stops.
     pub drain: Duration,
 }
 
@@ -87,7 +88,7 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             head: Duration::from_secs(5),
-            // Longer than common clients keep a connection, so that they close it and not we.
+            // Longer than common clients keep a connection, so that the client closes it first.
             idle: Duration::from_secs(75),
             stall: Duration::from_secs(30),
             body: Duration::from_secs(120),
@@ -111,7 +112,7 @@ impl Default for HttpOptions {
             session_idle: Duration::from_secs(3600),
             max_connections: 4096,
             tool_names: ToolNames::Auto,
-            notes: NotesOptions::default(),
+            notes: GatewayNotesOptions::default(),
             timeouts: Timeouts::default(),
         }
     }

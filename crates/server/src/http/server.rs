@@ -1,8 +1,8 @@
-//! Accepting connections, and stopping.
+//! Accepts connections, and stops gracefully.
 //!
-//! The HTTP library's ready-made loop has no bound on connections or waits, so this is our own. To
-//! stop: accept no more, let every connection finish what it is answering, wait for the calls that
-//! run (bounded), then end the streams that only listen, then let go of whoever still hangs on.
+//! The HTTP library's own loop limits neither connections nor waits, so this module has one. It
+//! stops in these steps: accept no more connections, let each one finish its response, wait for
+//! running calls up to a limit, end the event streams, then drop the connections that are left.
 
 use std::future::Future;
 use std::io;
@@ -24,39 +24,40 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::doors::Doors;
+use super::connection::{BoundedStream, ConnectionState};
 use super::edge::Edge;
-use super::endpoint::Endpoint;
-use super::guarded::{Guarded, Link};
-use super::notes::{self, NOTES_PATH, Notes};
-use super::rate::RateLimit;
+use super::gateway_notes::{self, GatewayNotes, NOTES_PATH};
+use super::idle_connections::IdleConnections;
+use super::mcp_endpoint::McpEndpoint;
+use super::metadata::SupportedFeatures;
+use super::origin_policy::OriginPolicy;
+use super::rate_limit::RateLimit;
 use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
-use super::waiting::WaitingLine;
-use super::{HttpOptions, Timeouts, metadata, preamble};
-use crate::auth::Verifier;
+use super::{HttpOptions, Timeouts, metadata, request_head};
+use crate::auth::TokenVerifier;
 use crate::mcp::handler::{CallerSource, Handler};
 use crate::mcp::streamable::Streamable;
 use crate::metrics::{MEDIA_TYPE, Metrics};
 use crate::service::Service;
 
-/// How long connections may take to close once nothing is left to be said on them.
-const GOODBYE: Duration = Duration::from_secs(1);
-/// How long a new connection waits for the one that makes room for it.
-const MAKING_ROOM: Duration = Duration::from_millis(250);
-/// How long accepting rests after an error, such as too many open files.
-const REST: Duration = Duration::from_millis(50);
-/// Connections of those who read metrics.
-const SCRAPERS: usize = 64;
+/// How long connections may take to close after the last response.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a new connection waits for an idle one to close and make room.
+const ROOM_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long accepting pauses after an error, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The most connections to `/metrics`.
+const MAX_METRICS_CONNECTIONS: usize = 64;
 
-/// Serves until `shutdown` completes, then stops gracefully. `on_listening` is told the address
+/// Serves until `shutdown` completes, then stops gracefully. Calls `on_listening` with the address
 /// once connections are accepted.
 ///
 /// # Errors
-/// Where the address cannot be listened on.
+/// The server cannot listen on the address.
 pub async fn serve(
     options: HttpOptions,
     service: Service,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     shutdown: impl Future<Output = ()>,
     on_listening: impl FnOnce(SocketAddr),
 ) -> io::Result<()> {
@@ -64,24 +65,24 @@ pub async fn serve(
     let address = listener.local_addr()?;
     let streams = CancellationToken::new();
     let timeouts = options.timeouts;
-    let most = options.max_connections;
-    let doors = Doors::new(
+    let max_connections = options.max_connections;
+    let origin_policy = OriginPolicy::new(
         address,
         options.public_url.as_deref(),
         &options.allowed_hosts,
         &options.allowed_origins,
     );
-    let edge = Edge::new(doors, routes(options, service, verifier, streams.clone()));
+    let edge = Edge::new(origin_policy, routes(options, service, verifier, streams.clone()));
     on_listening(address);
-    Accepting::new(edge, most, timeouts).serve(listener, shutdown, streams).await;
+    Acceptor::new(edge, max_connections, timeouts).serve(listener, shutdown, streams).await;
     Ok(())
 }
 
-/// Serves `/metrics` until `shutdown` completes. Whoever can connect may read it, so it is for an
-/// address of this machine alone.
+/// Serves `/metrics` until `shutdown` completes. Every client that can connect may read the
+/// metrics, so `listen` should be an address of this machine only.
 ///
 /// # Errors
-/// Where the address cannot be listened on.
+/// The server cannot listen on the address.
 pub async fn serve_metrics(
     listen: SocketAddr,
     metrics: Arc<Metrics>,
@@ -90,11 +91,11 @@ pub async fn serve_metrics(
 ) -> io::Result<()> {
     let listener = TcpListener::bind(listen).await?;
     let address = listener.local_addr()?;
-    let told = move || async move { ([(CONTENT_TYPE, MEDIA_TYPE)], metrics.text()) };
-    let doors = Doors::new(address, None, &[], &[]);
-    let edge = Edge::new(doors, Router::new().route("/metrics", get(told)));
+    let scrape = move || async move { ([(CONTENT_TYPE, MEDIA_TYPE)], metrics.text()) };
+    let origin_policy = OriginPolicy::new(address, None, &[], &[]);
+    let edge = Edge::new(origin_policy, Router::new().route("/metrics", get(scrape)));
     on_listening(address);
-    Accepting::new(edge, SCRAPERS, Timeouts::default())
+    Acceptor::new(edge, MAX_METRICS_CONNECTIONS, Timeouts::default())
         .serve(listener, shutdown, CancellationToken::new())
         .await;
     Ok(())
@@ -104,17 +105,17 @@ pub async fn serve_metrics(
 fn routes(
     options: HttpOptions,
     service: Service,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     streams: CancellationToken,
 ) -> Router {
     let handler = Handler::new(service.clone(), CallerSource::Request, options.tool_names);
     let streamable =
         Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
     let rate = Arc::new(RateLimit::new(options.rate_per_second, options.rate_burst));
-    // A gateway has no notes of its own to give.
+    // A gateway has no notes of its own.
     let notes = service.space().map(|services| {
         let (notes, public_url) = (options.notes.clone(), options.public_url.clone());
-        Arc::new(Notes::new(
+        Arc::new(GatewayNotes::new(
             services.clone(),
             Arc::clone(&verifier),
             Arc::clone(&rate),
@@ -122,7 +123,8 @@ fn routes(
             public_url,
         ))
     });
-    let (has_scopes, has_records) = (notes.is_some(), service.records().is_some());
+    let supported =
+        SupportedFeatures { scopes: notes.is_some(), records: service.records().is_some() };
     let records = service.records().map(|services| {
         let (verifier, rate) = (Arc::clone(&verifier), Arc::clone(&rate));
         Arc::new(V1::new(
@@ -133,17 +135,12 @@ fn routes(
             options.timeouts,
         ))
     });
-    let endpoint = Arc::new(Endpoint::new(service, verifier, streamable, rate, options.clone()));
+    let endpoint = Arc::new(McpEndpoint::new(service, verifier, streamable, rate, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {
             let origin = metadata::origin(options.public_url.as_deref(), request.headers());
-            metadata::protected_resource(
-                &origin,
-                &options.authorization_servers,
-                has_scopes,
-                has_records,
-            )
+            metadata::protected_resource(&origin, &options.authorization_servers, supported)
         }
     };
     let router = Router::new()
@@ -153,9 +150,8 @@ fn routes(
         .route(metadata::METADATA_PATH, get(protected_resource.clone()))
         .route(metadata::METADATA_PATH_OF_ORIGIN, get(protected_resource));
     let router = match notes {
-        Some(notes) => {
-            router.merge(Router::new().route(NOTES_PATH, get(notes::route)).with_state(notes))
-        }
+        Some(notes) => router
+            .merge(Router::new().route(NOTES_PATH, get(gateway_notes::route)).with_state(notes)),
         None => router,
     };
     match records {
@@ -167,7 +163,7 @@ fn routes(
     }
 }
 
-async fn mcp(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
+async fn mcp(State(endpoint): State<Arc<McpEndpoint>>, request: Request) -> Response {
     endpoint.answer(request).await
 }
 
@@ -175,44 +171,48 @@ async fn all_ended(mut connections: JoinSet<()>) {
     while connections.join_next().await.is_some() {}
 }
 
-/// What the loop works with.
-struct Accepting {
+/// The loop that accepts connections.
+struct Acceptor {
     edge: Arc<Edge>,
     slots: Arc<Semaphore>,
-    line: WaitingLine,
+    idle: IdleConnections,
     stop: CancellationToken,
     timeouts: Timeouts,
 }
 
-impl Accepting {
-    fn new(edge: Arc<Edge>, most_connections: usize, timeouts: Timeouts) -> Self {
+impl Acceptor {
+    fn new(edge: Arc<Edge>, max_connections: usize, timeouts: Timeouts) -> Self {
         Self {
             edge,
-            slots: Arc::new(Semaphore::new(most_connections.clamp(1, Semaphore::MAX_PERMITS))),
-            line: WaitingLine::default(),
+            slots: Arc::new(Semaphore::new(max_connections.clamp(1, Semaphore::MAX_PERMITS))),
+            idle: IdleConnections::default(),
             stop: CancellationToken::new(),
             timeouts,
         }
     }
 
-    /// Accepts until `shutdown` completes, then stops gracefully; `streams` ends those that only
-    /// listen.
+    /// Accepts until `shutdown` completes, then stops gracefully. Cancels `streams` to end the
+    /// event streams.
     async fn serve(
         &self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()>,
         streams: CancellationToken,
     ) {
-        let connections = self.run(listener, shutdown).await;
+        let connections = self.accept_until(listener, shutdown).await;
         self.stop.cancel();
-        // Those that time out here are cut off below.
+        // Calls that run longer are cut off below.
         let _ = timeout(self.timeouts.drain, self.edge.drained()).await;
         streams.cancel();
-        let _ = timeout(GOODBYE, all_ended(connections)).await;
+        let _ = timeout(CLOSE_TIMEOUT, all_ended(connections)).await;
     }
 
-    /// Accepts until `shutdown` completes; returns the connections that are open then.
-    async fn run(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> JoinSet<()> {
+    /// Accepts until `shutdown` completes. Returns the connections that are still open.
+    async fn accept_until(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) -> JoinSet<()> {
         let mut shutdown = std::pin::pin!(shutdown);
         let mut connections = JoinSet::new();
         loop {
@@ -223,15 +223,19 @@ impl Accepting {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => self.admit(stream, &mut connections).await,
                     Err(error) => {
-                        tracing::warn!(target: "stile::http", kind = ?error.kind(), "could not accept a connection");
-                        tokio::time::sleep(REST).await;
+                        tracing::warn!(
+                            target: "stile::http",
+                            kind = ?error.kind(),
+                            "could not accept a connection"
+                        );
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
             }
         }
     }
 
-    /// Takes a connection in, if there is room or room can be made.
+    /// Serves a connection if there is room or an idle connection can be closed.
     async fn admit(&self, stream: TcpStream, connections: &mut JoinSet<()>) {
         // Without this, the second piece of every event stream waits 40 ms for the client's kernel.
         let _ = stream.set_nodelay(true);
@@ -239,11 +243,11 @@ impl Accepting {
             tracing::debug!(target: "stile::http", "a connection was turned away: all are busy");
             return;
         };
-        let link = Link::new(self.line.clone());
-        connections.spawn(converse(
+        let state = ConnectionState::new(self.idle.clone());
+        connections.spawn(serve_connection(
             Arc::clone(&self.edge),
             stream,
-            link,
+            state,
             self.timeouts,
             self.stop.clone(),
             slot,
@@ -254,44 +258,49 @@ impl Accepting {
         if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
             return Some(slot);
         }
-        if !self.line.close_first() {
+        if !self.idle.close_longest_idle() {
             return None;
         }
-        timeout(MAKING_ROOM, Arc::clone(&self.slots).acquire_owned()).await.ok()?.ok()
+        timeout(ROOM_TIMEOUT, Arc::clone(&self.slots).acquire_owned()).await.ok()?.ok()
     }
 }
 
-/// One connection, from its first byte to its last.
-async fn converse(
+/// Serves one connection from its first byte to its last.
+async fn serve_connection(
     edge: Arc<Edge>,
     stream: TcpStream,
-    link: Arc<Link>,
+    state: Arc<ConnectionState>,
     timeouts: Timeouts,
     stop: CancellationToken,
     slot: OwnedSemaphorePermit,
 ) {
     let service = {
-        let link = Arc::clone(&link);
-        service_fn(move |request| Arc::clone(&edge).answer(Arc::clone(&link), request))
+        let state = Arc::clone(&state);
+        service_fn(move |request| Arc::clone(&edge).answer(Arc::clone(&state), request))
     };
-    let io = TokioIo::new(Guarded::new(stream, Arc::clone(&link), timeouts));
+    let io = TokioIo::new(BoundedStream::new(stream, Arc::clone(&state), timeouts));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        // Heads are timed by `Guarded`, which lets a connection idle longer than a head may take.
+        // `BoundedStream` times heads and lets a connection idle longer than a head may take.
         .header_read_timeout(None)
-        .max_header_size(preamble::MAX_HEAD_BYTES)
+        .max_header_size(request_head::MAX_HEAD_BYTES)
         .serve_connection(io, service);
     let mut connection = std::pin::pin!(connection);
     let outcome = tokio::select! {
         outcome = &mut connection => outcome,
-        () = link.closed() => Ok(()),
+        () = state.must_close() => Ok(()),
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(target: "stile::http", timeout = error.is_timeout(), incomplete = error.is_incomplete_message(), "a connection ended badly");
+        tracing::debug!(
+            target: "stile::http",
+            timeout = error.is_timeout(),
+            incomplete = error.is_incomplete_message(),
+            "a connection ended badly"
+        );
     }
     drop(slot);
 }

@@ -1,8 +1,8 @@
-//! Who opened which session, and how many each may have.
+//! The owner of each MCP session, and the number of sessions per subject.
 //!
-//! The SDK keeps the sessions themselves and knows nothing of callers: whoever holds an id is in.
-//! So the edge remembers the owner of each, and answers for an unknown id and for another caller's
-//! alike. It also bounds their number, which the SDK does not.
+//! The SDK keeps the sessions and knows no callers: it accepts any client that sends a session id.
+//! So the owner of each session is kept here, and an unknown id and another caller's id get the
+//! same response. The number of sessions is bounded here too, because the SDK does not bound it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,25 +11,24 @@ use std::time::{Duration, Instant};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 
-use crate::auth::{VaultClaim, Verified};
+use crate::auth::{VaultClaim, VerifiedCaller};
 
-/// What makes two requests those of one caller. A renewed token is the same caller; another client,
-/// grant, vault or role is not.
+/// The caller who opened a session. A renewed token is the same caller. Another client, grant,
+/// vault or role is another caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
+pub struct SessionOwner {
     subject: String,
     client: Option<String>,
-    /// The grant, or that it is the owner of the records.
     records: RecordsClaim,
     issuer: Option<Arc<str>>,
     vault: VaultClaim,
     role: Role,
 }
 
-impl Owner {
-    /// Of a verified caller.
-    pub fn of(verified: &Verified) -> Self {
-        let Verified { principal, identity, .. } = verified;
+impl SessionOwner {
+    /// The owner of the sessions that this caller opens.
+    pub fn new(verified: &VerifiedCaller) -> Self {
+        let VerifiedCaller { principal, identity, .. } = verified;
         Self {
             subject: principal.subject().to_owned(),
             client: principal.client().map(str::to_owned),
@@ -41,9 +40,9 @@ impl Owner {
     }
 }
 
-/// All open sessions.
+/// The owners of all open sessions.
 pub struct Sessions {
-    most_per_subject: usize,
+    max_per_subject: usize,
     idle: Duration,
     table: Arc<Mutex<Table>>,
 }
@@ -51,26 +50,28 @@ pub struct Sessions {
 type Table = HashMap<String, Session>;
 
 struct Session {
-    owner: Owner,
+    owner: SessionOwner,
     used: Instant,
-    /// Ids of the requests that are being answered, as JSON.
-    under_way: HashSet<String>,
+    /// The ids of the requests that are being answered, as JSON.
+    pending: HashSet<String>,
 }
 
 impl Sessions {
-    /// Bounds: sessions of one subject, and how long one outlives its last use.
-    pub fn new(most_per_subject: usize, idle: Duration) -> Self {
-        Self { most_per_subject: most_per_subject.max(1), idle, table: Arc::default() }
+    /// Allows each subject at least one and at most `max_per_subject` sessions, each for `idle`
+    /// after its last use.
+    pub fn new(max_per_subject: usize, idle: Duration) -> Self {
+        Self { max_per_subject: max_per_subject.max(1), idle, table: Arc::default() }
     }
 
-    /// Enters a session that was opened just now. Returns those that must be closed for it: the
-    /// idle ones, and the idlest of the owner's where there are too many.
-    pub fn open(&self, id: &str, owner: Owner, now: Instant) -> Vec<String> {
+    /// Records a session that was opened just now. Returns the sessions that must be closed: those
+    /// that have been idle too long, and, if the owner's subject has too many, the one of them that
+    /// was used least recently.
+    pub fn open(&self, id: &str, owner: SessionOwner, now: Instant) -> Vec<String> {
         let mut table = self.lock();
         let mut closed: Vec<String> = table
             .iter()
             .filter(|(_, session)| {
-                session.under_way.is_empty()
+                session.pending.is_empty()
                     && now.saturating_duration_since(session.used) > self.idle
             })
             .map(|(id, _)| id.clone())
@@ -84,17 +85,17 @@ impl Sessions {
             .map(|(id, session)| (session.used, id.clone()))
             .collect();
         own.sort();
-        let surplus = (own.len() + 1).saturating_sub(self.most_per_subject);
+        let surplus = (own.len() + 1).saturating_sub(self.max_per_subject);
         for (_, id) in own.into_iter().take(surplus) {
             table.remove(&id);
             closed.push(id);
         }
-        table.insert(id.to_owned(), Session { owner, used: now, under_way: HashSet::new() });
+        table.insert(id.to_owned(), Session { owner, used: now, pending: HashSet::new() });
         closed
     }
 
-    /// Whether a caller may use a session; if so, it was used just now.
-    pub fn enter(&self, id: &str, owner: &Owner, now: Instant) -> bool {
+    /// Returns whether a caller may use a session. If so, the session counts as used at `now`.
+    pub fn enter(&self, id: &str, owner: &SessionOwner, now: Instant) -> bool {
         match self.lock().get_mut(id) {
             Some(session) if session.owner == *owner => {
                 session.used = now;
@@ -104,19 +105,19 @@ impl Sessions {
         }
     }
 
-    /// Says that a request of a session is being answered, until the returned value is dropped.
-    /// `None` where one with that id is under way already: the SDK would answer only one of them.
-    pub fn begin(&self, id: &str, request: &serde_json::Value) -> Option<UnderWay> {
+    /// Records that a request is being answered until the returned value is dropped. Returns `None`
+    /// if the session has a pending request with that id: the SDK would answer only one of the two.
+    pub fn begin(&self, id: &str, request: &serde_json::Value) -> Option<PendingRequest> {
         let request = request.to_string();
         if let Some(session) = self.lock().get_mut(id)
-            && !session.under_way.insert(request.clone())
+            && !session.pending.insert(request.clone())
         {
             return None;
         }
-        Some(UnderWay { table: Arc::clone(&self.table), session: id.to_owned(), request })
+        Some(PendingRequest { table: Arc::clone(&self.table), session: id.to_owned(), request })
     }
 
-    /// Forgets a session.
+    /// Removes a session that was closed.
     pub fn forget(&self, id: &str) {
         self.lock().remove(id);
     }
@@ -127,18 +128,18 @@ impl Sessions {
 }
 
 /// A request of a session that is being answered.
-pub struct UnderWay {
+pub struct PendingRequest {
     table: Arc<Mutex<Table>>,
     session: String,
     request: String,
 }
 
-impl Drop for UnderWay {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         if let Some(session) =
             self.table.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&self.session)
         {
-            session.under_way.remove(&self.request);
+            session.pending.remove(&self.request);
         }
     }
 }
@@ -147,8 +148,8 @@ impl Drop for UnderWay {
 mod tests {
     use super::*;
 
-    fn owner(subject: &str, client: Option<&str>) -> Owner {
-        Owner {
+    fn owner(subject: &str, client: Option<&str>) -> SessionOwner {
+        SessionOwner {
             subject: subject.to_owned(),
             client: client.map(str::to_owned),
             records: RecordsClaim::None,
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_its_owners_alone() {
+    fn only_the_owner_may_use_a_session() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         let now = Instant::now();
         sessions.open("s", owner("ann", None), now);
@@ -172,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_differs_in_one_thing_is_another_caller() {
+    fn a_caller_that_differs_in_one_property_is_another_caller() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         let now = Instant::now();
-        let ann = Owner {
+        let ann = SessionOwner {
             records: RecordsClaim::Grant("g".into()),
             issuer: Some("https://id.example".into()),
             vault: VaultClaim::One("garden".into()),
@@ -184,19 +185,19 @@ mod tests {
         };
         sessions.open("s", ann.clone(), now);
         for other in [
-            Owner { subject: "bob".to_owned(), ..ann.clone() },
-            Owner { client: None, ..ann.clone() },
-            Owner { client: Some("other".to_owned()), ..ann.clone() },
-            Owner { records: RecordsClaim::None, ..ann.clone() },
-            Owner { records: RecordsClaim::Owner, ..ann.clone() },
-            Owner { records: RecordsClaim::Grant("h".into()), ..ann.clone() },
-            Owner { issuer: None, ..ann.clone() },
-            Owner { issuer: Some("https://id.example/".into()), ..ann.clone() },
-            Owner { vault: VaultClaim::None, ..ann.clone() },
-            Owner { vault: VaultClaim::Malformed, ..ann.clone() },
-            Owner { vault: VaultClaim::One("work".into()), ..ann.clone() },
-            Owner { role: Role::Viewer, ..ann.clone() },
-            Owner { role: Role::Admin, ..ann.clone() },
+            SessionOwner { subject: "bob".to_owned(), ..ann.clone() },
+            SessionOwner { client: None, ..ann.clone() },
+            SessionOwner { client: Some("other".to_owned()), ..ann.clone() },
+            SessionOwner { records: RecordsClaim::None, ..ann.clone() },
+            SessionOwner { records: RecordsClaim::Owner, ..ann.clone() },
+            SessionOwner { records: RecordsClaim::Grant("h".into()), ..ann.clone() },
+            SessionOwner { issuer: None, ..ann.clone() },
+            SessionOwner { issuer: Some("https://id.example/".into()), ..ann.clone() },
+            SessionOwner { vault: VaultClaim::None, ..ann.clone() },
+            SessionOwner { vault: VaultClaim::Malformed, ..ann.clone() },
+            SessionOwner { vault: VaultClaim::One("work".into()), ..ann.clone() },
+            SessionOwner { role: Role::Viewer, ..ann.clone() },
+            SessionOwner { role: Role::Admin, ..ann.clone() },
         ] {
             assert!(!sessions.enter("s", &other, now), "{other:?}");
         }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_idlest_goes_when_there_are_too_many_and_others_keep_theirs() {
+    fn the_least_recently_used_session_is_closed_when_a_subject_has_too_many() {
         let sessions = Sessions::new(2, Duration::from_secs(3600));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_hour_is_survived_and_not_much_more() {
+    fn a_session_is_closed_after_more_than_an_idle_hour() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         let start = Instant::now();
         sessions.open("1", owner("ann", None), start);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn two_requests_under_one_id_are_told_apart_from_two_requests() {
+    fn a_second_request_with_a_pending_id_is_refused() {
         let sessions = Sessions::new(64, Duration::from_secs(3600));
         sessions.open("1", owner("ann", None), Instant::now());
         let first = sessions.begin("1", &1.into());

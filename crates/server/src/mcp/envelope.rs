@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::json::{self as strict, BadJson};
+use crate::strict_json::{self as strict, BadJson};
 
 /// JSON-RPC: the bytes are no JSON.
 pub const PARSE_ERROR: i32 = -32700;

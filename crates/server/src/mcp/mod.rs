@@ -1,6 +1,6 @@
 //! The Model Context Protocol, behind one adapter.
 //!
-//! What a client says is read strictly ([`json`], [`envelope`]) before the SDK sees it; the SDK
+//! What a client says is read strictly ([`envelope`]) before the SDK sees it; the SDK
 //! then speaks both lifecycles of the protocol, and [`handler`] turns its calls into calls of
 //! [`crate::service::Service`]. Nothing outside this folder and `stdio.rs` knows the SDK, and
 //! nothing here knows HTTP but [`streamable`], which hands requests to the SDK's own HTTP service.
@@ -14,7 +14,7 @@ pub mod client_names;
 pub(crate) mod direct;
 pub mod envelope;
 pub mod handler;
-pub mod json;
+
 pub mod resources;
 pub mod server_info;
 pub mod streamable;

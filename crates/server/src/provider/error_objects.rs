@@ -9,14 +9,14 @@ use serde_json::{Map, Value as Json, json};
 use stile_domain::records::request::ReadRequest;
 use stile_ladder::port::{ErrorResponse, too_large};
 
-use crate::outbound::{Answered, Failed};
+use crate::outbound::{OutboundError, OutboundResponse};
 
 /// The longest `Retry-After` that is repeated: a date has 29 characters.
 const MAX_RETRY_AFTER: usize = 32;
 
 /// What an answer with another status than 200 says. `token` is the one that was shown, and is not
 /// repeated.
-pub(super) fn of_answer(answered: &Answered, token: &str) -> ErrorResponse {
+pub(super) fn of_answer(answered: &OutboundResponse, token: &str) -> ErrorResponse {
     let said = serde_json::from_slice::<Map<String, Json>>(&answered.body).ok();
     let declined = said
         .and_then(|said| of_body(answered.status, said))
@@ -106,26 +106,26 @@ fn told_of(status: StatusCode) -> (&'static str, String) {
 }
 
 /// What is said where no answer came.
-pub(super) fn of_failure(failed: Failed) -> ErrorResponse {
+pub(super) fn of_failure(failed: OutboundError) -> ErrorResponse {
     match failed {
-        Failed::Timeout => adapter_error(
+        OutboundError::Timeout => adapter_error(
             504,
             "provider_timeout",
             "the resource server does not answer in time; try again, or ask for less",
         ),
-        Failed::Unavailable => adapter_error(
+        OutboundError::Unavailable => adapter_error(
             502,
             "provider_unreachable",
             "the resource server cannot be reached, or hung up before its answer was whole; try again later, and tell the \
              user if it goes on",
         ),
-        Failed::TooLarge => too_large(),
-        Failed::Encoded => adapter_error(
+        OutboundError::TooLarge => too_large(),
+        OutboundError::Encoded => adapter_error(
             502,
             "answer_encoded",
             "the resource server compressed its answer unasked, and it is not unpacked; tell the user",
         ),
-        Failed::Status(status) => of_status(status),
+        OutboundError::Status(status) => of_status(status),
     }
 }
 
@@ -153,7 +153,7 @@ fn adapter_error(status: u16, code: &str, message: &str) -> ErrorResponse {
 }
 
 /// When to ask again: seconds or a date (RFC 9110, section 10.2.3).
-fn retry_after(answered: &Answered) -> Option<String> {
+fn retry_after(answered: &OutboundResponse) -> Option<String> {
     let value = answered.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let is_one = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ,:-+".contains(&byte));
     let fits = is_one && !value.is_empty() && value.len() <= MAX_RETRY_AFTER;
@@ -212,10 +212,14 @@ mod tests {
     use super::*;
     use http::{HeaderMap, HeaderValue};
 
-    fn answered(status: u16, body: &str, retry_after: Option<&'static str>) -> Answered {
+    fn answered(status: u16, body: &str, retry_after: Option<&'static str>) -> OutboundResponse {
         let headers = retry_after.map(|when| (RETRY_AFTER, HeaderValue::from_static(when)));
         let headers = HeaderMap::from_iter(headers);
-        Answered { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into() }
+        OutboundResponse {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers,
+            body: body.into(),
+        }
     }
 
     fn told(status: u16, body: &str) -> ErrorResponse {
@@ -289,8 +293,13 @@ mod tests {
     fn every_code_is_documented() {
         let page = include_str!("../../../../docs/mcp-provider.md");
         let statuses = (100..600).map(|number| of_status(StatusCode::from_u16(number).unwrap()));
-        let failures = [Failed::Timeout, Failed::Unavailable, Failed::TooLarge, Failed::Encoded]
-            .map(of_failure);
+        let failures = [
+            OutboundError::Timeout,
+            OutboundError::Unavailable,
+            OutboundError::TooLarge,
+            OutboundError::Encoded,
+        ]
+        .map(of_failure);
         for declined in statuses.chain(failures).chain([not_json(), too_long()]) {
             assert!(page.contains(&format!("| `{}` |", declined.code())), "{}", declined.code());
         }

@@ -25,7 +25,7 @@ use stile_store::sealer::{Sealer, SealerError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::outbound::{Answered, Bounds, Failed, Outbound};
+use crate::outbound::{OutboundClient, OutboundError, OutboundLimits, OutboundResponse};
 
 /// Requests at once. Each may hold an answer of the greatest size, so this bounds memory; more wait
 /// their turn, within their own time.
@@ -45,10 +45,10 @@ pub type TokenReader = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// A resource server at an address.
 pub struct HttpRecordServer {
-    outbound: Outbound,
+    outbound: OutboundClient,
     /// Its address, without a slash at the end.
     base: String,
-    bounds: Bounds,
+    bounds: OutboundLimits,
     token: Mutex<Arc<str>>,
     read_token: TokenReader,
     sealer: Sealer,
@@ -66,11 +66,11 @@ impl HttpRecordServer {
     /// # Errors
     /// [`SealerError`].
     pub fn new(
-        outbound: Outbound,
+        outbound: OutboundClient,
         base: &str,
         token: &str,
         read_token: TokenReader,
-        bounds: Bounds,
+        bounds: OutboundLimits,
     ) -> Result<Self, SealerError> {
         let base = base.trim_end_matches('/').to_owned();
         // It stays this key when the token is renewed, so that handles do too.
@@ -157,14 +157,15 @@ impl HttpRecordServer {
         ask: &ReadRequest,
         token: &str,
         due: Instant,
-    ) -> Result<Answered, ErrorResponse> {
+    ) -> Result<OutboundResponse, ErrorResponse> {
         let uri = self.uri(ask)?;
         let headers = headers(token)?;
         let turn = timeout_at(due, self.asks.acquire())
             .await
-            .map_err(|_| error_objects::of_failure(Failed::Timeout))?;
+            .map_err(|_| error_objects::of_failure(OutboundError::Timeout))?;
         // Waiting for a turn is part of the time that a caller waits.
-        let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
+        let bounds =
+            OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
         let answered =
             self.outbound.exchange(uri, headers, bounds).await.map_err(error_objects::of_failure);
         drop(turn);
@@ -229,7 +230,7 @@ fn values(json: &[u8]) -> usize {
 /// All headers but `Host`.
 fn headers(token: &str) -> Result<HeaderMap, ErrorResponse> {
     let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| error_objects::of_failure(Failed::Unavailable))?;
+        .map_err(|_| error_objects::of_failure(OutboundError::Unavailable))?;
     authorization.set_sensitive(true);
     Ok(HeaderMap::from_iter([
         (AUTHORIZATION, authorization),

@@ -9,7 +9,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use stile_domain::notes::portable::PortableNote;
-use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
+use stile_server::auth::{
+    IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
+};
 use stile_server::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use stile_server::http::{self, HttpOptions};
 use stile_server::metrics::Metrics;
@@ -349,9 +351,9 @@ impl NoteSource for Panics {
 /// Lets everybody in.
 struct Anybody;
 
-impl Verifier for Anybody {
-    fn verify<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>> {
-        let identity = Identity {
+impl TokenVerifier for Anybody {
+    fn verify<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
+        let identity = IdentityClaims {
             issuer: None,
             actor: SUBJECT.into(),
             vault: VaultClaim::One(VAULT.into()),
@@ -359,7 +361,7 @@ impl Verifier for Anybody {
             audiences: vec![GATEWAY.into()],
         };
         let expires = SystemTime::now() + std::time::Duration::from_secs(300);
-        std::future::ready(Ok(Verified {
+        std::future::ready(Ok(VerifiedCaller {
             principal: principal(SUBJECT, None, ""),
             identity,
             expires,

@@ -14,7 +14,9 @@ use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
 use stile_ladder::Ladder;
 use stile_ladder::port::{ErrorResponse, RecordServer};
-use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
+use stile_server::auth::{
+    IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
+};
 use stile_server::config::ToolNames;
 use stile_server::http::{self, HttpOptions};
 use stile_server::service::Service;
@@ -59,14 +61,22 @@ fn principal(records: RecordsClaim) -> Principal {
 /// Believes everybody: `owner` is the owner, and everybody else nobody.
 struct Everybody;
 
-impl Verifier for Everybody {
-    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>> {
+impl TokenVerifier for Everybody {
+    fn verify<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
         let records = if token == "owner" { RecordsClaim::Owner } else { RecordsClaim::None };
         let (vault, role) = (VaultClaim::None, Role::Viewer);
-        let identity =
-            Identity { issuer: None, actor: "ann".into(), vault, role, audiences: Vec::new() };
+        let identity = IdentityClaims {
+            issuer: None,
+            actor: "ann".into(),
+            vault,
+            role,
+            audiences: Vec::new(),
+        };
         let expires = SystemTime::now() + Duration::from_secs(3600);
-        Box::pin(std::future::ready(Ok(Verified {
+        Box::pin(std::future::ready(Ok(VerifiedCaller {
             principal: principal(records),
             identity,
             expires,

@@ -10,7 +10,7 @@ use stile_domain::hash::ContentHash;
 use stile_domain::journal::JournalLine;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::Scopes;
-use stile_server::auth::{Order, mint};
+use stile_server::auth::{MintRequest, mint};
 use stile_store::state::{StateDir, TokenKey, TokenStore};
 use stile_testkit::client::{Caller as _, Http, Reply};
 use stile_testkit::leaks::Canaries;
@@ -96,7 +96,7 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
         Rig { state: elsewhere.path().join("state"), ..stage.rig.clone() }.token(&["write:/"], &[]);
     let (key, tokens) =
         (TokenKey::open(&stage.state()).unwrap(), TokenStore::open(&stage.state()).unwrap());
-    let order = Order {
+    let order = MintRequest {
         subject: "ann".to_owned(),
         scopes: Scopes::from_claim("write:/"),
         client: None,

@@ -17,7 +17,9 @@ use stile_domain::permit::{Gate, Permit, Principal, Read};
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
-use stile_server::auth::{Identity, Rejected, VaultClaim, Verified, Verifier};
+use stile_server::auth::{
+    IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
+};
 use stile_server::http::{self, HttpOptions};
 use stile_server::service::Service;
 use stile_store::journal::Journal;
@@ -91,32 +93,35 @@ pub struct Plain {
     start: SystemTime,
 }
 
-impl Verifier for Plain {
-    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Verified, Rejected>> {
+impl TokenVerifier for Plain {
+    fn verify<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
         Box::pin(std::future::ready(self.verify_now(token)))
     }
 }
 
 impl Plain {
-    fn verify_now(&self, token: &str) -> Result<Verified, Rejected> {
+    fn verify_now(&self, token: &str) -> Result<VerifiedCaller, TokenRejected> {
         let parts: Vec<&str> = token.split(';').collect();
         let [subject, client, scopes, seconds] = parts[..] else {
-            return Err(Rejected("not of the test"));
+            return Err(TokenRejected("not of the test"));
         };
         let expires =
             self.start + Duration::from_millis((seconds.parse::<f64>().unwrap() * 1000.0) as u64);
         if expires <= SystemTime::now() {
-            return Err(Rejected("expired"));
+            return Err(TokenRejected("expired"));
         }
         let client = Some(client).filter(|client| *client != "-");
-        let identity = Identity {
+        let identity = IdentityClaims {
             issuer: None,
             actor: subject.into(),
             vault: VaultClaim::None,
             role: Role::Viewer,
             audiences: Vec::new(),
         };
-        Ok(Verified {
+        Ok(VerifiedCaller {
             principal: principal(subject, client, &scopes.replace('_', " ")),
             identity,
             expires,

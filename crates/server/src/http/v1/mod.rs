@@ -27,9 +27,9 @@ use stile_records::calls::Call;
 use stile_records::openapi;
 
 use super::bearer::{self, Unauthorized};
-use super::rate::RateLimit;
+use super::rate_limit::RateLimit;
 use super::{Timeouts, metadata};
-use crate::auth::Verifier;
+use crate::auth::TokenVerifier;
 use crate::clock::now;
 use crate::mcp::server_info;
 
@@ -49,7 +49,7 @@ const NOSNIFF: (HeaderName, &str) = (http::header::X_CONTENT_TYPE_OPTIONS, "nosn
 /// The routes and what they decide with.
 pub struct V1 {
     services: RecordService,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     rate: Arc<RateLimit>,
     public_url: Option<String>,
     timeouts: Timeouts,
@@ -79,7 +79,7 @@ impl V1 {
     /// The records of `services`, for callers that `verifier` knows.
     pub fn new(
         services: RecordService,
-        verifier: Arc<dyn Verifier>,
+        verifier: Arc<dyn TokenVerifier>,
         rate: Arc<RateLimit>,
         public_url: Option<String>,
         timeouts: Timeouts,

@@ -1,8 +1,8 @@
-//! JSON as two parsers cannot disagree about it.
+//! JSON that no two parsers read differently, for messages and for tokens.
 //!
-//! A check that reads one value of a duplicate key while the handler reads the other is no check,
-//! so a document with a duplicate key anywhere is refused, and so is one nested deeper than any
-//! real call. The rest is `serde_json`, which is also what the SDK parses with.
+//! A check that reads one value of a duplicate key is useless if the handler reads the other, so a
+//! document with a duplicate key anywhere is refused. So is a message that is nested deeper than
+//! any real call. The rest is `serde_json`, which is also what the SDK parses with.
 
 use std::fmt;
 
@@ -23,15 +23,20 @@ pub enum BadJson {
     Ambiguous,
 }
 
-/// Parses one document, with nothing after it.
+/// Parses one message, with nothing after it, nested at most [`MAX_DEPTH`] levels deep.
 ///
 /// # Errors
 /// [`BadJson`].
 pub fn parse(bytes: &[u8]) -> Result<Value, BadJson> {
+    parse_to_depth(bytes, MAX_DEPTH)
+}
+
+/// Parses one document, with nothing after it, nested at most `max_depth` levels deep. Deeper than
+/// 127 levels `serde_json` gives up.
+pub(crate) fn parse_to_depth(bytes: &[u8], max_depth: usize) -> Result<Value, BadJson> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { depth: 0 }.deserialize(&mut deserializer).map_err(|error| match error
-        .classify()
-    {
+    let root = StrictValue { levels_left: max_depth };
+    let value = root.deserialize(&mut deserializer).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => BadJson::Ambiguous,
         _ => BadJson::Syntax,
     })?;
@@ -39,23 +44,22 @@ pub fn parse(bytes: &[u8]) -> Result<Value, BadJson> {
     Ok(value)
 }
 
-/// A value at a depth.
+/// Parses a value of at most `levels_left` levels of arrays and objects.
 #[derive(Clone, Copy)]
-struct Strict {
-    depth: usize,
+struct StrictValue {
+    levels_left: usize,
 }
 
-impl Strict {
+impl StrictValue {
     fn below<E: serde::de::Error>(self) -> Result<Self, E> {
-        if self.depth >= MAX_DEPTH {
-            Err(E::custom("too deep"))
-        } else {
-            Ok(Self { depth: self.depth + 1 })
+        match self.levels_left.checked_sub(1) {
+            Some(levels_left) => Ok(Self { levels_left }),
+            None => Err(E::custom("too deep")),
         }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl<'de> DeserializeSeed<'de> for StrictValue {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -63,7 +67,7 @@ impl<'de> DeserializeSeed<'de> for Strict {
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for StrictValue {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,10 +1,9 @@
-//! `/mcp`: everything that is decided about a request before the SDK sees it.
+//! `/mcp`: the checks of a request before the SDK gets it.
 //!
-//! In this order: whose token it is, whether that subject may ask again so soon, whether the
-//! session is theirs, and whether their scopes allow the call. A refusal for scopes is HTTP 403,
-//! decided from the call's own arguments before anything is touched, with a JSON-RPC body of the
-//! request's id, because that is what clients can show. What cannot be understood is answered here
-//! and not passed on.
+//! In this order: the token, the rate of the subject, the owner of the session, and the scopes for
+//! the call. A refusal for scopes is HTTP 403, decided from the call's own arguments before
+//! anything is read or written. Its body is JSON-RPC with the request's id, because clients can
+//! show that. A request that cannot be understood is answered here and never passed on.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,13 +15,14 @@ use http::{
 };
 use serde_json::{Value, json};
 
-use super::bearer::{self, Unauthorized};
-use super::body::{self, BadBody};
-use super::rate::RateLimit;
-use super::sessions::{Owner, Sessions, UnderWay};
-use super::streams::{Expiring, Held};
-use super::{HttpOptions, answers, metadata};
-use crate::auth::{Verified, Verifier};
+use super::bearer;
+use super::headers::{self, RepeatedHeader};
+use super::rate_limit::RateLimit;
+use super::request_body::{self, BodyError};
+use super::response_body::{ExpiringBody, GuardedBody};
+use super::sessions::{PendingRequest, SessionOwner, Sessions};
+use super::{HttpOptions, metadata, responses};
+use crate::auth::{TokenVerifier, VerifiedCaller};
 use crate::gateway::session_factory::InvalidVaultClaim;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
@@ -38,10 +38,10 @@ pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-v
 /// The first revision without sessions.
 const FIRST_SESSIONLESS: &str = "2026-07-28";
 
-/// The endpoint and what it decides with.
-pub struct Endpoint {
+/// The endpoint of MCP.
+pub struct McpEndpoint {
     service: Service,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     streamable: Streamable,
     sessions: Sessions,
     rate: Arc<RateLimit>,
@@ -51,17 +51,17 @@ pub struct Endpoint {
 /// Who sent a request.
 struct Authenticated {
     caller: Caller,
-    owner: Owner,
+    owner: SessionOwner,
 }
 
-/// An answer that ends a request early.
+/// A response that ends a request early.
 type Early = Box<Response<Body>>;
 
-impl Endpoint {
-    /// Of `service`, for the callers that `verifier` knows.
+impl McpEndpoint {
+    /// Serves `service` to callers that `verifier` accepts.
     pub fn new(
         service: Service,
-        verifier: Arc<dyn Verifier>,
+        verifier: Arc<dyn TokenVerifier>,
         streamable: Streamable,
         rate: Arc<RateLimit>,
         options: HttpOptions,
@@ -83,7 +83,7 @@ impl Endpoint {
             Ok(response) => response,
             Err(early) => *early,
         };
-        // Whoever answered: what agents are told is not to be stored on the way.
+        // No cache may store what agents receive.
         response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         response
     }
@@ -96,15 +96,15 @@ impl Endpoint {
         let (verified, token) = self.authenticate(&parts.headers).await?;
         self.rate
             .take(verified.principal.subject(), Instant::now())
-            .map_err(|wait| Box::new(answers::too_many(wait)))?;
+            .map_err(|wait| Box::new(responses::too_many(wait)))?;
         let caller = self
             .service
             .caller(&verified, token)
-            .map_err(|InvalidVaultClaim| Box::new(answers::no_vault()))?;
-        // The token ends here but for what the gateway shows to its server: what follows knows the
-        // caller, and could at worst log it.
+            .map_err(|InvalidVaultClaim| Box::new(responses::no_vault()))?;
+        // Only the gateway keeps the token, to send it to its server. The code that follows knows
+        // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
-        let caller = Authenticated { owner: Owner::of(&verified), caller };
+        let caller = Authenticated { owner: SessionOwner::new(&verified), caller };
         parts.extensions.insert(caller.caller.clone());
         let response = if parts.method == Method::POST {
             self.post(parts, body, &caller).await?
@@ -114,20 +114,20 @@ impl Endpoint {
         Ok(ending_with_token(response, &verified))
     }
 
-    async fn authenticate<'a>(&self, headers: &'a HeaderMap) -> Result<(Verified, &'a str), Early> {
-        bearer::authenticate(headers, self.verifier.as_ref()).await.map_err(|why| {
-            Box::new(answers::unauthorized(
-                &self.metadata_url(headers),
-                why == Unauthorized::Invalid,
-            ))
-        })
+    async fn authenticate<'a>(
+        &self,
+        headers: &'a HeaderMap,
+    ) -> Result<(VerifiedCaller, &'a str), Early> {
+        bearer::authenticate(headers, self.verifier.as_ref())
+            .await
+            .map_err(|why| Box::new(responses::unauthorized(&self.metadata_url(headers), why)))
     }
 
     fn metadata_url(&self, headers: &HeaderMap) -> String {
         metadata::metadata_url(&metadata::origin(self.options.public_url.as_deref(), headers))
     }
 
-    /// One message.
+    /// Answers a POST, which carries one message.
     async fn post(
         &self,
         mut parts: Parts,
@@ -136,32 +136,32 @@ impl Endpoint {
     ) -> Result<Response<Body>, Early> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
-            return Err(Box::new(answers::plain(
+            return Err(Box::new(responses::plain(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",
                 message,
             )));
         }
-        let bytes = body::read(body, self.options.max_body_bytes, &self.options.timeouts)
+        let bytes = request_body::read(body, self.options.max_body_bytes, &self.options.timeouts)
             .await
             .map_err(bad_body)?;
         let message = Envelope::parse(&bytes).map_err(|malformed| {
-            Box::new(answers::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
+            Box::new(responses::json(StatusCode::BAD_REQUEST, &malformed.to_json()))
         })?;
         if has_no_session(&message, &parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
         let session = self.enter(&parts.headers, &caller.owner)?;
         self.ask(&message, &parts.headers, &caller.caller)?;
-        let under_way = self.begin(session.as_deref(), &message)?;
+        let pending = self.begin(session.as_deref(), &message)?;
         if let Some(call) = Call::of(&message, &parts.headers)
             && let Some((status, text)) = direct::answer(call, &self.service, &caller.caller).await
         {
-            return Ok(answers::json_text(status, text));
+            return Ok(responses::json_text(status, text));
         }
         let response = self.streamable.answer(Request::from_parts(parts, bytes)).await;
         let response = match response.status() {
-            // What the SDK cannot read as a message although it is JSON of the right shape.
+            // JSON of the right shape that the SDK cannot read as a message.
             StatusCode::UNSUPPORTED_MEDIA_TYPE => not_a_message(&message),
             StatusCode::NOT_FOUND => {
                 self.forget_vanished(session.as_deref(), &message);
@@ -172,10 +172,11 @@ impl Endpoint {
                 response
             }
         };
-        Ok(response.map(|body| Held::body(body, under_way)))
+        Ok(response.map(|body| GuardedBody::wrap(body, pending)))
     }
 
-    /// A stream that listens (GET), the end of a session (DELETE), or a method that there is not.
+    /// Answers a GET, which opens an event stream, a DELETE, which ends a session, or a method that
+    /// is not supported.
     async fn other(
         &self,
         mut parts: Parts,
@@ -194,24 +195,24 @@ impl Endpoint {
             self.sessions.forget(session);
         }
         if deleted {
-            // Nothing is left to be done, and clients take 202 for a failure.
+            // The session has ended, and clients treat 202 as a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
         Ok(response)
     }
 
-    /// The session of a request, if it names one and it is the caller's.
-    fn enter(&self, headers: &HeaderMap, owner: &Owner) -> Result<Option<String>, Early> {
-        let mut named = headers.get_all(SESSION_ID).iter();
-        let session = match (named.next(), named.next()) {
-            (None, _) => return Ok(None),
-            (Some(session), None) => session.to_str().unwrap_or_default(),
-            (Some(_), Some(_)) => "",
+    /// Returns the session that the headers name; `None` if they name none. Refuses a session of
+    /// another caller.
+    fn enter(&self, headers: &HeaderMap, owner: &SessionOwner) -> Result<Option<String>, Early> {
+        let session = match headers::single(headers, &SESSION_ID) {
+            Ok(None) => return Ok(None),
+            Ok(Some(session)) => session.to_str().unwrap_or_default(),
+            Err(RepeatedHeader) => "",
         };
         if self.sessions.enter(session, owner, Instant::now()) {
             Ok(Some(session.to_owned()))
         } else {
-            Err(Box::new(answers::no_such_session()))
+            Err(Box::new(responses::no_such_session()))
         }
     }
 
@@ -239,19 +240,22 @@ impl Endpoint {
         }
     }
 
-    fn begin(&self, session: Option<&str>, message: &Envelope) -> Result<Option<UnderWay>, Early> {
+    fn begin(
+        &self,
+        session: Option<&str>,
+        message: &Envelope,
+    ) -> Result<Option<PendingRequest>, Early> {
         let (Some(session), true, Some(id)) = (session, message.is_request(), message.id()) else {
             return Ok(None);
         };
         self.sessions.begin(session, id).map(Some).ok_or_else(|| {
             let text = "a request with this `id` is still being answered in this session";
             let body = envelope::error(Some(id), envelope::INVALID_REQUEST, text, None);
-            Box::new(answers::json(StatusCode::BAD_REQUEST, &body))
+            Box::new(responses::json(StatusCode::BAD_REQUEST, &body))
         })
     }
 
-    /// The SDK has closed a session by itself. (A 404 without a session is a method that there is
-    /// not.)
+    /// Removes a session that the SDK has closed. (A 404 without a session is an unknown method.)
     fn forget_vanished(&self, session: Option<&str>, message: &Envelope) {
         if let Some(session) = session
             && !message.is_sessionless()
@@ -260,7 +264,12 @@ impl Endpoint {
         }
     }
 
-    async fn remember_opened(&self, message: &Envelope, answered: &HeaderMap, owner: &Owner) {
+    async fn remember_opened(
+        &self,
+        message: &Envelope,
+        answered: &HeaderMap,
+        owner: &SessionOwner,
+    ) {
         let opened = answered.get(SESSION_ID).and_then(|id| id.to_str().ok());
         if let Some(id) = opened
             && message.method() == Some("initialize")
@@ -272,14 +281,15 @@ impl Endpoint {
     }
 }
 
-/// Whether a session named in the headers is to be ignored. A request says itself which lifecycle
-/// it belongs to. Other messages cannot, and the SDK goes by their header, so it may; without a
-/// session they reach nobody else's.
+/// Whether a session named in the headers is ignored. A request itself says which lifecycle it
+/// belongs to. Other messages cannot, and for those the SDK goes by the header. Without a session
+/// they cannot reach another caller's.
 fn has_no_session(message: &Envelope, headers: &HeaderMap) -> bool {
     message.is_sessionless() || (!message.is_request() && names_sessionless(headers))
 }
 
-/// Whether the header names a revision without sessions. Revisions are dates and sort as text.
+/// Whether the header names a revision of MCP without sessions. Revisions are dates and sort as
+/// text.
 fn names_sessionless(headers: &HeaderMap) -> bool {
     headers
         .get(PROTOCOL_VERSION)
@@ -294,28 +304,28 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-fn bad_body(why: BadBody) -> Early {
+fn bad_body(why: BodyError) -> Early {
     let (status, code, message) = match why {
-        BadBody::TooLarge => (
+        BodyError::TooLarge => (
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
             "the request is too large; make a large file with several `text.append`",
         ),
-        BadBody::Stalled => {
+        BodyError::Stalled => {
             (StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")
         }
-        BadBody::Broken => {
+        BodyError::Broken => {
             (StatusCode::BAD_REQUEST, "bad_request", "the body did not arrive whole")
         }
     };
-    Box::new(answers::closing(answers::plain(status, code, message)))
+    Box::new(responses::closing(responses::plain(status, code, message)))
 }
 
 fn forbidden(message: &Envelope, denial: &Denial, metadata_url: &str) -> Response<Body> {
     let data = json!({ "code": denial.code, "requiredScopes": denial.scopes });
     let body =
         envelope::error(message.id(), envelope::INSUFFICIENT_SCOPE, &denial.message, Some(data));
-    answers::insufficient_scope(metadata_url, &denial.scopes.join(" "), &body)
+    responses::insufficient_scope(metadata_url, &denial.scopes.join(" "), &body)
 }
 
 fn not_a_message(message: &Envelope) -> Response<Body> {
@@ -326,14 +336,18 @@ fn not_a_message(message: &Envelope) -> Response<Body> {
         "the message is not one of the protocol's",
         None,
     );
-    answers::json(StatusCode::BAD_REQUEST, &body)
+    responses::json(StatusCode::BAD_REQUEST, &body)
 }
 
-/// An event stream does not outlive the token that it was opened with.
-fn ending_with_token(response: Response<Body>, verified: &Verified) -> Response<Body> {
+/// Ends an event stream when the token expires that it was opened with.
+fn ending_with_token(response: Response<Body>, verified: &VerifiedCaller) -> Response<Body> {
     let is_stream = response
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
-    if is_stream { response.map(|body| Expiring::body(body, verified.expires)) } else { response }
+    if is_stream {
+        response.map(|body| ExpiringBody::wrap(body, verified.expires))
+    } else {
+        response
+    }
 }

@@ -1,39 +1,41 @@
-//! Which `Host` and `Origin` may come in.
+//! Decides which values of `Host` and `Origin` are allowed.
 //!
-//! A web page that the user visits can make a browser call a server on the user's own machine,
-//! under a name that resolves to it. So the name in `Host` must be one that this server is known
-//! by, and a request that names the page it comes from must come from a page that is allowed. A
-//! client that is no browser sends no `Origin` and passes. *Source*: MCP transports, "DNS
-//! rebinding"; RFC 6454.
+//! A web page can make the user's browser call a server on the user's own machine, under a name
+//! that resolves to that machine. So `Host` must be a name of this server, and `Origin`, which
+//! names the page that makes a request, must be an allowed page. A client that is not a browser
+//! sends no `Origin` and passes. *Source*: MCP transports, "DNS rebinding"; RFC 6454.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use http::header::{HOST, ORIGIN};
 
-/// Who may come in.
-pub struct Doors {
+use super::headers::{self, RepeatedHeader};
+
+/// The allowed values of `Host` and `Origin`.
+pub struct OriginPolicy {
     hosts: Vec<Authority>,
     origins: Vec<Origin>,
 }
 
-/// Why somebody may not.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
-    /// The server is not known by that name.
+pub enum ForeignRequest {
+    /// `Host` is missing, repeated, or not a name of this server.
     Host,
-    /// That page is not allowed.
+    /// `Origin` is repeated, malformed, or not an allowed page.
     Origin,
 }
 
-/// `name`, or `name:port`; without a port, any.
+/// `name` or `name:port`. A rule without a port allows every port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Authority {
     name: String,
     port: Option<u16>,
 }
 
-/// `scheme://name[:port]`, where in a rule no port or `*` means any.
+/// `scheme://name[:port]`. A rule with the port `*`, or without a port that its scheme implies,
+/// allows every port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Origin {
     scheme: String,
@@ -42,9 +44,9 @@ struct Origin {
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-impl Doors {
-    /// The loopback names, the address listened on, the public origin, and what is configured. An
-    /// entry that cannot be read admits nobody.
+impl OriginPolicy {
+    /// Allows the loopback names, the address listened on, the public origin, and the configured
+    /// hosts and origins. A malformed entry allows nothing.
     pub fn new(
         listen: SocketAddr,
         public_url: Option<&str>,
@@ -59,7 +61,7 @@ impl Doors {
         };
         let own = LOOPBACK.into_iter().map(str::to_owned).chain(listened);
         let own: Vec<Authority> = own.map(|name| Authority { name, port: None }).collect();
-        // A page that another program on this machine serves is as foreign as any.
+        // A page that another program on this machine serves is foreign too, so the port counts.
         let own_pages = own.iter().map(|authority| Origin {
             scheme: "http".to_owned(),
             authority: Authority { name: authority.name.clone(), port: Some(listen.port()) },
@@ -78,42 +80,31 @@ impl Doors {
         }
     }
 
-    /// Lets a request in, or not.
+    /// Refuses a request with another `Host` or `Origin`.
     ///
     /// # Errors
-    /// [`Foreign`].
-    pub fn check(&self, headers: &HeaderMap) -> Result<(), Foreign> {
-        let host =
-            only(headers, &HOST).ok().flatten().and_then(Authority::parse).ok_or(Foreign::Host)?;
-        if !self.hosts.iter().any(|rule| rule.admits(&host)) {
-            return Err(Foreign::Host);
+    /// [`ForeignRequest`].
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), ForeignRequest> {
+        let host = headers::single(headers, &HOST).ok().flatten();
+        let host = host.and_then(|host| Authority::parse(host.to_str().ok()?));
+        if !host.is_some_and(|host| self.hosts.iter().any(|rule| rule.allows(&host))) {
+            return Err(ForeignRequest::Host);
         }
-        match only(headers, &ORIGIN) {
-            Ok(None) => Ok(()),
-            Ok(Some(text)) => {
-                let origin = Origin::parse(text).ok_or(Foreign::Origin)?;
-                let admitted = self.origins.iter().any(|rule| rule.admits(&origin));
-                if admitted { Ok(()) } else { Err(Foreign::Origin) }
-            }
-            Err(()) => Err(Foreign::Origin),
-        }
-    }
-}
-
-/// The one value of a header; an error where there are several, or it is not text.
-fn only<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Result<Option<&'h str>, ()> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(drop),
-        (Some(_), Some(_)) => Err(()),
+        let origin = headers::single(headers, &ORIGIN);
+        let Some(origin) = origin.map_err(|RepeatedHeader| ForeignRequest::Origin)? else {
+            return Ok(());
+        };
+        let origin = origin.to_str().ok().and_then(Origin::parse);
+        let is_allowed =
+            origin.is_some_and(|origin| self.origins.iter().any(|rule| rule.allows(&origin)));
+        if is_allowed { Ok(()) } else { Err(ForeignRequest::Origin) }
     }
 }
 
 impl Authority {
     fn parse(text: &str) -> Option<Self> {
         let (name, port) = match text.rsplit_once(':') {
-            // The colons of an IPv6 address stand in brackets.
+            // An IPv6 address has its colons in brackets.
             Some((name, port)) if !port.contains(']') => (name, Some(port)),
             _ => (text, None),
         };
@@ -139,7 +130,7 @@ impl Authority {
         sound.then(|| Self { name: name.to_ascii_lowercase(), port })
     }
 
-    fn admits(&self, other: &Self) -> bool {
+    fn allows(&self, other: &Self) -> bool {
         self.name == other.name && (self.port.is_none() || self.port == other.port)
     }
 }
@@ -158,7 +149,7 @@ impl Origin {
         Some(Self { scheme, authority })
     }
 
-    /// The same, with `*` for any port.
+    /// Parses an origin whose port may be `*`, for every port.
     fn parse_rule(text: &str) -> Option<Self> {
         let text = text.trim_end_matches('/');
         match text.strip_suffix(":*") {
@@ -171,8 +162,8 @@ impl Origin {
         }
     }
 
-    fn admits(&self, other: &Self) -> bool {
-        self.scheme == other.scheme && self.authority.admits(&other.authority)
+    fn allows(&self, other: &Self) -> bool {
+        self.scheme == other.scheme && self.authority.allows(&other.authority)
     }
 }
 
@@ -180,8 +171,8 @@ impl Origin {
 mod tests {
     use super::*;
 
-    fn check(host: &[&str], origin: &[&str]) -> Result<(), Foreign> {
-        let doors = Doors::new(
+    fn check(host: &[&str], origin: &[&str]) -> Result<(), ForeignRequest> {
+        let policy = OriginPolicy::new(
             "127.0.0.2:9999".parse().unwrap(),
             Some("https://notes.example.org"),
             &["nas.local".to_owned(), "nas:81".to_owned()],
@@ -198,11 +189,11 @@ mod tests {
         for origin in origin {
             headers.append(ORIGIN, origin.parse().unwrap());
         }
-        doors.check(&headers)
+        policy.check(&headers)
     }
 
     #[test]
-    fn only_known_names_are_answered_to() {
+    fn a_host_that_is_not_a_name_of_the_server_is_refused() {
         for host in [
             "localhost",
             "localhost:9999",
@@ -239,14 +230,14 @@ mod tests {
             "nas:82",
             "localhost,evil.example",
         ] {
-            assert_eq!(check(&[host], &[]), Err(Foreign::Host), "{host}");
+            assert_eq!(check(&[host], &[]), Err(ForeignRequest::Host), "{host}");
         }
-        assert_eq!(check(&[], &[]), Err(Foreign::Host));
-        assert_eq!(check(&["localhost", "localhost"], &[]), Err(Foreign::Host));
+        assert_eq!(check(&[], &[]), Err(ForeignRequest::Host));
+        assert_eq!(check(&["localhost", "localhost"], &[]), Err(ForeignRequest::Host));
     }
 
     #[test]
-    fn only_pages_that_are_allowed_may_call() {
+    fn an_origin_that_is_not_an_allowed_page_is_refused() {
         for origin in [
             "http://localhost:9999",
             "http://127.0.0.1:9999",
@@ -279,11 +270,11 @@ mod tests {
             "http://localhost/",
             "https://app.example.org, https://evil.example",
         ] {
-            assert_eq!(check(&["localhost"], &[origin]), Err(Foreign::Origin), "{origin}");
+            assert_eq!(check(&["localhost"], &[origin]), Err(ForeignRequest::Origin), "{origin}");
         }
         assert_eq!(
             check(&["localhost"], &["http://localhost", "http://localhost"]),
-            Err(Foreign::Origin)
+            Err(ForeignRequest::Origin)
         );
     }
 }

@@ -1,14 +1,14 @@
-//! How many requests one subject gets answered.
+//! Limits the rate of requests per subject.
 //!
-//! A token bucket each, on the monotonic clock. The map is bounded: a bucket that is full again is
-//! the same as none, so those are forgotten when it grows.
+//! Each subject has a token bucket on the monotonic clock. The number of buckets is bounded: a full
+//! bucket equals a new one, so full buckets are dropped when there are many.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Subjects that are remembered before full buckets are looked for.
-const MOST_SUBJECTS: usize = 10_000;
+/// The number of buckets from which full ones are dropped.
+const MAX_SUBJECTS: usize = 10_000;
 
 /// The buckets of all subjects.
 pub struct RateLimit {
@@ -18,12 +18,13 @@ pub struct RateLimit {
 }
 
 struct Bucket {
+    /// Requests left at `at`.
     left: f64,
     at: Instant,
 }
 
 impl RateLimit {
-    /// `per_second` requests over time, `burst` at once; each at least one.
+    /// Allows `per_second` requests over time and `burst` at once. Zero counts as one.
     pub fn new(per_second: u32, burst: u32) -> Self {
         Self {
             per_second: per_second.max(1).into(),
@@ -32,13 +33,13 @@ impl RateLimit {
         }
     }
 
-    /// Takes one request out of a subject's bucket.
+    /// Takes one request from a subject's bucket.
     ///
     /// # Errors
-    /// How long to wait for the next, where the bucket is empty.
+    /// If the bucket is empty, the time until the next request is allowed.
     pub fn take(&self, subject: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= MOST_SUBJECTS && !buckets.contains_key(subject) {
+        if buckets.len() >= MAX_SUBJECTS && !buckets.contains_key(subject) {
             buckets.retain(|_, bucket| self.left(bucket, now) < self.burst);
         }
         let bucket = match buckets.get_mut(subject) {
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_is_answered_then_the_rate_and_each_subject_has_its_own() {
+    fn each_subject_has_a_burst_and_then_a_rate() {
         let limit = RateLimit::new(2, 3);
         let start = Instant::now();
         for _ in 0..3 {
@@ -82,10 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn idle_subjects_are_forgotten() {
+    fn full_buckets_are_dropped_when_there_are_many() {
         let limit = RateLimit::new(1, 1);
         let start = Instant::now();
-        for number in 0..MOST_SUBJECTS {
+        for number in 0..MAX_SUBJECTS {
             let _ = limit.take(&number.to_string(), start);
         }
         let _ = limit.take("one more", start + Duration::from_secs(5));

@@ -1,7 +1,7 @@
-//! The answers that the edge gives by itself.
+//! Responses that the HTTP layer makes itself.
 //!
-//! Their words are constants or come from a [`stile_domain::error::Refusal`]; none says anything
-//! about what is stored, and a 401 never says why.
+//! Their texts are constants or come from a [`stile_domain::error::Refusal`]. None reveals what is
+//! stored, and a 401 never says why.
 
 use std::time::Duration;
 
@@ -12,12 +12,14 @@ use http::header::{
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
-/// JSON with a status, never to be stored on the way.
+use super::bearer::Unauthorized;
+
+/// Returns JSON that no cache may store.
 pub fn json(status: StatusCode, body: &Value) -> Response<Body> {
     json_text(status, body.to_string())
 }
 
-/// JSON that is text already, never to be stored on the way.
+/// Returns JSON that is text already and that no cache may store.
 pub fn json_text(status: StatusCode, body: String) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
@@ -26,15 +28,15 @@ pub fn json_text(status: StatusCode, body: String) -> Response<Body> {
     response
 }
 
-/// A failed request that is not JSON-RPC, told as a short object.
+/// Returns the error object of a request that is not JSON-RPC.
 pub fn plain(status: StatusCode, code: &'static str, message: &str) -> Response<Body> {
     json(status, &json!({ "error": code, "message": message }))
 }
 
-/// The session is unknown, or another caller's, which is the same to the one who asks.
+/// Returns 404 for a session that is unknown or belongs to another caller. The two look the same.
 ///
-/// Not JSON: one widely used client takes a JSON-RPC body here for the answer to its call, and
-/// misses that its session is gone.
+/// The body is not JSON, because one widely used client takes a JSON-RPC body here for the response
+/// to its call, and misses that its session is gone.
 pub fn no_such_session() -> Response<Body> {
     let mut response = Response::new(Body::from("Not Found: Session not found"));
     *response.status_mut() = StatusCode::NOT_FOUND;
@@ -42,67 +44,71 @@ pub fn no_such_session() -> Response<Body> {
     response
 }
 
-/// The token does not say which one vault it is for.
+/// Returns 403 for a token whose `vault` claim does not name one vault.
 pub fn no_vault() -> Response<Body> {
     let message = "the token must name one vault, as a string in its `vault` claim";
     plain(StatusCode::FORBIDDEN, "no_vault", message)
 }
 
-/// No token, or none that counts.
-pub fn unauthorized(metadata_url: &str, token_was_sent: bool) -> Response<Body> {
-    let error = if token_was_sent { "error=\"invalid_token\", " } else { "" };
+/// Returns 401 with a challenge (RFC 6750, section 3).
+pub fn unauthorized(metadata_url: &str, why: Unauthorized) -> Response<Body> {
+    let error = match why {
+        Unauthorized::Missing => "",
+        Unauthorized::Invalid => "error=\"invalid_token\", ",
+    };
     let challenge = format!("Bearer {error}resource_metadata=\"{metadata_url}\"");
     let message =
         "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
-    challenged(plain(StatusCode::UNAUTHORIZED, "unauthorized", message), &challenge)
+    let response = plain(StatusCode::UNAUTHORIZED, "unauthorized", message);
+    with_header(response, WWW_AUTHENTICATE, &challenge)
 }
 
-/// The token is good, and its scopes do not allow the call.
+/// Returns 403 for a valid token whose scopes do not allow the call.
 pub fn insufficient_scope(metadata_url: &str, scopes: &str, body: &Value) -> Response<Body> {
     let challenge = format!(
-        "Bearer error=\"insufficient_scope\", scope=\"{scopes}\", resource_metadata=\"{metadata_url}\""
+        "Bearer error=\"insufficient_scope\", scope=\"{scopes}\", \
+         resource_metadata=\"{metadata_url}\""
     );
-    challenged(json(StatusCode::FORBIDDEN, body), &challenge)
+    with_header(json(StatusCode::FORBIDDEN, body), WWW_AUTHENTICATE, &challenge)
 }
 
-/// Too many requests of one subject.
+/// Returns 429 with `Retry-After`, in whole seconds.
 pub fn too_many(wait: Duration) -> Response<Body> {
     let response = plain(
         StatusCode::TOO_MANY_REQUESTS,
         "too_many_requests",
         "wait a moment, then send it again",
     );
-    after(response, wait)
+    with_retry_after(response, wait)
 }
 
-/// What was asked for is being changed.
+/// Returns 503 with `Retry-After`, for a file that is being changed.
 pub fn busy(wait: Duration) -> Response<Body> {
-    after(plain(StatusCode::SERVICE_UNAVAILABLE, "busy", "wait a moment, then send it again"), wait)
+    with_retry_after(
+        plain(StatusCode::SERVICE_UNAVAILABLE, "busy", "wait a moment, then send it again"),
+        wait,
+    )
 }
 
-fn after(response: Response<Body>, wait: Duration) -> Response<Body> {
+fn with_retry_after(response: Response<Body>, wait: Duration) -> Response<Body> {
     let seconds = wait.as_millis().div_ceil(1000).max(1);
     with_header(response, RETRY_AFTER, &seconds.to_string())
 }
 
-/// Something of ours broke. The line in the log carries the same number.
+/// Returns 500 with an incident number, after a panic. The log repeats the number.
 pub fn internal() -> Response<Body> {
     let incident = stile_store::new_incident();
     tracing::error!(target: "stile::http", incident, "a handler panicked");
     json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": "internal", "incident": incident }))
 }
 
-/// The same answer, after which the connection is closed.
+/// Adds `Connection: close`.
 pub fn closing(mut response: Response<Body>) -> Response<Body> {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-fn challenged(response: Response<Body>, challenge: &str) -> Response<Body> {
-    with_header(response, WWW_AUTHENTICATE, challenge)
-}
-
-/// A value that is no header value is left out; all that is put here is ASCII.
+/// Adds a header. Every value here is ASCII; any other would be left out.
 fn with_header(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);

@@ -1,8 +1,8 @@
-//! `GET /api/v1/notes/{path}`: a whole note, for a gateway that stands before this server.
+//! `GET /api/v1/notes/{path}`: a whole note, for a gateway in front of this server.
 //!
-//! The bearer token authorises, as it does for `text.read`. The other headers only have to agree
-//! with it and with the configuration: they say what the gateway believes, and where that is not so
-//! nothing is read.
+//! The bearer token authorises, as for `text.read`. The other headers state the gateway's view of
+//! the vault and the user. They must agree with the token and with the configuration, or nothing is
+//! read.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,47 +17,47 @@ use stile_domain::error::Refusal;
 use stile_domain::notes::NotePath;
 use stile_tools::space::SpaceTools;
 
-use super::bearer::{self, Unauthorized};
-use super::rate::RateLimit;
-use super::{answers, metadata};
-use crate::auth::{VaultClaim, Verified, Verifier};
+use super::bearer;
+use super::headers;
+use super::rate_limit::RateLimit;
+use super::{metadata, responses};
+use crate::auth::{TokenVerifier, VaultClaim, VerifiedCaller};
 use crate::gateway::http_note_store::{GATEWAY_AUTH, USER_ID, VAULT_ID};
 
-/// Where notes are, as the router spells it.
+/// The route of notes, in the router's syntax.
 pub const NOTES_PATH: &str = "/api/v1/notes/{path}";
 
-/// What gateways must agree with.
+/// Settings that a gateway must agree with.
 #[derive(Clone, Debug)]
-pub struct NotesOptions {
+pub struct GatewayNotesOptions {
     /// The name of the one vault that the space is.
     pub vault: String,
-    /// What every request must carry, where there is one.
+    /// The secret that every request must send; `None` if none is required.
     pub secret: Option<GatewaySecret>,
-    /// The `sub` of the gateway that may read in another user's name.
+    /// The `sub` of the gateway that may read on behalf of another user.
     pub trusted_gateway: Option<String>,
 }
 
-impl Default for NotesOptions {
+impl Default for GatewayNotesOptions {
     fn default() -> Self {
         Self { vault: "default".to_owned(), secret: None, trusted_gateway: None }
     }
 }
 
-/// A secret that a server shares with its gateway, compared without telling how much of it was
-/// right.
+/// A secret that a server shares with its gateway, compared in constant time.
 #[derive(Clone)]
 pub struct GatewaySecret(hmac::Tag);
 
-/// What is signed with the secret, to compare signatures instead of secrets.
+/// The message signed with each secret, so that signatures are compared and not secrets.
 const COMPARED: &[u8] = b"the secret of a gateway";
 
 impl GatewaySecret {
-    /// Keeps a secret.
+    /// Keeps only a signature made with `secret`.
     pub fn new(secret: &[u8]) -> Self {
         Self(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), COMPARED))
     }
 
-    fn is(&self, given: &[u8]) -> bool {
+    fn matches(&self, given: &[u8]) -> bool {
         hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, given), COMPARED, self.0.as_ref()).is_ok()
     }
 }
@@ -68,28 +68,28 @@ impl std::fmt::Debug for GatewaySecret {
     }
 }
 
-/// The route and what it decides with.
-pub struct Notes {
+/// The endpoint of notes.
+pub struct GatewayNotes {
     tools: SpaceTools,
-    verifier: Arc<dyn Verifier>,
+    verifier: Arc<dyn TokenVerifier>,
     rate: Arc<RateLimit>,
-    options: NotesOptions,
+    options: GatewayNotesOptions,
     public_url: Option<String>,
 }
 
-impl Notes {
-    /// Serves the notes of `tools`, for callers that `verifier` knows.
+impl GatewayNotes {
+    /// Serves the notes of `tools` to callers that `verifier` accepts.
     pub fn new(
         tools: SpaceTools,
-        verifier: Arc<dyn Verifier>,
+        verifier: Arc<dyn TokenVerifier>,
         rate: Arc<RateLimit>,
-        options: NotesOptions,
+        options: GatewayNotesOptions,
         public_url: Option<String>,
     ) -> Self {
         Self { tools, verifier, rate, options, public_url }
     }
 
-    /// `path` is none where the target does not decode to text.
+    /// Answers a request. `path` is `None` if the request target does not decode to text.
     async fn answer(
         &self,
         path: Option<&str>,
@@ -99,33 +99,38 @@ impl Notes {
             metadata::metadata_url(&metadata::origin(self.public_url.as_deref(), headers));
         let (verified, _) = bearer::authenticate(headers, self.verifier.as_ref())
             .await
-            .map_err(|why| answers::unauthorized(&metadata_url, why == Unauthorized::Invalid))?;
+            .map_err(|why| responses::unauthorized(&metadata_url, why))?;
         let principal = &verified.principal;
-        self.rate.take(principal.subject(), Instant::now()).map_err(answers::too_many)?;
-        let user = self.agree(headers, &verified).map_err(told)?;
+        self.rate.take(principal.subject(), Instant::now()).map_err(responses::too_many)?;
+        let user = self.agreed_user(headers, &verified).map_err(disagreement)?;
         let path = path
             .and_then(|path| NotePath::parse(path).ok())
-            .ok_or_else(|| told(Disagreement::Path))?;
+            .ok_or_else(|| disagreement(Disagreement::Path))?;
         let json = self
             .tools
             .read_note(path, principal, &user)
             .await
-            .map_err(|refusal| refused(&refusal, &metadata_url))?;
-        Ok(answers::json_text(StatusCode::OK, json))
+            .map_err(|refusal| refusal_response(&refusal, &metadata_url))?;
+        Ok(responses::json_text(StatusCode::OK, json))
     }
 
-    /// Whether the gateway believes what is so here; if so, in whose name it reads.
-    fn agree(&self, headers: &HeaderMap, verified: &Verified) -> Result<String, Disagreement> {
+    /// Returns the user on whose behalf the gateway reads, if all its headers agree with the token
+    /// and the configuration.
+    fn agreed_user(
+        &self,
+        headers: &HeaderMap,
+        verified: &VerifiedCaller,
+    ) -> Result<String, Disagreement> {
         let Self { options, .. } = self;
         if let Some(secret) = &options.secret
-            && !only(headers, &GATEWAY_AUTH).is_some_and(|given| secret.is(given.as_bytes()))
+            && !only(headers, &GATEWAY_AUTH).is_some_and(|given| secret.matches(given.as_bytes()))
         {
             return Err(Disagreement::Gateway);
         }
         if only(headers, &VAULT_ID).map(HeaderValue::as_bytes) != Some(options.vault.as_bytes()) {
             return Err(Disagreement::Vault);
         }
-        // Whoever comes here around the gateway can write any name into a header, and none into a
+        // A client that bypasses the gateway can write any vault into a header, but not into a
         // token.
         match &verified.identity.vault {
             VaultClaim::None => {}
@@ -145,13 +150,12 @@ impl Notes {
     }
 }
 
-/// A header that is there once. Two are none: whoever stands in front of us may have looked at the
-/// other.
+/// A repeated header counts as absent.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
-    let mut values = headers.get_all(name).iter();
-    values.next().filter(|_| values.next().is_none())
+    headers::single(headers, name).ok().flatten()
 }
 
+/// What a gateway sent that is wrong.
 enum Disagreement {
     Gateway,
     Vault,
@@ -159,22 +163,21 @@ enum Disagreement {
     Path,
 }
 
-fn told(why: Disagreement) -> Response<Body> {
+fn disagreement(why: Disagreement) -> Response<Body> {
     match why {
-        Disagreement::Gateway => answers::plain(
+        Disagreement::Gateway => responses::plain(
             StatusCode::FORBIDDEN,
             "gateway_required",
             "notes are read through the gateway only",
         ),
-        Disagreement::User => answers::plain(
+        Disagreement::User => responses::plain(
             StatusCode::FORBIDDEN,
             "other_user",
             "X-User-Id must be the token's subject",
         ),
-        // The same as for a note that is not there: that there are other vaults is nobody's
-        // business.
+        // The same as for a missing note, so that nobody learns of other vaults.
         Disagreement::Vault => not_found(),
-        Disagreement::Path => answers::plain(
+        Disagreement::Path => responses::plain(
             StatusCode::BAD_REQUEST,
             "invalid_path",
             "the path is not that of a note; nothing was read",
@@ -183,35 +186,35 @@ fn told(why: Disagreement) -> Response<Body> {
 }
 
 fn not_found() -> Response<Body> {
-    answers::plain(StatusCode::NOT_FOUND, "not_found", "there is no such note")
+    responses::plain(StatusCode::NOT_FOUND, "not_found", "there is no such note")
 }
 
-fn refused(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
+fn refusal_response(refusal: &Refusal, metadata_url: &str) -> Response<Body> {
     match refusal {
         Refusal::InsufficientScope { needed, .. } => {
             let scopes: Vec<String> = needed.iter().map(ToString::to_string).collect();
             let body = json!({ "error": refusal.code().0, "message": refusal.to_string() });
-            answers::insufficient_scope(metadata_url, &scopes.join(" "), &body)
+            responses::insufficient_scope(metadata_url, &scopes.join(" "), &body)
         }
-        Refusal::TooLarge { .. } => answers::plain(
+        Refusal::TooLarge { .. } => responses::plain(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
             "the note is larger than notes may be",
         ),
-        Refusal::Busy { .. } => answers::busy(Duration::from_secs(1)),
+        Refusal::Busy { .. } => responses::busy(Duration::from_secs(1)),
         Refusal::Internal { incident } => {
             let body = json!({ "error": "internal", "incident": incident });
-            answers::json(StatusCode::INTERNAL_SERVER_ERROR, &body)
+            responses::json(StatusCode::INTERNAL_SERVER_ERROR, &body)
         }
-        // A folder, a link, bytes that are no text: no note.
+        // A folder, a link or bytes that are not text cannot be a note.
         _ => not_found(),
     }
 }
 
-/// The route. Whoever asks is looked at before what is asked for, so a path that does not decode is
-/// no answer yet.
+/// Handles the route. The caller is checked before the path, so a path that does not decode is not
+/// refused here.
 pub async fn route(
-    State(notes): State<Arc<Notes>>,
+    State(notes): State<Arc<GatewayNotes>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Response<Body> {
@@ -224,13 +227,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn security_a_secret_is_right_or_wrong_and_never_printed() {
+    fn a_secret_matches_only_itself_and_is_never_printed() {
         let secret = GatewaySecret::new(b"correct horse");
-        assert!(secret.is(b"correct horse"));
+        assert!(secret.matches(b"correct horse"));
         for wrong in
             [&b""[..], b"correct hors", b"correct horse ", b"Correct horse", b"correct horse\0\0x"]
         {
-            assert!(!secret.is(wrong));
+            assert!(!secret.matches(wrong));
         }
         assert_eq!(format!("{secret:?}"), "GatewaySecret(…)");
     }

@@ -1,46 +1,45 @@
-//! What a request's head says before the HTTP library has tidied it up.
+//! Judges the raw head of each request before the HTTP library parses it.
 //!
-//! Smuggling lives in the gap between two readers of one byte stream, and the library resolves some
-//! of those ambiguities silently: of `Content-Length` and `Transfer-Encoding` together it keeps
-//! one, and of a repeated `Host` it shows both to a handler that asks for one. So the raw bytes of
-//! each head are read here as well, with the same parser, before the library gets them. Exactly
-//! `Content-Length` bytes are then skipped to reach the next head. A chunked body is not followed:
-//! such a request is the last on its connection.
+//! Request smuggling exploits two parsers that read one byte stream differently, and the library
+//! resolves some ambiguities silently: of `Content-Length` and `Transfer-Encoding` together it
+//! keeps one. So the same parser reads the raw bytes of each head here first. Then exactly
+//! `Content-Length` bytes are skipped to reach the next head. A chunked body is not followed: such
+//! a request is the last one on its connection.
 //!
 //! This is a state machine over bytes and does no I/O. *Source*: RFC 9112 §2.2, §3.2, §6.
 
-/// The longest head, request line and all.
+/// The longest head in bytes, with the request line.
 pub const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// The most header fields; the HTTP library's own limit.
+/// The most header fields, which is the HTTP library's own limit.
 const MAX_FIELDS: usize = 100;
 
-/// What is to be done about one request.
+/// What the server does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Answer it, and go on.
+pub enum HeadVerdict {
+    /// Answer the request and keep the connection.
     Keep,
-    /// Answer it, then close the connection.
+    /// Answer the request, then close the connection.
     Last,
     /// Answer 400 with this reason, then close the connection.
     Refuse(&'static str),
 }
 
-/// Where in the stream the next byte belongs.
+/// The part of a request that the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Before the first byte of a head.
+pub enum StreamPosition {
+    /// Between two requests, before the first byte of a head.
     Between,
     /// Inside a head.
     Head,
     /// Inside a body of known length.
     Body,
-    /// After the last request that is followed.
+    /// After the last request that is answered.
     Beyond,
 }
 
-/// Follows one connection's requests.
+/// Finds and judges the request heads of one connection.
 #[derive(Debug, Default)]
-pub struct Preamble {
+pub struct HeadScanner {
     state: State,
     head: Vec<u8>,
 }
@@ -53,24 +52,24 @@ enum State {
     Beyond,
 }
 
-impl Preamble {
-    /// A fresh connection.
+impl HeadScanner {
+    /// A scanner for a new connection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Where the next byte belongs.
-    pub fn place(&self) -> Place {
+    /// Returns the part of a request that the next byte belongs to.
+    pub fn position(&self) -> StreamPosition {
         match self.state {
-            State::Head if self.head.is_empty() => Place::Between,
-            State::Head => Place::Head,
-            State::Body(_) => Place::Body,
-            State::Beyond => Place::Beyond,
+            State::Head if self.head.is_empty() => StreamPosition::Between,
+            State::Head => StreamPosition::Head,
+            State::Body(_) => StreamPosition::Body,
+            State::Beyond => StreamPosition::Beyond,
         }
     }
 
-    /// Takes the next bytes, and tells `found` of each head that they complete.
-    pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(Verdict)) {
+    /// Reads the next bytes and calls `found` for each head that they complete.
+    pub fn feed(&mut self, mut bytes: &[u8], mut found: impl FnMut(HeadVerdict)) {
         while !bytes.is_empty() {
             match &mut self.state {
                 State::Beyond => return,
@@ -84,7 +83,7 @@ impl Preamble {
                 }
                 State::Head => {
                     bytes = self.feed_head(bytes);
-                    if let Some((verdict, next)) = self.judged() {
+                    if let Some((verdict, next)) = self.verdict() {
                         self.head = Vec::new();
                         self.state = next;
                         found(verdict);
@@ -94,8 +93,8 @@ impl Preamble {
         }
     }
 
-    /// Takes bytes up to the end of a line, or all of them. Empty lines before a request are
-    /// skipped, as the library does.
+    /// Reads bytes up to the end of a line, and returns the rest. Skips empty lines before a
+    /// request, as the library does.
     fn feed_head<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
         if self.head.is_empty() {
             let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
@@ -109,31 +108,34 @@ impl Preamble {
         rest
     }
 
-    /// The verdict on a head, once it is complete.
-    fn judged(&self) -> Option<(Verdict, State)> {
+    /// Returns the verdict on a complete head and the next state.
+    fn verdict(&self) -> Option<(HeadVerdict, State)> {
         if self.head.len() > MAX_HEAD_BYTES {
-            return Some((Verdict::Refuse("the head of the request is too large"), State::Beyond));
+            return Some((
+                HeadVerdict::Refuse("the head of the request is too large"),
+                State::Beyond,
+            ));
         }
         let complete = self.head.ends_with(b"\n\r\n") || self.head.ends_with(b"\n\n");
         if !complete {
             return None;
         }
         Some(match judge(&self.head) {
-            Ok(Framing::Length(0)) => (Verdict::Keep, State::Head),
-            Ok(Framing::Length(length)) => (Verdict::Keep, State::Body(length)),
-            Ok(Framing::Chunked) => (Verdict::Last, State::Beyond),
-            Err(why) => (Verdict::Refuse(why), State::Beyond),
+            Ok(Framing::Length(0)) => (HeadVerdict::Keep, State::Head),
+            Ok(Framing::Length(length)) => (HeadVerdict::Keep, State::Body(length)),
+            Ok(Framing::Chunked) => (HeadVerdict::Last, State::Beyond),
+            Err(why) => (HeadVerdict::Refuse(why), State::Beyond),
         })
     }
 }
 
-/// How long the body is.
+/// How a body is delimited.
 enum Framing {
     Length(u64),
     Chunked,
 }
 
-/// Reads one whole head.
+/// Judges a complete head.
 fn judge(head: &[u8]) -> Result<Framing, &'static str> {
     if has_bare_line_feed(head) {
         return Err("a line of the head does not end with CR LF");
@@ -190,16 +192,16 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn verdicts(pieces: &[&[u8]]) -> (Vec<Verdict>, Place) {
-        let mut preamble = Preamble::new();
+    fn verdicts(pieces: &[&[u8]]) -> (Vec<HeadVerdict>, StreamPosition) {
+        let mut preamble = HeadScanner::new();
         let mut found = Vec::new();
         for piece in pieces {
             preamble.feed(piece, |verdict| found.push(verdict));
         }
-        (found, preamble.place())
+        (found, preamble.position())
     }
 
-    fn verdict(head: &str) -> Verdict {
+    fn verdict(head: &str) -> HeadVerdict {
         let (found, _) = verdicts(&[head.as_bytes()]);
         assert_eq!(found.len(), 1, "{head}");
         found[0]
@@ -210,8 +212,9 @@ mod tests {
         GET /smuggled HTTP/1.1\r\n\r\n";
 
     #[test]
-    fn bodies_are_skipped_and_heads_found_however_the_bytes_are_split() {
-        let whole = (vec![Verdict::Keep, Verdict::Keep, Verdict::Last], Place::Beyond);
+    fn heads_are_found_however_the_bytes_are_split() {
+        let whole =
+            (vec![HeadVerdict::Keep, HeadVerdict::Keep, HeadVerdict::Last], StreamPosition::Beyond);
         assert_eq!(verdicts(&[TWO]), whole);
         for first in 0..TWO.len() {
             for second in first..TWO.len() {
@@ -224,8 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_known_at_every_moment() {
-        let mut preamble = Preamble::new();
+    fn the_position_is_known_after_every_byte() {
+        let mut preamble = HeadScanner::new();
         let mut seen = Vec::new();
         for piece in [
             "",
@@ -237,24 +240,24 @@ mod tests {
             "G",
         ] {
             preamble.feed(piece.as_bytes(), |_| {});
-            seen.push(preamble.place());
+            seen.push(preamble.position());
         }
         assert_eq!(
             seen,
             [
-                Place::Between,
-                Place::Between,
-                Place::Head,
-                Place::Body,
-                Place::Body,
-                Place::Between,
-                Place::Head
+                StreamPosition::Between,
+                StreamPosition::Between,
+                StreamPosition::Head,
+                StreamPosition::Body,
+                StreamPosition::Body,
+                StreamPosition::Between,
+                StreamPosition::Head
             ]
         );
     }
 
     #[test]
-    fn what_two_parsers_may_read_differently_is_refused() {
+    fn a_head_that_two_parsers_may_read_differently_is_refused() {
         for head in [
             "POST / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
             "POST / HTTP/1.1\r\n\r\n",
@@ -277,34 +280,37 @@ mod tests {
             "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n",
             "PRI * HTTP/2.0\r\n\r\n",
         ] {
-            assert!(matches!(verdict(head), Verdict::Refuse(_)), "{head}");
+            assert!(matches!(verdict(head), HeadVerdict::Refuse(_)), "{head}");
         }
     }
 
     #[test]
-    fn plain_requests_pass() {
+    fn an_ordinary_request_passes() {
         for (head, expected) in [
-            ("GET /health HTTP/1.1\r\nHost: a\r\n\r\n", Verdict::Keep),
-            ("GET /health HTTP/1.0\r\nhost: a\r\n\r\n", Verdict::Keep),
-            ("POST /mcp?x=1 HTTP/1.1\r\nHOST:a\r\nContent-Length: 0\r\n\r\n", Verdict::Keep),
-            ("POST /mcp HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n", Verdict::Last),
+            ("GET /health HTTP/1.1\r\nHost: a\r\n\r\n", HeadVerdict::Keep),
+            ("GET /health HTTP/1.0\r\nhost: a\r\n\r\n", HeadVerdict::Keep),
+            ("POST /mcp?x=1 HTTP/1.1\r\nHOST:a\r\nContent-Length: 0\r\n\r\n", HeadVerdict::Keep),
+            (
+                "POST /mcp HTTP/1.1\r\nHost: a\r\ntransfer-encoding: chunked\r\n\r\n",
+                HeadVerdict::Last,
+            ),
         ] {
             assert_eq!(verdict(head), expected, "{head}");
         }
     }
 
     #[test]
-    fn an_endless_head_is_given_up() {
+    fn an_endless_head_is_refused() {
         let long =
             [b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec(), vec![b'x'; MAX_HEAD_BYTES]].concat();
         let (found, place) = verdicts(&[&long]);
-        assert!(matches!(found[..], [Verdict::Refuse(_)]));
-        assert_eq!(place, Place::Beyond);
+        assert!(matches!(found[..], [HeadVerdict::Refuse(_)]));
+        assert_eq!(place, StreamPosition::Beyond);
     }
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_it_panic_or_depend_on_how_they_are_split(
+        fn verdicts_do_not_depend_on_how_the_bytes_are_split(
             bytes in proptest::collection::vec(proptest::prop_oneof![
                 proptest::prelude::Just(b"\r\n".to_vec()), proptest::prelude::Just(b"\r\n\r\n".to_vec()),
                 proptest::prelude::Just(b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec()),

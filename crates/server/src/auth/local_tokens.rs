@@ -1,0 +1,71 @@
+//! Verifies the tokens that this server minted with `stile token`.
+//!
+//! Such a token is signed with the local secret, addressed to this server, and listed in the state
+//! folder. `jws` and `claims` state the rules that every token must keep.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use futures::future::BoxFuture;
+use stile_store::state::{TokenKey, TokenStore};
+
+use super::claims::{Claims, whole_seconds};
+use super::jws::CompactJws;
+use super::signature::Hs256Key;
+use super::{TokenRejected, TokenVerifier, VerifiedCaller, check};
+use crate::clock::unix_seconds;
+
+/// Accepts tokens that were signed with the local key, are addressed to this server and are not
+/// revoked.
+pub struct LocalVerifier {
+    key: Hs256Key,
+    audience: String,
+    tokens: Arc<TokenStore>,
+    clock: fn() -> SystemTime,
+}
+
+impl LocalVerifier {
+    /// A verifier for the tokens of one state folder, which reads the time from `clock`.
+    pub fn new(key: &TokenKey, tokens: Arc<TokenStore>, clock: fn() -> SystemTime) -> Self {
+        let audience = key.audience.clone();
+        Self { key: Hs256Key::new(&key.secret), audience, tokens, clock }
+    }
+
+    /// Verifies without waiting: the key is in memory, and the list of tokens is on this machine.
+    fn verify_now(&self, token: &str) -> Result<VerifiedCaller, TokenRejected> {
+        let jws = CompactJws::parse(token)?;
+        jws.check_local_header()?;
+        let is_signed = self.key.verifies(jws.signing_input, &jws.signature);
+        check(is_signed, "the signature is not right")?;
+
+        let claims: Claims = jws.claims()?;
+        claims.check_audience(&self.audience)?;
+        check(!claims.sub.is_empty(), "the subject is empty")?;
+        let jti = claims.jti.clone().unwrap_or_default();
+        check(!jti.is_empty(), "the identifier is missing or empty")?;
+        check(claims.iat.is_some(), "the time of issue is missing")?;
+        let validity = claims.validity(whole_seconds)?;
+        validity.check(unix_seconds((self.clock)()))?;
+        let caller = claims.into_caller(None, validity)?;
+        match self.tokens.is_live(&jti) {
+            Ok(true) => Ok(caller),
+            Ok(false) => Err(TokenRejected("the token was revoked or never minted here")),
+            Err(error) => {
+                tracing::error!(%error, "a token was refused because it could not be looked up");
+                Err(TokenRejected("the token could not be looked up"))
+            }
+        }
+    }
+}
+
+impl TokenVerifier for LocalVerifier {
+    fn verify<'a>(
+        &'a self,
+        token: &'a str,
+    ) -> BoxFuture<'a, Result<VerifiedCaller, TokenRejected>> {
+        Box::pin(std::future::ready(self.verify_now(token)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Response bodies that last.
+//!
+//! A [`GuardedBody`] keeps a value alive until the body ends, such as the mark that its connection
+//! is busy. An [`ExpiringBody`] ends an event stream when the token expires that the stream was
+//! opened with.
+
+use std::any::Any;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use axum::body::{Body, Bytes};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How often the wall clock is read, because it may jump.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
+/// A body that keeps a value until the body ends.
+pub struct GuardedBody {
+    inner: Body,
+    guard: Option<Box<dyn Any + Send>>,
+}
+
+impl GuardedBody {
+    /// Returns `inner` as a body that drops `guard` when it ends.
+    pub fn wrap(inner: Body, guard: impl Any + Send) -> Body {
+        Body::new(Self { inner, guard: Some(Box::new(guard)) })
+    }
+}
+
+impl HttpBody for GuardedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.inner).poll_frame(cx);
+        if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
+            this.guard = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// A body that ends at a time of the wall clock.
+pub struct ExpiringBody {
+    inner: Option<Body>,
+    expires: SystemTime,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl ExpiringBody {
+    /// Returns `inner` as a body that ends at `expires`.
+    pub fn wrap(inner: Body, expires: SystemTime) -> Body {
+        let timer =
+            Box::pin(sleep(until_next_check(expires, SystemTime::now()).unwrap_or_default()));
+        Body::new(Self { inner: Some(inner), expires, timer })
+    }
+}
+
+/// Returns how long to wait before reading the clock again; `None` once the time has come.
+fn until_next_check(expires: SystemTime, now: SystemTime) -> Option<Duration> {
+    expires
+        .duration_since(now)
+        .ok()
+        .filter(|left| !left.is_zero())
+        .map(|left| left.min(CHECK_INTERVAL))
+}
+
+impl HttpBody for ExpiringBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        while this.timer.as_mut().poll(cx).is_ready() {
+            match until_next_check(this.expires, SystemTime::now()) {
+                Some(wait) => this.timer.as_mut().reset(Instant::now() + wait),
+                None => {
+                    this.inner = None;
+                    return Poll::Ready(None);
+                }
+            }
+        }
+        match &mut this.inner {
+            Some(inner) => Pin::new(inner).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wall_clock_is_read_every_thirty_seconds_and_at_expiry() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+        assert_eq!(
+            until_next_check(now + Duration::from_secs(5), now),
+            Some(Duration::from_secs(5))
+        );
+        assert_eq!(until_next_check(now + Duration::from_secs(86_400), now), Some(CHECK_INTERVAL));
+        assert_eq!(until_next_check(now, now), None);
+        assert_eq!(until_next_check(now - Duration::from_secs(1), now), None);
+    }
+}
