@@ -7,7 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hash::ContentHash;
+use crate::notes::answers::AnswerExtent;
 use crate::path::SpacePath;
+use crate::permit::Principal;
 
 /// One call, or one event that no call asked for, as a line of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,4 +47,52 @@ pub struct JournalLine {
     /// Names the server's log line, for `internal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
+}
+
+/// What a call was about, for its line in the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallTrace {
+    /// The file; absent for a call that the journal records without its file.
+    pub path: Option<SpacePath>,
+    /// The version that the call read or replaced.
+    pub before: Option<ContentHash>,
+    /// The version that the call made.
+    pub after: Option<ContentHash>,
+    /// How much of a note's structure the answer held.
+    pub extent: Option<AnswerExtent>,
+}
+
+impl CallTrace {
+    /// Creates the trace of a call about one file.
+    pub fn of_file(path: &SpacePath, before: Option<ContentHash>) -> Self {
+        Self { path: Some(path.clone()), before, ..Self::default() }
+    }
+}
+
+impl JournalLine {
+    /// Creates the line of a finished call, not yet stamped with its time. `operation` is the tool's
+    /// canonical name or the operation of `/v1`, `outcome` is `ok` or a stable code, and `incident`
+    /// names the log line of an internal error.
+    pub fn for_call(
+        principal: &Principal,
+        operation: impl Into<String>,
+        trace: CallTrace,
+        outcome: impl Into<String>,
+        incident: Option<u64>,
+    ) -> Self {
+        Self {
+            at: String::new(),
+            subject: Some(principal.subject().to_owned()),
+            token: principal.token().map(str::to_owned),
+            client: principal.client().map(str::to_owned),
+            tool: operation.into(),
+            path: trace.path,
+            before: trace.before,
+            after: trace.after,
+            sections: trace.extent.map(|extent| extent.sections),
+            truncated: trace.extent.map(|extent| extent.truncated),
+            outcome: outcome.into(),
+            incident,
+        }
+    }
 }

@@ -208,6 +208,16 @@ impl<A: Action> Permits for Permit<A> {
     const READ_ONLY: bool = matches!(A::VERB, Verb::Read);
 }
 
+/// Records can only be read through a tool.
+impl Permits for RecordsPermit {
+    const READ_ONLY: bool = true;
+}
+
+/// A tool without permits reads through a port that checks the caller itself.
+impl Permits for () {
+    const READ_ONLY: bool = true;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,8 +17,8 @@ use stile_domain::records::row::ParsedRow;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::records::{declaration, identifiers};
 
-use stile_records::rows::line_source::Source;
-use stile_records::rows::{BadRowKind, Decoded, Decoder, KEPT_BYTES, MAX_ROW_BYTES};
+use stile_records::rows::line_source::LineSource;
+use stile_records::rows::{DecodedRow, KEPT_BYTES, MAX_ROW_BYTES, RowDecodeError, RowDecoder};
 
 /// What stands between two cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ const MAX_DIGITS: usize = 15;
 
 /// The rows of a CSV file.
 pub struct Csv<R> {
-    source: Source<R>,
+    source: LineSource<R>,
     delimiter: Option<Delimiter>,
     /// Nothing until the header was read.
     header: Option<Vec<String>>,
@@ -99,7 +99,7 @@ impl<R: BufRead> Csv<R> {
 
     pub(super) fn with_most(reader: R, delimiter: Option<Delimiter>, most: usize) -> Self {
         Self {
-            source: Source::new(reader),
+            source: LineSource::new(reader),
             delimiter,
             header: None,
             over: false,
@@ -111,7 +111,7 @@ impl<R: BufRead> Csv<R> {
     }
 
     /// Reads the header. Nothing where the file has none, or the reason why it cannot be one.
-    fn begin(&mut self) -> io::Result<Option<Result<Vec<String>, Decoded>>> {
+    fn begin(&mut self) -> io::Result<Option<Result<Vec<String>, DecodedRow>>> {
         let delimiter = match self.delimiter {
             Some(delimiter) => delimiter,
             None => Delimiter::of_header(self.source.first_line(HEADER_BYTES)?),
@@ -126,14 +126,14 @@ impl<R: BufRead> Csv<R> {
             Outcome::Whole => self.cells.header(),
             Outcome::TooLarge => {
                 let what = "ends beyond the 64 MiB that a row may have";
-                Err(BadRowKind::Header { column: self.cells.count, what })
+                Err(RowDecodeError::Header { column: self.cells.count, what })
             }
-            Outcome::Unclosed => Err(BadRowKind::UnclosedQuote),
+            Outcome::Unclosed => Err(RowDecodeError::UnclosedQuote),
         };
         if let Ok(names) = &header {
             self.cells.ends = vec![0; names.len()];
         }
-        Ok(Some(header.map_err(|why| Decoded::bad(line, why))))
+        Ok(Some(header.map_err(|why| DecodedRow::bad(line, why))))
     }
 
     /// Reads a row into `cells`. Says at which line it begins; nothing at the end of the file.
@@ -202,8 +202,8 @@ impl<R: BufRead> Csv<R> {
     }
 }
 
-impl<R: BufRead> Decoder for Csv<R> {
-    fn next(&mut self) -> io::Result<Option<Decoded>> {
+impl<R: BufRead> RowDecoder for Csv<R> {
+    fn next(&mut self) -> io::Result<Option<DecodedRow>> {
         if self.over {
             return Ok(None);
         }
@@ -223,13 +223,13 @@ impl<R: BufRead> Decoder for Csv<R> {
         let header = self.header.as_deref().unwrap_or_default();
         let row = match outcome {
             Outcome::Whole => self.cells.row(header),
-            Outcome::TooLarge => Err(BadRowKind::TooLarge),
+            Outcome::TooLarge => Err(RowDecodeError::TooLarge),
             Outcome::Unclosed => {
                 self.over = true;
-                Err(BadRowKind::UnclosedQuote)
+                Err(RowDecodeError::UnclosedQuote)
             }
         };
-        Ok(Some(Decoded { line, row }))
+        Ok(Some(DecodedRow { line, row }))
     }
 
     fn consumed(&self) -> u64 {
@@ -239,17 +239,17 @@ impl<R: BufRead> Decoder for Csv<R> {
 
 impl Cells {
     /// Each cell that there is room for.
-    fn texts(&self) -> impl Iterator<Item = Result<&str, BadRowKind>> {
+    fn texts(&self) -> impl Iterator<Item = Result<&str, RowDecodeError>> {
         let mut from = 0;
         self.ends.iter().take(self.count).map(move |&end| {
             let cell = self.bytes.get(from..end).unwrap_or_default();
             from = end;
-            std::str::from_utf8(cell).map_err(|_| BadRowKind::NotUtf8)
+            std::str::from_utf8(cell).map_err(|_| RowDecodeError::NotUtf8)
         })
     }
 
-    fn header(&self) -> Result<Vec<String>, BadRowKind> {
-        let bad = |column, what| Err(BadRowKind::Header { column, what });
+    fn header(&self) -> Result<Vec<String>, RowDecodeError> {
+        let bad = |column, what| Err(RowDecodeError::Header { column, what });
         if self.count > declaration::MAX_FIELDS {
             return bad(self.count, "is one too many: there may be 10000");
         }
@@ -277,11 +277,11 @@ impl Cells {
         }
     }
 
-    fn row(&self, header: &[String]) -> Result<ParsedRow, BadRowKind> {
+    fn row(&self, header: &[String]) -> Result<ParsedRow, RowDecodeError> {
         // Many programs leave out cells at the end that are empty; one too many is a comma that was
         // not quoted.
         if self.count > header.len() {
-            return Err(BadRowKind::WrongCells { header: header.len(), row: self.count });
+            return Err(RowDecodeError::WrongCells { header: header.len(), row: self.count });
         }
         let mut fields = RecordFields::new();
         for (name, text) in header.iter().zip(self.texts()) {
@@ -348,7 +348,7 @@ mod tests {
     use super::super::laws::{all, told};
     use super::*;
 
-    fn decoded(text: impl AsRef<[u8]>, size: usize) -> Vec<Decoded> {
+    fn decoded(text: impl AsRef<[u8]>, size: usize) -> Vec<DecodedRow> {
         all(Csv::new(BufReader::with_capacity(size, text.as_ref()), None))
     }
 
@@ -430,7 +430,7 @@ mod tests {
         let large = all(Csv::with_most("a,b,long,longer\n1,2,3,4".as_bytes(), None, 8));
         assert!(matches!(
             large.as_slice(),
-            [Decoded { row: Err(BadRowKind::Header { column: 4, .. }), .. }]
+            [DecodedRow { row: Err(RowDecodeError::Header { column: 4, .. }), .. }]
         ));
         let wide = columns(10_000);
         assert_eq!(decoded(format!("{wide}\n{wide}\n{wide},x,{wide}"), 4096).len(), 2);
@@ -441,7 +441,7 @@ mod tests {
         let text = format!("a,b\n1,\"{}", "x,y\n".repeat(100_000));
         let mut csv = Csv::with_most(text.as_bytes(), None, 1000);
         let decoded = csv.next().unwrap().unwrap();
-        assert_eq!((decoded.line, decoded.row), (2, Err(BadRowKind::UnclosedQuote)));
+        assert_eq!((decoded.line, decoded.row), (2, Err(RowDecodeError::UnclosedQuote)));
         assert!(csv.cells.bytes.capacity() <= KEPT_BYTES);
         assert_eq!(csv.consumed(), text.len() as u64);
     }

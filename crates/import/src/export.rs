@@ -21,7 +21,7 @@ use stile_store::files::ExportFolder;
 use stile_store::records::{LongValueRef, RecordRow, RecordSource, RecordsView};
 
 use stile_domain::json_string::escaped;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 
 /// The file with everything but long texts.
 pub const RECORDS_FILE: &str = "records.jsonl";
@@ -72,7 +72,7 @@ pub enum ExportError {
 /// # Errors
 /// [`ExportError`]; `records.jsonl` is then not there.
 pub fn export(
-    services: &RecordServices,
+    services: &RecordService,
     caller: &Principal,
     now: Instant,
     selection: Selection<'_>,

@@ -22,7 +22,7 @@ use super::mbox::{self, Mailbox, RawMessage};
 use super::slack::{Channel, Event, Workspace};
 use super::{chatgpt, mail, slack};
 use stile_domain::records::value::RecordFields;
-use stile_records::rows::{Decoded, Decoder};
+use stile_records::rows::{DecodedRow, RowDecoder};
 
 /// How much of a file tells what it is.
 const FIRST_BYTES: usize = 5;
@@ -182,7 +182,7 @@ impl Elements {
             let (number, ordinal) = (*number, *count);
             *count += 1;
             let element = match array.next() {
-                Ok(Some(Decoded { line, row })) => {
+                Ok(Some(DecodedRow { line, row })) => {
                     let row = row
                         .map(|row| (row.fields, row.replaced))
                         .map_err(|bad| (bad.code(), bad.to_string()));

@@ -13,7 +13,7 @@ use super::exports::{Chats, Days, Mails};
 use super::known::{CHATGPT, Known, MAIL, Place, SLACK};
 use super::mbox::Mailbox;
 use super::{csv, exports, json_array, markdown};
-use stile_records::rows::{Decoded, Decoder, jsonl};
+use stile_records::rows::{DecodedRow, RowDecoder, json_lines};
 
 /// How the rows of a file are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +165,8 @@ impl Input {
                 place,
             }));
         }
-        let decoder: Box<dyn Decoder> = match self.format {
-            Format::JsonLines => Box::new(jsonl::JsonLines::new(reader)),
+        let decoder: Box<dyn RowDecoder> = match self.format {
+            Format::JsonLines => Box::new(json_lines::JsonLines::new(reader)),
             Format::Json => Box::new(json_array::JsonArray::new(reader)),
             _ => Box::new(csv::Csv::new(reader, None)),
         };
@@ -176,12 +176,12 @@ impl Input {
 
 struct File {
     name: Arc<str>,
-    decoder: Box<dyn Decoder>,
+    decoder: Box<dyn RowDecoder>,
 }
 
 impl Rows for File {
     fn next(&mut self) -> io::Result<Option<Item>> {
-        let Some(Decoded { line, row }) = self.decoder.next()? else { return Ok(None) };
+        let Some(DecodedRow { line, row }) = self.decoder.next()? else { return Ok(None) };
         let row = match row {
             Ok(row) => Ok(Found::row(row.fields, row.replaced)),
             Err(bad) => Err((bad.code(), bad.to_string())),

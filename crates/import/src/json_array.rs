@@ -7,13 +7,13 @@
 
 use std::io::{self, BufRead};
 
-use stile_records::rows::line_source::Source;
-use stile_records::rows::{BadRowKind, Decoded, Decoder, Held, MAX_ROW_BYTES};
+use stile_records::rows::line_source::LineSource;
+use stile_records::rows::{DecodedRow, MAX_ROW_BYTES, RowBuffer, RowDecodeError, RowDecoder};
 
 /// The rows of a file that is a JSON array.
 #[derive(Debug)]
 pub struct JsonArray<R> {
-    source: Source<R>,
+    source: LineSource<R>,
     scan: Scan,
 }
 
@@ -30,9 +30,9 @@ impl<R: BufRead> JsonArray<R> {
             began: 1,
             depth: 0,
             inside: Inside::Plain,
-            held: Held::new(most),
+            held: RowBuffer::new(most),
         };
-        Self { source: Source::new(reader), scan }
+        Self { source: LineSource::new(reader), scan }
     }
 
     /// The line that is read, 1-based.
@@ -41,8 +41,8 @@ impl<R: BufRead> JsonArray<R> {
     }
 }
 
-impl<R: BufRead> Decoder for JsonArray<R> {
-    fn next(&mut self) -> io::Result<Option<Decoded>> {
+impl<R: BufRead> RowDecoder for JsonArray<R> {
+    fn next(&mut self) -> io::Result<Option<DecodedRow>> {
         loop {
             if self.scan.place == Place::Over {
                 return Ok(None);
@@ -101,12 +101,12 @@ struct Scan {
     /// How many brackets of the element are open.
     depth: usize,
     inside: Inside,
-    held: Held,
+    held: RowBuffer,
 }
 
 impl Scan {
     /// Reads on, up to the end of an element. Says how many bytes it used.
-    fn feed(&mut self, buffer: &[u8]) -> (usize, Option<Decoded>) {
+    fn feed(&mut self, buffer: &[u8]) -> (usize, Option<DecodedRow>) {
         let mut at = 0;
         while let Some(&byte) = buffer.get(at) {
             if self.place == Place::Element {
@@ -135,28 +135,30 @@ impl Scan {
     }
 
     /// Judges a byte that stands in no element; one that begins an element is not used yet.
-    fn between(&mut self, byte: u8) -> Option<Decoded> {
+    fn between(&mut self, byte: u8) -> Option<DecodedRow> {
         let wrong = match (self.place, byte) {
             (Place::Before, b'[') => return self.go(Place::First),
-            (Place::Before, _) => BadRowKind::NotAnArray,
+            (Place::Before, _) => RowDecodeError::NotAnArray,
             (Place::First | Place::Behind, b']') => return self.go(Place::After),
             (Place::Behind, b',') => return self.go(Place::Next),
-            (Place::Behind, _) => BadRowKind::Between("a `,` or the `]` of the array is missing"),
+            (Place::Behind, _) => {
+                RowDecodeError::Between("a `,` or the `]` of the array is missing")
+            }
             (Place::First | Place::Next, b',' | b']' | b'}' | b':') => {
-                BadRowKind::Between("an element of the array is missing")
+                RowDecodeError::Between("an element of the array is missing")
             }
             (Place::First | Place::Next, _) => {
                 (self.began, self.depth, self.inside) = (self.line, 0, Inside::Plain);
                 return self.go(Place::Element);
             }
-            (Place::After, _) => BadRowKind::Between("something follows the array"),
+            (Place::After, _) => RowDecodeError::Between("something follows the array"),
             (Place::Element | Place::Over, _) => return None,
         };
         self.place = Place::Over;
-        Some(Decoded::bad(self.line, wrong))
+        Some(DecodedRow::bad(self.line, wrong))
     }
 
-    fn go(&mut self, place: Place) -> Option<Decoded> {
+    fn go(&mut self, place: Place) -> Option<DecodedRow> {
         self.place = place;
         None
     }
@@ -194,17 +196,18 @@ impl Scan {
         (at, false)
     }
 
-    fn at_end(&mut self) -> Option<Decoded> {
+    fn at_end(&mut self) -> Option<DecodedRow> {
         let bad = match self.place {
             Place::After | Place::Over => None,
-            Place::Before => Some(Decoded::bad(self.line, BadRowKind::NotAnArray)),
+            Place::Before => Some(DecodedRow::bad(self.line, RowDecodeError::NotAnArray)),
             Place::Element => {
-                let cut = BadRowKind::Between("the file ends within the element that begins here");
-                Some(Decoded::bad(self.began, cut))
+                let cut =
+                    RowDecodeError::Between("the file ends within the element that begins here");
+                Some(DecodedRow::bad(self.began, cut))
             }
-            Place::First | Place::Behind | Place::Next => Some(Decoded::bad(
+            Place::First | Place::Behind | Place::Next => Some(DecodedRow::bad(
                 self.line,
-                BadRowKind::Between("the file ends before the `]` of the array"),
+                RowDecodeError::Between("the file ends before the `]` of the array"),
             )),
         };
         self.place = Place::Over;

@@ -7,11 +7,11 @@ use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::json_array::JsonArray;
-use stile_records::rows::jsonl::JsonLines;
-use stile_records::rows::{Decoded, Decoder};
+use stile_records::rows::json_lines::JsonLines;
+use stile_records::rows::{DecodedRow, RowDecoder};
 
 /// Everything that a decoder gives, after which it gives nothing more and has read it all.
-pub(super) fn all(mut decoder: impl Decoder) -> Vec<Decoded> {
+pub(super) fn all(mut decoder: impl RowDecoder) -> Vec<DecodedRow> {
     let mut rows = Vec::new();
     while let Some(decoded) = decoder.next().unwrap() {
         let ends = decoded.row.as_ref().is_err_and(|bad| bad.ends_the_file());
@@ -23,15 +23,15 @@ pub(super) fn all(mut decoder: impl Decoder) -> Vec<Decoded> {
 }
 
 /// A line for each row: where it begins, and what it holds or why it cannot be used.
-pub(super) fn told(rows: &[Decoded]) -> String {
-    let line = |decoded: &Decoded| match &decoded.row {
+pub(super) fn told(rows: &[DecodedRow]) -> String {
+    let line = |decoded: &DecodedRow| match &decoded.row {
         Ok(row) => format!("{}: {}\n", decoded.line, row::to_json(&row.fields)),
         Err(bad) => format!("{}: {}: {bad}\n", decoded.line, bad.code()),
     };
     rows.iter().map(line).collect()
 }
 
-fn good(rows: Vec<Decoded>) -> Vec<RecordFields> {
+fn good(rows: Vec<DecodedRow>) -> Vec<RecordFields> {
     rows.into_iter().map(|decoded| decoded.row.unwrap().fields).collect()
 }
 

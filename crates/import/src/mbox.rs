@@ -12,7 +12,7 @@
 
 use std::io::{self, BufRead};
 
-use stile_records::rows::line_source::Source;
+use stile_records::rows::line_source::LineSource;
 
 /// The most bytes that a message has. Its attachments are in it, so services allow less.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
@@ -20,7 +20,7 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 /// The messages of a mailbox.
 #[derive(Debug)]
 pub struct Mailbox<R> {
-    source: Source<R>,
+    source: LineSource<R>,
     most: usize,
     /// The line that is read, 1-based.
     line: u64,
@@ -79,7 +79,7 @@ impl<R: BufRead> Mailbox<R> {
 
     pub(super) fn with_most(reader: R, most: usize) -> Self {
         Self {
-            source: Source::new(reader),
+            source: LineSource::new(reader),
             most,
             line: 1,
             began: None,

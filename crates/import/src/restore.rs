@@ -25,10 +25,11 @@ use stile_store::records::{
 
 use crate::export::{BLOBS, RECORDS_FILE, TEXTS};
 use crate::run::{BAD_SHOWN, BATCH_ROWS, BadRow, Progress, Report, Stopped, Watch, Why};
-use stile_records::rows::jsonl::JsonLines;
-use stile_records::rows::{Decoded, Decoder as _};
-use stile_records::storing::BATCH_BYTES;
-use stile_records::{RecordServices, terms_of};
+use stile_records::RecordService;
+use stile_records::batch::BATCH_BYTES;
+use stile_records::declarations::indexed_fields;
+use stile_records::rows::json_lines::JsonLines;
+use stile_records::rows::{DecodedRow, RowDecoder as _};
 
 /// The most bytes of a line. A record that was taken in whole is longer here by its escapes.
 const MAX_LINE_BYTES: usize = 512 << 20;
@@ -49,7 +50,7 @@ struct Record {
 }
 
 struct Restore<'a> {
-    services: &'a RecordServices,
+    services: &'a RecordService,
     strict: bool,
     file: String,
     report: Report,
@@ -60,7 +61,7 @@ struct Restore<'a> {
 /// # Errors
 /// [`Stopped`], which says what is stored nonetheless.
 pub fn restore(
-    services: &RecordServices,
+    services: &RecordService,
     caller: &Principal,
     from: &Path,
     strict: bool,
@@ -151,7 +152,7 @@ impl Restore<'_> {
         &mut self,
         batch: &mut WriteBatch<'_>,
         targets: &mut HashMap<(SourceName, SourceName), TargetStream>,
-        decoded: Decoded,
+        decoded: DecodedRow,
         folder: &Path,
     ) -> Result<(), Problem> {
         let line = decoded.line;
@@ -219,7 +220,7 @@ fn declare(
             Err(("declared_differently", reason))
         }
         None => batch
-            .declare(&connection, &stream, declaration, &terms_of(&parsed))
+            .declare(&connection, &stream, declaration, &indexed_fields(&parsed))
             .map(|_| Ok(None))?,
     })
 }

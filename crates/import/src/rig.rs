@@ -9,20 +9,20 @@ use stile_domain::scope::Scopes;
 use stile_store::records::Records;
 use stile_store::state::StateDir;
 
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::calls::Call;
 use stile_records::endpoints::{BLOB, Endpoint, PUT_BLOB, RECORD, RECORDS, STREAMS};
 use stile_records::list::Address;
 
 pub(crate) struct Rig {
     pub(crate) folder: tempfile::TempDir,
-    pub(crate) services: RecordServices,
+    pub(crate) services: RecordService,
 }
 
 pub(crate) fn rig() -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(&folder.path().join("state")).unwrap();
-    let services = RecordServices::new(Records::open(&state, Instant(0)).unwrap());
+    let services = RecordService::new(Records::open(&state, Instant(0)).unwrap());
     Rig { folder, services }
 }
 

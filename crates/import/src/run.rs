@@ -2,7 +2,7 @@
 //!
 //! A stream that there is not yet is declared from all rows of the first file, which is therefore
 //! read twice; what was declared then stays until the owner declares anew. Rows are stored in
-//! batches of at most [`BATCH_ROWS`] rows or [`stile_records::storing::BATCH_BYTES`] bytes, each a transaction, so an
+//! batches of at most [`BATCH_ROWS`] rows or [`stile_records::batch::BATCH_BYTES`] bytes, each a transaction, so an
 //! import that is killed leaves whole batches, and running it again goes on from there: what is
 //! stored already is left as it is. A strict import is one transaction.
 
@@ -24,9 +24,11 @@ use super::input::{Format, Input, Item};
 use super::known::Place;
 use super::markdown;
 use super::versions::Versions;
-use stile_records::rows::keys::Keys;
-use stile_records::storing::{key_in_words, put, read_declaration};
-use stile_records::{RecordServices, terms_of};
+use stile_records::RecordService;
+use stile_records::batch::store_record;
+use stile_records::declarations::indexed_fields;
+use stile_records::declarations::{describe_primary_key, parse_stored};
+use stile_records::rows::row_keys::RowKeys;
 
 mod items;
 
@@ -41,7 +43,7 @@ pub const BAD_SHOWN: usize = 100;
 /// An import into one stream.
 pub struct Import<'a> {
     /// Where to.
-    pub services: &'a RecordServices,
+    pub services: &'a RecordService,
     /// Who imports; the owner.
     pub caller: &'a Principal,
     /// Of which connection.
@@ -154,7 +156,7 @@ struct Plan {
 /// What the storing of rows goes on with.
 struct Run<'a> {
     import: &'a Import<'a>,
-    keys: Keys,
+    keys: RowKeys,
     semantics: Semantics,
     versions: Versions,
     report: Report,
@@ -173,7 +175,7 @@ impl Import<'_> {
         let plan = self.plan(&owner, inputs, &mut because, watch).map_err(stop)?;
         let mut run = Run {
             import: self,
-            keys: Keys::new(plan.as_ref().map_or(&[], |plan| plan.declaration.primary_key())),
+            keys: RowKeys::new(plan.as_ref().map_or(&[], |plan| plan.declaration.primary_key())),
             semantics: plan
                 .as_ref()
                 .map_or_else(Semantics::default, |plan| plan.declaration.semantics()),
@@ -205,9 +207,11 @@ impl Import<'_> {
         if let Some(target) =
             records.write(owner, |batch| batch.target(self.connection, self.stream))?
         {
-            let declaration = read_declaration(&target.declaration)?;
+            let declaration = parse_stored(&target.declaration)?;
             if !self.key.is_empty() && self.key != declaration.primary_key() {
-                return Err(Why::OtherKey { declared: key_in_words(declaration.primary_key()) });
+                return Err(Why::OtherKey {
+                    declared: describe_primary_key(declaration.primary_key()),
+                });
             }
             return Ok(Some(Plan { text: target.declaration, declaration }));
         }
@@ -281,7 +285,7 @@ impl Import<'_> {
             Some(target) if target.declaration == plan.text => Ok(Ok(target)),
             Some(_) => Ok(Err(Why::Redeclared)),
             None => {
-                let terms = terms_of(&plan.declaration);
+                let terms = indexed_fields(&plan.declaration);
                 batch.declare(self.connection, self.stream, &plan.text, &terms).map(Ok)
             }
         }
@@ -400,7 +404,7 @@ impl Run<'_> {
             code,
             reason,
         };
-        if let Some(known) = found.known.filter(|known| self.keys.are_of(known.key)) {
+        if let Some(known) = found.known.filter(|known| self.keys.is_only(known.key)) {
             self.versions.tell_apart(known, &mut found.fields, |key, fields| {
                 // As it would be stored: with its key, which is told apart already, and with
                 // addresses.
@@ -429,7 +433,7 @@ impl Run<'_> {
             .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource });
         let (emitted, fields) = (self.import.now, &found.fields);
         let incoming = IncomingRecord { key: &key, emitted, fields, streamed: long.collect() };
-        match put(batch, target, self.semantics, incoming)? {
+        match store_record(batch, target, self.semantics, incoming)? {
             UpsertOutcome::Added => self.report.added += 1,
             UpsertOutcome::Changed => self.report.changed += 1,
             UpsertOutcome::Unchanged => self.report.same += 1,

@@ -32,19 +32,21 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_ladder::Ladder;
 use stile_ladder::port::RecordServer as _;
-use stile_records::{RecordServices, terms_of};
+use stile_records::RecordService;
+use stile_records::declarations::indexed_fields;
 use stile_server::stored_records::StoredRecords;
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, cpu};
 use stile_testkit::chance::Chance;
+use stile_tools::toolset::{Caller, Toolset as _};
 
 const MESSAGES: usize = 2_000;
 /// Calls that are timed together, since a clock of CPU time is coarse.
 const AT_ONCE: u32 = 20;
 
 struct Rig {
-    services: RecordServices,
+    services: RecordService,
     server: StoredRecords,
     ladder: Ladder,
     owner: Principal,
@@ -55,10 +57,10 @@ fn main() {
     let plan = Plan::from_arguments();
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-    let services = RecordServices::new(records);
+    let services = RecordService::new(records);
     let rig = Rig {
         server: StoredRecords::new(services.clone(), clock),
-        ladder: Ladder::over(StoredRecords::new(services.clone(), clock)),
+        ladder: Ladder::new(StoredRecords::new(services.clone(), clock)),
         services,
         owner: Principal::assert_verified(
             "bench",
@@ -121,7 +123,7 @@ impl Rig {
         let declaration = inference.finish(KeyChoice::Infer).unwrap().declaration;
         let owner = self.owner.gate().owner().unwrap();
         let written = self.services.records.write(&owner, |store| {
-            let terms = terms_of(&declaration);
+            let terms = indexed_fields(&declaration);
             let target = store.declare(
                 &name("mail"),
                 &name("messages"),
@@ -143,9 +145,12 @@ impl Rig {
         written.unwrap();
     }
 
-    fn call(&self, tool: &str, arguments: &Json) -> stile_ladder::LadderAnswer {
-        let answer = self.runtime.block_on(self.ladder.call(tool, arguments, &self.owner)).unwrap();
-        assert!(answer.refusal.is_none(), "{tool}: {}", answer.text);
+    fn call(&self, tool: &str, arguments: &Json) -> stile_tools::answer::Answer {
+        let tool = self.ladder.find(tool).unwrap();
+        let caller = Caller::local(self.owner.clone());
+        let call = self.ladder.call(tool, arguments.clone(), &caller);
+        let answer = self.runtime.block_on(call).unwrap();
+        assert!(answer.failure.is_none(), "{tool}: {}", answer.text);
         answer
     }
 
@@ -262,15 +267,12 @@ impl Rig {
     /// What a model is shown until it has the sentence after the match.
     fn savings(&self) {
         let search = self.call("search", &json!({ "q": "zanzibar crate" }));
-        let read = search
-            .structured
-            .pointer("/content_ladder/entries/0/read/args")
-            .cloned()
-            .unwrap_or_default();
+        let tree = search.to_tree();
+        let read = tree.pointer("/content_ladder/entries/0/read/args").cloned().unwrap_or_default();
         let window = self.call("read_record_field", &read);
         assert!(window.text.contains("It holds seven lamps."));
         let text = search.text.len() + window.text.len();
-        let structured = search.structured.to_string().len() + window.structured.to_string().len();
+        let structured = search.to_tree().to_string().len() + window.to_tree().to_string().len();
         let whole = self
             .ask(&ReadRequest {
                 stream: "messages".to_owned(),
@@ -291,7 +293,7 @@ impl Rig {
         println!(
             "a page of 25: {} bytes of text or {} of structure; whole records {page}",
             list.text.len(),
-            list.structured.to_string().len()
+            list.to_tree().to_string().len()
         );
     }
 }

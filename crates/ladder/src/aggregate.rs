@@ -1,18 +1,24 @@
 //! `aggregate`: counts, sums and extremes of one stream, computed where the records are.
 
+use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json, json};
+use stile_domain::permit::Gate;
+use stile_domain::records::authority::RecordsPermit;
 
 use super::arguments::{
     Granularities, Metrics, OneOf, Whole, filter_pairs, filter_schema, not_empty,
 };
 use super::budget::{beginning, fitting_items, json_len};
-use super::climb::Climb;
+use super::call_context::CallContext;
+use super::error::LadderError;
+use super::lines;
+use super::output::{Nullable, RecordOutput, Shape};
 use super::shown::as_written;
-use super::trouble::Trouble;
-use super::{LadderAnswer, Rung, lines};
+use stile_tools::tool::Tool;
+
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The groups that a text shows at least, if there are as many; for more of them their keys are not
@@ -119,23 +125,41 @@ impl Told<'_> {
     }
 }
 
-impl Rung for Aggregate {
+/// The shape of the structured answers of `aggregate`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+pub struct AggregateShape {
+    object: String,
+    stream: String,
+    metric: String,
+    filtered_record_count: Option<i64>,
+    groups: Option<Nullable<Vec<Map<String, Json>>>>,
+}
+
+impl Shape for AggregateShape {
+    const IS_OPEN: bool = true;
+}
+
+impl Tool for Aggregate {
     const NAME: &'static str = "aggregate";
     const TITLE: &'static str = "Count and compare records";
 
-    fn output() -> Json {
-        json!({
-            "type": "object",
-            "properties": {
-                "object": { "type": "string" }, "stream": { "type": "string" }, "metric": { "type": "string" },
-                "filtered_record_count": { "type": "integer" },
-                "groups": { "anyOf": [{ "type": "array", "items": { "type": "object" } }, { "type": "null" }] }
-            },
-            "required": ["object", "stream", "metric"]
-        })
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = CallContext;
+    type Permits = RecordsPermit;
+    type Output = RecordOutput<AggregateShape>;
+    type Error = LadderError;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
+        Ok(gate.records().map_err(ErrorResponse::from)?)
     }
 
-    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+    async fn run(
+        self,
+        _: RecordsPermit,
+        context: &CallContext,
+    ) -> Result<Self::Output, LadderError> {
         not_empty("stream", &self.stream)?;
         let mut ask = ReadRequest {
             stream: self.stream.clone(),
@@ -150,18 +174,15 @@ impl Rung for Aggregate {
         .with_some("limit", self.limit.map(|limit| limit.0))
         .with_some("connection_id", self.connection_id.as_deref());
         ask.parameters.extend(filter_pairs(self.filter.as_ref())?);
-        let text = climb.ask(ask).await?;
-        let told: Told<'_> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+        let text = context.ask(ask).await?;
+        let told: Told<'_> =
+            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
         let told = told.members();
         let structured = bounded(&told, KEY_CHARS);
-        let fits = json_len(&structured) <= climb.budgets.structured;
+        let fits = json_len(&structured) <= context.budgets.structured;
         let structured = if fits { structured } else { bounded(&told, SHORT_KEY_CHARS) };
-        Ok(LadderAnswer {
-            text: lines::plain(self.line(&told, climb.budgets.text)),
-            structured,
-            links: Vec::new(),
-            refusal: None,
-        })
+        let text = lines::plain(self.line(&told, context.budgets.text));
+        RecordOutput::new(text, structured, Vec::new())
     }
 }
 

@@ -9,14 +9,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::budget::{Budgets, fitting, json_len};
-use super::climb::Climb;
+use super::call_context::CallContext;
 use super::entry::Entry;
-use super::trouble::Trouble;
-use super::{LadderAnswer, Link, entry, lines};
+use super::error::LadderError;
+use super::output::RecordOutput;
+use super::{entry, lines};
+use stile_tools::answer::ResourceLink;
+
 use stile_domain::records::request::ReadRequest;
 
 /// The lines of an item, and its ways to resources.
-pub(super) type Lines = (String, Vec<Link>);
+pub(super) type Lines = (String, Vec<ResourceLink>);
 
 /// What a page is made of.
 pub(super) trait Items {
@@ -24,17 +27,17 @@ pub(super) trait Items {
     fn count(&self) -> usize;
 
     /// One of them in the text.
-    fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble>;
+    fn lines(&self, context: &CallContext, at: usize) -> Result<Lines, LadderError>;
 
     /// One of them in the structure, asked for once and after its lines.
     ///
     /// # Errors
     /// Where no identifier leads back to it.
-    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble>;
+    fn row(&mut self, context: &CallContext, at: usize) -> Result<Row, LadderError>;
 
     /// The least that can be said of the first one, where it is too long for the text or for the
     /// structure.
-    fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble>;
+    fn least(&self, context: &CallContext) -> Result<Least, LadderError>;
 
     /// Where the list goes on after one of them.
     fn cursor(&self, at: usize) -> Option<&str>;
@@ -73,7 +76,7 @@ pub(super) struct Page<'a, I> {
 /// A page as it is shown.
 pub(super) struct Shown {
     pub(super) text: String,
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<ResourceLink>,
     /// The rows of the structure, and how it goes on.
     pub(super) rows: Vec<Json>,
     pub(super) ladder: Json,
@@ -132,17 +135,17 @@ const AROUND_BYTES: usize = 4 * 1024;
 
 impl<I: Items + Send + Sync> Page<'_, I> {
     /// Cuts the page.
-    pub(super) async fn shown(mut self, climb: &Climb<'_>) -> Result<Shown, Trouble> {
-        let Budgets { text: text_budget, structured, .. } = climb.budgets;
+    pub(super) async fn shown(mut self, context: &CallContext) -> Result<Shown, LadderError> {
+        let Budgets { text: text_budget, structured, .. } = context.budgets;
         let count = self.items.count();
-        let told = self.told(climb, text_budget)?;
-        let (rows, ladder) = self.rows(climb, structured.saturating_sub(AROUND_BYTES))?;
+        let told = self.told(context, text_budget)?;
+        let (rows, ladder) = self.rows(context, structured.saturating_sub(AROUND_BYTES))?;
         let (shown, listed) = (told.len(), rows.len());
-        let after_text = self.after(climb, shown, &rows).await?;
+        let after_text = self.after(context, shown, &rows).await?;
         let after_rows = if listed == shown {
             after_text.clone()
         } else {
-            self.after(climb, listed, &rows).await?
+            self.after(context, listed, &rows).await?
         };
         let mut text = (self.head)(shown);
         let mut links = Vec::new();
@@ -154,10 +157,10 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         if shown == count {
             self.tail.iter().for_each(|line| text = format!("{text}\n{line}"));
         }
-        if let Some(line) = after_text.line(climb, self.tool) {
+        if let Some(line) = after_text.line(context, self.tool) {
             text = format!("{text}\n{line}");
         }
-        let stuck = after_rows.stuck(climb, self.tool);
+        let stuck = after_rows.stuck(context, self.tool);
         let next_cursor = if let Onward::After(cursor) = after_rows { Some(cursor) } else { None };
         Ok(Shown { text, links, rows, ladder, next_cursor, is_whole: listed == count, stuck })
     }
@@ -165,17 +168,17 @@ impl<I: Items + Send + Sync> Page<'_, I> {
     /// The items of the text: as many as fit, and at least one. What is said at the end of a page
     /// needs room where that is shown, and the line that goes on where it is not, or where more
     /// pages come.
-    fn told(&self, climb: &Climb<'_>, budget: usize) -> Result<Vec<Lines>, Trouble> {
+    fn told(&self, context: &CallContext, budget: usize) -> Result<Vec<Lines>, LadderError> {
         let count = self.items.count();
         // The first line is longer where not all are shown, since it says so.
         let head = (self.head)(count).len().max((self.head)(count.saturating_sub(1)).len());
         let (again, tail) =
-            (self.again_len(climb), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
+            (self.again_len(context), self.tail.iter().map(|line| line.len() + 1).sum::<usize>());
         let end = if self.next_cursor.is_some() { again + tail } else { tail };
         let room = budget.saturating_sub(head);
         let (mut told, mut used) = (Vec::new(), 0);
         for at in 0..count {
-            let (lines, links) = self.items.lines(climb, at)?;
+            let (lines, links) = self.items.lines(context, at)?;
             let lines = lines::plain(lines);
             used += lines.len() + 1;
             told.push((lines, links));
@@ -190,23 +193,27 @@ impl<I: Items + Send + Sync> Page<'_, I> {
             fitting(told.iter().map(|(lines, _)| lines.len() + 1), room.saturating_sub(again));
         told.truncate(fits.min(count.saturating_sub(1)));
         if told.is_empty() && count > 0 {
-            let least = self.items.least(climb)?;
+            let least = self.items.least(context)?;
             told.push((least.text, vec![least.whole.link]));
         }
         Ok(told)
     }
 
     /// The items of the structure, as many as fit and at least one, and what they shorten.
-    fn rows(&mut self, climb: &Climb<'_>, room: usize) -> Result<(Vec<Json>, Json), Trouble> {
+    fn rows(
+        &mut self,
+        context: &CallContext,
+        room: usize,
+    ) -> Result<(Vec<Json>, Json), LadderError> {
         let mut left = room;
         let (mut rows, mut entries, mut more) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..self.items.count() {
-            let row = self.items.row(climb, at)?;
+            let row = self.items.row(context, at)?;
             let parts = row.entries.iter().chain(&row.more).map(json_len);
             match left.checked_sub(json_len(&row.json) + parts.sum::<usize>()) {
                 Some(rest) => left = rest,
                 None if at == 0 => {
-                    let least = self.items.least(climb)?;
+                    let least = self.items.least(context)?;
                     return Ok((
                         vec![least.json],
                         entry::ladder(Vec::new(), vec![least.whole.json]),
@@ -222,7 +229,7 @@ impl<I: Items + Send + Sync> Page<'_, I> {
     }
 
     /// The bytes of the line that goes on, at most.
-    fn again_len(&self, climb: &Climb<'_>) -> usize {
+    fn again_len(&self, context: &CallContext) -> usize {
         /// Of a cursor of another server, say.
         const USUAL: usize = 340;
         if self.items.count() < 2 && self.next_cursor.is_none() {
@@ -234,18 +241,19 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         let other = [Onward::Anew(self.items.count()), Onward::Nowhere]
             .into_iter()
             .filter(|_| own.is_none());
-        let lines =
-            other.chain([Onward::After(cursor)]).filter_map(|onward| onward.line(climb, self.tool));
+        let lines = other
+            .chain([Onward::After(cursor)])
+            .filter_map(|onward| onward.line(context, self.tool));
         lines.map(|line| line.len() + 1).max().unwrap_or(0)
     }
 
     /// How it goes on after so many items, of which these are in the structure.
     async fn after(
         &mut self,
-        climb: &Climb<'_>,
+        context: &CallContext,
         shown: usize,
         rows: &[Json],
-    ) -> Result<Onward, Trouble> {
+    ) -> Result<Onward, LadderError> {
         let Some(last) = shown.checked_sub(1).filter(|_| shown < self.items.count()) else {
             return Ok(self.next_cursor.clone().map_or(Onward::End, Onward::After));
         };
@@ -254,15 +262,16 @@ impl<I: Items + Send + Sync> Page<'_, I> {
         }
         // A server that says only at the end of a page how to go on is asked for a page that ends
         // here.
-        let page = climb.ask(self.ask.clone().with("limit", shown.to_string())).await?;
-        let page: ToldPage = serde_json::from_str(&page).map_err(|_| Trouble::not_understood())?;
+        let page = context.ask(self.ask.clone().with("limit", shown.to_string())).await?;
+        let page: ToldPage =
+            serde_json::from_str(&page).map_err(|_| LadderError::not_understood())?;
         if page.data.len() > shown {
             return Ok(Onward::Nowhere);
         }
         let is_last = match rows.get(last) {
             Some(row) => page.data.get(last).is_some_and(|item| item.is(row)),
             None => {
-                let row = self.items.row(climb, last)?;
+                let row = self.items.row(context, last)?;
                 page.data.get(last).is_some_and(|item| item.is(&row.json))
             }
         };
@@ -282,16 +291,16 @@ const NOWHERE: &str =
 
 impl Onward {
     /// The line of it in a text.
-    fn line(&self, climb: &Climb<'_>, tool: &str) -> Option<String> {
+    fn line(&self, context: &CallContext, tool: &str) -> Option<String> {
         /// The longest literal call. A longer one is told by what differs.
         const LITERAL_BYTES: usize = 400;
         match self {
             Self::End => None,
-            Self::After(cursor) => Some(lines::again(climb, tool, cursor, "")),
+            Self::After(cursor) => Some(lines::again(context, tool, cursor, "")),
             Self::Anew(limit) => {
                 let literal = lines::plain(lines::next(
                     tool,
-                    &climb.arguments_but("limit", (*limit).into()),
+                    &context.arguments_but("limit", (*limit).into()),
                     ANEW,
                 ));
                 let short = || {
@@ -308,11 +317,11 @@ impl Onward {
     }
 
     /// What the structure says of it where there is more and no cursor.
-    fn stuck(&self, climb: &Climb<'_>, tool: &str) -> Option<Json> {
+    fn stuck(&self, context: &CallContext, tool: &str) -> Option<Json> {
         match self {
             Self::End | Self::After(_) => None,
             Self::Anew(limit) => {
-                let args = climb.arguments_but("limit", (*limit).into());
+                let args = context.arguments_but("limit", (*limit).into());
                 Some(json!({ "note": ANEW, "read": { "tool": tool, "args": args } }))
             }
             Self::Nowhere => Some(json!({ "note": NOWHERE })),
@@ -333,16 +342,14 @@ pub(super) fn bounded_meta(meta: &Json) -> Json {
 
 impl Shown {
     /// The answer with this structure, whose member `data` says how it goes on.
-    pub(super) fn answer(self, mut structured: Map<String, Json>) -> LadderAnswer {
+    pub(super) fn answer<S>(
+        self,
+        mut structured: Map<String, Json>,
+    ) -> Result<RecordOutput<S>, LadderError> {
         if let (Some(stuck), Some(Json::Object(data))) = (self.stuck, structured.get_mut("data")) {
             data.insert("has_more".to_owned(), true.into());
             data.insert("onward".to_owned(), stuck);
         }
-        LadderAnswer {
-            text: self.text,
-            structured: Json::Object(structured),
-            links: self.links,
-            refusal: None,
-        }
+        RecordOutput::new(self.text, Json::Object(structured), self.links)
     }
 }

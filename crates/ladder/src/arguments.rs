@@ -1,30 +1,16 @@
-//! From a caller's JSON to a tool's input type. The schema that is advertised is the one that is
-//! enforced.
+//! Types that the arguments of several record tools share.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _};
-use serde_json::{Map, Number, Value as Json, json};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde_json::{Number, Value as Json, json};
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use super::trouble::Trouble;
+use super::error::LadderError;
 use stile_domain::records::aggregator::METRICS;
 use stile_domain::records::order::ORDERS;
 use stile_domain::records::zone::Granularity;
-use stile_tools::tool;
-
-/// From here on not every whole number is a float.
-const EXACT: f64 = 9_007_199_254_740_992.0;
-
-/// The whole number that a number is, also where it is written `2.0`, as clients do that have no
-/// other numbers.
-fn whole(number: &Number) -> Option<u64> {
-    number.as_u64().or_else(|| {
-        let float =
-            number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..EXACT).contains(float))?;
-        format!("{float:.0}").parse().ok()
-    })
-}
+use stile_tools::arguments::{EXACT_FLOATS_END, whole_number};
 
 /// A whole number from `LEAST` to `MOST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +19,7 @@ pub struct Whole<const LEAST: u64, const MOST: u64>(pub u64);
 impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Whole<LEAST, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = Number::deserialize(deserializer)?;
-        let number = whole(&number).filter(|number| (LEAST..=MOST).contains(number));
+        let number = whole_number(&number).filter(|number| (LEAST..=MOST).contains(number));
         number.map(Self).ok_or_else(|| D::Error::custom("out of range"))
     }
 }
@@ -125,75 +111,6 @@ impl<W: Words> JsonSchema for OneOf<W> {
     }
 }
 
-/// Parses the arguments of one call.
-///
-/// # Errors
-/// [`Trouble::Call`], which names the argument and repeats no value.
-pub(super) fn parse<T: DeserializeOwned + JsonSchema>(arguments: &Json) -> Result<T, Trouble> {
-    let none = Json::Object(Map::new());
-    let arguments = if arguments.is_null() { &none } else { arguments };
-    // A struct can also be read from an array of its fields, which no schema of ours allows.
-    let input = if arguments.is_object() { T::deserialize(arguments).ok() } else { None };
-    input.ok_or_else(|| explain(&tool::closed_schema::<T>(), arguments))
-}
-
-/// What is wrong with arguments that did not parse.
-fn explain(schema: &Map<String, Json>, arguments: &Json) -> Trouble {
-    let Json::Object(arguments) = arguments else {
-        return Trouble::arguments("`arguments` must be an object");
-    };
-    let empty = Map::new();
-    let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(&empty);
-    let required =
-        schema.get("required").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
-    if let Some(name) =
-        required.iter().filter_map(Json::as_str).find(|name| !arguments.contains_key(*name))
-    {
-        return Trouble::arguments(format!("`{name}` is missing"));
-    }
-    if arguments.keys().any(|name| !properties.contains_key(name)) {
-        let names: Vec<String> = properties.keys().map(|name| format!("`{name}`")).collect();
-        return Trouble::arguments(format!(
-            "there is an unknown argument; the arguments are {}",
-            names.join(", ")
-        ));
-    }
-    for (name, property) in properties {
-        if let Some(expected) = arguments.get(name).and_then(|value| mismatch(property, value)) {
-            return Trouble::arguments(format!("`{name}` must be {expected}"));
-        }
-    }
-    Trouble::arguments("the arguments do not fit the tool's input schema")
-}
-
-/// What a value must be, if it is not.
-fn mismatch(property: &Json, value: &Json) -> Option<String> {
-    if let Some(words) = property.get("enum").and_then(Json::as_array) {
-        let named: Vec<String> =
-            words.iter().filter_map(Json::as_str).map(|word| format!("`{word}`")).collect();
-        return (!words.contains(value)).then(|| format!("one of {}", named.join(", ")));
-    }
-    let bound = |name: &str| property.get(name).and_then(Json::as_u64);
-    match property.get("type").and_then(Json::as_str) {
-        Some("string") => (!value.is_string()).then(|| "a string".to_owned()),
-        Some("integer") => {
-            let (least, most) = (bound("minimum").unwrap_or(0), bound("maximum"));
-            let number = value.as_number().and_then(whole);
-            let fits = number
-                .is_some_and(|number| number >= least && most.is_none_or(|most| number <= most));
-            (!fits).then(|| match most {
-                Some(most) => format!("a whole number from {least} to {most}"),
-                None => format!("a whole number from {least} on"),
-            })
-        }
-        Some("array") => {
-            let fits = value.as_array().is_some_and(|items| items.iter().all(Json::is_string));
-            (!fits).then(|| "an array of strings".to_owned())
-        }
-        _ => None,
-    }
-}
-
 /// The schema of `filter`.
 pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
     let schema = json!({
@@ -208,9 +125,9 @@ pub(super) fn filter_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Refuses a name that is none: in a path it would be another path.
-pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), Trouble> {
+pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), LadderError> {
     match name {
-        "" => Err(Trouble::call(
+        "" => Err(LadderError::call(
             "invalid_arguments",
             param,
             format!("`{param}` is empty; `schema` shows what there is"),
@@ -223,12 +140,12 @@ pub(super) fn not_empty(param: &'static str, name: &str) -> Result<(), Trouble> 
 ///
 /// # Errors
 /// `invalid_filter`, with the form that is right.
-pub(super) fn filter_pairs(filter: Option<&Json>) -> Result<Vec<(String, String)>, Trouble> {
+pub(super) fn filter_pairs(filter: Option<&Json>) -> Result<Vec<(String, String)>, LadderError> {
     let wrong = || {
         let form = "`filter` is an object: {\"author\":\"ann\"} or {\"sent_at\":{\"gte\":\"2026-01-01\",\"lt\":\"2026-02-01\"}}, \
                     with plain field names and text, numbers or booleans; \
                     long numbers as text, as in {\"n\":\"100000000000000000001\"}, since they would be rounded";
-        Trouble::call("invalid_filter", "filter", form)
+        LadderError::call("invalid_filter", "filter", form)
     };
     let Some(filter) = filter else { return Ok(Vec::new()) };
     let fields = filter.as_object().filter(|fields| !fields.is_empty()).ok_or_else(wrong)?;
@@ -259,7 +176,7 @@ fn scalar(value: &Json) -> Option<String> {
         // there on nobody can tell.
         Json::Number(number) => {
             let digits = number.to_string();
-            let is_small = number.as_f64().is_some_and(|float| float.abs() < EXACT);
+            let is_small = number.as_f64().is_some_and(|float| float.abs() < EXACT_FLOATS_END);
             let is_exact = !number.is_f64()
                 || is_small && digits.bytes().filter(u8::is_ascii_digit).count() <= 15;
             is_exact.then_some(digits)

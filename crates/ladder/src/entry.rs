@@ -5,16 +5,17 @@
 //! (`resource`); `more_fields[]`, one for each record whose fields do not all fit. Bytes have no
 //! call that reads them, only the resource.
 
+use schemars::JsonSchema;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::handle::{FieldRange, RecordPart, parse_digest};
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::selector::DEFAULT_CHARS;
 
-use super::Link;
-use super::climb::Climb;
+use super::call_context::CallContext;
+use super::error::LadderError;
 use super::lines;
 use super::shown::{Field, Kind, MoreFields};
-use super::trouble::Trouble;
+use stile_tools::answer::ResourceLink;
 
 /// The bytes of one piece of a binary field, at most.
 pub const BYTES_PIECE: u64 = 64 * 1024;
@@ -63,20 +64,20 @@ pub(super) struct Entry {
     /// In the structure.
     pub(super) json: Json,
     /// Beside the text.
-    pub(super) link: Link,
+    pub(super) link: ResourceLink,
 }
 
 /// What is told of a field, if it is cut.
 pub(super) fn of_field<'a>(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &'a RecordId,
     field: &'a Field,
-) -> Result<Option<Shortened<'a>>, Trouble> {
+) -> Result<Option<Shortened<'a>>, LadderError> {
     let Some(cut) = &field.cut else { return Ok(None) };
     if let Kind::Binary { mime_type, size_bytes } = &cut.kind {
         let (mime_type, digest) = (mime_type.as_deref(), cut.digest.as_deref());
         let what = What::Bytes { field: &field.name, mime_type, size_bytes: *size_bytes, digest };
-        return Ok(Some(Shortened::new(id, what, bytes_uri(climb, id, &field.name)?)));
+        return Ok(Some(Shortened::new(id, what, bytes_uri(context, id, &field.name)?)));
     }
     let onward = Onward {
         field: &field.name,
@@ -86,12 +87,16 @@ pub(super) fn of_field<'a>(
         digest: cut.digest.as_deref(),
         start: cut.shown_chars,
     };
-    onward.of(climb, id).map(Some)
+    onward.of(context, id).map(Some)
 }
 
 impl<'a> Onward<'a> {
     /// What is told of it, as a field of this record.
-    pub(super) fn of(self, climb: &Climb<'_>, id: &'a RecordId) -> Result<Shortened<'a>, Trouble> {
+    pub(super) fn of(
+        self,
+        context: &CallContext,
+        id: &'a RecordId,
+    ) -> Result<Shortened<'a>, LadderError> {
         let digest = self.digest.and_then(parse_digest);
         let extent = FieldRange {
             field: self.field.to_owned(),
@@ -99,15 +104,19 @@ impl<'a> Onward<'a> {
             start: self.start,
             limit: DEFAULT_CHARS,
         };
-        let uri = climb.uri(id, RecordPart::Window(extent))?;
+        let uri = context.uri(id, RecordPart::Window(extent))?;
         Ok(Shortened::new(id, What::Text(self), uri))
     }
 }
 
 /// The address of the first bytes of a binary field.
-pub(super) fn bytes_uri(climb: &Climb<'_>, id: &RecordId, field: &str) -> Result<String, Trouble> {
+pub(super) fn bytes_uri(
+    context: &CallContext,
+    id: &RecordId,
+    field: &str,
+) -> Result<String, LadderError> {
     let extent = FieldRange { field: field.to_owned(), digest: None, start: 0, limit: BYTES_PIECE };
-    climb.uri(id, RecordPart::Bytes { extent, cursor: None })
+    context.uri(id, RecordPart::Bytes { extent, cursor: None })
 }
 
 /// The most bytes of field names that a call repeats.
@@ -118,11 +127,11 @@ const NAMES_BYTES: usize = 2048;
 /// too many, and in an address, which has no room for them, the record is gone through from its
 /// beginning.
 pub(super) fn of_more<'a>(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &'a RecordId,
     more: &'a MoreFields,
     fields: &[String],
-) -> Result<Shortened<'a>, Trouble> {
+) -> Result<Shortened<'a>, LadderError> {
     let (args, cursor) = match (fields, json!(fields)) {
         ([], _) => (
             json!({ "id": id.to_string(), "cursor": more.next_cursor }),
@@ -133,13 +142,20 @@ pub(super) fn of_more<'a>(
         }
         _ => (json!({ "id": id.to_string() }), None),
     };
-    Ok(Shortened::new(id, What::More { more, args }, climb.uri(id, RecordPart::Fields { cursor })?))
+    Ok(Shortened::new(
+        id,
+        What::More { more, args },
+        context.uri(id, RecordPart::Fields { cursor })?,
+    ))
 }
 
 /// That a record is not shown at all, since its names alone are too long, and the call that shows
 /// it.
-pub(super) fn of_record<'a>(climb: &Climb<'_>, id: &'a RecordId) -> Result<Shortened<'a>, Trouble> {
-    Ok(Shortened::new(id, What::Record, climb.uri(id, RecordPart::Fields { cursor: None })?))
+pub(super) fn of_record<'a>(
+    context: &CallContext,
+    id: &'a RecordId,
+) -> Result<Shortened<'a>, LadderError> {
+    Ok(Shortened::new(id, What::Record, context.uri(id, RecordPart::Fields { cursor: None })?))
 }
 
 impl<'a> Shortened<'a> {
@@ -229,7 +245,7 @@ impl<'a> Shortened<'a> {
     }
 
     /// Beside a text.
-    pub(super) fn link(self) -> Link {
+    pub(super) fn link(self) -> ResourceLink {
         let Self { name: id, what, uri, .. } = self;
         let (name, description, mime_type) = match what {
             What::Text(Onward { field, start, size, .. }) => {
@@ -250,7 +266,7 @@ impl<'a> Shortened<'a> {
             ),
             What::Record => ("record", format!("{id}, whole"), "application/json"),
         };
-        Link { uri, name: name.to_owned(), description, mime_type: mime_type.to_owned() }
+        ResourceLink { uri, name: name.to_owned(), description, mime_type: mime_type.to_owned() }
     }
 
     /// In a structure and beside a text.
@@ -289,22 +305,32 @@ pub(super) fn ladder(entries: Vec<Json>, more: Vec<Json>) -> Json {
     object([("entries", entries.into()), ("more_fields", more.into())])
 }
 
-/// The schema of `content_ladder`.
-pub(super) fn ladder_schema() -> Json {
-    json!({
-        "type": "object",
-        "properties": {
-            "entries": { "type": "array", "items": {
-                "type": "object",
-                "properties": {
-                    "id": { "type": "string" }, "field_path": { "type": "string" },
-                    "preview_status": { "enum": ["truncated", "snippet-only", "binary-only"] },
-                    "read": { "type": "object" }, "resource": { "type": "object" }
-                },
-                "required": ["id", "connection_id", "stream", "record_id", "field_path", "preview_status", "resource"]
-            } },
-            "more_fields": { "type": "array", "items": { "type": "object" } }
-        },
-        "required": ["entries"]
-    })
+/// The shape of `content_ladder`: how to read whatever an answer leaves out.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+pub(super) struct LadderShape {
+    entries: Vec<EntryShape>,
+    more_fields: Option<Vec<Map<String, Json>>>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct EntryShape {
+    id: String,
+    connection_id: Json,
+    stream: Json,
+    record_id: Json,
+    field_path: String,
+    preview_status: PreviewStatusShape,
+    read: Option<Map<String, Json>>,
+    resource: Map<String, Json>,
+}
+
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+enum PreviewStatusShape {
+    Truncated,
+    SnippetOnly,
+    BinaryOnly,
 }

@@ -1,8 +1,11 @@
 //! `fetch`: one record as a document, as much of it as fits, and the way to the rest.
 
+use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
+use stile_domain::permit::Gate;
+use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
@@ -10,14 +13,19 @@ use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::budget::{beginning, escaped_len, json_len, members_len};
-use super::climb::Climb;
+use super::call_context::CallContext;
+use super::entry::LadderShape;
 use super::entry::{self, Entry, Shortened};
+use super::error::LadderError;
 use super::identity::{Named, connection_of};
+use super::lines;
+use super::output::{RecordOutput, Shape};
 use super::query_records::record_uri;
 use super::read_record_field::{self, Which};
 use super::shown::{Cut, Field, Kind, MoreFields, Record, without_bytes};
-use super::trouble::Trouble;
-use super::{LadderAnswer, Link, Rung, lines};
+use stile_tools::answer::ResourceLink;
+use stile_tools::tool::Tool;
+
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The bytes of names and previews that are asked for at first, and the least that can be asked
@@ -51,70 +59,87 @@ pub(super) struct Document {
     /// As JSON text, which is enough by itself.
     pub(super) text: String,
     pub(super) structured: Map<String, Json>,
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<ResourceLink>,
     /// The address of the rest of its fields.
     pub(super) next_uri: Option<String>,
 }
 
-impl Rung for Fetch {
+/// The shape of the structured answers of `fetch`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+pub struct FetchShape {
+    id: String,
+    title: String,
+    text: String,
+    url: String,
+    metadata: Map<String, Json>,
+    content_ladder: LadderShape,
+}
+
+impl Shape for FetchShape {}
+
+impl Tool for Fetch {
     const NAME: &'static str = "fetch";
     const TITLE: &'static str = "Read a record";
 
-    fn output() -> Json {
-        json!({
-            "type": "object",
-            "properties": {
-                "id": { "type": "string" }, "title": { "type": "string" }, "text": { "type": "string" },
-                "url": { "type": "string" }, "metadata": { "type": "object" }, "content_ladder": entry::ladder_schema()
-            },
-            "required": ["id", "title", "text", "url", "metadata", "content_ladder"],
-            "additionalProperties": false
-        })
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = CallContext;
+    type Permits = RecordsPermit;
+    type Output = RecordOutput<FetchShape>;
+    type Error = LadderError;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
+        Ok(gate.records().map_err(ErrorResponse::from)?)
     }
 
-    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
-        let named = Named::by_id(climb, &self.id, self.connection_id.as_deref())?;
+    async fn run(
+        self,
+        _: RecordsPermit,
+        context: &CallContext,
+    ) -> Result<Self::Output, LadderError> {
+        let named = Named::by_id(context, &self.id, self.connection_id.as_deref())?;
         let fields = self.fields.as_deref().unwrap_or_default();
         // An address has a cursor only where it was made for all fields.
         let own = named.cursor.as_deref().filter(|_| fields.is_empty());
-        let document = document(climb, &named.id, fields, self.cursor.as_deref().or(own)).await?;
-        named.check(climb)?;
+        let document = document(context, &named.id, fields, self.cursor.as_deref().or(own)).await?;
+        named.check(context)?;
         let Document { text, structured, links, .. } = document;
-        Ok(LadderAnswer { text, structured: Json::Object(structured), links, refusal: None })
+        RecordOutput::new(text, Json::Object(structured), links)
     }
 }
 
 /// Reads a record, as many of its fields at once as the budgets allow.
 pub(super) async fn document(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &RecordId,
     fields: &[String],
     cursor: Option<&str>,
-) -> Result<Document, Trouble> {
+) -> Result<Document, LadderError> {
     let here = cursor
-        .and_then(|cursor| climb.unseal(cursor))
+        .and_then(|cursor| context.unseal(cursor))
         .filter(|plain| SkipCursor::is_kind_of(plain));
     let theirs = if here.is_some() { None } else { cursor };
     let mut bytes = FIRST_BYTES;
     let mut whole: Option<Whole> = None;
     loop {
         let shown = match &whole {
-            Some(whole) => whole.part(climb, bytes)?,
+            Some(whole) => whole.part(context, bytes)?,
             None => {
-                let record = record(climb, id, fields, theirs, bytes).await?;
+                let record = record(context, id, fields, theirs, bytes).await?;
                 if theirs.is_some() && record.more.is_none() {
-                    knows_cursors(climb, id, fields).await?;
+                    knows_cursors(context, id, fields).await?;
                 }
                 if here.is_some() || is_uncut(&record, bytes) {
-                    whole = Some(Whole::new(climb, record, fields, here.as_deref())?);
+                    whole = Some(Whole::new(context, record, fields, here.as_deref())?);
                     continue;
                 }
                 record
             }
         };
-        let made = make(climb, shown, fields, cursor.is_some()).await?;
-        let fits = made.text.len() <= climb.budgets.document
-            && structure_len(&made) <= climb.budgets.structured;
+        let made = make(context, shown, fields, cursor.is_some()).await?;
+        let fits = made.text.len() <= context.budgets.document
+            && structure_len(&made) <= context.budgets.structured;
         if fits || bytes <= LEAST_BYTES {
             return Ok(made);
         }
@@ -128,9 +153,13 @@ pub(super) async fn document(
 ///
 /// # Errors
 /// [`CursorProblem::Malformed`].
-async fn knows_cursors(climb: &Climb<'_>, id: &RecordId, fields: &[String]) -> Result<(), Trouble> {
-    let first = record(climb, id, fields, None, LEAST_BYTES).await?;
-    first.more.map(drop).ok_or(Trouble::Lost(CursorProblem::Malformed))
+async fn knows_cursors(
+    context: &CallContext,
+    id: &RecordId,
+    fields: &[String],
+) -> Result<(), LadderError> {
+    let first = record(context, id, fields, None, LEAST_BYTES).await?;
+    first.more.map(drop).ok_or(LadderError::Cursor(CursorProblem::Malformed))
 }
 
 /// Whether a server sent a record without the bound that it was asked for. Twice as much leaves
@@ -154,30 +183,30 @@ impl Whole {
     /// [`CursorProblem::Mismatch`](stile_domain::records::problem::CursorProblem) where the cursor is of
     /// another record, or this one has other fields now.
     fn new(
-        climb: &Climb<'_>,
+        context: &CallContext,
         record: Record,
         fields: &[String],
         here: Option<&[u8]>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, LadderError> {
         let asked = format!("{fields:?}");
         let id = record.id.to_string();
         let names = record.fields.iter().map(|field| field.name.as_str());
-        let binding = climb.binding(["fields", &id, &asked].into_iter().chain(names));
+        let binding = context.binding(["fields", &id, &asked].into_iter().chain(names));
         let place = here
             .map(|plain| SkipCursor::decode(plain, binding))
             .transpose()
-            .map_err(Trouble::Lost)?;
+            .map_err(LadderError::Cursor)?;
         let told = place.map_or(0, |place| usize::try_from(place.skip).unwrap_or(usize::MAX));
         Ok(Self { record, told, binding })
     }
 
     /// The fields of one part, and where the next one begins.
-    fn part(&self, climb: &Climb<'_>, bytes: usize) -> Result<Record, Trouble> {
+    fn part(&self, context: &CallContext, bytes: usize) -> Result<Record, LadderError> {
         let Record { id, around, fields, cursor, .. } = &self.record;
         let (shown, total) = (self.told + self.record.fitting(self.told, bytes), fields.len());
         let more = if shown < total {
             let next_cursor =
-                climb.seal(&SkipCursor { skip: shown as u64 }.encode(self.binding))?;
+                context.seal(&SkipCursor { skip: shown as u64 }.encode(self.binding))?;
             Some(MoreFields { shown: shown as u64, total: total as u64, next_cursor })
         } else {
             None
@@ -192,12 +221,12 @@ fn structure_len(made: &Document) -> usize {
 }
 
 async fn record(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &RecordId,
     fields: &[String],
     cursor: Option<&str>,
     bytes: usize,
-) -> Result<Record, Trouble> {
+) -> Result<Record, LadderError> {
     let mut ask = ReadRequest {
         stream: id.stream.clone(),
         key: id.key.clone(),
@@ -205,28 +234,28 @@ async fn record(
     }
     .with_some("connection_id", id.connection.as_deref())
     .with_some("fields_cursor", cursor)
-    .with("preview_chars", climb.budgets.preview_chars.to_string())
+    .with("preview_chars", context.budgets.preview_chars.to_string())
     .with("preview_bytes", bytes.to_string());
     for field in fields {
         ask = ask.with_name("fields", field);
     }
-    let text = climb.ask(ask).await?;
-    let told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+    let text = context.ask(ask).await?;
+    let told = serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
     let mut record =
-        Record::of(told, &id.stream, id.connection.as_deref(), climb.budgets.preview_chars)?;
+        Record::of(told, &id.stream, id.connection.as_deref(), context.budgets.preview_chars)?;
     record.id.connection =
         connection_of(record.id.connection.take()).or_else(|| id.connection.clone());
-    if record.id.is_readable() { Ok(record) } else { Err(Trouble::not_understood()) }
+    if record.id.is_readable() { Ok(record) } else { Err(LadderError::not_understood()) }
 }
 
 /// Makes the document. Its text is the first field that is one; where there is none, all fields as
 /// JSON.
 async fn make(
-    climb: &Climb<'_>,
+    context: &CallContext,
     mut record: Record,
     fields: &[String],
     goes_on: bool,
-) -> Result<Document, Trouble> {
+) -> Result<Document, LadderError> {
     let is_text = |field: &Field| match &field.cut {
         None => field.value.is_string() && field.written.is_none(),
         Some(cut) => cut.kind == Kind::Text,
@@ -249,18 +278,18 @@ async fn make(
     let main = main.map(|at| record.fields.remove(at));
     let mut entries = Vec::new();
     for field in &record.fields {
-        entries.extend(entry::of_field(climb, &record.id, field)?.map(Shortened::entry));
+        entries.extend(entry::of_field(context, &record.id, field)?.map(Shortened::entry));
     }
     let more = record
         .more
         .as_ref()
-        .map(|more| entry::of_more(climb, &record.id, more, fields))
+        .map(|more| entry::of_more(context, &record.id, more, fields))
         .transpose()?;
     let more = more.map(Shortened::entry);
     let id = record.id.to_string();
     let mut frame = Frame {
         id,
-        url: record_uri(climb, &record.id)?,
+        url: record_uri(context, &record.id)?,
         title: title(&record),
         entries,
         more,
@@ -280,7 +309,7 @@ async fn make(
         }
         Some(main) => {
             frame.metadata.insert("fields".to_owned(), Json::Object(values));
-            frame.with_text(climb, &record.id, main).await
+            frame.with_text(context, &record.id, main).await
         }
     }
 }
@@ -317,18 +346,19 @@ impl Frame {
     /// With as much of the text as there is room for.
     async fn with_text(
         mut self,
-        climb: &Climb<'_>,
+        context: &CallContext,
         id: &RecordId,
         main: Field,
-    ) -> Result<Document, Trouble> {
+    ) -> Result<Document, LadderError> {
         let around =
             serde_json::to_string(&self.told("")).map_or(0, |told| lines::plain(told).len());
-        let all = climb.budgets.document.saturating_sub(around);
+        let all = context.budgets.document.saturating_sub(around);
         let fits = |main: &Field| {
             main.cut.is_none() && main.value.as_str().is_some_and(|text| escaped_len(text) <= all)
         };
-        let main = if fits(&main) { main } else { Self::part(climb, id, main, all, fits).await? };
-        if let Some(entry) = entry::of_field(climb, id, &main)?.map(Shortened::entry) {
+        let main =
+            if fits(&main) { main } else { Self::part(context, id, main, all, fits).await? };
+        if let Some(entry) = entry::of_field(context, id, &main)?.map(Shortened::entry) {
             self.metadata.insert("text_truncated".to_owned(), true.into());
             self.entries.insert(0, entry);
         }
@@ -341,16 +371,16 @@ impl Frame {
 
     /// As much of a text as there is room for beside what says how it goes on.
     async fn part(
-        climb: &Climb<'_>,
+        context: &CallContext,
         id: &RecordId,
         main: Field,
         all: usize,
         fits: impl Fn(&Field) -> bool,
-    ) -> Result<Field, Trouble> {
-        let onward = entry::of_field(climb, id, &probe(&main))?
+    ) -> Result<Field, LadderError> {
+        let onward = entry::of_field(context, id, &probe(&main))?
             .map_or(0, |cut| json_len(&step(&cut.entry())));
         let room = all.saturating_sub(onward + 64);
-        let main = longer(climb, id, main, room).await;
+        let main = longer(context, id, main, room).await;
         Ok(if fits(&main) { main } else { main.cut_to(usize::MAX, room) })
     }
 
@@ -381,7 +411,7 @@ impl Frame {
 }
 
 /// More of a text of which only the beginning was told, if there is room for it.
-async fn longer(climb: &Climb<'_>, id: &RecordId, main: Field, room: usize) -> Field {
+async fn longer(context: &CallContext, id: &RecordId, main: Field, room: usize) -> Field {
     let Some(cut) = &main.cut else { return main };
     let limit = u64::try_from(room).unwrap_or(MAX_CHARS).min(MAX_CHARS);
     if limit <= cut.shown_chars {
@@ -389,7 +419,7 @@ async fn longer(climb: &Climb<'_>, id: &RecordId, main: Field, room: usize) -> F
     }
     let which = Which::At { start: 0, limit };
     // What was received is shown, whether or not the server can be asked for more of it.
-    let Ok(window) = read_record_field::window(climb, id, &main.name, &which).await else {
+    let Ok(window) = read_record_field::window(context, id, &main.name, &which).await else {
         return main;
     };
     let cut = Cut {

@@ -5,8 +5,8 @@ use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::sealed_cursor::Binding;
 
-use super::climb::{Climb, RECORD_URI};
-use super::trouble::Trouble;
+use super::call_context::{CallContext, RECORD_URI};
+use super::error::LadderError;
 
 /// A record that a caller named.
 #[derive(Clone, Debug)]
@@ -26,18 +26,18 @@ impl Named {
     /// # Errors
     /// `invalid_id` and `conflicting_connection_id`, before anything is read.
     pub(super) fn by_id(
-        climb: &Climb<'_>,
+        context: &CallContext,
         id: &str,
         connection: Option<&str>,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, LadderError> {
         let (mut id, made_for, cursor) = match id.strip_prefix(RECORD_URI) {
             Some(handle) => {
-                let handle = opened(climb, handle, HandleKind::Record)?;
+                let handle = opened(context, handle, HandleKind::Record)?;
                 (id_of(&handle), Some(handle.caller), cursor_of(handle.part))
             }
             None => {
                 let id = RecordId::parse(id)
-                    .map_err(|bad| Trouble::call("invalid_id", "id", format!("`id` {bad}")))?;
+                    .map_err(|bad| LadderError::call("invalid_id", "id", format!("`id` {bad}")))?;
                 (id, None, None)
             }
         };
@@ -45,7 +45,11 @@ impl Named {
             (Some(own), Some(said)) if own != said => {
                 let message =
                     "`id` names another connection than `connection_id`; send one of them";
-                return Err(Trouble::call("conflicting_connection_id", "connection_id", message));
+                return Err(LadderError::call(
+                    "conflicting_connection_id",
+                    "connection_id",
+                    message,
+                ));
             }
             (None, Some(said)) => id.connection = Some(said.to_owned()),
             _ => {}
@@ -57,10 +61,10 @@ impl Named {
     ///
     /// # Errors
     /// [`CursorProblem::Mismatch`].
-    pub(super) fn check(&self, climb: &Climb<'_>) -> Result<(), Trouble> {
+    pub(super) fn check(&self, context: &CallContext) -> Result<(), LadderError> {
         match self.made_for {
-            Some(made_for) if made_for != climb.handle_binding() => {
-                Err(Trouble::Lost(CursorProblem::Mismatch))
+            Some(made_for) if made_for != context.handle_binding() => {
+                Err(LadderError::Cursor(CursorProblem::Mismatch))
             }
             _ => Ok(()),
         }
@@ -71,9 +75,13 @@ impl Named {
 ///
 /// # Errors
 /// [`CursorProblem::Malformed`] or, of an address of the other kind, [`CursorProblem::Mismatch`].
-pub(super) fn opened(climb: &Climb<'_>, handle: &str, kind: HandleKind) -> Result<Handle, Trouble> {
-    let plain = climb.unseal(handle).ok_or(Trouble::Lost(CursorProblem::Malformed))?;
-    Handle::decode(&plain, kind).map_err(Trouble::Lost)
+pub(super) fn opened(
+    context: &CallContext,
+    handle: &str,
+    kind: HandleKind,
+) -> Result<Handle, LadderError> {
+    let plain = context.unseal(handle).ok_or(LadderError::Cursor(CursorProblem::Malformed))?;
+    Handle::decode(&plain, kind).map_err(LadderError::Cursor)
 }
 
 /// The record of an address.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::climb::Climb;
+use super::call_context::CallContext;
 
 /// The longest literal call that goes on with a page. Longer ones are told by what differs.
 const LITERAL_BYTES: usize = 400;
@@ -18,8 +18,8 @@ pub(super) fn next(tool: &str, arguments: &Json, note: &str) -> String {
 }
 
 /// The line that goes on with this call's list after a cursor.
-pub(super) fn again(climb: &Climb<'_>, tool: &str, cursor: &str, note: &str) -> String {
-    let literal = plain(next(tool, &climb.arguments_with(cursor), note));
+pub(super) fn again(context: &CallContext, tool: &str, cursor: &str, note: &str) -> String {
+    let literal = plain(next(tool, &context.arguments_with(cursor), note));
     if literal.len() <= LITERAL_BYTES.max(cursor.len() + 120) {
         return literal;
     }

@@ -18,16 +18,16 @@ use stile_domain::records::request::ReadRequest;
 /// it; a server that does not know them may send whole records.
 pub const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a resource server says against a request.
+/// The response of a resource server that refuses a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Declined {
+pub struct ErrorResponse {
     /// The HTTP status.
     pub status: u16,
     /// The object under `error`: `type`, `code`, `message` and what else it says.
     pub error: Map<String, Json>,
 }
 
-impl Declined {
+impl ErrorResponse {
     /// The member `code`.
     pub fn code(&self) -> &str {
         self.member("code")
@@ -49,7 +49,7 @@ impl Declined {
     }
 }
 
-impl From<Problem> for Declined {
+impl From<Problem> for ErrorResponse {
     fn from(problem: Problem) -> Self {
         Self { status: problem.code().1, error: problem.to_json() }
     }
@@ -62,28 +62,25 @@ pub trait RecordServer: Send + Sync + 'static {
         &'a self,
         caller: &'a Principal,
         ask: ReadRequest,
-    ) -> BoxFuture<'a, Result<String, Declined>>;
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>>;
 
     /// Seals state that a client is to bring back.
     ///
     /// # Errors
     /// Where there is no randomness.
-    fn seal(&self, plain: &[u8]) -> Result<String, Declined>;
+    fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse>;
 
     /// Opens what [`RecordServer::seal`] made; none for everything else.
     fn unseal(&self, text: &str) -> Option<Vec<u8>>;
-
-    /// Writes down that a call was made, where calls are written down.
-    fn tell(&self, caller: &Principal, tool: &'static str, outcome: Result<(), &Map<String, Json>>);
 }
 
 /// What is said of an answer that is longer than is taken.
-pub fn too_large() -> Declined {
+pub fn too_large() -> ErrorResponse {
     let error = json!({
         "type": "adapter_error", "code": "answer_too_large",
         "message": "the resource server's answer is longer than is taken here; ask for fewer `fields` or a smaller `limit`",
     });
-    Declined { status: 502, error: error.as_object().cloned().unwrap_or_default() }
+    ErrorResponse { status: 502, error: error.as_object().cloned().unwrap_or_default() }
 }
 
 /// For whom a handle or a cursor is made: the grant, or the owner.

@@ -1,18 +1,25 @@
 //! `query_records`: records of one stream in order, each with the beginnings of its fields.
 
+use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
+use stile_domain::permit::Gate;
+use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::RecordPart;
 use stile_domain::records::record_id::RecordId;
 
 use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
 use super::arguments::{OneOf, Orders, Whole, filter_pairs, filter_schema, not_empty};
-use super::climb::Climb;
+use super::call_context::CallContext;
 use super::entry;
+use super::entry::LadderShape;
+use super::error::LadderError;
+use super::lines;
+use super::output::{RecordOutput, Shape};
 use super::shown::{self, MoreFields, Record};
-use super::trouble::Trouble;
-use super::{LadderAnswer, Rung, lines};
+use stile_tools::tool::Tool;
+
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The characters of a field that a text shows, and the bytes that one record's lines have, where
@@ -58,7 +65,7 @@ struct Told<'a> {
 }
 
 impl QueryRecords {
-    fn ask(&self, climb: &Climb<'_>) -> Result<ReadRequest, Trouble> {
+    fn ask(&self, context: &CallContext) -> Result<ReadRequest, LadderError> {
         not_empty("stream", &self.stream)?;
         let mut ask =
             ReadRequest { stream: self.stream.clone(), ..ReadRequest::new(ReadOperation::Records) }
@@ -70,42 +77,64 @@ impl QueryRecords {
         for field in self.fields.iter().flatten() {
             ask = ask.with_name("fields", field);
         }
-        let ask = ask.with("preview_chars", climb.budgets.preview_chars.to_string());
+        let ask = ask.with("preview_chars", context.budgets.preview_chars.to_string());
         let ask = ask.with("preview_bytes", RECORD_BYTES.to_string());
         Ok(ask.with("cursors", "each"))
     }
 }
 
-impl Rung for QueryRecords {
+/// The shape of the structured answers of `query_records`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+pub struct QueryShape {
+    data: RecordListShape,
+    content_ladder: LadderShape,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct RecordListShape {
+    object: String,
+    has_more: bool,
+    next_cursor: Option<String>,
+    next_changes_since: Option<String>,
+    data: Vec<RecordRowShape>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct RecordRowShape {
+    id: Json,
+}
+
+impl Shape for QueryShape {}
+
+impl Tool for QueryRecords {
     const NAME: &'static str = "query_records";
     const TITLE: &'static str = "List records";
 
-    fn output() -> Json {
-        json!({
-            "type": "object",
-            "properties": {
-                "data": {
-                    "type": "object",
-                    "properties": {
-                        "object": { "type": "string" }, "has_more": { "type": "boolean" }, "next_cursor": { "type": "string" },
-                        "next_changes_since": { "type": "string" },
-                        "data": { "type": "array", "items": { "type": "object", "required": ["id"] } }
-                    },
-                    "required": ["object", "has_more", "data"]
-                },
-                "content_ladder": entry::ladder_schema()
-            },
-            "required": ["data", "content_ladder"],
-            "additionalProperties": false
-        })
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = CallContext;
+    type Permits = RecordsPermit;
+    type Output = RecordOutput<QueryShape>;
+    type Error = LadderError;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
+        Ok(gate.records().map_err(ErrorResponse::from)?)
     }
 
-    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
-        let ask = self.ask(climb)?;
+    async fn run(
+        self,
+        _: RecordsPermit,
+        context: &CallContext,
+    ) -> Result<Self::Output, LadderError> {
+        let ask = self.ask(context)?;
         let text =
-            climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let told: Told<'_> = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
-        let preview = climb.budgets.preview_chars;
+            context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
+        let told: Told<'_> =
+            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
+        let preview = context.budgets.preview_chars;
         let record =
             |record| Record::of(record, &self.stream, self.connection_id.as_deref(), preview);
         let records = told.data.into_iter().map(record).collect::<Result<_, _>>()?;
@@ -130,7 +159,7 @@ impl Rung for QueryRecords {
             head: &head,
             tail,
         };
-        let mut shown = page.shown(climb).await?;
+        let mut shown = page.shown(context).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
         data.insert("stream".to_owned(), stream);
@@ -147,8 +176,7 @@ impl Rung for QueryRecords {
         }
         let structured =
             [("data", Json::Object(data)), ("content_ladder", std::mem::take(&mut shown.ladder))];
-        Ok(shown
-            .answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+        shown.answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }
 
@@ -159,8 +187,8 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    fn at(&self, at: usize) -> Result<&Record, Trouble> {
-        self.records.get(at).ok_or_else(Trouble::not_understood)
+    fn at(&self, at: usize) -> Result<&Record, LadderError> {
+        self.records.get(at).ok_or_else(LadderError::not_understood)
     }
 }
 
@@ -169,25 +197,25 @@ impl Items for Records<'_> {
         self.records.len()
     }
 
-    fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble> {
-        lines_of(climb, at + 1, self.at(at)?)
+    fn lines(&self, context: &CallContext, at: usize) -> Result<Lines, LadderError> {
+        lines_of(context, at + 1, self.at(at)?)
     }
 
-    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
+    fn row(&mut self, context: &CallContext, at: usize) -> Result<Row, LadderError> {
         let record = self.records.get_mut(at).filter(|record| record.id.is_readable());
-        let record = record.ok_or_else(Trouble::not_understood)?;
+        let record = record.ok_or_else(LadderError::not_understood)?;
         if is_deleted(&record.around) {
             let json = row(&record.id, record.around.clone(), None);
             return Ok(Row { json, entries: Vec::new(), more: None });
         }
         let mut entries = Vec::new();
         for field in &record.fields {
-            entries.extend(entry::of_field(climb, &record.id, field)?.map(|cut| cut.json()));
+            entries.extend(entry::of_field(context, &record.id, field)?.map(|cut| cut.json()));
         }
         let more = record
             .more
             .as_ref()
-            .map(|more| entry::of_more(climb, &record.id, more, self.fields))
+            .map(|more| entry::of_more(context, &record.id, more, self.fields))
             .transpose()?;
         let more = more.map(|more| more.json());
         let values = std::mem::take(&mut record.fields)
@@ -197,13 +225,13 @@ impl Items for Records<'_> {
         Ok(Row { json: row(&record.id, record.around.clone(), Some(values)), entries, more })
     }
 
-    fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble> {
+    fn least(&self, context: &CallContext) -> Result<Least, LadderError> {
         let record = self.at(0)?;
         let text = format!("1. id={}\nnext: fetch with this id", record.id);
         Ok(Least {
             text,
             json: row(&record.id, record.around.clone(), None),
-            whole: entry::of_record(climb, &record.id)?.entry(),
+            whole: entry::of_record(context, &record.id)?.entry(),
         })
     }
 
@@ -237,7 +265,7 @@ fn row(id: &RecordId, around: Map<String, Json>, values: Option<Map<String, Json
 }
 
 /// The lines of a record: as many fields as fit, each cut one with the call that reads on.
-fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, Trouble> {
+fn lines_of(context: &CallContext, number: usize, record: &Record) -> Result<Lines, LadderError> {
     let mut head = format!("{number}. id={}", record.id);
     if is_deleted(&record.around) {
         let at = record.around.get("deleted_at").map(|at| format!(" deleted_at={at}"));
@@ -251,7 +279,7 @@ fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, 
         let field = shortened.as_ref().unwrap_or(field);
         let comma = if fields.is_empty() { "" } else { "," };
         let member = format!("{comma}{}:{}", Json::from(field.name.as_str()), field.value);
-        let onward = entry::of_field(climb, &record.id, field)?
+        let onward = entry::of_field(context, &record.id, field)?
             .map(|cut| (format!("\n{}", cut.line()), cut));
         let line = onward.as_ref().map_or(0, |(line, _)| line.len());
         if shown > 0
@@ -269,7 +297,7 @@ fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, 
     let total =
         record.more.as_ref().map_or(record.fields.len() as u64, |MoreFields { total, .. }| *total);
     if (shown as u64) < total {
-        let whole = entry::of_record(climb, &record.id)?;
+        let whole = entry::of_record(context, &record.id)?;
         below += &format!("\n{} ({shown} of {total} fields shown)", whole.line());
         links.push(whole.link());
     }
@@ -277,6 +305,6 @@ fn lines_of(climb: &Climb<'_>, number: usize, record: &Record) -> Result<Lines, 
 }
 
 /// The address of a whole record.
-pub(super) fn record_uri(climb: &Climb<'_>, id: &RecordId) -> Result<String, Trouble> {
-    climb.uri(id, RecordPart::Fields { cursor: None })
+pub(super) fn record_uri(context: &CallContext, id: &RecordId) -> Result<String, LadderError> {
+    context.uri(id, RecordPart::Fields { cursor: None })
 }

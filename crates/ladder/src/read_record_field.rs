@@ -5,23 +5,30 @@ mod window;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
+use stile_domain::permit::Gate;
+use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::OffsetCursor;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::record_id::RecordId;
 use stile_domain::records::sealed_cursor::Binding;
 use stile_domain::records::selector::{DEFAULT_CHARS, DEFAULT_CONTEXT, MAX_CHARS};
+use stile_tools::definition::ToolDefinition;
 
 use self::told::{Expected, Told, is_of_bytes};
 use self::window::{Beside, Window};
 use super::arguments::Whole;
 use super::budget::LONGEST_ESCAPE;
-use super::climb::Climb;
+use super::call_context::CallContext;
 use super::entry::{object, told};
+use super::error::LadderError;
 use super::identity::{Named, connection_of};
-use super::port::Declined;
-use super::trouble::Trouble;
-use super::{LadderAnswer, Link, Rung, entry, lines};
+use super::output::{Nullable, RecordOutput, Shape};
+use super::port::ErrorResponse;
+use super::{entry, lines};
+use stile_tools::answer::ResourceLink;
+use stile_tools::tool::Tool;
+
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// Read part of one field, exactly. Name the record by `id` from an answer, or by `connection_id`,
@@ -80,12 +87,12 @@ impl Which<'_> {
 
 impl ReadRecordField {
     /// The record, in one of the two ways.
-    fn named(&self, climb: &Climb<'_>) -> Result<Named, Trouble> {
+    fn named(&self, context: &CallContext) -> Result<Named, LadderError> {
         let wrong = |param, message: &str| {
-            Err(Trouble::call("invalid_field_window_selector", param, message))
+            Err(LadderError::call("invalid_field_window_selector", param, message))
         };
         match (&self.id, &self.stream, &self.record_id) {
-            (Some(id), None, None) => Named::by_id(climb, id, self.connection_id.as_deref()),
+            (Some(id), None, None) => Named::by_id(context, id, self.connection_id.as_deref()),
             (Some(_), ..) => {
                 wrong("id", "`id` names the record by itself; leave out `stream` and `record_id`")
             }
@@ -111,7 +118,7 @@ impl ReadRecordField {
     }
 
     /// The one window that is asked for.
-    fn which(&self) -> Result<Which<'_>, Trouble> {
+    fn which(&self) -> Result<Which<'_>, LadderError> {
         let limit = self.limit_chars.map(|limit| limit.0);
         let explicit = [
             ("offset_chars", self.offset_chars.is_some()),
@@ -125,7 +132,7 @@ impl ReadRecordField {
             .map(|(name, _)| format!("`{name}`"))
             .collect();
         let wrong = |param, message: String| {
-            Err(Trouble::call("invalid_field_window_selector", param, message))
+            Err(LadderError::call("invalid_field_window_selector", param, message))
         };
         if let Some(cursor) = &self.cursor {
             if !sent.is_empty() {
@@ -166,109 +173,141 @@ impl ReadRecordField {
     }
 }
 
-impl Rung for ReadRecordField {
+/// The shape of the structured answers of `read_record_field`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+pub struct ReadFieldShape {
+    record: RecordShape,
+    field: FieldShape,
+    window: WindowShape,
+    resource: Option<ResourceShape>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct RecordShape {
+    id: String,
+    connection_id: String,
+    stream: String,
+    record_id: String,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct FieldShape {
+    path: String,
+    text_like: bool,
+    mime_type: Option<String>,
+    size_chars: Option<i64>,
+    digest: Option<String>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct WindowShape {
+    text: String,
+    start_chars: i64,
+    end_chars: i64,
+    limit_chars: i64,
+    complete: bool,
+    next_cursor: Option<Nullable<String>>,
+    previous_cursor: Option<Nullable<String>>,
+    r#match: Option<Nullable<MatchShape>>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct MatchShape {
+    q: String,
+    start_chars: i64,
+    end_chars: i64,
+}
+
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct ResourceShape {
+    uri: String,
+    next_uri: Option<Nullable<String>>,
+    previous_uri: Option<Nullable<String>>,
+}
+
+impl Shape for ReadFieldShape {}
+
+impl Tool for ReadRecordField {
     const NAME: &'static str = "read_record_field";
     const TITLE: &'static str = "Read part of a field";
 
-    fn output() -> Json {
-        let text = || json!({ "type": "string" });
-        let number = || json!({ "type": "integer" });
-        let maybe = |kind: &str| json!({ "anyOf": [{ "type": kind }, { "type": "null" }] });
-        json!({
-            "type": "object",
-            "properties": {
-                "record": {
-                    "type": "object",
-                    "properties": { "id": text(), "connection_id": text(), "stream": text(), "record_id": text() },
-                    "required": ["id", "connection_id", "stream", "record_id"],
-                    "additionalProperties": false
-                },
-                "field": {
-                    "type": "object",
-                    "properties": {
-                        "path": text(), "text_like": { "type": "boolean" }, "mime_type": text(), "size_chars": number(),
-                        "digest": text()
-                    },
-                    "required": ["path", "text_like"],
-                    "additionalProperties": false
-                },
-                "window": {
-                    "type": "object",
-                    "properties": {
-                        "text": text(), "start_chars": number(), "end_chars": number(), "limit_chars": number(),
-                        "complete": { "type": "boolean" }, "next_cursor": maybe("string"), "previous_cursor": maybe("string"),
-                        "match": { "anyOf": [{ "type": "null" }, {
-                            "type": "object",
-                            "properties": { "q": text(), "start_chars": number(), "end_chars": number() },
-                            "required": ["q", "start_chars", "end_chars"],
-                            "additionalProperties": false
-                        }] }
-                    },
-                    "required": ["text", "start_chars", "end_chars", "limit_chars", "complete"],
-                    "additionalProperties": false
-                },
-                "resource": {
-                    "type": "object",
-                    "properties": { "uri": text(), "next_uri": maybe("string"), "previous_uri": maybe("string") },
-                    "required": ["uri"],
-                    "additionalProperties": false
-                }
-            },
-            "required": ["record", "field", "window"],
-            "additionalProperties": false
-        })
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = CallContext;
+    type Permits = RecordsPermit;
+    type Output = RecordOutput<ReadFieldShape>;
+    type Error = LadderError;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
+        Ok(gate.records().map_err(ErrorResponse::from)?)
     }
 
-    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+    async fn run(
+        self,
+        _: RecordsPermit,
+        context: &CallContext,
+    ) -> Result<Self::Output, LadderError> {
         let which = self.which()?;
-        let named = self.named(climb)?;
-        let read = window(climb, &named.id, &self.field_path, &which).await;
+        let named = self.named(context)?;
+        let read = window(context, &named.id, &self.field_path, &which).await;
         let window = match read {
-            Err(Trouble::Declined(declined)) if declined.code() == "field_not_text" => {
-                named.check(climb)?;
-                return binary(climb, &named.id, &self.field_path, declined).await;
+            Err(LadderError::Server { response, .. }) if response.code() == "field_not_text" => {
+                named.check(context)?;
+                return binary(context, &named.id, &self.field_path, response).await;
             }
             other => other?,
         };
-        named.check(climb)?;
-        answer(climb, window, self.q.as_deref())
+        named.check(context)?;
+        answer(context, window, self.q.as_deref())
     }
 }
 
 /// Reads a window, one that is shorter than what was asked for where that would be longer as JSON
 /// than an answer may be. A shorter one goes on where it ends, like any other.
 pub(super) async fn window(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &RecordId,
     field: &str,
     which: &Which<'_>,
-) -> Result<Window, Trouble> {
-    let window = any_window(climb, id, field, which).await?;
-    let Some(most) = window.fitting(climb, which) else { return Ok(window) };
+) -> Result<Window, LadderError> {
+    let window = any_window(context, id, field, which).await?;
+    let Some(most) = window.fitting(context, which) else { return Ok(window) };
     // Around what was found, a shorter window is of another part, which may be longer as JSON.
-    let window = any_window(climb, id, field, &which.at_most(most)).await?;
-    let Some(most) = window.fitting(climb, which) else { return Ok(window) };
+    let window = any_window(context, id, field, &which.at_most(most)).await?;
+    let Some(most) = window.fitting(context, which) else { return Ok(window) };
     // Where names alone are longer than an answer, one character is still shown.
-    let surely = climb.budgets.structured.saturating_sub(window.around_len(which)) / LONGEST_ESCAPE;
-    any_window(climb, id, field, &which.at_most(most.min(surely as u64).max(1))).await
+    let surely =
+        context.budgets.structured.saturating_sub(window.around_len(which)) / LONGEST_ESCAPE;
+    any_window(context, id, field, &which.at_most(most.min(surely as u64).max(1))).await
 }
 
 /// Reads a window through the resource server's own path for windows.
 async fn any_window(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &RecordId,
     field: &str,
     which: &Which<'_>,
-) -> Result<Window, Trouble> {
-    let (ask, expected) = asked(climb, id, field, which).await?;
-    let text = climb.ask(ask).await?;
+) -> Result<Window, LadderError> {
+    let (ask, expected) = asked(context, id, field, which).await?;
+    let text = context.ask(ask).await?;
     let mut told: Told = match serde_json::from_str(&text) {
         Ok(told) => told,
         Err(_) if is_of_bytes(&text) => {
             let not_text = Problem::FieldNotText { field: field.to_owned() };
-            return Err(Declined::from(not_text).into());
+            return Err(ErrorResponse::from(not_text).into());
         }
-        Err(_) => return Err(Trouble::not_understood()),
+        Err(_) => return Err(LadderError::not_understood()),
     };
     told.window.cut_to(match *which {
         Which::At { limit, .. } => limit,
@@ -281,7 +320,7 @@ async fn any_window(
         Which::Around { limit, .. } => limit.unwrap_or(DEFAULT_CHARS),
         _ => told.window.limit_chars,
     };
-    told.window(climb, id, field, step)
+    told.window(context, id, field, step)
 }
 
 /// A request for some of a field.
@@ -297,11 +336,11 @@ pub(super) fn field_of(id: &RecordId, field: &str) -> ReadRequest {
 
 /// The request for a window, and what its answer must be.
 async fn asked(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &RecordId,
     field: &str,
     which: &Which<'_>,
-) -> Result<(ReadRequest, Expected), Trouble> {
+) -> Result<(ReadRequest, Expected), LadderError> {
     let base = field_of(id, field);
     let at = |base: ReadRequest, start: u64, limit: u64| {
         base.with("offset_chars", start.to_string()).with("limit_chars", limit.to_string())
@@ -316,7 +355,7 @@ async fn asked(
             (ask, Expected::default())
         }
         Which::After { cursor, limit } => {
-            match place(climb, id, field, cursor, at(base.clone(), 0, 1)).await? {
+            match place(context, id, field, cursor, at(base.clone(), 0, 1)).await? {
                 None => {
                     let ask = base.with("cursor", cursor).with_some("limit_chars", limit);
                     (ask, Expected { by_cursor: true, ..Expected::default() })
@@ -338,28 +377,28 @@ async fn asked(
 /// with what an answer prints. Where a caller names the record as they did before, a window of one
 /// character tells which one that is.
 async fn place(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &RecordId,
     field: &str,
     cursor: &str,
     first: ReadRequest,
-) -> Result<Option<OffsetCursor>, Trouble> {
-    let Some(plain) = climb.unseal(cursor) else { return Ok(None) };
-    let bound_to = |id: &RecordId| OffsetCursor::decode(&plain, offset_binding(climb, id, field));
+) -> Result<Option<OffsetCursor>, LadderError> {
+    let Some(plain) = context.unseal(cursor) else { return Ok(None) };
+    let bound_to = |id: &RecordId| OffsetCursor::decode(&plain, offset_binding(context, id, field));
     let why = match bound_to(id) {
         Ok(place) => return Ok(place),
         Err(why) => why,
     };
     // What the grant says comes first, as if the field were asked for by name.
-    let text = climb.ask(first).await?;
+    let text = context.ask(first).await?;
     let told = serde_json::from_str::<Told>(&text).ok();
     let told = told.and_then(|told| bound_to(&told.names(id)).ok());
-    told.ok_or(Trouble::Lost(why))
+    told.ok_or(LadderError::Cursor(why))
 }
 
 /// What a cursor is bound to that is made here, for a server that has none.
-fn offset_binding(climb: &Climb<'_>, id: &RecordId, field: &str) -> Binding {
-    climb.binding([
+fn offset_binding(context: &CallContext, id: &RecordId, field: &str) -> Binding {
+    context.binding([
         "offset",
         id.connection.as_deref().unwrap_or_default(),
         &id.stream,
@@ -380,22 +419,22 @@ impl Told {
     /// which leads to it again.
     fn window(
         self,
-        climb: &Climb<'_>,
+        context: &CallContext,
         asked: &RecordId,
         field: &str,
         step: u64,
-    ) -> Result<Window, Trouble> {
+    ) -> Result<Window, LadderError> {
         let (version, size_chars, id) = (self.version(), self.size(), self.names(asked));
-        let binding = offset_binding(climb, &id, field);
+        let binding = offset_binding(context, &id, field);
         let Self { field: told, window, .. } = self;
         let beside = |start: Option<u64>,
                       limit: u64,
                       cursor: Option<Option<String>>|
-         -> Result<Option<Beside>, Trouble> {
+         -> Result<Option<Beside>, LadderError> {
             let Some(start) = start else { return Ok(None) };
             let cursor = match cursor.flatten() {
                 Some(cursor) => cursor,
-                None => climb.seal(&OffsetCursor { start, limit, version }.encode(binding))?,
+                None => context.seal(&OffsetCursor { start, limit, version }.encode(binding))?,
             };
             Ok(Some(Beside { start, limit, cursor }))
         };
@@ -422,7 +461,11 @@ impl Told {
     }
 }
 
-fn answer(climb: &Climb<'_>, window: Window, q: Option<&str>) -> Result<LadderAnswer, Trouble> {
+fn answer(
+    context: &CallContext,
+    window: Window,
+    q: Option<&str>,
+) -> Result<RecordOutput<ReadFieldShape>, LadderError> {
     let id = window.id.to_string();
     let mut text = window.header(&id) + "\n";
     let mut resource = None;
@@ -437,13 +480,13 @@ fn answer(climb: &Climb<'_>, window: Window, q: Option<&str>) -> Result<LadderAn
         text += &lines::plain(lines::next("read_record_field", &arguments, "") + "\n");
     }
     if !window.complete {
-        let uri = window.own_uri(climb)?;
+        let uri = window.own_uri(context)?;
         resource = Some(object([
             ("uri", uri.as_str().into()),
-            ("next_uri", window.next_uri(climb)?.into()),
-            ("previous_uri", window.previous_uri(climb)?.into()),
+            ("next_uri", window.next_uri(context)?.into()),
+            ("previous_uri", window.previous_uri(context)?.into()),
         ]));
-        links.push(Link {
+        links.push(ResourceLink {
             uri,
             name: "field-window".to_owned(),
             description: format!(
@@ -456,7 +499,7 @@ fn answer(climb: &Climb<'_>, window: Window, q: Option<&str>) -> Result<LadderAn
         });
     }
     text += &window.text;
-    Ok(LadderAnswer { text, structured: structure(window, id, q, resource), links, refusal: None })
+    RecordOutput::new(text, structure(window, id, q, resource), links)
 }
 
 fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>) -> Json {
@@ -498,28 +541,28 @@ fn structure(window: Window, id: String, q: Option<&str>, resource: Option<Json>
 /// The refusal of a field that holds no text, with the address of its first bytes where the server
 /// may have any; and that address.
 pub(super) async fn not_text(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &RecordId,
     field: &str,
-    mut declined: Declined,
-) -> Result<(Declined, Option<String>), Trouble> {
-    if !has_bytes(climb, id, field).await {
-        return Ok((declined, None));
+    mut response: ErrorResponse,
+) -> Result<(ErrorResponse, Option<String>), LadderError> {
+    if !has_bytes(context, id, field).await {
+        return Ok((response, None));
     }
-    let uri = entry::bytes_uri(climb, id, field)?;
-    declined.error.insert("resource".to_owned(), json!({ "uri": uri }));
-    Ok((declined, Some(uri)))
+    let uri = entry::bytes_uri(context, id, field)?;
+    response.error.insert("resource".to_owned(), json!({ "uri": uri }));
+    Ok((response, Some(uri)))
 }
 
 /// Whether a server may tell the bytes of a field. One that refuses the question, or passes over
 /// what makes it one of bytes and says again that there is no text, does not; nor does one that
 /// answers with something else.
-async fn has_bytes(climb: &Climb<'_>, id: &RecordId, field: &str) -> bool {
+async fn has_bytes(context: &CallContext, id: &RecordId, field: &str) -> bool {
     let ask = field_of(id, field).with("offset_bytes", "0").with("limit_bytes", "1");
-    match climb.ask(ask).await {
+    match context.ask(ask).await {
         Ok(told) => is_of_bytes(&told),
-        Err(Trouble::Declined(declined)) => {
-            !matches!(declined.status, 400 | 422) && declined.code() != "field_not_text"
+        Err(LadderError::Server { response, .. }) => {
+            !matches!(response.status, 400 | 422) && response.code() != "field_not_text"
         }
         Err(_) => true,
     }
@@ -527,24 +570,27 @@ async fn has_bytes(climb: &Climb<'_>, id: &RecordId, field: &str) -> bool {
 
 /// The refusal of a field that holds no text as an answer, which links to its bytes.
 async fn binary(
-    climb: &Climb<'_>,
+    context: &CallContext,
     id: &RecordId,
     field: &str,
-    declined: Declined,
-) -> Result<LadderAnswer, Trouble> {
-    let (declined, uri) = not_text(climb, id, field, declined).await?;
-    let link = uri.map(|uri| Link {
+    response: ErrorResponse,
+) -> Result<RecordOutput<ReadFieldShape>, LadderError> {
+    let (response, uri) = not_text(context, id, field, response).await?;
+    let link = uri.map(|uri| ResourceLink {
         uri,
         name: "field-bytes".to_owned(),
         description: format!("{id} {}, its bytes", Json::from(field)),
         mime_type: "application/octet-stream".to_owned(),
     });
-    let refused = LadderAnswer::refused(ReadRecordField::NAME, Trouble::Declined(declined));
-    Ok(LadderAnswer { links: link.into_iter().collect(), ..refused })
+    Err(LadderError::Server { response, bytes: link })
 }
 
 /// The input schema with the alternatives said in it.
-pub(super) fn make_strict(schema: &mut Map<String, Json>) {
+pub(super) fn make_strict(definition: &mut ToolDefinition) {
+    if definition.name != ReadRecordField::NAME {
+        return;
+    }
+    let schema = &mut definition.input;
     schema.remove("required");
     let alternatives = json!([
         { "required": ["id", "field_path"] },

@@ -7,45 +7,37 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
+use stile_domain::journal::CallTrace;
 use stile_domain::permit::Principal;
 use stile_domain::records::handle::{FieldRange, Handle, HandleKind, RecordPart, parse_digest};
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::selector::MAX_CHARS;
+use stile_tools::tool::{ToolError as _, guard};
+use stile_tools::toolset::{ResourceBody, ResourceContent, ResourceKind};
 
 use super::budget::{CEILING, members_len};
-use super::climb::{Climb, RECORD_URI, WINDOW_URI};
+use super::call_context::{CallContext, RECORD_URI, WINDOW_URI};
 use super::entry::BYTES_PIECE;
+use super::error::LadderError;
 use super::identity::{cursor_of, id_of, opened};
 use super::port::too_large;
 use super::read_record_field::{Which, field_of, not_text, window};
-use super::trouble::Trouble;
-use super::{Ladder, Link, fetch, guarded};
+use super::{Ladder, fetch};
+use stile_tools::answer::ResourceLink;
 
-/// A kind of resource, as it is listed among the templates.
-#[derive(Clone, Copy, Debug)]
-pub struct Template {
-    /// The template (RFC 6570).
-    pub uri: &'static str,
-    /// Its name.
-    pub name: &'static str,
-    /// A short title for people.
-    pub title: &'static str,
-    /// What agents read about it.
-    pub description: &'static str,
-    /// The media type of what is read, where all have one.
-    pub mime_type: Option<&'static str>,
-}
+/// The name under which reads of these resources are journaled and counted.
+pub(super) const OPERATION: &str = "resource";
 
 /// Both kinds.
-pub const TEMPLATES: [Template; 2] = [
-    Template {
+pub const TEMPLATES: [ResourceKind; 2] = [
+    ResourceKind {
         uri: "pdpp://record/{handle}",
         name: "record",
         title: "A record",
         description: "One record as `fetch` answers it. Its address comes from `search`, `query_records` or `fetch`.",
         mime_type: Some("application/json"),
     },
-    Template {
+    ResourceKind {
         uri: "pdpp://field-window/{handle}",
         name: "field-window",
         title: "Part of a field",
@@ -64,35 +56,6 @@ pub const PREVIOUS_URI: &str = "pdpp/previous_uri";
 pub const LINKS: &str = "pdpp/links";
 /// Which part this is, of what.
 pub const RANGE: &str = "pdpp/range";
-
-/// What was read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Content {
-    /// The text or the bytes.
-    pub body: Body,
-    /// Its media type.
-    pub mime_type: String,
-    /// Where it goes on, and which part it is.
-    pub meta: Map<String, Json>,
-}
-
-impl Content {
-    /// Whether it is longer than any should be, since the resource server says what no honest one
-    /// does.
-    fn is_over(&self) -> bool {
-        let (Body::Text(body) | Body::Blob(body)) = &self.body;
-        body.len() + self.mime_type.len() > CEILING || members_len(&self.meta) > CEILING
-    }
-}
-
-/// A text, or bytes in base64.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// A text.
-    Text(String),
-    /// Bytes in base64 (RFC 4648, section 4).
-    Blob(String),
-}
 
 /// Some bytes of a field as the resource server tells them.
 #[derive(Deserialize)]
@@ -142,8 +105,8 @@ impl ToldWindow {
     }
 }
 
-/// Whether an address is one of these.
-pub fn is_one(uri: &str) -> bool {
+/// Returns whether an address is that of a record or of a part of a field.
+pub(super) fn is_record_uri(uri: &str) -> bool {
     uri.starts_with(RECORD_URI) || uri.starts_with(WINDOW_URI)
 }
 
@@ -151,108 +114,131 @@ impl Ladder {
     /// Reads a resource.
     ///
     /// # Errors
-    /// As the tool that reads the same; [`Trouble::Lost`] where the address is none of this
-    /// server's, of this grant's or of what is there now.
-    pub async fn read_resource(&self, uri: &str, caller: &Principal) -> Result<Content, Trouble> {
-        let climb = Climb::new(self.inner.server.as_ref(), self.inner.budgets, caller, &Json::Null);
-        let reading = async {
-            match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
-                (Some(handle), _) => record(&climb, handle).await,
-                (_, Some(handle)) => part(&climb, handle).await,
-                _ => Err(Trouble::Lost(CursorProblem::Malformed)),
-            }
-        };
-        let read = guarded("resource", caller, reading).await;
-        let read =
-            read.and_then(
-                |content| if content.is_over() { Err(too_large().into()) } else { Ok(content) },
-            );
-        let error = read.as_ref().err().map(Trouble::to_json);
-        self.inner.server.tell(caller, "resource", error.as_ref().map_or(Ok(()), Err));
+    /// As the tool that reads the same; [`LadderError::Cursor`] if the address is not of this server,
+    /// of this grant or of what is stored now.
+    pub(super) async fn read(
+        &self,
+        uri: &str,
+        principal: &Principal,
+    ) -> Result<ResourceContent, LadderError> {
+        let read = guard(OPERATION, self.read_unguarded(uri, principal)).await;
+        let read = read.unwrap_or_else(|incident| Err(LadderError::internal(incident)));
+        let failure = read.as_ref().err().map(|error| error.failure(&error.to_json()));
+        let outcome = failure.as_ref().map_or("ok", |failure| failure.code.as_ref());
+        let incident = failure.as_ref().and_then(|failure| failure.incident);
+        self.log.record(OPERATION, principal, CallTrace::default(), outcome, incident);
         read
+    }
+
+    async fn read_unguarded(
+        &self,
+        uri: &str,
+        principal: &Principal,
+    ) -> Result<ResourceContent, LadderError> {
+        Self::authorize(principal)?;
+        let context = self.context(principal, Json::Null);
+        let content = match (uri.strip_prefix(RECORD_URI), uri.strip_prefix(WINDOW_URI)) {
+            (Some(handle), _) => record(&context, handle).await?,
+            (_, Some(handle)) => part(&context, handle).await?,
+            _ => return Err(LadderError::Cursor(CursorProblem::Malformed)),
+        };
+        let (ResourceBody::Text(body) | ResourceBody::Base64(body)) = &content.body;
+        if body.len() + content.mime_type.len() > CEILING || members_len(&content.meta) > CEILING {
+            return Err(too_large().into());
+        }
+        Ok(content)
     }
 }
 
-async fn record(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
-    let handle = opened(climb, handle, HandleKind::Record)?;
+async fn record(context: &CallContext, handle: &str) -> Result<ResourceContent, LadderError> {
+    let handle = opened(context, handle, HandleKind::Record)?;
     let id = id_of(&handle);
     let cursor = cursor_of(handle.part.clone());
-    let document = fetch::document(climb, &id, &[], cursor.as_deref()).await?;
-    handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
+    let document = fetch::document(context, &id, &[], cursor.as_deref()).await?;
+    handle.check(context.handle_binding(), None).map_err(LadderError::Cursor)?;
     let mut meta = Map::new();
     meta.extend(document.next_uri.map(|uri| (NEXT_URI.to_owned(), uri.into())));
     let links: Vec<Json> = document.links.iter().filter(|link| is_part(link)).map(told).collect();
     if !links.is_empty() {
         meta.insert(LINKS.to_owned(), links.into());
     }
-    Ok(Content { body: Body::Text(document.text), mime_type: "application/json".to_owned(), meta })
+    Ok(ResourceContent {
+        body: ResourceBody::Text(document.text),
+        mime_type: "application/json".to_owned(),
+        meta,
+    })
 }
 
 /// Whether a link leads to a part of a field; where the other fields are is told by itself.
-fn is_part(link: &Link) -> bool {
+fn is_part(link: &ResourceLink) -> bool {
     link.uri.starts_with(WINDOW_URI)
 }
 
-fn told(link: &Link) -> Json {
+fn told(link: &ResourceLink) -> Json {
     json!({ "uri": link.uri, "name": link.name, "description": link.description, "mimeType": link.mime_type })
 }
 
-async fn part(climb: &Climb<'_>, handle: &str) -> Result<Content, Trouble> {
-    let handle = opened(climb, handle, HandleKind::Field)?;
+async fn part(context: &CallContext, handle: &str) -> Result<ResourceContent, LadderError> {
+    let handle = opened(context, handle, HandleKind::Field)?;
     match handle.part.clone() {
         RecordPart::Bytes { extent, cursor } => {
-            bytes(climb, &handle, extent, cursor.as_deref()).await
+            bytes(context, &handle, extent, cursor.as_deref()).await
         }
-        RecordPart::Window(extent) => text(climb, &handle, extent).await,
-        RecordPart::Fields { .. } => Err(Trouble::Lost(CursorProblem::Mismatch)),
+        RecordPart::Window(extent) => text(context, &handle, extent).await,
+        RecordPart::Fields { .. } => Err(LadderError::Cursor(CursorProblem::Mismatch)),
     }
 }
 
-async fn text(climb: &Climb<'_>, handle: &Handle, extent: FieldRange) -> Result<Content, Trouble> {
+async fn text(
+    context: &CallContext,
+    handle: &Handle,
+    extent: FieldRange,
+) -> Result<ResourceContent, LadderError> {
     let which = Which::At { start: extent.start, limit: extent.limit.clamp(1, MAX_CHARS) };
     let id = id_of(handle);
-    let window = match window(climb, &id, &extent.field, &which).await {
-        Err(Trouble::Declined(declined)) if declined.code() == "field_not_text" => {
-            handle.check(climb.handle_binding(), None).map_err(Trouble::Lost)?;
+    let window = match window(context, &id, &extent.field, &which).await {
+        Err(LadderError::Server { response, .. }) if response.code() == "field_not_text" => {
+            handle.check(context.handle_binding(), None).map_err(LadderError::Cursor)?;
             // It was a text when the address was made: of a known content, which this is not.
             if extent.digest.is_some() {
-                return Err(Trouble::Lost(CursorProblem::Stale));
+                return Err(LadderError::Cursor(CursorProblem::Stale));
             }
-            return Err(not_text(climb, &id, &extent.field, declined).await?.0.into());
+            return Err(not_text(context, &id, &extent.field, response).await?.0.into());
         }
         other => other?,
     };
-    window.check(climb, handle)?;
+    window.check(context, handle)?;
     let mut meta = Map::new();
-    meta.extend(window.next_uri(climb)?.map(|uri| (NEXT_URI.to_owned(), uri.into())));
-    meta.extend(window.previous_uri(climb)?.map(|uri| (PREVIOUS_URI.to_owned(), uri.into())));
+    meta.extend(window.next_uri(context)?.map(|uri| (NEXT_URI.to_owned(), uri.into())));
+    meta.extend(window.previous_uri(context)?.map(|uri| (PREVIOUS_URI.to_owned(), uri.into())));
     let range = json!({ "start_chars": window.start, "end_chars": window.end, "size_chars": window.size_chars });
     meta.insert(RANGE.to_owned(), range);
     let mime_type = window.mime_type.unwrap_or_else(|| "text/plain".to_owned());
-    Ok(Content { body: Body::Text(window.text), mime_type, meta })
+    Ok(ResourceContent { body: ResourceBody::Text(window.text), mime_type, meta })
 }
 
 async fn bytes(
-    climb: &Climb<'_>,
+    context: &CallContext,
     handle: &Handle,
     extent: FieldRange,
     cursor: Option<&str>,
-) -> Result<Content, Trouble> {
+) -> Result<ResourceContent, LadderError> {
     let id = id_of(handle);
     let limit = extent.limit.clamp(1, BYTES_PIECE);
     let ask = field_of(&id, &extent.field)
         .with_some("cursor", cursor)
         .with_some("offset_bytes", cursor.is_none().then_some(extent.start))
         .with("limit_bytes", limit.to_string());
-    let answer = climb.ask(ask).await?;
-    let told: ToldBytes = serde_json::from_str(&answer).map_err(|_| Trouble::not_understood())?;
+    let answer = context.ask(ask).await?;
+    let told: ToldBytes =
+        serde_json::from_str(&answer).map_err(|_| LadderError::not_understood())?;
     let digest = told.field.digest.as_deref().and_then(parse_digest);
-    handle.check(climb.handle_binding(), digest).map_err(Trouble::Lost)?;
+    handle.check(context.handle_binding(), digest).map_err(LadderError::Cursor)?;
     if !told.window.is_one(cursor.is_none().then_some(extent.start)) {
-        return Err(Trouble::not_understood());
+        return Err(LadderError::not_understood());
     }
     let uri = |start: u64, limit: u64, cursor: Option<String>| {
-        climb.uri(
+        context.uri(
             &id,
             RecordPart::Bytes {
                 extent: FieldRange { start, limit, digest, ..extent.clone() },
@@ -276,7 +262,7 @@ async fn bytes(
     });
     meta.insert(RANGE.to_owned(), range);
     let mime_type = told.field.mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
-    Ok(Content { body: Body::Blob(told.window.base64), mime_type, meta })
+    Ok(ResourceContent { body: ResourceBody::Base64(told.window.base64), mime_type, meta })
 }
 
 #[cfg(test)]

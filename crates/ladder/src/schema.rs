@@ -3,18 +3,24 @@
 mod full;
 mod words;
 
+use super::port::ErrorResponse;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
+use stile_domain::permit::Gate;
+use stile_domain::records::authority::RecordsPermit;
 use stile_domain::records::handle::SkipCursor;
 use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::sealed_cursor::Binding;
 
 use self::full::Full;
 use super::budget::{fitting, fitting_items, json_len};
-use super::climb::Climb;
-use super::trouble::Trouble;
-use super::{LadderAnswer, Rung, lines, told};
+use super::call_context::CallContext;
+use super::error::LadderError;
+use super::output::{RecordOutput, Shape};
+use super::{lines, told};
+use stile_tools::tool::Tool;
+
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The bytes of a stream's fields that stand beside its name where all streams are asked for.
@@ -107,34 +113,60 @@ enum Item<'a> {
 /// One stream of one connector.
 type Listed<'a> = (&'a Connections, &'a Map<String, Json>);
 
-impl Rung for Schema {
+/// The shape of the structured answers of `schema`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+pub struct SchemaShape {
+    object: String,
+    streams: Vec<StreamShape>,
+    shown: i64,
+    total: i64,
+    next_cursor: Option<String>,
+    full: Option<Map<String, Json>>,
+    full_parts: Option<Vec<Json>>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct StreamShape {
+    name: Json,
+    connections: Json,
+}
+
+impl Shape for SchemaShape {
+    const IS_OPEN: bool = true;
+}
+
+impl Tool for Schema {
     const NAME: &'static str = "schema";
     const TITLE: &'static str = "What records there are";
 
-    fn output() -> Json {
-        json!({
-            "type": "object",
-            "properties": {
-                "object": { "type": "string" },
-                "streams": { "type": "array", "items": { "type": "object", "required": ["name", "connections"] } },
-                "shown": { "type": "integer" }, "total": { "type": "integer" }, "next_cursor": { "type": "string" },
-                "full": { "type": "object" }, "full_parts": { "type": "array" }
-            },
-            "required": ["object", "streams", "shown", "total"]
-        })
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = CallContext;
+    type Permits = RecordsPermit;
+    type Output = RecordOutput<SchemaShape>;
+    type Error = LadderError;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
+        Ok(gate.records().map_err(ErrorResponse::from)?)
     }
 
-    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+    async fn run(
+        self,
+        _: RecordsPermit,
+        context: &CallContext,
+    ) -> Result<Self::Output, LadderError> {
         let ask = ReadRequest::new(ReadOperation::Schema)
             .with_some("stream", self.stream.as_deref())
             .with_some("connection_id", self.connection_id.as_deref());
         let full = match self.detail {
-            Some(Detail::Full) => Some(climb.ask(ask.clone().with("detail", "full")).await?),
+            Some(Detail::Full) => Some(context.ask(ask.clone().with("detail", "full")).await?),
             _ => None,
         };
-        let text = climb.ask(ask.with("view", "compact")).await?;
+        let text = context.ask(ask.with("view", "compact")).await?;
         let told: ToldSchema =
-            serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
         let connections: Vec<Connections> =
             told.connectors.iter().map(Connector::connections).collect();
         let streams = told.connectors.iter().zip(&connections);
@@ -144,7 +176,7 @@ impl Rung for Schema {
             self.stream.as_deref().is_none_or(|wanted| name(stream) == wanted)
         };
         let streams: Vec<Listed<'_>> = streams.filter(wanted).collect();
-        self.page(climb, &streams, told.bearer, full.as_deref())
+        self.page(context, &streams, told.bearer, full.as_deref())
     }
 }
 
@@ -164,42 +196,40 @@ struct Listing<'a> {
 impl Schema {
     fn page(
         &self,
-        climb: &Climb<'_>,
+        context: &CallContext,
         streams: &[Listed<'_>],
         bearer: Option<Json>,
         full: Option<&str>,
-    ) -> Result<LadderAnswer, Trouble> {
+    ) -> Result<RecordOutput<SchemaShape>, LadderError> {
         let one = match streams {
             [one] if self.stream.is_some() => Some(one),
             _ => None,
         };
         let head = one.map(|(connections, stream)| line(connections, stream));
-        let room = climb.budgets.structured.saturating_sub(AROUND_BYTES);
+        let room = context.budgets.structured.saturating_sub(AROUND_BYTES);
         let around = TEXT_AROUND_BYTES + head.as_ref().map_or(0, |head| head.len() + 1);
-        let text_room = climb.budgets.schema.saturating_sub(around);
+        let text_room = context.budgets.schema.saturating_sub(around);
         let full = full.map(|told| Full::of(told, one, room, text_room)).transpose()?;
         let parts = full.as_ref().map(Full::parts).unwrap_or_default();
         let listing = Listing::of(one, full.as_ref(), self.items(one, streams, &parts));
-        let skipped = listing.skipped(climb, self.cursor.as_deref())?;
+        let skipped = listing.skipped(context, self.cursor.as_deref())?;
         let rows = listing.rows(skipped, room);
         let of_rows = listing.cursor(
-            climb,
+            context,
             skipped + rows.len(),
             listing.count(|full| full.rows.has_parts),
         )?;
         let (mut text, in_text) = listing.text(skipped, text_room, head);
-        let of_text =
-            listing.cursor(climb, skipped + in_text, listing.count(|full| full.text.has_parts))?;
+        let of_text = listing.cursor(
+            context,
+            skipped + in_text,
+            listing.count(|full| full.text.has_parts),
+        )?;
         if let Some(cursor) = of_text {
-            text += &format!("\n{}", lines::again(climb, Self::NAME, &cursor, ""));
+            text += &format!("\n{}", lines::again(context, Self::NAME, &cursor, ""));
         }
         let structured = listing.structure(skipped, rows, bearer, of_rows);
-        Ok(LadderAnswer {
-            text,
-            structured: Json::Object(structured),
-            links: Vec::new(),
-            refusal: None,
-        })
+        RecordOutput::new(text, Json::Object(structured), Vec::new())
     }
 
     /// What is listed: the fields of one stream and the parts of its declaration, or all streams.
@@ -241,34 +271,34 @@ impl<'a> Listing<'a> {
 
     /// What a place in the list depends on: the list, and where it is among the parts of a
     /// declaration, that.
-    fn binding(&self, climb: &Climb<'_>, is_in_parts: bool) -> Binding {
+    fn binding(&self, context: &CallContext, is_in_parts: bool) -> Binding {
         let raw = self.full.filter(|_| is_in_parts).map(Full::raw);
-        climb.binding(
+        context.binding(
             std::iter::once("schema").chain(self.lines.iter().map(String::as_str)).chain(raw),
         )
     }
 
     /// How many items the pages before had.
-    fn skipped(&self, climb: &Climb<'_>, cursor: Option<&str>) -> Result<usize, Trouble> {
+    fn skipped(&self, context: &CallContext, cursor: Option<&str>) -> Result<usize, LadderError> {
         let Some(cursor) = cursor else { return Ok(0) };
-        let plain = climb.unseal(cursor).ok_or(Trouble::Lost(CursorProblem::Malformed))?;
-        let place = |is_in_parts| SkipCursor::decode(&plain, self.binding(climb, is_in_parts));
-        let place = place(false).or_else(|_| place(true)).map_err(Trouble::Lost)?;
+        let plain = context.unseal(cursor).ok_or(LadderError::Cursor(CursorProblem::Malformed))?;
+        let place = |is_in_parts| SkipCursor::decode(&plain, self.binding(context, is_in_parts));
+        let place = place(false).or_else(|_| place(true)).map_err(LadderError::Cursor)?;
         Ok(usize::try_from(place.skip).unwrap_or(usize::MAX))
     }
 
     /// The cursor that goes on after so many items, where there are more.
     fn cursor(
         &self,
-        climb: &Climb<'_>,
+        context: &CallContext,
         told: usize,
         count: usize,
-    ) -> Result<Option<String>, Trouble> {
+    ) -> Result<Option<String>, LadderError> {
         if told >= count {
             return Ok(None);
         }
         let place = SkipCursor { skip: told as u64 };
-        climb.seal(&place.encode(self.binding(climb, told > self.own))).map(Some)
+        context.seal(&place.encode(self.binding(context, told > self.own))).map(Some)
     }
 
     /// The items that are told in a form, from one on.

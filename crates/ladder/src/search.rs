@@ -1,24 +1,32 @@
 //! `search`: the records in which words occur, with the text around them and the call that reads on
 //! from there.
 
+use super::port::ErrorResponse;
 use std::borrow::Cow;
+use stile_domain::permit::Gate;
+use stile_domain::records::authority::RecordsPermit;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Map, Value as Json};
 use stile_domain::records::record_id::RecordId;
 
 use super::answers::{Items, Least, Lines, Page, Row, bounded_meta};
 use super::arguments::{Whole, filter_pairs, filter_schema};
 use super::budget::beginning;
-use super::climb::Climb;
+use super::call_context::CallContext;
+use super::entry::LadderShape;
 use super::entry::{self, Onward, Shortened};
+use super::error::LadderError;
 use super::identity::connection_of;
+use super::lines;
+use super::output::{RecordOutput, Shape};
 use super::query_records::record_uri;
 use super::shown::before_bytes;
 use super::told::or_default;
-use super::trouble::Trouble;
-use super::{LadderAnswer, Link, Rung, lines};
+use stile_tools::answer::ResourceLink;
+use stile_tools::tool::Tool;
+
 use stile_domain::records::request::{ReadOperation, ReadRequest};
 
 /// The characters of an excerpt and of a title that a text shows.
@@ -107,11 +115,11 @@ struct Place {
 }
 
 impl Search {
-    fn ask(&self) -> Result<ReadRequest, Trouble> {
+    fn ask(&self) -> Result<ReadRequest, LadderError> {
         if self.filter.is_some() && self.streams.as_ref().is_none_or(|streams| streams.len() != 1) {
             let message =
                 "`filter` needs `streams` with exactly one stream, whose fields `schema` shows";
-            return Err(Trouble::call("invalid_filter", "filter", message));
+            return Err(LadderError::call("invalid_filter", "filter", message));
         }
         let mut ask = ReadRequest::new(ReadOperation::Search)
             .with("q", &self.q)
@@ -125,42 +133,66 @@ impl Search {
     }
 }
 
-impl Rung for Search {
+/// The shape of the structured answers of `search`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+pub struct SearchShape {
+    results: Vec<ResultShape>,
+    data: PageShape,
+    content_ladder: LadderShape,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct ResultShape {
+    id: String,
+    title: String,
+    url: String,
+    match_windows: Option<Vec<MatchWindowShape>>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct MatchWindowShape {
+    field_path: Json,
+    preview_text: Json,
+    complete: Json,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema of the shape is used")]
+struct PageShape {
+    has_more: bool,
+    next_cursor: Option<String>,
+}
+
+impl Shape for SearchShape {}
+
+impl Tool for Search {
     const NAME: &'static str = "search";
     const TITLE: &'static str = "Search records";
 
-    fn output() -> Json {
-        json!({
-            "type": "object",
-            "properties": {
-                "results": { "type": "array", "items": {
-                    "type": "object",
-                    "properties": {
-                        "id": { "type": "string" }, "title": { "type": "string" }, "url": { "type": "string" },
-                        "match_windows": { "type": "array", "items": {
-                            "type": "object",
-                            "required": ["field_path", "preview_text", "complete"]
-                        } }
-                    },
-                    "required": ["id", "title", "url"]
-                } },
-                "data": {
-                    "type": "object",
-                    "properties": { "has_more": { "type": "boolean" }, "next_cursor": { "type": "string" } },
-                    "required": ["has_more"]
-                },
-                "content_ladder": entry::ladder_schema()
-            },
-            "required": ["results", "data", "content_ladder"],
-            "additionalProperties": false
-        })
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = CallContext;
+    type Permits = RecordsPermit;
+    type Output = RecordOutput<SearchShape>;
+    type Error = LadderError;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<RecordsPermit, LadderError> {
+        Ok(gate.records().map_err(ErrorResponse::from)?)
     }
 
-    async fn run(self, climb: &Climb<'_>) -> Result<LadderAnswer, Trouble> {
+    async fn run(
+        self,
+        _: RecordsPermit,
+        context: &CallContext,
+    ) -> Result<Self::Output, LadderError> {
         let ask = self.ask()?;
         let text =
-            climb.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
-        let mut told: Told = serde_json::from_str(&text).map_err(|_| Trouble::not_understood())?;
+            context.ask(ask.clone().with_some("limit", self.limit.map(|limit| limit.0))).await?;
+        let mut told: Told =
+            serde_json::from_str(&text).map_err(|_| LadderError::not_understood())?;
         told.data.iter_mut().for_each(Hit::cut_bytes);
         let mut hits = Hits { hits: told.data, connection: self.connection_id };
         let count = hits.count();
@@ -181,7 +213,7 @@ impl Rung for Search {
             head: &head,
             tail,
         };
-        let mut shown = page.shown(climb).await?;
+        let mut shown = page.shown(context).await?;
         let mut data = Map::new();
         data.insert("object".to_owned(), "list".into());
         data.insert("has_more".to_owned(), shown.next_cursor.is_some().into());
@@ -197,8 +229,7 @@ impl Rung for Search {
             ("data", Json::Object(data)),
             ("content_ladder", std::mem::take(&mut shown.ladder)),
         ];
-        Ok(shown
-            .answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+        shown.answer(structured.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 }
 
@@ -256,15 +287,15 @@ impl Hit {
     }
 
     /// The hit as a member of the results.
-    fn row(&self, climb: &Climb<'_>, id: &RecordId) -> Result<Row, Trouble> {
+    fn row(&self, context: &CallContext, id: &RecordId) -> Result<Row, LadderError> {
         let mut entries = Vec::new();
         let mut windows = Vec::new();
         for excerpt in &self.evidence_excerpts {
-            let entry = excerpt.rest(climb, id)?.map(|rest| rest.json());
+            let entry = excerpt.rest(context, id)?.map(|rest| rest.json());
             windows.push(excerpt.window(entry.as_ref()));
             entries.extend(entry);
         }
-        let mut json = self.head(climb, id)?;
+        let mut json = self.head(context, id)?;
         let told = [
             ("emitted_at", self.emitted_at.as_deref().map(Json::from)),
             ("snippet", self.snippet().map(|snippet| beginning(snippet, 512, usize::MAX).0.into())),
@@ -275,11 +306,11 @@ impl Hit {
     }
 
     /// What is said of every hit.
-    fn head(&self, climb: &Climb<'_>, id: &RecordId) -> Result<Map<String, Json>, Trouble> {
+    fn head(&self, context: &CallContext, id: &RecordId) -> Result<Map<String, Json>, LadderError> {
         let told = [
             ("id", id.to_string()),
             ("title", self.title()),
-            ("url", record_uri(climb, id)?),
+            ("url", record_uri(context, id)?),
             ("stream", id.stream.clone()),
             ("connection_id", id.connection.clone().unwrap_or_default()),
             ("record_id", id.key.clone()),
@@ -294,7 +325,12 @@ impl Hit {
 
     /// The lines of a hit: which record, of its first matching field the text and the call that
     /// reads on, and that call of every other one of which an excerpt is not all.
-    fn lines(&self, climb: &Climb<'_>, number: usize, id: &RecordId) -> Result<Lines, Trouble> {
+    fn lines(
+        &self,
+        context: &CallContext,
+        number: usize,
+        id: &RecordId,
+    ) -> Result<Lines, LadderError> {
         let mut text = format!("{number}. id={id}");
         if let Some(title) = self.title.as_ref().and_then(Words::text) {
             text += &format!(" title={}", Json::from(shortened(title)));
@@ -304,14 +340,14 @@ impl Hit {
                 let shown = beginning(snippet, TEXT_EXCERPT_CHARS, TEXT_EXCERPT_CHARS * 2).0;
                 text += &format!(" snippet={}", Json::from(shown));
             }
-            let whole = entry::of_record(climb, id)?;
+            let whole = entry::of_record(context, id)?;
             return Ok((format!("{text}\n{}", whole.line()), vec![whole.link()]));
         };
-        let (told, link) = first.lines(climb, id)?;
+        let (told, link) = first.lines(context, id)?;
         text += &told;
-        let mut links: Vec<Link> = link.into_iter().collect();
+        let mut links: Vec<ResourceLink> = link.into_iter().collect();
         for other in others {
-            let Some(rest) = other.rest(climb, id)? else { continue };
+            let Some(rest) = other.rest(context, id)? else { continue };
             if let Some((tool, args)) = rest.read() {
                 text += &format!("\n{}", lines::next(tool, &args, "matches too"));
             }
@@ -334,8 +370,8 @@ struct Hits {
 }
 
 impl Hits {
-    fn at(&self, at: usize) -> Result<&Hit, Trouble> {
-        self.hits.get(at).ok_or_else(Trouble::not_understood)
+    fn at(&self, at: usize) -> Result<&Hit, LadderError> {
+        self.hits.get(at).ok_or_else(LadderError::not_understood)
     }
 
     fn id(&self, hit: &Hit) -> RecordId {
@@ -348,25 +384,25 @@ impl Items for Hits {
         self.hits.len()
     }
 
-    fn lines(&self, climb: &Climb<'_>, at: usize) -> Result<Lines, Trouble> {
+    fn lines(&self, context: &CallContext, at: usize) -> Result<Lines, LadderError> {
         let hit = self.at(at)?;
-        hit.lines(climb, at + 1, &self.id(hit))
+        hit.lines(context, at + 1, &self.id(hit))
     }
 
-    fn row(&mut self, climb: &Climb<'_>, at: usize) -> Result<Row, Trouble> {
+    fn row(&mut self, context: &CallContext, at: usize) -> Result<Row, LadderError> {
         let hit = self.at(at)?;
         let id = self.id(hit);
-        if id.is_readable() { hit.row(climb, &id) } else { Err(Trouble::not_understood()) }
+        if id.is_readable() { hit.row(context, &id) } else { Err(LadderError::not_understood()) }
     }
 
-    fn least(&self, climb: &Climb<'_>) -> Result<Least, Trouble> {
+    fn least(&self, context: &CallContext) -> Result<Least, LadderError> {
         let hit = self.at(0)?;
         let id = self.id(hit);
         let text = "1. next: fetch with first_fetch_id as its id".to_owned();
         Ok(Least {
             text,
-            json: Json::Object(hit.head(climb, &id)?),
-            whole: entry::of_record(climb, &id)?.entry(),
+            json: Json::Object(hit.head(context, &id)?),
+            whole: entry::of_record(context, &id)?.entry(),
         })
     }
 
@@ -400,13 +436,13 @@ impl Excerpt {
     /// What is told of the field that it is a part of.
     fn rest<'a>(
         &'a self,
-        climb: &Climb<'_>,
+        context: &CallContext,
         id: &'a RecordId,
-    ) -> Result<Option<Shortened<'a>>, Trouble> {
+    ) -> Result<Option<Shortened<'a>>, LadderError> {
         if self.is_complete() {
             return Ok(None);
         }
-        self.onward(self.place()).of(climb, id).map(Some)
+        self.onward(self.place()).of(context, id).map(Some)
     }
 
     fn window(&self, entry: Option<&Json>) -> Json {
@@ -423,7 +459,11 @@ impl Excerpt {
 
     /// What a text says of it: the field, how much of it is shown, and the call that leads to what
     /// is not.
-    fn lines(&self, climb: &Climb<'_>, id: &RecordId) -> Result<(String, Option<Link>), Trouble> {
+    fn lines(
+        &self,
+        context: &CallContext,
+        id: &RecordId,
+    ) -> Result<(String, Option<ResourceLink>), LadderError> {
         let (shown, start) = self.in_text();
         let is_whole = shown.len() == self.preview_text.len() && self.is_complete();
         let mut text = format!(" field={}", Json::from(self.field_path.as_str()));
@@ -436,11 +476,11 @@ impl Excerpt {
         if is_whole {
             return Ok((text + " complete", None));
         }
-        let (rest, note) = match self.rest(climb, id)? {
+        let (rest, note) = match self.rest(context, id)? {
             Some(rest) => (rest, String::new()),
             // The excerpt is the whole field, and only the text has less of it, from somewhere in
             // its middle.
-            None => (self.onward(0).of(climb, id)?, lines::shown_of(count, self.size_chars)),
+            None => (self.onward(0).of(context, id)?, lines::shown_of(count, self.size_chars)),
         };
         let next =
             rest.read().map(|(tool, args)| lines::next(tool, &args, &note)).unwrap_or_default();

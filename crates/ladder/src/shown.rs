@@ -20,10 +20,10 @@ use stile_domain::records::stored_body::is_base64;
 use super::budget::{beginning, escaped_len, fitting, json_len};
 pub(super) use super::bytes::before_bytes;
 use super::bytes::bytes_at;
+use super::error::LadderError;
 use super::exact::is_exact;
 use super::identity::connection_of;
 use super::told;
-use super::trouble::Trouble;
 
 /// The levels of arrays and objects that a value may have to be shown as one. Parsers stop at 64 or
 /// 128 in all, and an answer has levels of its own.
@@ -169,7 +169,7 @@ impl Record {
         stream: &str,
         connection: Option<&str>,
         most: usize,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, LadderError> {
         let mut around = Map::new();
         let mut put = |name: &str, value: Option<Json>| {
             if let Some(value) = value {
@@ -187,7 +187,7 @@ impl Record {
         Ok(Self {
             id: RecordId { connection, stream, key: told.id },
             around,
-            fields: fields.collect::<Option<_>>().ok_or_else(Trouble::not_understood)?,
+            fields: fields.collect::<Option<_>>().ok_or_else(LadderError::not_understood)?,
             more: told.more_fields,
             cursor: told.cursor,
         })

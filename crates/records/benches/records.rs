@@ -32,10 +32,11 @@ use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
+use stile_records::RecordService;
 use stile_records::calls::Call;
+use stile_records::declarations::indexed_fields;
 use stile_records::endpoints::{Endpoint, FIELD_WINDOW, RECORDS};
 use stile_records::list::Address;
-use stile_records::{RecordServices, terms_of};
 use stile_store::records::{IncomingRecord, Records, StreamedField, TextSource};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, peak, timed};
@@ -47,7 +48,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
     let rig = Rig {
-        services: RecordServices::new(records),
+        services: RecordService::new(records),
         plain: plain(&folder.path().join("plain.db")),
     };
     let arguments: Vec<String> = std::env::args().collect();
@@ -71,14 +72,14 @@ fn opening(plan: Plan, full: &std::path::Path) {
         Records::open(&StateDir::open(folder).unwrap(), Instant(0)).unwrap()
     };
     let rig = Rig {
-        services: RecordServices::new(open(small.path())),
+        services: RecordService::new(open(small.path())),
         plain: plain(&small.path().join("plain.db")),
     };
     rig.store("messages", (0..1).map(message));
     let owner = principal(RecordsClaim::Owner);
     let first = |folder: &std::path::Path| {
         let rig = Rig {
-            services: RecordServices::new(open(folder)),
+            services: RecordService::new(open(folder)),
             plain: Connection::open_in_memory().unwrap(),
         };
         rig.answer(&owner, &RECORDS, "messages", "", &[("limit", "1")])
@@ -94,7 +95,7 @@ fn opening(plan: Plan, full: &std::path::Path) {
 }
 
 struct Rig {
-    services: RecordServices,
+    services: RecordService,
     plain: Connection,
 }
 
@@ -278,7 +279,7 @@ impl Rig {
                         "primary_key": ["id"],
                     });
                     let parsed = stile_domain::records::declaration::Declaration::parse(&declaration).unwrap();
-                    let mut terms = terms_of(&parsed);
+                    let mut terms = indexed_fields(&parsed);
                     terms.searchable.clear();
                     batch.declare(&connection, &stream, &declaration.to_string(), &terms)?
                 }
@@ -358,7 +359,7 @@ impl Rig {
                             &connection,
                             &stream,
                             &declaration.to_json().to_string(),
-                            &terms_of(&declaration),
+                            &indexed_fields(&declaration),
                         )?
                     }
                 };

@@ -34,10 +34,11 @@ use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
+use stile_records::RecordService;
 use stile_records::calls::Call;
+use stile_records::declarations::indexed_fields;
 use stile_records::endpoints::{Endpoint, RECORDS, SEARCH};
 use stile_records::list::Address;
-use stile_records::{RecordServices, terms_of};
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, peak, timed};
@@ -64,7 +65,7 @@ fn main() {
     let is_there = path.join("records.db").exists();
     let records = Records::open(&StateDir::open(&path).unwrap(), Instant(0)).unwrap();
     let rig = Rig {
-        services: RecordServices::new(records),
+        services: RecordService::new(records),
         bare: Connection::open(path.join("records.db")).unwrap(),
     };
     if !is_there {
@@ -74,7 +75,7 @@ fn main() {
 }
 
 struct Rig {
-    services: RecordServices,
+    services: RecordService,
     bare: Connection,
 }
 
@@ -173,7 +174,7 @@ impl Rig {
                     let mut inference = Inference::new();
                     batch.iter().for_each(|fields| inference.observe(fields));
                     let declaration = inference.finish(KeyChoice::Infer).unwrap().declaration;
-                    let terms = terms_of(&declaration);
+                    let terms = indexed_fields(&declaration);
                     writer.declare(
                         &connection,
                         &stream,

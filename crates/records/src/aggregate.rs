@@ -23,7 +23,7 @@ use super::Reading;
 use super::fields;
 use super::parameters::Parameters;
 use super::render::{connection, digest_text, meta};
-use super::sink::{Sink, put_string};
+use super::sink::{ResponseSink, write_json_string};
 
 /// Groups of an answer where the caller does not say.
 pub const DEFAULT_GROUPS: u64 = 10;
@@ -58,7 +58,7 @@ pub fn aggregate(
     reading: Reading<'_>,
     stream: &str,
     parameters: &Parameters,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let sources = reading.view.sources_of(stream, connection(parameters)?)?;
     let asked = Asked::of(parameters)?;
@@ -68,14 +68,14 @@ pub fn aggregate(
         .map(|over| Ok((over, over.declared(reading, &sources)?)))
         .transpose()?;
     let conditions = fields::conditions(reading, &sources, parameters.conditions())?;
-    out.put("{\"object\":\"aggregation\",\"stream\":");
-    put_string(out, stream);
+    out.write("{\"object\":\"aggregation\",\"stream\":");
+    write_json_string(out, stream);
     let field = asked.over.as_ref().filter(|over| over.param == "field").map(|over| over.field);
-    out.put(&format!(",\"metric\":\"{}\",\"field\":{}", asked.metric, json!(field)));
+    out.write(&format!(",\"metric\":\"{}\",\"field\":{}", asked.metric, json!(field)));
     match over {
         None => {
             let count = reading.view.count_matching(&sources, &conditions)?;
-            out.put(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
+            out.write(&format!(",\"value\":{count},\"filtered_record_count\":{count}"));
             asked.put_grouping(out);
         }
         Some((over, declared)) => {
@@ -84,14 +84,14 @@ pub fn aggregate(
             if over.param == "field" {
                 put_value(over.kind, &declared, &tally, out);
             }
-            out.put(&format!(",\"filtered_record_count\":{}", tally.records()));
+            out.write(&format!(",\"filtered_record_count\":{}", tally.records()));
             asked.put_grouping(out);
             if over.param != "field" {
                 put_groups(reading, parameters, tally, &longs, out)?;
             }
         }
     }
-    out.put(&format!(",\"meta\":{}}}", meta(parameters)));
+    out.write(&format!(",\"meta\":{}}}", meta(parameters)));
     Ok(())
 }
 
@@ -174,7 +174,7 @@ impl<'p> Asked<'p> {
         Ok(Some((granularity, zone)))
     }
 
-    fn put_grouping(&self, out: &mut dyn Sink) {
+    fn put_grouping(&self, out: &mut dyn ResponseSink) {
         let by = |param: &str| {
             self.over.as_ref().filter(|over| over.param == param).map(|over| over.field)
         };
@@ -188,7 +188,7 @@ impl<'p> Asked<'p> {
             ("time_zone", self.time.as_ref().map(|(_, zone)| zone.name())),
         ] {
             let before = if name == "group_by" { ",\"approximate\":false" } else { "" };
-            out.put(&format!("{before},\"{name}\":{}", json!(value)));
+            out.write(&format!("{before},\"{name}\":{}", json!(value)));
         }
     }
 
@@ -223,7 +223,7 @@ impl Over<'_> {
         fields::known(reading, sources, field, param)?;
         let (mut types, mut kinds) = (Vec::new(), Vec::new());
         for source in sources {
-            let declaration = reading.declarations.of(source)?;
+            let declaration = reading.declarations.get(source)?;
             if let Some(field) =
                 declaration.field(field).filter(|field| field.aggregations.contains(kind))
             {
@@ -264,7 +264,7 @@ fn tally(
     sources: &[RecordSource],
     conditions: &[Condition],
     (asked, over, declared): (&Asked<'_>, &Over<'_>, &Declared),
-    out: &dyn Sink,
+    out: &dyn ResponseSink,
 ) -> Result<(Aggregator, Longs), Problem> {
     let measure = asked.measure(over, declared.kind);
     let refused = |overflow| match overflow {
@@ -281,21 +281,26 @@ fn tally(
             if let (Some(StoredValue::LongText(_)), Some(long), true) = (held, long, is_group) {
                 longs.entry(long.value.digest).or_insert(long);
             }
-            Ok(!out.is_gone())
+            Ok(!out.is_closed())
         })?;
         all.merge(tally).map_err(refused)?;
     }
     Ok((all, longs))
 }
 
-fn put_value(kind: Aggregation, declared: &Declared, tally: &Aggregator, out: &mut dyn Sink) {
-    out.put(",\"value\":");
+fn put_value(
+    kind: Aggregation,
+    declared: &Declared,
+    tally: &Aggregator,
+    out: &mut dyn ResponseSink,
+) {
+    out.write(",\"value\":");
     match (kind, tally.extreme_value()) {
-        (Aggregation::Sum, _) => out.put(&tally.sum()),
-        (Aggregation::CountDistinct, _) => out.put(&tally.distinct().to_string()),
-        (_, None) => out.put("null"),
-        (_, Some(digits)) if declared.kind == Comparison::Numbers => out.put(digits),
-        (_, Some(time)) => put_string(out, time),
+        (Aggregation::Sum, _) => out.write(&tally.sum()),
+        (Aggregation::CountDistinct, _) => out.write(&tally.distinct().to_string()),
+        (_, None) => out.write("null"),
+        (_, Some(digits)) if declared.kind == Comparison::Numbers => out.write(digits),
+        (_, Some(time)) => write_json_string(out, time),
     }
 }
 
@@ -304,32 +309,32 @@ fn put_groups(
     parameters: &Parameters,
     tally: Aggregator,
     longs: &Longs,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let limit = parameters.number("limit").unwrap_or(DEFAULT_GROUPS);
     let (groups, others) = tally.groups(usize::try_from(limit).unwrap_or(usize::MAX));
-    out.put(",\"groups\":[");
+    out.write(",\"groups\":[");
     for (at, ValueGroup { key, count }) in groups.iter().enumerate() {
-        out.put(if at > 0 { ",{\"key\":" } else { "{\"key\":" });
+        out.write(if at > 0 { ",{\"key\":" } else { "{\"key\":" });
         let mut preview = Json::Null;
         match key {
-            GroupKey::Bool(value) => out.put(if *value { "true" } else { "false" }),
-            GroupKey::Number(digits) => out.put(digits),
-            GroupKey::Text(text) => put_string(out, text),
-            GroupKey::Time(start) => put_string(out, &start.to_rfc3339()),
-            GroupKey::None => out.put("null"),
+            GroupKey::Bool(value) => out.write(if *value { "true" } else { "false" }),
+            GroupKey::Number(digits) => out.write(digits),
+            GroupKey::Text(text) => write_json_string(out, text),
+            GroupKey::Time(start) => write_json_string(out, &start.to_rfc3339()),
+            GroupKey::None => out.write("null"),
             GroupKey::LongText { digest, chars } => {
                 let long = longs.get(digest).ok_or(Problem::Corrupt)?;
-                put_string(out, &reading.view.long_text(*long, 0, SHOWN_CHARS)?);
+                write_json_string(out, &reading.view.long_text(*long, 0, SHOWN_CHARS)?);
                 let shown = SHOWN_CHARS.min(*chars);
                 preview = json!({ "shown_chars": shown, "size_chars": chars, "digest": digest_text(digest) });
             }
         }
         if !preview.is_null() {
-            out.put(&format!(",\"key_preview\":{preview}"));
+            out.write(&format!(",\"key_preview\":{preview}"));
         }
-        out.put(&format!(",\"count\":{count}}}"));
+        out.write(&format!(",\"count\":{count}}}"));
     }
-    out.put(&format!("],\"limit\":{limit},\"other_count\":{others}"));
+    out.write(&format!("],\"limit\":{limit},\"other_count\":{others}"));
     Ok(())
 }

@@ -15,7 +15,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_store::records::{RecordsView, StoredBlob, WriteRefusal};
 
-use super::RecordServices;
+use super::RecordService;
 use super::calls::{Call, failed};
 use super::endpoints;
 use super::parameters::Parameters;
@@ -35,7 +35,7 @@ pub struct BlobHead {
     pub shown: bool,
 }
 
-impl RecordServices {
+impl RecordService {
     /// What is said of a blob. Blocks.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl RecordServices {
     /// there. Blocks.
     ///
     /// # Errors
-    /// As [`RecordServices::blob`].
+    /// As [`RecordService::blob`].
     pub fn blob_part(
         &self,
         caller: &Principal,

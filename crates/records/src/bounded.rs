@@ -12,7 +12,7 @@ use super::Reading;
 use super::parameters::Parameters;
 use stile_domain::json_string::escaped_len;
 
-use super::sink::{Sink, put_string};
+use super::sink::{ResponseSink, write_json_string};
 use super::values::{Told, told};
 
 /// How values and records are cut.
@@ -183,27 +183,27 @@ impl Page {
     }
 
     /// Puts it, from within `data` on.
-    pub(super) fn put(&self, out: &mut dyn Sink) {
+    pub(super) fn put(&self, out: &mut dyn ResponseSink) {
         for (at, Member { name, told }) in self.fields.iter().enumerate() {
-            out.put(if at > 0 { "," } else { "" });
-            put_string(out, name);
-            out.put(":");
+            out.write(if at > 0 { "," } else { "" });
+            write_json_string(out, name);
+            out.write(":");
             told.put(out);
         }
-        out.put("}");
+        out.write("}");
         let previews =
             self.fields.iter().filter_map(|Member { name, told }| Some((name, told.preview()?)));
         for (at, (name, preview)) in previews.enumerate() {
-            out.put(if at > 0 { "," } else { ",\"previews\":{" });
-            put_string(out, name);
-            out.put(":");
-            out.put(&preview);
+            out.write(if at > 0 { "," } else { ",\"previews\":{" });
+            write_json_string(out, name);
+            out.write(":");
+            out.write(&preview);
         }
         if self.has_previews {
-            out.put("}");
+            out.write("}");
         }
         if let Some(More { shown, total, next_cursor }) = &self.more {
-            out.put(&format!(
+            out.write(&format!(
                 ",\"more_fields\":{{\"shown\":{shown},\"total\":{total},\"next_cursor\":\"{next_cursor}\"}}"
             ));
         }

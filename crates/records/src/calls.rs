@@ -10,10 +10,10 @@ use stile_domain::records::problem::Problem;
 use super::endpoints::Endpoint;
 use super::list::Address;
 use super::parameters::Parameters;
-use super::sink::Sink;
+use super::sink::ResponseSink;
 use super::window::Field;
 use super::{
-    Reading, RecordServices, aggregate, detail, list, render, schema, search, streams, window,
+    Reading, RecordService, aggregate, detail, list, render, schema, search, streams, window,
 };
 
 /// A request, as it was sent.
@@ -31,7 +31,7 @@ pub struct Call {
     pub address: Address,
 }
 
-impl RecordServices {
+impl RecordService {
     /// Answers a request that reads. Blocks.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl RecordServices {
         caller: &Principal,
         now: Instant,
         call: &Call,
-        out: &mut dyn Sink,
+        out: &mut dyn ResponseSink,
     ) -> Result<(), Problem> {
         let outcome = self.read(caller, now, call, out);
         self.tell(caller, call.endpoint.id, outcome.as_ref().err());
@@ -50,16 +50,16 @@ impl RecordServices {
     }
 
     /// The same for a caller who writes the line in the journal itself, see
-    /// [`RecordServices::tell_tool`]. Blocks.
+    /// [`RecordService::journal_tool_call`]. Blocks.
     ///
     /// # Errors
-    /// As [`RecordServices::answer`].
+    /// As [`RecordService::answer`].
     pub fn ask(
         &self,
         caller: &Principal,
         now: Instant,
         call: &Call,
-        out: &mut dyn Sink,
+        out: &mut dyn ResponseSink,
     ) -> Result<(), Problem> {
         self.read(caller, now, call, out)
     }
@@ -69,7 +69,7 @@ impl RecordServices {
         caller: &Principal,
         now: Instant,
         call: &Call,
-        out: &mut dyn Sink,
+        out: &mut dyn ResponseSink,
     ) -> Result<(), Problem> {
         let permit = caller.gate().records()?;
         let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs);
@@ -131,7 +131,7 @@ impl RecordServices {
     }
 
     /// Writes the line of a tool's call, which may have been several requests.
-    pub fn tell_tool(
+    pub fn journal_tool_call(
         &self,
         caller: &Principal,
         tool: &str,
@@ -190,7 +190,7 @@ impl RecordServices {
     }
 }
 
-impl RecordServices {
+impl RecordService {
     fn empty(&self, caller: &Principal, now: Instant, call: &Call) -> Result<(), Problem> {
         let (owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
         let parameters = Parameters::parse(call.endpoint.parameters, &call.pairs)?;

@@ -19,7 +19,7 @@ use super::fields;
 use super::list::{Address, limit, of_each, put_cursor, put_envelope_end, put_envelope_start};
 use super::parameters::Parameters;
 use super::render::{Shown, connection, meta, put_record};
-use super::sink::Sink;
+use super::sink::ResponseSink;
 
 /// The parameter.
 pub(super) const CHANGES_SINCE: &str = "changes_since";
@@ -43,7 +43,7 @@ pub(super) fn changes(
     stream: &str,
     (parameters, cut): (&Parameters, &Cut),
     address: &Address,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = reading.view;
     alone(parameters)?;
@@ -60,15 +60,15 @@ pub(super) fn changes(
     let next = changes.last().filter(|_| has_more).map(cursor_after).transpose()?;
     put_envelope_start(address, next.as_deref(), out);
     if next.is_none() {
-        out.put(&format!(
+        out.write(&format!(
             "\"next_changes_since\":\"{}\",",
             view.seal(&session.until.encode(bindings.sync))?
         ));
     }
-    out.put("\"data\":[");
+    out.write("\"data\":[");
     let shown = Shown { fields: wanted.as_ref(), cut };
     for (at, change) in changes.iter().enumerate() {
-        out.put(if at > 0 { "," } else { "" });
+        out.write(if at > 0 { "," } else { "" });
         match change {
             RecordChange::Present(row) => put_record(reading, sources, row, shown, out)?,
             RecordChange::Deleted { .. } => put_gone(sources, change, out)?,
@@ -76,8 +76,8 @@ pub(super) fn changes(
         if of_each(parameters) {
             put_cursor(&cursor_after(change)?, out);
         }
-        out.put("}");
-        if out.is_gone() {
+        out.write("}");
+        if out.is_closed() {
             return Ok(());
         }
     }
@@ -167,7 +167,7 @@ fn known(reading: Reading<'_>, session: ChangeRange) -> Result<ChangeRange, Prob
 fn put_gone(
     sources: &[RecordSource],
     change: &RecordChange,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let RecordChange::Deleted { source, key, emitted, deleted } = change else { return Ok(()) };
     let source = sources.get(*source).ok_or(Problem::NotFound)?;
@@ -177,6 +177,6 @@ fn put_gone(
         "emitted_at": emitted.to_rfc3339(),
     });
     let told = told.to_string();
-    out.put(told.strip_suffix('}').unwrap_or(&told));
+    out.write(told.strip_suffix('}').unwrap_or(&told));
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::bounded::Cut;
 use super::parameters::Parameters;
 use super::related;
 use super::render::{connection, connections, meta};
-use super::sink::Sink;
+use super::sink::ResponseSink;
 
 /// Puts a record.
 ///
@@ -19,7 +19,7 @@ pub fn detail(
     stream: &str,
     key: &str,
     parameters: &Parameters,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let sources = reading.view.sources_of(stream, connection(parameters)?)?;
     related::owner_only(reading, parameters)?;
@@ -28,7 +28,7 @@ pub fn detail(
     let wanted = related::relations(reading, &sources, parameters, fields)?;
     let row = the_one(reading, &sources, key)?;
     wanted.put(reading, &sources, &row, &cut, (&mut related::Streams::new(), out))?;
-    out.put(&format!(",\"meta\":{}}}", meta(parameters)));
+    out.write(&format!(",\"meta\":{}}}", meta(parameters)));
     Ok(())
 }
 

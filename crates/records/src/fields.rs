@@ -32,7 +32,7 @@ pub fn requested(
         wanted.insert(name.clone());
     }
     for source in sources {
-        let declaration = reading.declarations.of(source)?;
+        let declaration = reading.declarations.get(source)?;
         wanted.extend(declaration.required().iter().filter(|name| may_see(source, name)).cloned());
     }
     Ok(Some(wanted))
@@ -58,7 +58,7 @@ pub(super) fn known(
         return Ok(());
     }
     for source in sources {
-        if reading.declarations.of(source)?.field(name).is_some() {
+        if reading.declarations.get(source)?.field(name).is_some() {
             return Ok(());
         }
     }
@@ -86,7 +86,7 @@ fn condition(
     known(reading, sources, &given.field, &given.param)?;
     let mut agreed: Option<FieldTest> = None;
     for source in sources {
-        let declaration = reading.declarations.of(source)?;
+        let declaration = reading.declarations.get(source)?;
         let test = test(&declaration, given)?;
         if agreed.as_ref().is_some_and(|agreed| *agreed != test) {
             let message =

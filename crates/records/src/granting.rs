@@ -16,13 +16,13 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 
-use super::RecordServices;
-use super::owner::Stream;
-use crate::rows::keys::shown;
+use super::RecordService;
+use super::owner::DeclaredStream;
+use crate::printable::printable;
 
 /// A grant as it is asked for.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct GrantRequest {
     /// Who it is for.
     pub client: String,
     /// What for.
@@ -32,7 +32,7 @@ pub struct Wanted {
     /// Whether it is for one token alone.
     pub single_use: bool,
     /// Of which streams.
-    pub streams: Vec<WantedShare>,
+    pub streams: Vec<StreamGrantRequest>,
 }
 
 /// What is asked for of one stream.
@@ -41,7 +41,7 @@ pub struct Wanted {
 /// empty is an error: whoever computed it and found nothing must not give everything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WantedShare {
+pub struct StreamGrantRequest {
     /// The stream.
     pub name: String,
     /// The connections; none means all that have the stream.
@@ -52,7 +52,7 @@ pub struct WantedShare {
     pub fields: Option<Vec<String>>,
     /// From when to when.
     #[serde(default, deserialize_with = "given")]
-    pub time_constraint: Option<WantedTime>,
+    pub time_constraint: Option<TimeConstraintRequest>,
     /// The keys; none means all.
     #[serde(default, deserialize_with = "given")]
     pub resources: Option<Vec<String>>,
@@ -61,7 +61,7 @@ pub struct WantedShare {
 /// From when to when.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WantedTime {
+pub struct TimeConstraintRequest {
     /// The field that says when; none means the declared one.
     #[serde(default)]
     pub field: Option<String>,
@@ -75,7 +75,7 @@ pub struct WantedTime {
 
 /// A grant that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct CreatedGrant {
     /// Its identifier.
     pub id: String,
     /// Fields that were added because a schema requires them: stream and field.
@@ -84,18 +84,18 @@ pub struct Made {
 
 /// Why a grant is not made.
 #[derive(Debug, thiserror::Error)]
-pub enum NotGranted {
+pub enum GrantRequestError {
     /// The database, or who asks.
     #[error("{0}")]
     Problem(#[from] Problem),
     /// It names what there is not, or says less than a grant must.
     #[error("{0}")]
-    Wrong(String),
+    Invalid(String),
 }
 
-impl From<BadGrant> for NotGranted {
+impl From<BadGrant> for GrantRequestError {
     fn from(BadGrant(why): BadGrant) -> Self {
-        Self::Wrong(why)
+        Self::Invalid(why)
     }
 }
 
@@ -104,22 +104,22 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Opti
     T::deserialize(from).map(Some)
 }
 
-fn wrong<T>(why: impl Into<String>) -> Result<T, NotGranted> {
-    Err(NotGranted::Wrong(why.into()))
+fn wrong<T>(why: impl Into<String>) -> Result<T, GrantRequestError> {
+    Err(GrantRequestError::Invalid(why.into()))
 }
 
-impl RecordServices {
+impl RecordService {
     /// Makes a grant, durably.
     ///
     /// # Errors
-    /// [`NotGranted`]; there is no grant then.
-    pub fn make_grant(
+    /// [`GrantRequestError`]; there is no grant then.
+    pub fn create_grant(
         &self,
         caller: &Principal,
         now: Instant,
-        wanted: Wanted,
-    ) -> Result<Made, NotGranted> {
-        let all = self.all_streams(caller, now)?;
+        wanted: GrantRequest,
+    ) -> Result<CreatedGrant, GrantRequestError> {
+        let all = self.list_streams(caller, now)?;
         let mut added = Vec::new();
         let streams = wanted.streams.iter().map(|share| complete(share, &all, &mut added));
         let grant = Grant {
@@ -130,18 +130,18 @@ impl RecordServices {
             expires: wanted.expires,
             single_use: wanted.single_use,
         };
-        let id = self.keep_grant(caller, &grant)??;
-        Ok(Made { id, added })
+        let id = self.store_grant(caller, &grant)??;
+        Ok(CreatedGrant { id, added })
     }
 }
 
 fn complete(
-    wanted: &WantedShare,
-    all: &[Stream],
+    wanted: &StreamGrantRequest,
+    all: &[DeclaredStream],
     added: &mut Vec<(String, String)>,
-) -> Result<StreamGrant, NotGranted> {
-    let name = shown(&wanted.name);
-    let having: Vec<&Stream> =
+) -> Result<StreamGrant, GrantRequestError> {
+    let name = printable(&wanted.name);
+    let having: Vec<&DeclaredStream> =
         all.iter().filter(|stream| stream.stream.as_str() == wanted.name).collect();
     if having.is_empty() {
         let known: BTreeSet<&str> = all.iter().map(|stream| stream.stream.as_str()).collect();
@@ -160,15 +160,15 @@ fn complete(
             let there = there_are(known, "connections with it");
             return wrong(format!(
                 "the connection `{}` has no stream `{name}`; {there}",
-                shown(connection)
+                printable(connection)
             ));
         }
     }
-    let named = |stream: &&Stream| {
+    let named = |stream: &&DeclaredStream| {
         let wanted = wanted.connection_ids.as_ref();
         wanted.is_none_or(|names| names.iter().any(|name| name == stream.connection.as_str()))
     };
-    let chosen: Vec<&Stream> = having.into_iter().filter(named).collect();
+    let chosen: Vec<&DeclaredStream> = having.into_iter().filter(named).collect();
     let declarations: Vec<&Arc<Declaration>> =
         chosen.iter().map(|stream| &stream.declaration).collect();
     let declared: BTreeSet<&str> = declarations
@@ -180,7 +180,7 @@ fn complete(
         let there = there_are(declared, "fields");
         return wrong(format!(
             "the stream `{name}` declares no field `{}`; {there}",
-            shown(unknown)
+            printable(unknown)
         ));
     }
     if fields.is_empty() {
@@ -198,7 +198,7 @@ fn complete(
         .transpose()?;
     Ok(StreamGrant {
         stream: SourceName::parse(&wanted.name)
-            .map_err(|bad| NotGranted::Wrong(bad.to_string()))?,
+            .map_err(|bad| GrantRequestError::Invalid(bad.to_string()))?,
         connections: chosen.iter().map(|stream| stream.connection.clone()).collect(),
         fields,
         time,
@@ -208,9 +208,9 @@ fn complete(
 
 fn constraint(
     name: &str,
-    wanted: &WantedTime,
+    wanted: &TimeConstraintRequest,
     declarations: &[&Arc<Declaration>],
-) -> Result<TimeConstraint, NotGranted> {
+) -> Result<TimeConstraint, GrantRequestError> {
     if wanted.since.is_none() && wanted.until.is_none() {
         return wrong(
             "a time field alone limits nothing; say from when with --since, or until when with --until",
@@ -222,7 +222,7 @@ fn constraint(
             Some(instant) => Ok(Some(instant)),
             None => wrong(format!(
                 "`{}` is not a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z ({what})",
-                shown(text)
+                printable(text)
             )),
         },
     };
@@ -249,7 +249,7 @@ fn constraint(
         let there = there_are(usable.iter().map(String::as_str), "fields with times");
         return wrong(format!(
             "the field `{}` of `{name}` does not hold dates or times; {there}",
-            shown(&field)
+            printable(&field)
         ));
     }
     Ok(TimeConstraint {
@@ -262,7 +262,7 @@ fn constraint(
 /// Names, for the end of a sentence.
 fn there_are<'a>(names: impl IntoIterator<Item = &'a str>, what: &str) -> String {
     const MOST: usize = 30;
-    let names: Vec<String> = names.into_iter().map(shown).collect();
+    let names: Vec<String> = names.into_iter().map(printable).collect();
     let more = names.len().saturating_sub(MOST);
     match names.get(..names.len() - more).unwrap_or_default() {
         [] => format!("there are no {what}"),
@@ -292,7 +292,7 @@ mod tests {
             (SourceName::parse("mail").unwrap(), SourceName::parse("people").unwrap());
         let mut json = rig
             .services
-            .one_stream(&owner(), Instant(1), &mail, &people)
+            .find_stream(&owner(), Instant(1), &mail, &people)
             .unwrap()
             .declaration
             .to_json();
@@ -303,17 +303,19 @@ mod tests {
         rig
     }
 
-    fn make(rig: &Rig, streams: serde_json::Value) -> Result<(String, Made), String> {
+    fn make(rig: &Rig, streams: serde_json::Value) -> Result<(String, CreatedGrant), String> {
         let streams = serde_json::from_value(streams).map_err(|error| error.to_string())?;
-        let wanted = Wanted {
+        let wanted = GrantRequest {
             client: "Cursor".into(),
             purpose: None,
             expires: None,
             single_use: false,
             streams,
         };
-        let made =
-            rig.services.make_grant(&owner(), Instant(0), wanted).map_err(|why| why.to_string())?;
+        let made = rig
+            .services
+            .create_grant(&owner(), Instant(0), wanted)
+            .map_err(|why| why.to_string())?;
         let grants = rig.services.grants(&owner()).unwrap();
         let grant = grants.into_iter().find(|grant| grant.id == made.id).unwrap();
         Ok((grant.grant.unwrap().to_json().unwrap(), made))

@@ -22,16 +22,17 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::row;
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_store::records::{TargetStream, UpsertOutcome, WriteBatch};
+use stile_store::records::{IncomingRecord, TargetStream, UpsertOutcome, WriteBatch};
 
+use super::RecordService;
 use super::endpoints;
 use super::parameters::Parameters;
 use super::render::connection;
-use super::{RecordServices, terms_of};
-use crate::rows::jsonl::JsonLines;
-use crate::rows::keys::Keys;
-use crate::rows::{Decoded, Decoder as _};
-use crate::storing::{BATCH_BYTES, incoming, put, read_declaration};
+use crate::batch::{BATCH_BYTES, store_record};
+use crate::declarations::{indexed_fields, parse_stored};
+use crate::rows::json_lines::JsonLines;
+use crate::rows::row_keys::RowKeys;
+use crate::rows::{DecodedRow, RowDecoder as _};
 
 /// Rejections that an answer lists; all are counted.
 const REJECTIONS: usize = 100;
@@ -75,7 +76,7 @@ struct Ingest<'a> {
 struct Plan {
     text: String,
     declaration: Declaration,
-    keys: Keys,
+    keys: RowKeys,
 }
 
 #[derive(Clone, Default)]
@@ -89,7 +90,7 @@ struct Tally {
 /// The most rows of a batch: few, so that others who write are not kept waiting.
 const INGEST_ROWS: usize = 1000;
 
-impl RecordServices {
+impl RecordService {
     /// Stores what comes, and says what became of it. Blocks, as long as the sender takes.
     ///
     /// # Errors
@@ -190,7 +191,7 @@ impl RecordServices {
 impl Ingest<'_> {
     fn store(
         &mut self,
-        services: &RecordServices,
+        services: &RecordService,
         owner: &OwnerPermit,
         lines: &[Line],
     ) -> Result<(), Problem> {
@@ -204,7 +205,7 @@ impl Ingest<'_> {
                 (Some(target), None) => {
                     self.plan = Some(Plan::new(
                         target.declaration.clone(),
-                        read_declaration(&target.declaration)?,
+                        parse_stored(&target.declaration)?,
                     ));
                     Some(target)
                 }
@@ -245,7 +246,7 @@ impl Ingest<'_> {
             return Ok(None);
         }
         let mut declaration = infer(KeyChoice::Infer)?.declaration;
-        let keys = Keys::new(declaration.primary_key());
+        let keys = RowKeys::new(declaration.primary_key());
         let differs = |sent: &Sent| {
             sent.key
                 .as_ref()
@@ -257,7 +258,7 @@ impl Ingest<'_> {
         }
         let text = declaration.to_json().to_string();
         let target =
-            batch.declare(&self.connection, self.stream, &text, &terms_of(&declaration))?;
+            batch.declare(&self.connection, self.stream, &text, &indexed_fields(&declaration))?;
         self.plan = Some(Plan::new(text, declaration));
         Ok(Some(target))
     }
@@ -265,7 +266,7 @@ impl Ingest<'_> {
 
 impl Plan {
     fn new(text: String, declaration: Declaration) -> Self {
-        let keys = Keys::new(declaration.primary_key());
+        let keys = RowKeys::new(declaration.primary_key());
         Self { text, declaration, keys }
     }
 
@@ -338,7 +339,9 @@ fn one(
         return Ok(Ok(if was_there { UpsertOutcome::Changed } else { UpsertOutcome::Unchanged }));
     }
     let emitted = sent.emitted.unwrap_or(now);
-    put(batch, target, plan.declaration.semantics(), incoming(&key, emitted, &sent.fields)).map(Ok)
+    let incoming =
+        IncomingRecord { key: &key, emitted, fields: &sent.fields, streamed: Vec::new() };
+    store_record(batch, target, plan.declaration.semantics(), incoming).map(Ok)
 }
 
 /// The lines of the next batch; none at the end of the body.
@@ -349,7 +352,7 @@ fn next_batch(
     let mut batch = Vec::new();
     let begun = lines.consumed();
     while batch.len() < INGEST_ROWS && lines.consumed() - begun < BATCH_BYTES {
-        let Some(Decoded { line, row }) = lines.next().map_err(drop)? else { break };
+        let Some(DecodedRow { line, row }) = lines.next().map_err(drop)? else { break };
         let sent = match row {
             Ok(row) => sent(row.fields, stream).map(|mut sent| {
                 blob::add_fetch_urls(&mut sent.fields);

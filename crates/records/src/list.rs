@@ -11,7 +11,7 @@ use super::fields;
 use super::parameters::Parameters;
 use super::related;
 use super::render::{connection, meta};
-use super::sink::{Sink, put_string};
+use super::sink::{ResponseSink, write_json_string};
 use super::{Reading, changes};
 
 /// Records of a page where the caller does not say.
@@ -52,7 +52,7 @@ pub fn list(
     stream: &str,
     parameters: &Parameters,
     address: &Address,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = reading.view;
     let sources = view.sources_of(stream, connection(parameters)?)?;
@@ -88,17 +88,17 @@ pub fn list(
     let count = counted(reading, &sources, &conditions, parameters)?;
     let mut streams = related::Streams::new();
     put_envelope_start(address, next.as_deref(), out);
-    out.put("\"data\":[");
+    out.write("\"data\":[");
     for (at, row) in page.rows.iter().enumerate() {
         if at > 0 {
-            out.put(",");
+            out.write(",");
         }
         wanted.put(reading, &sources, row, &cut, (&mut streams, &mut *out))?;
         if of_each(parameters) {
             put_cursor(&cursor_after(row)?, out);
         }
-        out.put("}");
-        if out.is_gone() {
+        out.write("}");
+        if out.is_closed() {
             return Ok(());
         }
     }
@@ -122,17 +122,21 @@ pub(super) fn of_each(parameters: &Parameters) -> bool {
 }
 
 /// Puts the cursor after a record, among its members.
-pub(super) fn put_cursor(cursor: &str, out: &mut dyn Sink) {
-    out.put(&format!(",\"cursor\":\"{cursor}\""));
+pub(super) fn put_cursor(cursor: &str, out: &mut dyn ResponseSink) {
+    out.write(&format!(",\"cursor\":\"{cursor}\""));
 }
 
 /// Puts what comes before the records of a list.
-pub(super) fn put_envelope_start(address: &Address, next: Option<&str>, out: &mut dyn Sink) {
-    out.put("{\"object\":\"list\",\"url\":");
-    put_string(out, &address.path);
-    out.put(&format!(",\"has_more\":{},", next.is_some()));
+pub(super) fn put_envelope_start(
+    address: &Address,
+    next: Option<&str>,
+    out: &mut dyn ResponseSink,
+) {
+    out.write("{\"object\":\"list\",\"url\":");
+    write_json_string(out, &address.path);
+    out.write(&format!(",\"has_more\":{},", next.is_some()));
     if let Some(next) = next {
-        out.put(&format!("\"next_cursor\":\"{next}\","));
+        out.write(&format!("\"next_cursor\":\"{next}\","));
     }
 }
 
@@ -141,13 +145,13 @@ pub(super) fn put_envelope_end(
     address: &Address,
     next: Option<&str>,
     meta: &Json,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) {
     let links = json!({
         "self": address.with_cursor(None),
         "next": next.map_or(Json::Null, |next| address.with_cursor(Some(next)).into()),
     });
-    out.put(&format!("],\"links\":{links},\"meta\":{meta}}}"));
+    out.write(&format!("],\"links\":{links},\"meta\":{meta}}}"));
 }
 
 /// How many records there are on all pages, where that is asked for.

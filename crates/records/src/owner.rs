@@ -14,8 +14,8 @@ use stile_store::records::{
     GrantRecord, LoadedRecord, RecordRow, RecordSource, RecordsError, RecordsView,
 };
 
-use super::{Declarations, RecordServices, terms_of};
-use crate::storing::{key_in_words, read_declaration};
+use super::RecordService;
+use crate::declarations::{DeclarationCache, describe_primary_key, indexed_fields, parse_stored};
 
 /// Records whose keys are held at once.
 const PAGE: usize = 256;
@@ -23,7 +23,7 @@ const PAGE: usize = 256;
 const LOOKED_AT: u64 = 1024;
 
 /// A stream, for the owner.
-pub struct Stream {
+pub struct DeclaredStream {
     /// Of which connection.
     pub connection: SourceName,
     /// What it is called.
@@ -38,29 +38,33 @@ pub struct Stream {
 
 /// Why a declaration is not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum NotDeclared {
+pub enum DeclareError {
     /// The database, or who asks.
     #[error("{0}")]
     Problem(#[from] Problem),
     /// It does not fit together.
     #[error("{0}")]
-    Bad(#[from] BadDeclaration),
+    Invalid(#[from] BadDeclaration),
     /// Records are known by their keys.
     #[error(
         "the key of this stream is {is} and cannot change while it has records; keep `primary_key` as it is, or import into another stream"
     )]
-    OtherKey {
+    KeyChange {
         /// Which it is, in words.
         is: String,
     },
 }
 
-impl RecordServices {
+impl RecordService {
     /// Every stream, ordered by stream and connection.
     ///
     /// # Errors
     /// Where the caller is not the owner; what the database says.
-    pub fn all_streams(&self, caller: &Principal, now: Instant) -> Result<Vec<Stream>, Problem> {
+    pub fn list_streams(
+        &self,
+        caller: &Principal,
+        now: Instant,
+    ) -> Result<Vec<DeclaredStream>, Problem> {
         let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
         self.records.read(&permit, now, |view| {
             view.sources()?.iter().map(|source| stream(view, source, &self.declarations)).collect()
@@ -70,14 +74,14 @@ impl RecordServices {
     /// One stream.
     ///
     /// # Errors
-    /// As [`RecordServices::all_streams`], and where there is none.
-    pub fn one_stream(
+    /// As [`RecordService::list_streams`], and where there is none.
+    pub fn find_stream(
         &self,
         caller: &Principal,
         now: Instant,
         connection: &SourceName,
         name: &SourceName,
-    ) -> Result<Stream, Problem> {
+    ) -> Result<DeclaredStream, Problem> {
         let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
         self.records.read(&permit, now, |view| {
             let sources = view.sources_of(name.as_str(), Some(connection.as_str()))?;
@@ -89,19 +93,19 @@ impl RecordServices {
     /// nothing.
     ///
     /// # Errors
-    /// As [`RecordServices::one_stream`].
-    pub fn infer_anew(
+    /// As [`RecordService::find_stream`].
+    pub fn infer_declaration(
         &self,
         caller: &Principal,
         now: Instant,
         connection: &SourceName,
         name: &SourceName,
-    ) -> Result<InferredDeclaration, NotDeclared> {
+    ) -> Result<InferredDeclaration, DeclareError> {
         let (_owner, permit) = (caller.gate().owner()?, caller.gate().records()?);
         let (inference, key) = self.records.read(&permit, now, |view| {
             let sources = view.sources_of(name.as_str(), Some(connection.as_str()))?;
             let source = sources.first().ok_or(Problem::NotFound)?;
-            let key = self.declarations.of(source)?.primary_key().to_vec();
+            let key = self.declarations.get(source)?.primary_key().to_vec();
             let mut inference = Inference::new();
             let mut after: Option<RecordRow> = None;
             loop {
@@ -115,7 +119,7 @@ impl RecordServices {
                 }
             }
         })?;
-        let stays = format!("the key stays: it is {}", key_in_words(&key));
+        let stays = format!("the key stays: it is {}", describe_primary_key(&key));
         let mut inferred = inference.finish(KeyChoice::Given(key))?;
         inferred
             .reasons
@@ -129,31 +133,31 @@ impl RecordServices {
     /// whether it is new.
     ///
     /// # Errors
-    /// [`NotDeclared`]; nothing is changed then.
+    /// [`DeclareError`]; nothing is changed then.
     pub fn declare(
         &self,
         caller: &Principal,
         connection: &SourceName,
         name: &SourceName,
         declaration: &Declaration,
-    ) -> Result<bool, NotDeclared> {
+    ) -> Result<bool, DeclareError> {
         let owner = caller.gate().owner()?;
         let text = declaration.to_json().to_string();
-        let terms = terms_of(declaration);
+        let terms = indexed_fields(declaration);
         let mut other = None;
         let done = self.records.write(&owner, |batch| {
             let Some(target) = batch.target(connection, name)? else {
                 return batch.declare(connection, name, &text, &terms).map(|_| true);
             };
-            let before = read_declaration(&target.declaration)?;
+            let before = parse_stored(&target.declaration)?;
             if before.primary_key() != declaration.primary_key() && batch.has_records(&target)? {
-                other = Some(key_in_words(before.primary_key()));
+                other = Some(describe_primary_key(before.primary_key()));
                 return Err(Problem::NotFound);
             }
             batch.redeclare(&target, &text, &terms).map(|_| false)
         });
         match other {
-            Some(is) => Err(NotDeclared::OtherKey { is }),
+            Some(is) => Err(DeclareError::KeyChange { is }),
             None => Ok(done?),
         }
     }
@@ -169,8 +173,8 @@ impl RecordServices {
     /// Keeps a grant and names it.
     ///
     /// # Errors
-    /// As [`RecordServices::grants`]; [`BadGrant`] within.
-    pub fn keep_grant(
+    /// As [`RecordService::grants`]; [`BadGrant`] within.
+    pub fn store_grant(
         &self,
         caller: &Principal,
         grant: &Grant,
@@ -181,7 +185,7 @@ impl RecordServices {
     /// Revokes a grant. Says when it was revoked before, and none where there is no such grant.
     ///
     /// # Errors
-    /// As [`RecordServices::grants`].
+    /// As [`RecordService::grants`].
     pub fn revoke_grant(
         &self,
         caller: &Principal,
@@ -194,7 +198,7 @@ impl RecordServices {
     /// Writes a consistent copy of the database to a new file.
     ///
     /// # Errors
-    /// As [`RecordServices::grants`]; [`RecordsError`] within.
+    /// As [`RecordService::grants`]; [`RecordsError`] within.
     pub fn backup(
         &self,
         caller: &Principal,
@@ -207,12 +211,12 @@ impl RecordServices {
 fn stream(
     view: &RecordsView<'_>,
     source: &RecordSource,
-    declarations: &Declarations,
-) -> Result<Stream, Problem> {
+    declarations: &DeclarationCache,
+) -> Result<DeclaredStream, Problem> {
     let (records, latest) = view.count(source)?;
-    let declaration = declarations.of(source)?;
+    let declaration = declarations.get(source)?;
     let (connection, stream) = (source.connection().clone(), source.stream().clone());
-    Ok(Stream { connection, stream, declaration, records, latest })
+    Ok(DeclaredStream { connection, stream, declaration, records, latest })
 }
 
 /// The fields of a record, long ones cut.
@@ -266,7 +270,7 @@ mod tests {
         assert_eq!(rig.keys("messages"), ["b", "a"]);
         let mut json = rig
             .services
-            .one_stream(&owner(), Instant(1), &mail, &messages)
+            .find_stream(&owner(), Instant(1), &mail, &messages)
             .unwrap()
             .declaration
             .to_json();
@@ -278,7 +282,8 @@ mod tests {
         let other = Declaration::parse(&json).unwrap();
         let refused = rig.services.declare(&owner(), &mail, &messages, &other).unwrap_err();
         assert!(refused.to_string().starts_with("the key of this stream is `id`"), "{refused}");
-        let inferred = rig.services.infer_anew(&owner(), Instant(1), &mail, &messages).unwrap();
+        let inferred =
+            rig.services.infer_declaration(&owner(), Instant(1), &mail, &messages).unwrap();
         assert_eq!(inferred.declaration.cursor_field(), Some("day"));
         assert_eq!(inferred.declaration.primary_key(), ["id"]);
         rig.services.declare(&owner(), &mail, &messages, &inferred.declaration).unwrap();
@@ -296,7 +301,7 @@ mod tests {
         };
         let mut json = rig
             .services
-            .one_stream(&owner(), Instant(1), &mail, &messages)
+            .find_stream(&owner(), Instant(1), &mail, &messages)
             .unwrap()
             .declaration
             .to_json();

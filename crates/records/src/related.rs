@@ -21,7 +21,7 @@ use super::bounded::Cut;
 use super::fields;
 use super::parameters::Parameters;
 use super::render::{Shown, put_record};
-use super::sink::{Sink, put_string};
+use super::sink::{ResponseSink, write_json_string};
 
 /// What a request wants of each record.
 pub(super) struct Wanted {
@@ -76,7 +76,7 @@ pub(super) fn fields_of(
     }
     let mut found: Vec<Option<BTreeSet<String>>> = Vec::new();
     for source in sources {
-        let declaration = reading.declarations.of(source)?;
+        let declaration = reading.declarations.get(source)?;
         found.push(declaration.view(view).map(|names| names.iter().cloned().collect()));
     }
     match found.as_slice() {
@@ -143,7 +143,7 @@ fn declared(
 ) -> Result<Relation, Problem> {
     let mut found: Vec<Option<Relation>> = Vec::new();
     for source in sources {
-        let declaration = reading.declarations.of(source)?;
+        let declaration = reading.declarations.get(source)?;
         found.push(declaration.relations().iter().find(|relation| relation.name == name).cloned());
     }
     let invalid = |message: String| Problem::InvalidExpand { param: "expand".to_owned(), message };
@@ -171,7 +171,7 @@ impl Wanted {
         sources: &[RecordSource],
         row: &RecordRow,
         cut: &Cut,
-        (streams, out): (&mut Streams, &mut dyn Sink),
+        (streams, out): (&mut Streams, &mut dyn ResponseSink),
     ) -> Result<(), Problem> {
         put_record(reading, sources, row, Shown { fields: self.fields.as_ref(), cut }, out)?;
         if self.relations.is_empty() {
@@ -181,25 +181,25 @@ impl Wanted {
         let cut = cut.of_related();
         let shown = Shown { fields: None, cut: &cut };
         for (at, (relation, limit)) in self.relations.iter().enumerate() {
-            out.put(if at == 0 { ",\"expanded\":{" } else { "," });
-            put_string(out, &relation.name);
+            out.write(if at == 0 { ",\"expanded\":{" } else { "," });
+            write_json_string(out, &relation.name);
             let others = sources_of(reading, source, relation, streams)?;
             if relation.many.is_some() {
                 put_many(reading, others, (relation, &row.key, *limit), shown, out)?;
             } else {
                 let key = referred(reading, sources, row, &relation.foreign_key)?;
                 let found = key.map(|key| reading.view.find_by_key(others, &key)).transpose()?;
-                out.put(":");
+                out.write(":");
                 match found.and_then(|mut rows| rows.pop()) {
-                    None => out.put("null"),
+                    None => out.write("null"),
                     Some(other) => {
                         put_record(reading, others, &other, shown, out)?;
-                        out.put("}");
+                        out.write("}");
                     }
                 }
             }
         }
-        out.put("}");
+        out.write("}");
         Ok(())
     }
 }
@@ -231,25 +231,25 @@ fn put_many(
     others: &[RecordSource],
     (relation, key, limit): (&Relation, &str, usize),
     shown: Shown<'_>,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let refers =
         Condition { field: relation.foreign_key.clone(), test: FieldTest::Refers(key.to_owned()) };
     let query =
         RecordQuery { order: SortOrder::Descending, after: None, conditions: &[refers], limit };
     let page = reading.view.list(others, query)?;
-    out.put(&format!(":{{\"object\":\"list\",\"has_more\":{},\"data\":[", page.has_more));
+    out.write(&format!(":{{\"object\":\"list\",\"has_more\":{},\"data\":[", page.has_more));
     for (at, other) in page.rows.iter().enumerate() {
         if at > 0 {
-            out.put(",");
+            out.write(",");
         }
         put_record(reading, others, other, shown, out)?;
-        out.put("}");
-        if out.is_gone() {
+        out.write("}");
+        if out.is_closed() {
             break;
         }
     }
-    out.put("]}");
+    out.write("]}");
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use stile_store::records::{LoadedRecord, RecordRow, RecordSource};
 use super::Reading;
 use super::bounded::{self, Cut};
 use super::parameters::Parameters;
-use super::sink::{Sink, put_string};
+use super::sink::{ResponseSink, write_json_string};
 use super::values::{put_whole, told};
 
 /// How records are shown.
@@ -32,7 +32,7 @@ pub(super) fn put_record(
     sources: &[RecordSource],
     row: &RecordRow,
     shown: Shown<'_>,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let source = sources.get(row.source).ok_or(Problem::NotFound)?;
     let loaded = reading.view.load_fields(sources, row)?;
@@ -42,11 +42,11 @@ pub(super) fn put_record(
         entries.filter(|entry| entry.as_ref().map_or(true, |entry| is_shown(entry.name)))
     };
     let page = bounded::page(reading, (source, row, &loaded), shown.cut, entries())?;
-    out.put("{\"object\":\"record\",\"id\":");
-    put_string(out, &row.key);
+    out.write("{\"object\":\"record\",\"id\":");
+    write_json_string(out, &row.key);
     let stream = source.stream();
     let connection = source.connection();
-    out.put(&format!(
+    out.write(&format!(
         ",\"stream\":\"{stream}\",\"connection_id\":\"{connection}\",\"connector_instance_id\":\"{connection}\",\"emitted_at\":\"{}\",\"data\":{{",
         row.emitted.to_rfc3339()
     ));
@@ -63,20 +63,20 @@ fn put_fields<'b>(
     loaded: &LoadedRecord,
     entries: impl Iterator<Item = Result<BodyField<'b>, Problem>>,
     preview: Option<u64>,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let mut previews = String::new();
     let mut first = true;
     for entry in entries {
         let entry = entry?;
-        if out.is_gone() {
+        if out.is_closed() {
             break;
         }
         if !std::mem::take(&mut first) {
-            out.put(",");
+            out.write(",");
         }
-        put_string(out, entry.name);
-        out.put(":");
+        write_json_string(out, entry.name);
+        out.write(":");
         let Some(chars) = preview else {
             put_whole(reading, loaded, &entry, out)?;
             continue;
@@ -85,14 +85,14 @@ fn put_fields<'b>(
         told.put(out);
         if let Some(preview) = told.preview() {
             previews.push_str(if previews.is_empty() { "" } else { "," });
-            put_string(&mut previews, entry.name);
+            write_json_string(&mut previews, entry.name);
             previews.push(':');
             previews.push_str(&preview);
         }
     }
-    out.put("}");
+    out.write("}");
     if !previews.is_empty() {
-        out.put(&format!(",\"previews\":{{{previews}}}"));
+        out.write(&format!(",\"previews\":{{{previews}}}"));
     }
     Ok(())
 }

@@ -9,20 +9,20 @@ use stile_domain::scope::Scopes;
 use stile_store::records::Records;
 use stile_store::state::StateDir;
 
-use super::RecordServices;
+use super::RecordService;
 use super::calls::Call;
 use super::endpoints::{Endpoint, RECORD, RECORDS, STREAMS};
 use super::list::Address;
 
 pub(crate) struct Rig {
     _folder: tempfile::TempDir,
-    pub(crate) services: RecordServices,
+    pub(crate) services: RecordService,
 }
 
 pub(crate) fn rig() -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let state = StateDir::open(&folder.path().join("state")).unwrap();
-    let services = RecordServices::new(Records::open(&state, Instant(0)).unwrap());
+    let services = RecordService::new(Records::open(&state, Instant(0)).unwrap());
     Rig { _folder: folder, services }
 }
 

@@ -15,7 +15,7 @@ use super::Reading;
 use super::fields::{may_see, operators};
 use super::parameters::Parameters;
 use super::render::{connection, connections, meta};
-use super::sink::Sink;
+use super::sink::ResponseSink;
 use super::streams::{described, expansions};
 
 /// Puts the schema.
@@ -26,7 +26,7 @@ use super::streams::{described, expansions};
 pub fn schema(
     reading: Reading<'_>,
     parameters: &Parameters,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = reading.view;
     let (stream, wanted) = (parameters.text("stream"), connection(parameters)?);
@@ -91,12 +91,12 @@ pub fn schema(
     if let Some(answer) = answer.as_object_mut().filter(|_| compact) {
         answer.insert("detail".to_owned(), "compact".into());
     }
-    out.put(&answer.to_string());
+    out.write(&answer.to_string());
     Ok(())
 }
 
 fn in_short(reading: Reading<'_>, source: &RecordSource) -> Result<Json, Problem> {
-    let declaration = reading.declarations.of(source)?;
+    let declaration = reading.declarations.get(source)?;
     let fields = declaration.fields().iter().filter(|field| may_see(source, &field.name));
     let fields: Map<String, Json> =
         fields.map(|field| (field.name.clone(), flags(field).into())).collect();

@@ -21,7 +21,7 @@ use super::fields;
 use super::list::{Address, DEFAULT_LIMIT, of_each, put_envelope_end, put_envelope_start};
 use super::parameters::Parameters;
 use super::render::{connection, digest_text, meta};
-use super::sink::Sink;
+use super::sink::ResponseSink;
 
 /// Characters of an excerpt, at most.
 pub const EXCERPT_CHARS: u64 = 320;
@@ -45,7 +45,7 @@ pub fn search(
     reading: Reading<'_>,
     parameters: &Parameters,
     address: &Address,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = reading.view;
     let text = parameters.text("q").unwrap_or_default();
@@ -62,8 +62,8 @@ pub fn search(
         ));
     }
     let sources = sources(reading, parameters)?;
-    let one_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
-    if !parameters.conditions().is_empty() && !one_stream {
+    let find_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
+    if !parameters.conditions().is_empty() && !find_stream {
         let message = "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
         return Err(Problem::invalid("filter", message));
     }
@@ -84,7 +84,7 @@ pub fn search(
     let since = Instant::now();
     let go_on = || match () {
         // Nobody reads what is said to one who is gone.
-        () if out.is_gone() => Err(Problem::Busy),
+        () if out.is_closed() => Err(Problem::Busy),
         () if since.elapsed() > LONGEST => Err(Problem::SearchTooBroad),
         () => Ok(()),
     };
@@ -95,14 +95,14 @@ pub fn search(
     let mut meta = meta(parameters);
     told_of_recall(&mut meta, &query, sources.len());
     put_envelope_start(address, next.as_deref(), out);
-    out.put("\"data\":[");
+    out.write("\"data\":[");
     for (at, hit) in page.hits.iter().enumerate() {
-        out.put(if at > 0 { "," } else { "" });
+        out.write(if at > 0 { "," } else { "" });
         let mut shown = shown(reading, &sources, hit)?;
         if let Some(shown) = shown.as_object_mut().filter(|_| of_each(parameters)) {
             shown.insert("cursor".to_owned(), cursor_after(hit)?.into());
         }
-        out.put(&shown.to_string());
+        out.write(&shown.to_string());
     }
     put_envelope_end(address, next.as_deref(), &meta, out);
     Ok(())

@@ -3,31 +3,31 @@
 use stile_domain::json_string::{escaped, escaped_len};
 
 /// Takes an answer as it is made.
-pub trait Sink {
+pub trait ResponseSink {
     /// Takes the next part. After the reader has gone it does nothing.
-    fn put(&mut self, part: &str);
+    fn write(&mut self, part: &str);
 
     /// Whether nobody reads any more, so that what is long need not go on.
-    fn is_gone(&self) -> bool;
+    fn is_closed(&self) -> bool;
 }
 
-impl Sink for String {
-    fn put(&mut self, part: &str) {
+impl ResponseSink for String {
+    fn write(&mut self, part: &str) {
         self.push_str(part);
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_closed(&self) -> bool {
         false
     }
 }
 
 /// Puts a JSON string.
-pub fn put_string(out: &mut dyn Sink, text: &str) {
-    out.put("\"");
+pub fn write_json_string(out: &mut dyn ResponseSink, text: &str) {
+    out.write("\"");
     if escaped_len(text) == text.len() {
-        out.put(text);
+        out.write(text);
     } else {
-        out.put(&escaped(text));
+        out.write(&escaped(text));
     }
-    out.put("\"");
+    out.write("\"");
 }

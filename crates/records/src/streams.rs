@@ -10,7 +10,7 @@ use super::Reading;
 use super::fields::{may_see, operators};
 use super::parameters::Parameters;
 use super::render::{connection, connections, meta};
-use super::sink::Sink;
+use super::sink::ResponseSink;
 
 /// Puts all streams.
 ///
@@ -19,7 +19,7 @@ use super::sink::Sink;
 pub fn streams(
     reading: Reading<'_>,
     parameters: &Parameters,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let wanted = connection(parameters)?;
     let mut rows = Vec::new();
@@ -41,7 +41,7 @@ pub fn streams(
         "object": "list", "url": "/v1/streams", "has_more": false, "data": rows,
         "links": { "self": "/v1/streams", "next": null }, "meta": meta(parameters),
     });
-    out.put(&answer.to_string());
+    out.write(&answer.to_string());
     Ok(())
 }
 
@@ -54,7 +54,7 @@ pub fn metadata(
     reading: Reading<'_>,
     stream: &str,
     parameters: &Parameters,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let sources = reading.view.sources_of(stream, connection(parameters)?)?;
     let [source] = sources.as_slice() else {
@@ -62,7 +62,7 @@ pub fn metadata(
     };
     let mut answer = described(reading, source)?;
     answer.insert("object".to_owned(), "stream_metadata".into());
-    out.put(&Json::Object(answer).to_string());
+    out.write(&Json::Object(answer).to_string());
     Ok(())
 }
 
@@ -71,7 +71,7 @@ pub(super) fn described(
     reading: Reading<'_>,
     source: &RecordSource,
 ) -> Result<Map<String, Json>, Problem> {
-    let declaration = reading.declarations.of(source)?;
+    let declaration = reading.declarations.get(source)?;
     let mut shown = match source.fields() {
         None => declaration.to_json(),
         Some(_) => narrowed(&declaration, source),

@@ -10,7 +10,7 @@ use stile_store::records::{LoadedRecord, LongValueRef};
 
 use super::Reading;
 use super::render::digest_text;
-use super::sink::{Sink, put_string};
+use super::sink::{ResponseSink, write_json_string};
 
 /// A value, or as much as is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +51,11 @@ const DIGEST: &str = ",\"digest\":\"";
 
 impl Told {
     /// Puts it.
-    pub(super) fn put(&self, out: &mut dyn Sink) {
+    pub(super) fn put(&self, out: &mut dyn ResponseSink) {
         match self {
-            Self::Text(text) | Self::Beginning { text, .. } => put_string(out, text),
-            Self::Json(json) => out.put(json),
-            Self::Bytes { .. } => out.put("null"),
+            Self::Text(text) | Self::Beginning { text, .. } => write_json_string(out, text),
+            Self::Json(json) => out.write(json),
+            Self::Bytes { .. } => out.write("null"),
         }
     }
 
@@ -170,22 +170,22 @@ pub(super) fn put_whole(
     reading: Reading<'_>,
     loaded: &LoadedRecord,
     entry: &BodyField<'_>,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     match Kept::of(loaded, entry) {
-        Kept { inline: Some(text), is_text: true, .. } => put_string(out, text),
-        Kept { inline: Some(json), .. } => out.put(json),
+        Kept { inline: Some(text), is_text: true, .. } => write_json_string(out, text),
+        Kept { inline: Some(json), .. } => out.write(json),
         Kept { long: Some(long), is_text, .. } => {
-            out.put(if is_text { "\"" } else { "" });
+            out.write(if is_text { "\"" } else { "" });
             reading.view.long_pieces(long, |piece| {
                 if is_text {
-                    out.put(&escaped(piece))
+                    out.write(&escaped(piece))
                 } else {
-                    out.put(piece)
+                    out.write(piece)
                 }
-                Ok(!out.is_gone())
+                Ok(!out.is_closed())
             })?;
-            out.put(if is_text { "\"" } else { "" });
+            out.write(if is_text { "\"" } else { "" });
         }
         Kept { inline: None, long: None, .. } => return Err(Problem::Corrupt),
     }

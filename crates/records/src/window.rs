@@ -19,7 +19,7 @@ use super::detail::the_one;
 use super::fields::may_see;
 use super::parameters::Parameters;
 use super::render::{JSON_TYPE, connection, digest_text, meta};
-use super::sink::Sink;
+use super::sink::ResponseSink;
 
 /// A field's text, wherever it is kept.
 pub(super) enum Content<'a> {
@@ -70,7 +70,7 @@ pub fn window(
     of: Field<'_>,
     parameters: &Parameters,
     path: &str,
-    out: &mut dyn Sink,
+    out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let view = reading.view;
     let (bytes, selector) = (byte_selector(parameters)?, selector(parameters)?);
@@ -118,7 +118,7 @@ pub fn window(
         "links": {},
         "meta": meta(parameters),
     });
-    out.put(&answer.to_string());
+    out.write(&answer.to_string());
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! How Stile is reached: MCP over HTTP and stdio, tokens, configuration, the command line.
 //!
 //! The only crate that knows the MCP SDK, HTTP, JWT, clap and the environment. Every way in ends in
-//! [`offer::Offer`], so none of them can do more than the caller's scopes, or role, allow.
+//! [`service::Service`], so none of them can do more than the caller's scopes, or role, allow.
 
 pub mod auth;
 pub mod cli;
@@ -11,9 +11,9 @@ pub mod gateway;
 pub mod http;
 pub mod mcp;
 pub mod metrics;
-pub mod offer;
 pub mod outbound;
 pub mod provider;
+pub mod service;
 pub mod stdio;
 pub mod stored_records;
 pub mod strict_json;

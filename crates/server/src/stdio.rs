@@ -29,9 +29,10 @@ use tokio::task::JoinHandle;
 
 use crate::config::ToolNames;
 use crate::mcp::envelope::{self, Envelope, Malformed};
-use crate::mcp::handler::{Caller, Handler};
-use crate::mcp::identity;
-use crate::offer::{Asker, Offer};
+use crate::mcp::handler::{CallerSource, Handler};
+use crate::mcp::server_info;
+use crate::service::Service;
+use stile_tools::toolset::Caller;
 
 /// The longest line, without its end. A message that is accepted over HTTP fits four times.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -44,11 +45,15 @@ const QUEUE: usize = 16;
 ///
 /// # Errors
 /// What writing to standard output met.
-pub async fn serve(offer: Offer, principal: Principal, tool_names: ToolNames) -> io::Result<()> {
+pub async fn serve(
+    service: Service,
+    principal: Principal,
+    tool_names: ToolNames,
+) -> io::Result<()> {
     // Before a word is answered: whoever has an answer may be gone the next moment.
     let parent_gone = parent_gone();
     tokio::select! {
-        served = serve_on(io::stdin(), tokio::io::stdout(), offer, principal, tool_names) => served,
+        served = serve_on(io::stdin(), tokio::io::stdout(), service, principal, tool_names) => served,
         () = parent_gone => Ok(()),
     }
 }
@@ -60,7 +65,7 @@ pub async fn serve(offer: Offer, principal: Principal, tool_names: ToolNames) ->
 pub async fn serve_on(
     input: impl Read + Send + 'static,
     output: impl AsyncWrite + Unpin + Send + 'static,
-    offer: Offer,
+    service: Service,
     principal: Principal,
     tool_names: ToolNames,
 ) -> io::Result<()> {
@@ -71,7 +76,7 @@ pub async fn serve_on(
         .spawn(move || read_lines(input, &lines_in))?;
     let (answers, answers_out) = mpsc::channel(QUEUE);
     let writer = tokio::spawn(write_lines(answers_out, output));
-    let handler = Handler::new(offer, Caller::Fixed(Asker::local(principal)), tool_names);
+    let handler = Handler::new(service, CallerSource::Fixed(Caller::local(principal)), tool_names);
     let served =
         serve_server(handler, Lines { lines, answers: Some(answers), unsent: None, opened: false })
             .await;
@@ -276,7 +281,7 @@ fn opens(request: &ClientRequest) -> bool {
         ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
         request => {
             let meta = request.get_meta();
-            let supported = |version| identity::PROTOCOL_VERSIONS.contains(&version);
+            let supported = |version| server_info::PROTOCOL_VERSIONS.contains(&version);
             meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
                 && meta.protocol_version().is_some_and(supported)
         }

@@ -4,28 +4,27 @@
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
-use stile_ladder::port::{Declined, MAX_ANSWER_BYTES, RecordServer, too_large};
-use stile_records::RecordServices;
+use stile_ladder::port::{ErrorResponse, MAX_ANSWER_BYTES, RecordServer, too_large};
+use stile_records::RecordService;
 use stile_records::calls::Call;
 use stile_records::endpoints::Endpoint;
 use stile_records::list::Address;
-use stile_records::sink::Sink;
+use stile_records::sink::ResponseSink;
 
 /// The resource server of this process.
 pub struct StoredRecords {
-    services: RecordServices,
+    services: RecordService,
     /// The time, by which grants are judged.
     clock: fn() -> Instant,
 }
 
 impl StoredRecords {
     /// The records of `services`.
-    pub fn new(services: RecordServices, clock: fn() -> Instant) -> Self {
+    pub fn new(services: RecordService, clock: fn() -> Instant) -> Self {
         Self { services, clock }
     }
 }
@@ -37,15 +36,15 @@ struct Capped {
     is_over: bool,
 }
 
-impl Sink for Capped {
-    fn put(&mut self, part: &str) {
+impl ResponseSink for Capped {
+    fn write(&mut self, part: &str) {
         self.is_over = self.is_over || self.text.len() + part.len() > MAX_ANSWER_BYTES;
         if !self.is_over {
             self.text.push_str(part);
         }
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.is_over
     }
 }
@@ -55,7 +54,7 @@ impl RecordServer for StoredRecords {
         &'a self,
         caller: &'a Principal,
         ask: ReadRequest,
-    ) -> BoxFuture<'a, Result<String, Declined>> {
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
         let address = Address { path: ask.path(), query: String::new() };
         let ReadRequest { operation, stream, key, parameters: pairs } = ask;
@@ -78,20 +77,11 @@ impl RecordServer for StoredRecords {
         .boxed()
     }
 
-    fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
+    fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {
         Ok(self.services.records.seal(plain)?)
     }
 
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.services.records.unseal(text)
-    }
-
-    fn tell(
-        &self,
-        caller: &Principal,
-        tool: &'static str,
-        outcome: Result<(), &Map<String, Json>>,
-    ) {
-        self.services.tell_tool(caller, tool, outcome);
     }
 }

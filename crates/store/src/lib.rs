@@ -15,12 +15,16 @@ use std::io;
 
 use stile_domain::error::Refusal;
 
-/// Turns an error that nobody expected into a refusal that names a line of the log, and writes that
-/// line. Neither holds a path.
+/// Logs an unexpected error and returns a refusal that names the log line. Neither holds a path.
 pub fn incident(doing: &'static str, error: &io::Error) -> Refusal {
+    Refusal::Internal { incident: log_incident(doing, error) }
+}
+
+/// Logs an unexpected error, without any path, and returns the number of the log line.
+pub fn log_incident(doing: &'static str, error: &io::Error) -> u64 {
     let incident = new_incident();
     tracing::error!(incident, doing, kind = ?error.kind(), errno = error.raw_os_error(), "unexpected error");
-    Refusal::Internal { incident }
+    incident
 }
 
 /// A number for a line of the log that an agent can pass on to its user.

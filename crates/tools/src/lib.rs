@@ -1,27 +1,18 @@
-//! What an agent can do: one file per tool, resources beside them.
+//! What an agent can do in a space: the one tool system, and the tools for files and notes.
 //!
-//! A tool's input struct is the tool: its doc comment is the description, its fields are the
-//! schema, `ask` says which permits it needs and `run` uses them. No tool knows a transport or
-//! learns who is asking, so none can decide for them. [`registry::TOOLS`] lists them all.
+//! A tool is a file. Its input type declares the name, the description, the schema, the permits and
+//! the work ([`tool::Tool`]). A [`toolset::Toolset`] holds the tools over one thing: [`space`] for
+//! files, [`remote_notes`] for notes that another server has; records are in a crate of their own.
+//! No tool knows a transport or learns who calls, so no tool can decide for a caller.
 
+pub mod answer;
 pub mod arguments;
-pub mod calls;
-pub mod hosted;
-pub mod registry;
+pub mod call_log;
+pub mod definition;
+pub mod notes;
+pub mod remote_notes;
+pub mod space;
 pub mod tool;
-pub mod whole_note;
-
-pub mod file_create;
-pub mod file_remove;
-pub mod list;
-pub mod note_facets;
-pub mod note_outline;
-pub mod note_sections;
-pub mod note_tree;
-mod notes;
-pub mod text_append;
-pub mod text_insert;
-pub mod text_read;
-pub mod text_replace;
+pub mod toolset;
 
 pub use stile_store::{incident, new_incident};

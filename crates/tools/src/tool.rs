@@ -1,383 +1,280 @@
-//! The shape of a tool, and what is derived from it.
+//! One tool: what it declares, and the life of a call of it.
+//!
+//! A tool's input type *is* the tool. The doc comment is the description, the fields are the schema,
+//! `ask` names the permits that the call needs, and `run` uses them. [`ToolEntry`] is a tool without
+//! its type, as lists hold it. Every call of every tool runs through [`ToolEntry::call`], whatever
+//! the tool works on.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::panic::AssertUnwindSafe;
 
-use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde::Serialize;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
-use stile_domain::error::Refusal;
+use serde_json::Value;
 use stile_domain::hash::ContentHash;
+use stile_domain::journal::CallTrace;
 use stile_domain::notes::answers::AnswerExtent;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permits, Principal};
-use stile_store::space::Space;
 
-use crate::arguments;
+use crate::answer::Answer;
+use crate::arguments::{self, ArgumentError};
+use crate::call_log::CallLog;
+use crate::definition::ToolDefinition;
 
 /// One thing that an agent can do.
 ///
-/// The doc comment of the type is the description that agents read.
+/// The doc comment of the implementing type is the description that agents read.
 pub trait Tool: DeserializeOwned + JsonSchema + Send + Sync + Sized + 'static {
-    /// The canonical name, with a dot.
+    /// The canonical name.
     const NAME: &'static str;
     /// A short title for people.
     const TITLE: &'static str;
-    /// Whether it can destroy what is there. Meaningless for a tool that only reads.
+    /// Whether the tool can destroy what is there. Clients ignore this for a tool that only reads.
     const DESTRUCTIVE: bool;
-    /// Whether the same call again changes nothing more.
+    /// Whether repeating a call changes nothing more.
     const IDEMPOTENT: bool;
-    /// Which call goes on from here, said after the description where that call can be made.
+    /// Which call continues from here. Follows the description.
     const NEXT: &'static str = "";
-    /// How its refusals are told.
-    const ENVELOPE: Envelope = Envelope::COMMON;
-    /// Whether the journal names the file that a call was about.
-    const NAMES_FILE: bool = true;
-    /// What it asks for.
+    /// What the tool works on, such as a space.
+    type Context: Send + Sync + 'static;
+    /// The permits that a call needs. `readOnlyHint` is computed from them and so cannot lie.
     type Permits: Permits + 'static;
-    /// What it answers.
+    /// What a successful call answers.
     type Output: Output;
+    /// Why a call fails.
+    type Error: ToolError;
 
-    /// The permits for exactly this call, or a refusal that knows nothing of what exists.
+    /// Asks for the permits of exactly this call. Looks nothing up.
     ///
     /// # Errors
-    /// [`Refusal::InsufficientScope`].
-    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Refusal>;
+    /// If the caller's authority does not cover the call.
+    fn ask(&self, gate: Gate<'_>) -> Result<Self::Permits, Self::Error>;
 
-    /// Does it.
+    /// Does the work.
     fn run(
         self,
         permits: Self::Permits,
-        space: &Space,
-    ) -> impl Future<Output = Result<Self::Output, Refusal>> + Send;
+        context: &Self::Context,
+    ) -> impl Future<Output = Result<Self::Output, Self::Error>> + Send;
 
-    /// What the journal says of it: the file, and the version that the caller based it on.
-    fn trace(&self) -> (&SpacePath, Option<ContentHash>);
+    /// Returns the file and the version that the journal records for this call.
+    fn trace(&self) -> CallTrace {
+        CallTrace::default()
+    }
 }
 
-/// What a tool answers.
-pub trait Output: Serialize + JsonSchema + Send {
-    /// The one text block; by default the structured answer as compact JSON.
-    fn text(&self) -> Option<String> {
-        None
-    }
-    /// The versions that the journal records: read or replaced, and made.
+/// What a successful call answers. The output schema is derived from this type.
+pub trait Output: JsonSchema + Send {
+    /// Whether the answer may have members that the schema does not name.
+    const IS_OPEN: bool = false;
+
+    /// Renders the answer.
+    ///
+    /// # Errors
+    /// If a value cannot be serialized.
+    fn render(self) -> serde_json::Result<Answer>;
+
+    /// Returns the versions that the journal records: read or replaced, and made.
     fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
         (None, None)
     }
-    /// How much of a note's structure it tells, which the journal records too.
+
+    /// Returns how much of a note's structure the answer holds, for the journal.
     fn extent(&self) -> Option<AnswerExtent> {
         None
     }
 }
 
-/// How a tool's refusals are told, and what its output schema says of them. One for all tools but
-/// those whose contract has its own.
-#[derive(Clone, Copy)]
-pub struct Envelope {
-    /// What is wrong with arguments that did not parse, given the tool's input schema. It repeats
-    /// no value.
-    pub explain: fn(&Map<String, Value>, &Value) -> Refusal,
-    /// The answer that a refusal makes.
-    pub refused: fn(Refusal) -> Answer,
-    /// The schemas of such answers.
-    pub schemas: fn() -> Vec<Value>,
-}
+/// Why a call fails, and how the refusal reads.
+pub trait ToolError: Send + Sized + 'static {
+    /// Whether the log has a line with the number of an internal error. A gateway logs none, so that
+    /// its log cannot be tied to a caller.
+    const IS_LOGGED: bool = true;
 
-impl Envelope {
-    /// Code, message and what a program can use besides, in an `error` object.
-    pub const COMMON: Self =
-        Self { explain: arguments::explain, refused: Answer::refused, schemas: common_errors };
-}
+    /// Converts an error of the arguments.
+    fn from_arguments(error: ArgumentError, arguments: &Value) -> Self;
 
-/// A finished call, ready for any transport.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// `structuredContent`.
-    pub structured: Value,
-    /// The text block.
-    pub text: String,
-    /// What was refused, if it was.
-    pub refusal: Option<Refusal>,
-}
+    /// Creates the error for a fault of the program. The log has the incident number.
+    fn internal(incident: u64) -> Self;
 
-impl Answer {
-    /// The answer that a refusal makes.
-    pub fn refused(refusal: Refusal) -> Self {
-        Self {
-            structured: json!({ "error": refusal.to_json() }),
-            text: refusal.to_string(),
-            refusal: Some(refusal),
-        }
+    /// Creates the error for a change that may or may not have happened.
+    fn unknown_outcome(_path: SpacePath, incident: u64) -> Self {
+        Self::internal(incident)
     }
+
+    /// Renders the answer to a failed call of `tool`.
+    fn into_answer(self, tool: &'static str) -> Answer;
+
+    /// Returns the error as the denial of a call, for a transport that refuses before it runs
+    /// anything.
+    fn into_denial(self) -> Denial;
+
+    /// Returns the schemas of the structured answers to failed calls.
+    fn schemas() -> Vec<Value>;
 }
 
-/// What a finished call leaves for the journal.
-#[derive(Clone, Debug, Default)]
-pub struct Trace {
-    /// The file.
-    pub path: Option<SpacePath>,
-    /// The version read or replaced.
-    pub before: Option<ContentHash>,
-    /// The version made.
-    pub after: Option<ContentHash>,
-    /// How much of a note's structure was told.
-    pub extent: Option<AnswerExtent>,
+/// A call that the caller's token does not allow, whatever exists.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Denial {
+    /// The stable code.
+    pub code: &'static str,
+    /// What is wrong and what to do instead.
+    pub message: String,
+    /// The scopes that the call needs; empty if no scope would help.
+    pub scopes: Vec<String>,
 }
 
-impl Trace {
-    /// What is known of a call before it is made.
-    fn before<T: Tool>(input: &T) -> Self {
-        let (path, before) = input.trace();
-        Self { path: T::NAMES_FILE.then(|| path.clone()), before, ..Self::default() }
-    }
-}
+/// A denied call, with what the journal records of it.
+type Denied = Box<(Denial, CallTrace)>;
 
-/// A call that may not be made, and what the journal says of it.
-#[derive(Debug)]
-pub struct Denied {
-    /// Why not.
-    pub refusal: Refusal,
-    /// What it was about.
-    pub trace: Trace,
-}
-
-type Asking = fn(&Value, &Principal) -> Result<(), Box<Denied>>;
-type Running<'a> = Pin<Box<dyn Future<Output = (Answer, Trace)> + Send + 'a>>;
-
-/// A tool without its type, as the registry lists it.
-#[derive(Clone, Copy)]
-pub struct Declared {
+/// A tool without its type, as a list holds it.
+pub struct ToolEntry<C: 'static> {
     /// The canonical name.
     pub name: &'static str,
-    /// Whether its permits allow no change.
+    /// Whether the tool's permits allow no change.
     pub read_only: bool,
-    envelope: Envelope,
-    card: fn() -> Card,
-    ask: Asking,
-    call: for<'a> fn(Value, &'a Principal, &'a Space) -> Running<'a>,
+    definition: fn() -> ToolDefinition,
+    ask: fn(&Value, &Principal) -> Result<(), Denied>,
+    run: for<'a> fn(Value, &'a Principal, &'a C) -> BoxFuture<'a, (Answer, CallTrace)>,
+    internal: fn(u64) -> Answer,
+    unknown_outcome: fn(SpacePath, u64) -> Answer,
+    is_logged: bool,
 }
 
-/// A tool as clients are shown it.
-#[derive(Clone, Debug)]
-pub struct Card {
-    /// The canonical name.
-    pub name: &'static str,
-    /// A short title for people.
-    pub title: &'static str,
-    /// What agents read about it.
-    pub description: String,
-    /// The flat, closed schema of its arguments.
-    pub input: Map<String, Value>,
-    /// The schema of its structured answer, which admits a refusal.
-    pub output: Map<String, Value>,
-    /// `readOnlyHint`: whether its permits allow no change.
-    pub read_only: bool,
-    /// `destructiveHint`.
-    pub destructive: bool,
-    /// `idempotentHint`.
-    pub idempotent: bool,
-}
-
-impl Declared {
-    /// Declares a tool.
-    pub const fn of<T: Tool>() -> Self {
+impl<C: Send + Sync + 'static> ToolEntry<C> {
+    /// Erases the type of a tool.
+    pub const fn new<T: Tool<Context = C>>() -> Self {
         Self {
             name: T::NAME,
             read_only: <T::Permits as Permits>::READ_ONLY,
-            envelope: T::ENVELOPE,
-            card: card::<T>,
+            definition: ToolDefinition::new::<T>,
             ask: ask::<T>,
-            call: call::<T>,
+            run: run::<T>,
+            internal: |incident| T::Error::internal(incident).into_answer(T::NAME),
+            unknown_outcome: |path, incident| {
+                T::Error::unknown_outcome(path, incident).into_answer(T::NAME)
+            },
+            is_logged: T::Error::IS_LOGGED,
         }
     }
 
-    /// How it is listed.
-    pub fn card(&self) -> Card {
-        (self.card)()
+    /// Derives the definition that clients see.
+    pub fn definition(&self) -> ToolDefinition {
+        (self.definition)()
     }
 
-    /// Whether `principal` may make exactly this call. Arguments that do not parse pass: the tool
-    /// itself says what is wrong with them, and touches nothing.
+    /// Decides from the token alone whether `principal` may make exactly this call. A denial is
+    /// journaled here, since the call ends here. Arguments that do not parse pass: the call itself
+    /// explains them and touches nothing.
     ///
     /// # Errors
-    /// [`Denied`].
-    pub fn ask(&self, arguments: &Value, principal: &Principal) -> Result<(), Box<Denied>> {
-        (self.ask)(arguments, principal)
+    /// [`Denial`].
+    pub fn ask(
+        &self,
+        arguments: &Value,
+        principal: &Principal,
+        log: &CallLog,
+    ) -> Result<(), Denial> {
+        (self.ask)(arguments, principal).map_err(|denied| {
+            let (denial, trace) = *denied;
+            log.record(self.name, principal, trace, denial.code, None);
+            denial
+        })
     }
 
-    /// The answer that a refusal makes, in the tool's own envelope.
-    pub fn refused(&self, refusal: Refusal) -> Answer {
-        (self.envelope.refused)(refusal)
-    }
-
-    /// Parses, asks and runs.
-    pub fn call<'a>(
+    /// Makes a call: parses, asks for permits, runs, journals and renders. A change does not begin
+    /// if it could not be journaled, and a panic becomes an internal error.
+    pub async fn call(
         &self,
         arguments: Value,
-        principal: &'a Principal,
-        space: &'a Space,
-    ) -> Running<'a> {
-        (self.call)(arguments, principal, space)
+        principal: &Principal,
+        context: &C,
+        log: &CallLog,
+    ) -> Answer {
+        if !self.read_only
+            && let Err(incident) = log.check_writable()
+        {
+            return (self.internal)(incident);
+        }
+        let running = AssertUnwindSafe((self.run)(arguments, principal, context)).catch_unwind();
+        let (answer, trace) = running.await.unwrap_or_else(|_| {
+            let incident = stile_store::new_incident();
+            if self.is_logged {
+                log_panic(self.name, incident);
+            }
+            ((self.internal)(incident), CallTrace::default())
+        });
+        let path = trace.path.clone();
+        match log.record_answer(self.name, principal, trace, &answer) {
+            Err(incident) if !self.read_only && answer.failure.is_none() => match path {
+                Some(path) => (self.unknown_outcome)(path, incident),
+                None => (self.internal)(incident),
+            },
+            _ => answer,
+        }
     }
 }
 
-fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), Box<Denied>> {
-    let Ok(input) = arguments::parse::<T>(arguments) else { return Ok(()) };
-    let trace = Trace::before(&input);
-    input.ask(principal.gate()).map(drop).map_err(|refusal| Box::new(Denied { refusal, trace }))
-}
-
-/// The only caller of [`Tool::run`].
-fn call<'a, T: Tool>(arguments: Value, principal: &'a Principal, space: &'a Space) -> Running<'a> {
-    Box::pin(async move {
-        let input = match arguments::parse::<T>(&arguments) {
-            Ok(input) => input,
-            Err(refusal) => return ((T::ENVELOPE.refused)(refusal), Trace::default()),
-        };
-        let mut trace = Trace::before(&input);
-        let outcome = match input.ask(principal.gate()) {
-            Ok(permits) => input.run(permits, space).await,
-            Err(refusal) => Err(refusal),
-        };
-        match outcome.and_then(|output| Ok((render(&output)?, output))) {
-            Ok((answer, output)) => {
-                let (before, after) = output.versions();
-                trace.before = before.or(trace.before);
-                trace.after = after;
-                trace.extent = output.extent();
-                (answer, trace)
-            }
-            Err(refusal) => ((T::ENVELOPE.refused)(refusal), trace),
-        }
+/// Runs `work`; if it panics, returns the number of the incident in the log. The panic's own words
+/// are dropped, since they may hold content.
+///
+/// # Errors
+/// The incident's number.
+pub async fn guard<T>(name: &'static str, work: impl Future<Output = T>) -> Result<T, u64> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(|_| {
+        let incident = stile_store::new_incident();
+        log_panic(name, incident);
+        incident
     })
 }
 
-fn render<O: Output>(output: &O) -> Result<Answer, Refusal> {
-    let structured = serde_json::to_value(output)
-        .map_err(|error| stile_store::incident("answer", &error.into()))?;
-    let text = output.text().unwrap_or_else(|| structured.to_string());
-    Ok(Answer { structured, text, refusal: None })
+fn log_panic(name: &'static str, incident: u64) {
+    tracing::error!(incident, tool = name, "a handler panicked");
 }
 
-fn generator() -> SchemaGenerator {
-    SchemaSettings::draft2020_12()
-        .with(|settings| {
-            settings.inline_subschemas = true;
-            settings.meta_schema = None;
-        })
-        .into_generator()
+fn ask<T: Tool>(arguments: &Value, principal: &Principal) -> Result<(), Denied> {
+    let Ok(input) = arguments::parse::<T>(arguments) else { return Ok(()) };
+    let permits = input.ask(principal.gate());
+    permits.map(drop).map_err(|error| Box::new((error.into_denial(), input.trace())))
 }
 
-/// Flat and plain: no `$schema`, no title, no `format` that only schemars knows, no nullable
-/// unions. Some clients refuse a whole tool list for any of these.
-fn plain(value: &mut Value) {
-    if let Value::Object(object) = value {
-        if !object.get("format").is_some_and(|format| format == "uri") {
-            object.remove("format");
-        }
-        object.remove("title");
-        if object.get("default").is_some_and(Value::is_null) {
-            object.remove("default");
-        }
-        if let Some(Value::String(description)) = object.get_mut("description") {
-            // A doc comment is wrapped for its readers here, not for an agent's.
-            *description = description.replace('\n', " ");
-        }
-        object.remove("$schema");
-        if let Some(Value::Array(words)) = object.get_mut("enum") {
-            words.retain(|word| !word.is_null());
-        }
-        if let Some(Value::Array(types)) = object.get_mut("type") {
-            types.retain(|name| name != "null");
-            if let [only] = types.as_slice() {
-                let only = only.clone();
-                object.insert("type".to_owned(), only);
+/// The only caller of [`Tool::run`].
+fn run<'a, T: Tool>(
+    arguments: Value,
+    principal: &'a Principal,
+    context: &'a T::Context,
+) -> BoxFuture<'a, (Answer, CallTrace)> {
+    async move {
+        let input = match arguments::parse::<T>(&arguments) {
+            Ok(input) => input,
+            Err(error) => {
+                let error = T::Error::from_arguments(error, &arguments);
+                return (error.into_answer(T::NAME), CallTrace::default());
             }
-        }
-        for (keyword, value) in object {
-            match value {
-                // The names in here are a tool's, not the schema language's.
-                Value::Object(properties) if keyword == "properties" => {
-                    properties.values_mut().for_each(plain)
+        };
+        let mut trace = input.trace();
+        let output = match input.ask(principal.gate()) {
+            Ok(permits) => input.run(permits, context).await,
+            Err(error) => Err(error),
+        };
+        let answer = output.and_then(|output| {
+            let (before, after) = output.versions();
+            trace.before = before.or(trace.before);
+            trace.after = after;
+            let extent = output.extent();
+            trace.extent = extent;
+            match output.render() {
+                Ok(answer) => Ok(Answer { extent, ..answer }),
+                Err(error) => {
+                    Err(T::Error::internal(stile_store::log_incident("answer", &error.into())))
                 }
-                _ => plain(value),
             }
-        }
-    } else if let Value::Array(items) = value {
-        items.iter_mut().for_each(plain);
+        });
+        (answer.unwrap_or_else(|error| error.into_answer(T::NAME)), trace)
     }
-}
-
-fn schema_of<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = Value::from(generator().into_root_schema_for::<T>());
-    plain(&mut schema);
-    match schema {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
-}
-
-/// Returns the definition of a tool, as clients are shown it.
-pub fn card<T: Tool>() -> Card {
-    let next = if T::NEXT.is_empty() { String::new() } else { format!(" {}", T::NEXT) };
-    Card {
-        name: T::NAME,
-        title: T::TITLE,
-        description: description::<T>() + &next,
-        input: input_schema::<T>(),
-        output: output_schema::<T>((T::ENVELOPE.schemas)()),
-        read_only: <T::Permits as Permits>::READ_ONLY,
-        destructive: T::DESTRUCTIVE,
-        idempotent: T::IDEMPOTENT,
-    }
-}
-
-/// The doc comment of the type.
-pub fn description<T: JsonSchema>() -> String {
-    let schema = schema_of::<T>();
-    schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-pub(crate) fn input_schema<T: Tool>() -> Map<String, Value> {
-    closed_schema::<T>()
-}
-
-/// The schema of a type, without its description.
-pub fn closed_schema<T: JsonSchema>() -> Map<String, Value> {
-    let mut schema = schema_of::<T>();
-    schema.remove("description");
-    schema
-}
-
-/// `type: object` at the root for clients that read no further, and beside it what is answered: the
-/// output, or one of `refusals`.
-pub(crate) fn output_schema<T: Tool>(refusals: Vec<Value>) -> Map<String, Value> {
-    let mut success = schema_of::<T::Output>();
-    success.remove("description");
-    success.insert("additionalProperties".to_owned(), false.into());
-    let mut schema = Map::new();
-    schema.insert("type".to_owned(), "object".into());
-    schema.insert(
-        "anyOf".to_owned(),
-        std::iter::once(Value::Object(success)).chain(refusals).collect(),
-    );
-    schema
-}
-
-/// The common error object.
-pub(crate) fn common_errors() -> Vec<Value> {
-    vec![json!({
-        "type": "object",
-        "properties": {
-            "error": {
-                "type": "object",
-                "properties": { "code": { "type": "string" }, "message": { "type": "string" } },
-                "required": ["code", "message"]
-            }
-        },
-        "required": ["error"],
-        "additionalProperties": false
-    })]
+    .boxed()
 }

@@ -20,9 +20,10 @@ use stile_domain::records::record_id::RecordId;
 use stile_domain::scope::Scopes;
 use stile_testkit::schema;
 use stile_ladder::Ladder;
+use stile_tools::toolset::{Caller, Toolset as _};
 use stile_ladder::budget::CEILING;
 use stile_domain::records::request::ReadRequest;
-use stile_ladder::port::{Declined, RecordServer};
+use stile_ladder::port::{ErrorResponse, RecordServer};
 
 /// A server that always says the same.
 struct Parrot(String);
@@ -32,19 +33,17 @@ impl RecordServer for Parrot {
         &'a self,
         _: &'a Principal,
         _: ReadRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<String, Declined>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<String, ErrorResponse>> + Send + 'a>> {
         Box::pin(async { Ok(self.0.clone()) })
     }
 
-    fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
+    fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {
         Ok(URL_SAFE_NO_PAD.encode(plain))
     }
 
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         URL_SAFE_NO_PAD.decode(text).ok()
     }
-
-    fn tell(&self, _: &Principal, _: &'static str, _: Result<(), &Map<String, Value>>) {}
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -65,15 +64,15 @@ fuzz_target!(|input: &[u8]| {
     ];
     let at = usize::from(first.as_bytes()[0]) % calls.len();
     let (tool, arguments) = &calls[at];
-    let ladder = Ladder::over(Parrot(answer.to_owned()));
-    let caller = Principal::assert_verified("fuzz", Some("t"), None, Scopes::none(), RecordsClaim::Owner);
-    let answer = ready(ladder.call(tool, arguments, &caller)).expect("it is a tool");
-    if let Some(refusal) = &answer.refusal {
-        assert_ne!(refusal.to_json()["code"], "api_error", "it panicked");
-    }
-    assert!(answer.text.len() <= CEILING && answer.structured.to_string().len() <= 2 * CEILING);
-    let card = Ladder::cards(false).into_iter().find(|card| card.name == *tool).expect("it is listed");
-    schema::check(&Value::Object(card.output), &answer.structured).expect("it fits its schema");
+    let ladder = Ladder::new(Parrot(answer.to_owned()));
+    let principal = Principal::assert_verified("fuzz", Some("t"), None, Scopes::none(), RecordsClaim::Owner);
+    let (tool, caller) = (ladder.find(tool).expect("the tool exists"), Caller::local(principal));
+    let answer = ready(ladder.call(tool, arguments.clone(), &caller)).expect("the tool exists");
+    let structured = answer.to_tree();
+    assert_ne!(structured["error"]["code"], "api_error", "it panicked");
+    assert!(answer.text.len() <= CEILING && structured.to_string().len() <= 2 * CEILING);
+    let definition = ladder.definitions().into_iter().find(|listed| listed.name == tool).expect("it is listed");
+    schema::check(&Value::Object(definition.output), &structured).expect("it fits its schema");
 });
 
 /// What a future gives that waits for nothing.

@@ -1,10 +1,10 @@
-//! What can be computed over the values of one field: counts for each value or span of time, how
-//! many different values there are, the sum, the least and the greatest.
+//! Aggregates over the values of one field: counts for each value or span of time, the number of
+//! distinct values, the sum, the least and the greatest value.
 //!
-//! A [`Aggregator`] takes the field of one record after another. Neither their order nor how they were
-//! split over several tallies changes what it tells. A value is one of the types that the field is
-//! declared with, or none at all: what is absent, null, an array, an object or of another type has
-//! no value. Integers and other numbers are one type here.
+//! An [`Aggregator`] takes the field of one record after another. Neither the order of the records
+//! nor their split over several aggregators changes the result. A value counts only if it has a
+//! type that the field is declared with. A field that is absent, null, an array, an object or of
+//! another type counts as having no value. Integers and other numbers are one type here.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -18,88 +18,90 @@ use super::zone::{BucketStart, Granularity, Zone};
 /// The names of the metrics, as `/v1` spells them.
 pub const METRICS: [&str; 5] = ["count", "sum", "min", "max", "count_distinct"];
 
-/// The most different values that are told apart.
+/// The most distinct values that an aggregator tells apart.
 pub const MAX_GROUPS: usize = 100_000;
-/// The most bytes of different values that are told apart.
+/// The most bytes that those distinct values have together.
 pub const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
 
-/// What is computed.
+/// What an aggregator computes.
 #[derive(Clone, Debug)]
 pub enum AggregateMeasure {
-    /// How many records there are.
+    /// The number of records.
     Count,
     /// The sum of the field's numbers.
     Sum,
-    /// The least of them.
+    /// The least number or time.
     Least(Comparison),
-    /// The greatest of them.
+    /// The greatest number or time.
     Greatest(Comparison),
-    /// How many different values there are.
+    /// The number of distinct values.
     Distinct,
-    /// How many records have each value.
+    /// The number of records that have each value.
     ByValue,
-    /// How many records happened in each span of time.
+    /// The number of records in each span of time.
     ByTime(Granularity, Zone),
 }
 
-/// What values compare as.
+/// How values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// Numbers, by value.
+    /// As numbers, by their exact value. Other values are skipped.
     Numbers,
-    /// Times, by instant.
+    /// As points in time. Texts that are not times are skipped.
     Times,
 }
 
-/// Why a tally cannot be made.
+/// Why an aggregate cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateOverflow {
-    /// There are more different values than are told apart.
+    /// The field has more than [`MAX_GROUPS`] distinct values, or more than [`MAX_GROUP_BYTES`] of
+    /// them.
     Groups,
-    /// A number has more digits than are added.
+    /// A number has too many digits to be added exactly.
     Digits,
 }
 
-/// A value of which records are counted. Ordered by type and then by value; those without a value
-/// come last.
+/// The value that the records of a group share.
+///
+/// Keys are ordered by type and then by value. The group without a value comes last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GroupKey {
     /// `true` or `false`.
     Bool(bool),
-    /// A number, in the one way in which equal ones are written.
+    /// A number in its canonical form, which equal numbers share.
     Number(String),
-    /// A text.
+    /// A text that is kept in its record.
     Text(String),
-    /// A text that is kept apart from its record, by its digest.
+    /// A text that is kept in pieces, identified by its digest.
     LongText {
-        /// SHA-256.
+        /// The SHA-256 of the text.
         digest: [u8; 32],
-        /// Its scalar values.
+        /// The length of the text in Unicode scalar values.
         chars: u64,
     },
-    /// A span of time, by its beginning.
+    /// A span of time, by its start.
     Time(BucketStart),
-    /// No value.
+    /// The group of the records without a value.
     None,
 }
 
-/// How many records have a value.
+/// The records that share a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueGroup {
-    /// The value.
+    /// The shared value.
     pub key: GroupKey,
-    /// How many.
+    /// The number of records.
     pub count: u64,
 }
 
-/// The least or greatest value so far, as it was written.
+/// The least or greatest value so far, in its original spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Extreme {
     time: Option<Instant>,
     written: String,
 }
 
-/// A computation under way.
+/// A computation in progress.
 #[derive(Clone, Debug)]
 pub struct Aggregator {
     measure: AggregateMeasure,
@@ -112,7 +114,7 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// A computation over a field that is declared with these types.
+    /// Begins a computation over a field that is declared with these types.
     pub fn new(measure: AggregateMeasure, types: TypeSet) -> Self {
         Self {
             measure,
@@ -125,10 +127,10 @@ impl Aggregator {
         }
     }
 
-    /// Takes the field of one more record; none where the record has no such field.
+    /// Adds the field of one more record; `None` for a record without the field.
     ///
     /// # Errors
-    /// [`AggregateOverflow`]; the tally is of no use any more then.
+    /// [`AggregateOverflow`]; the aggregator must not be used afterwards.
     pub fn add(&mut self, value: Option<StoredValue<'_>>) -> Result<(), AggregateOverflow> {
         self.records += 1;
         let value = value.filter(|value| self.fits(value));
@@ -139,7 +141,7 @@ impl Aggregator {
                 _ => Ok(()),
             },
             AggregateMeasure::Least(kind) | AggregateMeasure::Greatest(kind) => {
-                let candidate = value.and_then(|value| Extreme::of(*kind, value));
+                let candidate = value.and_then(|value| Extreme::new(*kind, value));
                 self.extreme(candidate);
                 Ok(())
             }
@@ -149,13 +151,15 @@ impl Aggregator {
             },
             AggregateMeasure::ByValue => self.count(key(value), 1),
             AggregateMeasure::ByTime(granularity, zone) => {
-                let time = value.and_then(time).and_then(|time| zone.start(time, *granularity));
+                let time = value
+                    .and_then(|value| value.time())
+                    .and_then(|time| zone.start(time, *granularity));
                 self.count(time.map_or(GroupKey::None, GroupKey::Time), 1)
             }
         }
     }
 
-    /// Takes all that another tally of the same measure took.
+    /// Adds everything that another aggregator of the same measure has seen.
     ///
     /// # Errors
     /// As [`Aggregator::add`].
@@ -166,30 +170,33 @@ impl Aggregator {
         other.groups.into_iter().try_for_each(|(key, count)| self.count(key, count))
     }
 
-    /// How many records were taken.
+    /// Returns the number of records added.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// The sum, in plain digits: `0` where there was no number.
+    /// Returns the sum in plain digits; `0` if no number was added.
     pub fn sum(&self) -> String {
         self.sum.digits()
     }
 
-    /// The least or the greatest value, as it was written. Of equal ones that are written
-    /// differently it is the one whose bytes come first.
+    /// Returns the least or the greatest value in its original spelling.
+    ///
+    /// Of equal values with different spellings, the spelling whose bytes sort first is returned.
     pub fn extreme_value(&self) -> Option<&str> {
         self.extreme.as_ref().map(|extreme| extreme.written.as_str())
     }
 
-    /// How many different values there were.
+    /// Returns the number of distinct values.
     pub fn distinct(&self) -> u64 {
         self.groups.len() as u64
     }
 
-    /// The groups in their order, at most so many, and how many records are in the others. By value
-    /// the largest come first, and of equal ones the least values; spans of time come in their
-    /// order.
+    /// Returns at most `limit` groups in their order, and the number of records in the other
+    /// groups.
+    ///
+    /// Groups by value are ordered by size, the largest first, and then by value. Groups by time
+    /// are ordered by time.
     pub fn groups(self, limit: usize) -> (Vec<ValueGroup>, u64) {
         let mut groups: Vec<ValueGroup> =
             self.groups.into_iter().map(|(key, count)| ValueGroup { key, count }).collect();
@@ -239,7 +246,7 @@ impl Aggregator {
         }
         self.group_bytes = self.group_bytes.saturating_add(key.bytes());
         self.groups.insert(key, count);
-        // Those without a value are no value.
+        // The group without a value does not count as a value.
         let values = self.groups.len() - usize::from(self.groups.contains_key(&GroupKey::None));
         if values > MAX_GROUPS || self.group_bytes > MAX_GROUP_BYTES {
             Err(AggregateOverflow::Groups)
@@ -250,7 +257,7 @@ impl Aggregator {
 }
 
 impl Extreme {
-    fn of(kind: Comparison, value: StoredValue<'_>) -> Option<Self> {
+    fn new(kind: Comparison, value: StoredValue<'_>) -> Option<Self> {
         match kind {
             Comparison::Numbers => {
                 number(value).map(|(_, digits)| Self { time: None, written: digits.to_owned() })
@@ -322,13 +329,6 @@ fn number(value: StoredValue<'_>) -> Option<(Decimal<'_>, &str)> {
     }
 }
 
-fn time(value: StoredValue<'_>) -> Option<Instant> {
-    match value {
-        StoredValue::Text(text) => Instant::parse(text),
-        _ => None,
-    }
-}
-
 fn key(value: Option<StoredValue<'_>>) -> GroupKey {
     match value {
         Some(StoredValue::Bool(value)) => GroupKey::Bool(value),
@@ -346,6 +346,7 @@ fn key(value: Option<StoredValue<'_>>) -> GroupKey {
 
 #[cfg(test)]
 mod tests {
+    use super::StoredValue::{Bool, Json, LongText, Null, Number, Text};
     use super::*;
     use crate::records::stored_body::LongValue;
     use proptest::prelude::*;
@@ -371,16 +372,15 @@ mod tests {
             "",
             "1",
         ];
-        let long =
-            |byte| StoredValue::LongText(LongValue { chars: 9, bytes: 9, digest: [byte; 32] });
+        let long = |byte| LongText(LongValue { chars: 9, bytes: 9, digest: [byte; 32] });
         prop_oneof![
-            proptest::sample::select(digits.to_vec()).prop_map(StoredValue::Number),
-            proptest::sample::select(texts.to_vec()).prop_map(StoredValue::Text),
+            proptest::sample::select(digits.to_vec()).prop_map(Number),
+            proptest::sample::select(texts.to_vec()).prop_map(Text),
             proptest::sample::select(vec![
-                StoredValue::Null,
-                StoredValue::Bool(true),
-                StoredValue::Bool(false),
-                StoredValue::Json("[]"),
+                Null,
+                Bool(true),
+                Bool(false),
+                Json("[]"),
                 long(1),
                 long(2)
             ]),
@@ -409,14 +409,14 @@ mod tests {
         tally
     }
 
-    fn told(tally: Aggregator) -> String {
+    fn summary(tally: Aggregator) -> String {
         let (sum, extreme) = (tally.sum(), tally.extreme_value().map(str::to_owned));
         format!("{} {sum} {extreme:?} {} {:?}", tally.records(), tally.distinct(), tally.groups(3))
     }
 
     proptest! {
         #[test]
-        fn neither_order_nor_parts_change_what_is_told(
+        fn neither_the_order_nor_the_split_of_the_records_changes_the_result(
             values in proptest::collection::vec(proptest::option::weighted(0.9, value()), 0..14),
             shuffled in any::<prop::sample::Index>(),
             cut in any::<prop::sample::Index>(),
@@ -427,33 +427,33 @@ mod tests {
             turned.reverse();
             let (one, other) = turned.split_at(cut.index(length).min(values.len()));
             for measure in measures() {
-                let all = told(tally(&measure, &values));
-                prop_assert_eq!(&told(tally(&measure, &turned)), &all);
+                let all = summary(tally(&measure, &values));
+                prop_assert_eq!(&summary(tally(&measure, &turned)), &all);
                 let mut merged = tally(&measure, one);
                 merged.merge(tally(&measure, other)).unwrap();
-                prop_assert_eq!(&told(merged), &all);
+                prop_assert_eq!(&summary(merged), &all);
             }
         }
     }
 
     #[test]
-    fn equal_values_are_one_group_and_what_is_none_comes_last() {
+    fn equal_values_form_one_group_and_missing_values_come_last() {
         let values = [
-            Some(StoredValue::Number("1.0")),
-            Some(StoredValue::Text("1")),
+            Some(Number("1.0")),
+            Some(Text("1")),
             None,
-            Some(StoredValue::Number("1")),
-            Some(StoredValue::Null),
-            Some(StoredValue::Json("[1]")),
-            Some(StoredValue::Bool(false)),
-            Some(StoredValue::Number("-0")),
+            Some(Number("1")),
+            Some(Null),
+            Some(Json("[1]")),
+            Some(Bool(false)),
+            Some(Number("-0")),
         ];
         let (groups, others) = tally(&AggregateMeasure::ByValue, &values).groups(4);
-        let told: Vec<(GroupKey, u64)> =
+        let counts: Vec<(GroupKey, u64)> =
             groups.into_iter().map(|group| (group.key, group.count)).collect();
         let number = |digits: &str| GroupKey::Number(digits.to_owned());
         assert_eq!(
-            told,
+            counts,
             [(GroupKey::None, 3), (number("1"), 2), (GroupKey::Bool(false), 1), (number("0"), 1)]
         );
         assert_eq!(others, 1);
@@ -461,13 +461,9 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_values_the_least_writing_is_told_and_other_types_are_not_there() {
-        let numbers = [
-            Some(StoredValue::Number("2.0")),
-            Some(StoredValue::Number("2")),
-            Some(StoredValue::Text("9")),
-            Some(StoredValue::Number("1e0")),
-        ];
+    fn the_first_spelling_of_equal_values_wins_and_other_types_are_ignored() {
+        let numbers =
+            [Some(Number("2.0")), Some(Number("2")), Some(Text("9")), Some(Number("1e0"))];
         let extreme = |measure| tally(&measure, &numbers).extreme_value().map(str::to_owned);
         assert_eq!(extreme(AggregateMeasure::Greatest(Comparison::Numbers)).as_deref(), Some("2"));
         assert_eq!(extreme(AggregateMeasure::Least(Comparison::Numbers)).as_deref(), Some("1e0"));
@@ -479,25 +475,24 @@ mod tests {
     }
 
     #[test]
-    fn too_many_values_are_refused_wherever_they_come_from() {
+    fn too_many_distinct_values_are_refused_when_added_and_when_merged() {
         let mut tally = Aggregator::new(AggregateMeasure::Distinct, TypeSet::ANY);
         let mut other = tally.clone();
         for at in 0..MAX_GROUPS {
             let digits = at.to_string();
-            tally.add(Some(StoredValue::Number(&digits))).unwrap();
+            tally.add(Some(Number(&digits))).unwrap();
         }
-        tally.add(Some(StoredValue::Number("7.0"))).unwrap();
-        other.add(Some(StoredValue::Number("-1"))).unwrap();
+        tally.add(Some(Number("7.0"))).unwrap();
+        other.add(Some(Number("-1"))).unwrap();
         assert_eq!(tally.clone().merge(other), Err(AggregateOverflow::Groups));
-        assert_eq!(tally.add(Some(StoredValue::Text("x"))), Err(AggregateOverflow::Groups));
+        assert_eq!(tally.add(Some(Text("x"))), Err(AggregateOverflow::Groups));
         let mut long = Aggregator::new(AggregateMeasure::ByValue, TypeSet::ANY);
         let text = "x".repeat(1019);
         let texts = (0..20_000).map(|at| format!("{at:05}{text}"));
-        let refused = texts
-            .map(|text| long.add(Some(StoredValue::Text(&text))))
-            .position(|added| added.is_err());
+        let refused =
+            texts.map(|text| long.add(Some(Text(&text)))).position(|added| added.is_err());
         assert_eq!(refused, Some(MAX_GROUP_BYTES / 1024));
         let mut sum = Aggregator::new(AggregateMeasure::Sum, TypeSet::ANY);
-        assert_eq!(sum.add(Some(StoredValue::Number("1e315"))), Err(AggregateOverflow::Digits));
+        assert_eq!(sum.add(Some(Number("1e315"))), Err(AggregateOverflow::Digits));
     }
 }

@@ -1,10 +1,10 @@
-//! Who may touch records, as values that are held.
+//! Who may access records, as values that code must hold.
 //!
-//! A token says that its bearer is the owner of the records, or the client of one grant, or nothing
-//! about records ([`RecordsClaim`]). From that `Gate::records` and `Gate::owner` make the permits
-//! that the record store takes, in `stile-tools` alone. A client's permit names its grant and its
-//! token and no more: what the grant allows is looked up by the store on every request, so that a
-//! revocation holds from the next one on.
+//! A verified token says that its bearer is the owner of the records, the client of one grant, or
+//! neither ([`RecordsClaim`]). `Gate::records` and `Gate::owner` turn the claim into the permits
+//! that the record store requires; only `stile-tools` calls them. A client's permit names its grant
+//! and its token and nothing more. The store looks up the grant on every request, so a revocation
+//! takes effect with the next request.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ const MAX_GRANT_BYTES: usize = 64;
 /// What a verified token, or the local user's own command line, says about records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RecordsClaim {
-    /// Nothing: no record is there for the caller.
+    /// The token says nothing about records, so the caller sees none.
     #[default]
     None,
-    /// The caller is the owner: sees all, takes in, deletes, and makes grants. Only this server's
-    /// own tokens can say so, never those of an identity provider.
+    /// The caller is the owner: reads all records, imports, deletes and makes grants. Only this
+    /// server's own tokens can say so, never the tokens of an identity provider.
     Owner,
     /// The caller is the client of the grant with this identifier, see [`is_grant_id`].
     Grant(Arc<str>),
@@ -32,12 +32,12 @@ pub fn is_grant_id(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Who asks for records.
+/// The caller of a request about records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordsCaller<'a> {
-    /// The owner of all of them.
+    /// The owner of all records.
     Owner,
-    /// The client of a grant.
+    /// The client of one grant.
     Client {
         /// The grant's identifier.
         grant: &'a str,
@@ -46,21 +46,16 @@ pub enum RecordsCaller<'a> {
     },
 }
 
-/// Leave to ask for records, for one request: all of them, or what one grant turns out to allow.
+/// Permission to read records for one request: all records, or what one grant allows.
 #[derive(Debug)]
 #[must_use = "a permit that is not used means a check without its act"]
 pub struct RecordsPermit {
-    client: Option<Client>,
+    /// The identifiers of the client's grant and token; absent for the owner.
+    client: Option<(Arc<str>, Arc<str>)>,
 }
 
-#[derive(Debug)]
-struct Client {
-    grant: Arc<str>,
-    token: Arc<str>,
-}
-
-/// Leave to do what only the owner may, for one request: to take in and delete records, to import
-/// and export, and to make and revoke grants.
+/// Permission for one request to do what only the owner may: import, delete and export records, and
+/// make and revoke grants.
 #[derive(Debug)]
 #[must_use = "a permit that is not used means a check without its act"]
 pub struct OwnerPermit {
@@ -68,7 +63,7 @@ pub struct OwnerPermit {
 }
 
 impl RecordsPermit {
-    /// What a claim allows. `token` is the identifier of the token that made the claim.
+    /// Grants what a claim allows. `token` is the identifier of the token that made the claim.
     pub(crate) fn from_claim(
         claim: &RecordsClaim,
         token: Option<&Arc<str>>,
@@ -79,20 +74,21 @@ impl RecordsPermit {
                           `stile token --grant ID` or `stile token --owner`",
             }),
             (RecordsClaim::Owner, _) => Ok(Self { client: None }),
-            (RecordsClaim::Grant(grant), Some(token)) => Ok(Self {
-                client: Some(Client { grant: Arc::clone(grant), token: Arc::clone(token) }),
-            }),
+            (RecordsClaim::Grant(grant), Some(token)) => {
+                Ok(Self { client: Some((Arc::clone(grant), Arc::clone(token))) })
+            }
             (RecordsClaim::Grant(_), None) => Err(Problem::InsufficientScope {
-                message: "this token names a grant and has no identifier of its own; its issuer must add the claim `jti`",
+                message: "this token names a grant but has no identifier; its issuer must add \
+                          the claim `jti`",
             }),
         }
     }
 
-    /// Who asks.
+    /// Returns the caller that the permit was made for.
     pub fn caller(&self) -> RecordsCaller<'_> {
         match &self.client {
             None => RecordsCaller::Owner,
-            Some(Client { grant, token }) => RecordsCaller::Client { grant, token },
+            Some((grant, token)) => RecordsCaller::Client { grant, token },
         }
     }
 }
@@ -102,8 +98,8 @@ impl OwnerPermit {
         match claim {
             RecordsClaim::Owner => Ok(Self { _made_here: () }),
             RecordsClaim::None | RecordsClaim::Grant(_) => Err(Problem::InsufficientScope {
-                message: "this is for the owner of the records alone, whose tokens come from `stile token --owner`; \
-                          nothing was changed",
+                message: "only the owner of the records may do this, with a token from \
+                          `stile token --owner`; nothing was changed",
             }),
         }
     }
@@ -114,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_owner_may_all_a_client_may_ask_and_others_neither() {
+    fn the_owner_gets_both_permits_a_client_one_and_others_none() {
         let token: Arc<str> = "t1".into();
         let asks = |claim: &RecordsClaim| RecordsPermit::from_claim(claim, Some(&token));
         let client = RecordsClaim::Grant("g-1".into());
@@ -134,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_a_token_of_its_own_is_refused() {
+    fn a_client_whose_token_has_no_identifier_is_refused() {
         let problem =
             RecordsPermit::from_claim(&RecordsClaim::Grant("g".into()), None).unwrap_err();
         assert!(problem.to_string().contains("`jti`"), "{problem}");
@@ -142,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_identifier_of_a_grant_is_short_and_plain() {
+    fn a_grant_identifier_has_1_to_64_plain_characters() {
         for good in ["g", "0c6e3a9e-6a0b-4c2e-9a55-3d8f4f1b2a01", "A_b-9", &"x".repeat(64)] {
             assert!(is_grant_id(good), "{good}");
         }

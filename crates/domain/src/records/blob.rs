@@ -1,10 +1,10 @@
-//! Blobs: bytes that a record points to, such as an attachment.
+//! Blobs: bytes that a record refers to, such as an attachment.
 //!
-//! A blob is known by its content, so that the same bytes are one blob wherever they came from. A
-//! field exposes a blob where its value is an object with a text `blob_id`, or an array that has
-//! such objects; nothing deeper is looked at. What else the object says (`mime_type`, `size_bytes`,
-//! `sha256`) is its producer's word, but for `fetch_url`, which is this server's and written when
-//! the record is stored, so that every way of reading it tells the same.
+//! A blob is named by its content, so the same bytes are one blob wherever they came from. A field
+//! refers to a blob if its value is an object with a text `blob_id`, or an array that contains such
+//! objects; deeper levels are not searched. The other members of the object (`mime_type`,
+//! `size_bytes`, `sha256`) come from the producer unchecked. Only `fetch_url` is this server's. The
+//! store writes `fetch_url` into the record, so every way of reading the record shows the same URL.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use super::row;
 use super::value::{FieldValue, RecordFields};
 use crate::hash::ContentHash;
 
-/// The longest blob, in bytes.
+/// The largest blob, in bytes.
 pub const MAX_BYTES: u64 = 4 << 30;
-/// Bytes in a piece of a blob; its last one may have fewer.
+/// The bytes in one stored piece of a blob. The last piece may be shorter.
 pub const PIECE_BYTES: u64 = 64 << 10;
 /// The member that names a blob.
 const ID: &str = "blob_id";
-/// The member that says where it is.
+/// The member with the blob's address.
 const URL: &str = "fetch_url";
-/// Each part of a media type has at most so many characters (RFC 6838, section 4.2).
+/// The most characters of each part of a media type (RFC 6838, section 4.2).
 const MAX_TYPE_PART: usize = 127;
 
 /// The name of a blob: `sha256-` and the 64 lower-case hexadecimal digits of its bytes' SHA-256.
@@ -28,22 +28,22 @@ const MAX_TYPE_PART: usize = 127;
 pub struct BlobId(ContentHash);
 
 impl BlobId {
-    /// The name of the bytes that have this digest.
+    /// Names the blob whose bytes have this SHA-256.
     pub fn from_digest(digest: [u8; 32]) -> Self {
         Self(ContentHash::from_bytes(digest))
     }
 
-    /// Reads a name. None for everything else.
+    /// Parses a name; returns `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         ContentHash::parse(text.strip_prefix("sha256-")?).ok().map(Self)
     }
 
-    /// The digest of its bytes.
+    /// Returns the SHA-256 of the blob's bytes.
     pub fn digest(&self) -> &[u8; 32] {
         self.0.as_bytes()
     }
 
-    /// Where it is served.
+    /// Returns the path at which the server serves the blob, `/v1/blobs/{blob_id}`.
     pub fn url(&self) -> String {
         format!("/v1/blobs/{self}")
     }
@@ -55,22 +55,26 @@ impl fmt::Display for BlobId {
     }
 }
 
-/// What a field says of a blob.
+/// A field's reference to a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobReference {
-    /// Which blob.
+    /// The blob that the field names.
     pub id: BlobId,
-    /// Of which media type it is said to be, if that is one.
+    /// The media type that the producer claims, normalized; absent if the claim is not a media
+    /// type.
     pub media_type: Option<String>,
 }
 
-/// The longest object that is taken for a reference, and its longest text, in bytes.
+/// The longest object that counts as a reference, in bytes.
 const MAX_REFERENCE_BYTES: usize = 512;
+/// The longest text in such an object, in bytes.
 const MAX_REFERENCE_TEXT: usize = 255;
 
-/// Whether a value, which is compact JSON, is a reference to a blob: a short object of short
-/// members that names one and its media type. It is shown whole, so nothing of it has to be read on
-/// in; what says more is read as text.
+/// Whether a value, given as compact JSON, is a reference to a blob: a short object of short
+/// members with a blob identifier and a media type.
+///
+/// Such an object is always returned whole, so a reader never has to continue it. A longer object
+/// is read as text.
 pub fn is_blob_reference(json: &str) -> bool {
     if !json.starts_with('{') || json.len() > MAX_REFERENCE_BYTES {
         return false;
@@ -87,7 +91,7 @@ pub fn is_blob_reference(json: &str) -> bool {
     is_text(ID) && is_text("mime_type") && members.values().all(is_short)
 }
 
-/// The blobs that a value exposes, which is compact JSON.
+/// Returns the blobs that a value, given as compact JSON, refers to.
 pub fn blob_references(json: &str) -> Vec<BlobReference> {
     let reference = |members: RecordFields| {
         let id = id_of(&members)?;
@@ -102,20 +106,24 @@ pub fn blob_references(json: &str) -> Vec<BlobReference> {
     objects(json).into_iter().flatten().filter_map(reference).collect()
 }
 
-/// Makes a record's fields say where its blobs are, as [`with_fetch_urls`] does. Again it changes nothing.
+/// Writes this server's `fetch_url` into every object of a record's fields that names a blob.
+///
+/// Doing so twice changes nothing.
 pub fn add_fetch_urls(fields: &mut RecordFields) {
     for (_, value) in fields {
         if let FieldValue::Json(json) = value
-            && let Some(made) = with_fetch_urls(json)
+            && let Some(updated) = with_fetch_urls(json)
         {
-            *json = made;
+            *json = updated;
         }
     }
 }
 
-/// The same compact JSON with this server's `fetch_url` in each object that names a blob: in the
-/// place of another one, or at the end. None where nothing changes.
-pub fn with_fetch_urls(json: &str) -> Option<String> {
+/// Returns compact JSON with this server's `fetch_url` in each object that names a blob; `None` if
+/// nothing changes.
+///
+/// An existing `fetch_url` is replaced where it stands; a missing one is added at the end.
+fn with_fetch_urls(json: &str) -> Option<String> {
     let mut changed = false;
     let mut add = |mut members: RecordFields| {
         if let Some(id) = id_of(&members) {
@@ -144,10 +152,10 @@ pub fn with_fetch_urls(json: &str) -> Option<String> {
     changed.then(|| format!("[{}]", spelled.join(",")))
 }
 
-/// The objects that may name a blob, by their members: the value itself, or the items of the array
-/// that it is, none for an item that is no object.
+/// Returns the members of each object that may name a blob: of the value itself, or of each item if
+/// the value is an array. An item that is not an object yields `None`.
 fn objects(json: &str) -> Vec<Option<RecordFields>> {
-    // Almost no value names a blob, and those need not be taken apart.
+    // Almost no value names a blob. Skip the parsing of all others.
     if !json.contains("\"blob_id\"") {
         return Vec::new();
     }
@@ -168,8 +176,8 @@ fn id_of(members: &RecordFields) -> Option<BlobId> {
     })
 }
 
-/// A media type without its parameters, in lower case (RFC 6838, section 4.2). None for what is no
-/// such type.
+/// Normalizes a media type: without parameters, in lower case (RFC 6838, section 4.2). Returns
+/// `None` for any other text.
 pub fn media_type(text: &str) -> Option<String> {
     let plain = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let (kind, subtype) = plain.split_once('/')?;
@@ -181,7 +189,8 @@ pub fn media_type(text: &str) -> Option<String> {
     (fits(kind) && fits(subtype)).then_some(plain)
 }
 
-/// Whether a browser may show a blob of this type by itself: it runs nothing that the bytes say.
+/// Whether a browser may display a blob of this type by itself: displaying it runs no code from the
+/// bytes.
 pub fn is_safe_inline(media_type: &str) -> bool {
     matches!(
         media_type,
@@ -203,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_exposes_what_it_names_itself_and_nothing_deeper() {
+    fn blobs_are_found_in_the_value_itself_and_not_deeper() {
         let (a, b) = (id(1), id(2));
         assert_eq!(ids(&format!("{{\"blob_id\":\"{a}\"}}")), std::slice::from_ref(&a));
         let many = format!(
@@ -225,19 +234,21 @@ mod tests {
     }
 
     #[test]
-    fn a_producers_own_address_is_replaced_where_it_stands_and_a_missing_one_is_added() {
+    fn a_producers_fetch_url_is_replaced_in_place_and_a_missing_one_is_added() {
         let a = id(1);
         let json = format!(
-            "[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\"}}]"
+            "[{{\"fetch_url\":\"http://x\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,\
+             {{\"blob_id\":\"{a}\"}}]"
         );
-        let made = with_fetch_urls(&json).unwrap();
+        let updated = with_fetch_urls(&json).unwrap();
         assert_eq!(
-            made,
+            updated,
             format!(
-                "[{{\"fetch_url\":\"/v1/blobs/{a}\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,{{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}]"
+                "[{{\"fetch_url\":\"/v1/blobs/{a}\",\"blob_id\":\"{a}\",\"n\":1.50e400}},7,\
+                 {{\"blob_id\":\"{a}\",\"fetch_url\":\"/v1/blobs/{a}\"}}]"
             )
         );
-        assert_eq!(with_fetch_urls(&made), None, "again changes nothing");
+        assert_eq!(with_fetch_urls(&updated), None, "again changes nothing");
         let one = format!("{{\"blob_id\":\"{a}\",\"fetch_url\":null}}");
         assert_eq!(
             with_fetch_urls(&one).unwrap(),
@@ -246,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_media_type_is_one_or_none() {
+    fn a_media_type_is_normalized_or_refused() {
         for (text, is) in [
             ("Text/HTML; charset=utf-8", Some("text/html")),
             ("application/vnd.ms-excel", Some("application/vnd.ms-excel")),
@@ -270,7 +281,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_added_changes_nothing_else(text in "\\PC{0,40}", kind in 0..4, digit in any::<u8>()) {
+        fn adding_a_fetch_url_changes_nothing_else(
+            text in "\\PC{0,40}",
+            kind in 0..4,
+            digit in any::<u8>(),
+        ) {
             let quoted = serde_json::Value::from(text.as_str()).to_string();
             let object = format!("{{{quoted}:[{quoted}],\"blob_id\":\"{}\"}}", id(digit));
             let json = match kind {
@@ -279,10 +294,11 @@ mod tests {
                 2 => format!("[{quoted},{object}]"),
                 _ => format!("[{quoted}]"),
             };
-            let made = with_fetch_urls(&json).unwrap_or_else(|| json.clone());
-            prop_assert_eq!(with_fetch_urls(&made), None);
-            prop_assert_eq!(blob_references(&made), blob_references(&json));
-            let without = made.replace(&format!(",\"fetch_url\":\"/v1/blobs/{}\"", id(digit)), "");
+            let updated = with_fetch_urls(&json).unwrap_or_else(|| json.clone());
+            prop_assert_eq!(with_fetch_urls(&updated), None);
+            prop_assert_eq!(blob_references(&updated), blob_references(&json));
+            let url = format!(",\"fetch_url\":\"/v1/blobs/{}\"", id(digit));
+            let without = updated.replace(&url, "");
             prop_assert_eq!(without, json);
         }
     }

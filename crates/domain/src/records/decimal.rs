@@ -1,27 +1,27 @@
-//! JSON numbers by their exact value: compared, written in one way, and added up.
+//! JSON numbers by their exact value: parsed, compared, written in one way, and added.
 //!
-//! Numbers are kept as they were written, so `1`, `1.0` and `1e0` are one value and three texts.
-//! Nothing here goes through a double: what compares equal is equal, whatever it is compared with
-//! next, and a sum does not depend on the order of its parts.
+//! Numbers keep their original spelling, so `1`, `1.0` and `1e0` are one value and three texts. No
+//! calculation goes through a double. Equality is therefore transitive, and a sum does not depend
+//! on the order of its parts.
 
 use std::cmp::Ordering;
 
-/// A JSON number, taken apart. Borrowed from its text.
+/// A JSON number taken apart. Borrows its text.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal<'a> {
     negative: bool,
-    /// The digits from the first that is not zero to the last, in two runs. None at all of zero.
+    /// The digits from the first to the last that is not zero, in two runs. Both runs are empty for
+    /// zero.
     digits: [&'a str; 2],
-    /// The power of ten that the first digit counts. Exponents beyond [`MOST_EXPONENT`] count as
-    /// that.
+    /// The power of ten of the first digit. Exponents beyond [`MOST_EXPONENT`] are clamped.
     first: i64,
 }
 
-/// The largest exponent that is told from larger ones.
+/// The largest exponent that is distinguished from larger ones.
 const MOST_EXPONENT: i64 = 1 << 60;
 
 impl<'a> Decimal<'a> {
-    /// Reads a JSON number (RFC 8259, section 6).
+    /// Parses a JSON number (RFC 8259, section 6); returns `None` for any other text.
     pub fn parse(text: &'a str) -> Option<Self> {
         if !is_number(text) {
             return None;
@@ -42,8 +42,8 @@ impl<'a> Decimal<'a> {
         if head.is_empty() {
             return Some(Self { negative: false, digits: ["", ""], first: 0 });
         }
-        let place = whole.len() as i64 - 1 - skipped as i64;
-        let first = place.saturating_add(power(exponent));
+        let position = whole.len() as i64 - 1 - skipped as i64;
+        let first = position.saturating_add(power(exponent));
         Some(Self { negative, digits: [head, tail], first })
     }
 
@@ -55,13 +55,12 @@ impl<'a> Decimal<'a> {
         self.digits.iter().map(|run| run.len()).sum()
     }
 
-    /// The digits, the first first.
     fn values(self) -> impl Iterator<Item = u8> + use<'a> {
         let [head, tail] = self.digits;
         head.bytes().chain(tail.bytes()).map(|digit| digit - b'0')
     }
 
-    /// Negative, zero, or positive.
+    /// Returns -1, 0 or 1.
     fn sign(self) -> i8 {
         match (self.is_zero(), self.negative) {
             (true, _) => 0,
@@ -70,8 +69,10 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// The same number in the one way in which equal ones are written: plain digits without a
-    /// needless zero from 10⁻⁷ up to 10²¹, else one digit before the point and an exponent.
+    /// Formats the number in its canonical form, which equal numbers share.
+    ///
+    /// From 10⁻⁷ up to 10²¹ the form is plain digits without a needless zero. Otherwise it is one
+    /// digit before the point and an exponent.
     pub fn canonical(self) -> String {
         let mut text = String::new();
         if self.sign() < 0 {
@@ -154,26 +155,26 @@ pub fn is_number(text: &str) -> bool {
         && exponent.is_none_or(digits)
 }
 
-/// Decimal digits of a limb.
+/// The decimal digits of a limb.
 const WIDTH: i64 = 9;
-/// One more than the most that the digits of a limb count.
+/// One more than the largest value of a limb's digits.
 const BASE: i64 = 1_000_000_000;
-/// Limbs after the point.
+/// The limbs after the point.
 const BELOW: usize = 38;
-/// Limbs before it that a number may use.
+/// The limbs before the point that a number may use.
 const ABOVE: usize = 35;
-/// Limbs before those for what is carried.
+/// The limbs before those, which hold carries.
 const CARRIED: usize = 2;
-/// The most digits after the point that a number may have to be added.
+/// The most digits after the point of a number that can be added.
 pub const MAX_PLACES: i64 = BELOW as i64 * WIDTH;
-/// The most digits before the point that a number may have to be added.
+/// The most digits before the point of a number that can be added.
 pub const MAX_WHOLE: i64 = ABOVE as i64 * WIDTH;
 
-/// The exact sum of numbers.
+/// An exact sum of numbers.
 ///
 /// *Bounds*: every double fits, since a number may have [`MAX_WHOLE`] digits before the point and
-/// [`MAX_PLACES`] after it. A limb has room for 2³³ numbers, four times what a database ever holds,
-/// so nothing is carried before the end and neither order nor grouping matters.
+/// [`MAX_PLACES`] after it. A limb has room for 2³³ numbers, four times the records of a full
+/// database. So nothing is carried before the end, and neither order nor grouping matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecimalSum([i64; BELOW + ABOVE + CARRIED]);
 
@@ -184,7 +185,7 @@ impl Default for DecimalSum {
 }
 
 impl DecimalSum {
-    /// Adds a number. Says whether it has few enough digits; nothing is added otherwise.
+    /// Adds a number. Returns `false` and adds nothing if the number has too many digits.
     #[must_use]
     pub fn add(&mut self, number: Decimal<'_>) -> bool {
         let last = number.first.saturating_sub(number.count() as i64 - 1);
@@ -194,8 +195,8 @@ impl DecimalSum {
         if number.first >= MAX_WHOLE || last < -MAX_PLACES {
             return false;
         }
-        for (place, digit) in (0..).zip(number.values()) {
-            let above = number.first - place + MAX_PLACES;
+        for (position, digit) in (0..).zip(number.values()) {
+            let above = number.first - position + MAX_PLACES;
             let unit = 10_i64.pow(u32::try_from(above % WIDTH).unwrap_or_default());
             let limb = usize::try_from(above / WIDTH).ok().and_then(|limb| self.0.get_mut(limb));
             if let Some(limb) = limb {
@@ -210,7 +211,7 @@ impl DecimalSum {
         self.0.iter_mut().zip(other.0).for_each(|(limb, more)| *limb += more);
     }
 
-    /// In plain digits, without a needless zero.
+    /// Formats the sum in plain digits without a needless zero.
     pub fn digits(&self) -> String {
         let mut limbs = self.0;
         let negative = carry(&mut limbs) < 0;
@@ -229,8 +230,7 @@ impl DecimalSum {
     }
 }
 
-/// Makes each limb one of digits that all count alike, and says what is left over: less than zero
-/// if the whole is.
+/// Normalizes each limb to its digits and returns the final carry, which is negative if the sum is.
 fn carry(limbs: &mut [i64]) -> i64 {
     let mut carried = 0;
     for limb in limbs {
@@ -256,7 +256,7 @@ mod tests {
         sum.digits()
     }
 
-    /// An integer of hundredths, written in one of several ways.
+    /// Spells a number of hundredths in one of four ways.
     fn written(hundredths: i64, way: u8) -> String {
         let sign = if hundredths < 0 { "-" } else { "" };
         let size = hundredths.unsigned_abs();
@@ -270,7 +270,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_compare_by_value_however_they_are_written(a in any::<i64>(), b in any::<i64>(), near in -2i64..3, ways in any::<(u8, u8)>()) {
+        fn numbers_compare_by_value_in_every_spelling(
+            a in any::<i64>(),
+            b in any::<i64>(),
+            near in -2i64..3,
+            ways in any::<(u8, u8)>(),
+        ) {
             for b in [b, a.saturating_add(near)] {
                 let (one, other) = (written(a, ways.0), written(b, ways.1));
                 prop_assert_eq!(number(&one).cmp(&number(&other)), a.cmp(&b));
@@ -282,31 +287,35 @@ mod tests {
         }
 
         #[test]
-        fn a_sum_is_exact_in_any_order_and_grouping(parts in proptest::collection::vec(any::<(i64, u8)>(), 0..12), at in any::<prop::sample::Index>()) {
+        fn a_sum_is_exact_in_any_order_and_grouping(
+            parts in proptest::collection::vec(any::<(i64, u8)>(), 0..12),
+            at in any::<prop::sample::Index>(),
+        ) {
             let total: i128 = parts.iter().map(|(part, _)| i128::from(*part)).sum();
-            let numbers: Vec<String> = parts.iter().map(|(part, way)| written(*part, *way)).collect();
+            let numbers: Vec<String> =
+                parts.iter().map(|(part, way)| written(*part, *way)).collect();
             let expected = number(&format!("{total}e-2")).canonical();
-            let told = sum(&numbers);
-            prop_assert_eq!(number(&told).canonical(), expected);
+            let total = sum(&numbers);
+            prop_assert_eq!(number(&total).canonical(), expected);
             let mut turned = numbers.clone();
             turned.reverse();
-            prop_assert_eq!(&sum(&turned), &told);
+            prop_assert_eq!(&sum(&turned), &total);
             let (mut one, mut other) = (DecimalSum::default(), DecimalSum::default());
             let cut = if numbers.is_empty() { 0 } else { at.index(numbers.len()) };
             prop_assert!(numbers[..cut].iter().all(|text| one.add(number(text))));
             prop_assert!(numbers[cut..].iter().all(|text| other.add(number(text))));
             one.merge(&other);
-            prop_assert_eq!(one.digits(), told);
+            prop_assert_eq!(one.digits(), total);
         }
 
         #[test]
-        fn any_text_is_a_number_or_none(text in "[-+0-9.eE]{0,12}") {
+        fn only_json_numbers_are_parsed(text in "[-+0-9.eE]{0,12}") {
             prop_assert_eq!(Decimal::parse(&text).is_some(), is_number(&text));
         }
     }
 
     #[test]
-    fn the_ways_to_write_a_number() {
+    fn equal_numbers_share_a_canonical_form() {
         let written: Vec<String> = [
             "0",
             "-0.00e9",
@@ -344,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_plain_digits() {
+    fn sums_are_written_in_plain_digits() {
         let sum = |numbers: &[&str]| {
             sum(&numbers.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
         };
@@ -365,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_json() {
+    fn json_number_syntax_is_recognised() {
         for good in ["0", "-0", "10", "1.5", "1e5", "-1.25E-7", "1E+2"] {
             assert!(is_number(good), "{good}");
         }

@@ -1,15 +1,16 @@
-//! What a connection's stream holds, as its owner declares it: fields and their types, the key, the
-//! order, and what may be asked of each field.
+//! The owner's declaration of a stream: its fields and their types, the key, the order, and which
+//! queries each field allows.
 //!
-//! One JSON object, kept as it was given, so that an owner who edits it finds it again; what the
-//! rest of the program needs is read from it once, here, and is then known to fit together: no
-//! declaration names a field that its schema lacks, or wants the sum of texts.
+//! The declaration is one JSON object. The store keeps the original, so that an owner who edits it
+//! finds it unchanged. This module reads what the program needs and checks that all parts fit
+//! together: for example, a declaration never names a field that its schema lacks, and never allows
+//! the sum of a text field.
 //!
 //! *Shape*: `{schema, primary_key, cursor_field?, consent_time_field?, semantics?, query?:
 //! {range_filters?, exact_filters?, search?: {lexical_fields?}, aggregations?, expand?}, views?,
-//! relationships?, …}`. Whatever else is there is kept and means nothing.
+//! relationships?, …}`. Other members are kept and have no effect.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value as Json};
 
@@ -27,7 +28,7 @@ pub use type_set::{JsonType, StringFormat, TypeSet};
 
 /// The largest declaration, in bytes of compact JSON.
 pub const MAX_BYTES: usize = 1024 * 1024;
-/// The most fields that a declaration has.
+/// The most fields of a declaration.
 pub const MAX_FIELDS: usize = 10_000;
 
 /// A checked declaration.
@@ -39,69 +40,69 @@ pub struct Declaration {
     consent_time_field: Option<String>,
     semantics: Semantics,
     fields: Vec<DeclaredField>,
-    places: HashMap<String, usize>,
+    by_name: HashMap<String, usize>,
     required: Vec<String>,
     views: Vec<FieldView>,
     relations: Vec<Relation>,
 }
 
-/// What happens when a record comes a second time.
+/// How a stream treats a second record with the same key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semantics {
-    /// Nothing: records are only added.
+    /// The first record stays; records are only added.
     AppendOnly,
-    /// It replaces the one that is there. The default, because a second export of the same source
-    /// corrects the first.
+    /// The second record replaces the first. The default, because a second export of the same
+    /// source corrects the first.
     #[default]
     MutableState,
 }
 
-/// A declaration that does not fit together.
+/// The first error in a declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{member}` {fault}")]
 pub struct BadDeclaration {
-    /// Which member, from the top: `query.range_filters.amount`.
+    /// The path of the wrong member, such as `query.range_filters.amount`.
     pub member: String,
-    /// What is wrong with it.
+    /// The error in that member.
     pub fault: DeclarationFault,
 }
 
-/// What is wrong with a member of a declaration.
+/// An error in a member of a declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeclarationFault {
-    /// It is of another kind.
+    /// The member has another type or value than the one described.
     #[error("must be {0}")]
     Kind(&'static str),
-    /// The declaration is too large.
+    /// The declaration has more than [`MAX_BYTES`] bytes.
     #[error("has more than {MAX_BYTES} bytes")]
     TooLarge,
-    /// The schema has too many properties.
+    /// The schema has more than [`MAX_FIELDS`] properties.
     #[error("has more than {MAX_FIELDS} fields")]
     TooManyFields,
-    /// A property has a name that no field can have.
+    /// A property's name cannot be the name of a field.
     #[error(
         "names a field that is empty, longer than {} bytes, or has U+0000 in its name",
         identifiers::MAX_FIELD_NAME_BYTES
     )]
     BadFieldName,
-    /// The schema has no such property.
+    /// The schema lacks the named property.
     #[error("names the field `{0}`, which `schema.properties` does not have")]
     NoSuchField(String),
-    /// A list has a field twice.
+    /// A list names the same field twice.
     #[error("names the field `{0}` twice")]
     Repeated(String),
-    /// A list has a name twice.
+    /// A list contains the same name twice.
     #[error("has `{0}` twice")]
     Again(String),
-    /// There is no such relationship.
+    /// The declaration lacks the named relationship.
     #[error("names the relationship `{0}`, which `relationships` does not have")]
     NoSuchRelation(String),
-    /// The field cannot do what it is named for.
+    /// The named field has the wrong type for its use.
     #[error("names the field `{name}`, which must {needed}")]
     Unfit {
-        /// Which field.
+        /// The name of the field.
         name: String,
-        /// What its type must be.
+        /// What the field's type must be.
         needed: &'static str,
     },
 }
@@ -112,9 +113,9 @@ impl BadDeclaration {
     }
 }
 
-/// What a field must be to be named somewhere.
+/// What a use requires of a field's type.
 #[derive(Clone, Copy)]
-enum Needed {
+enum FieldRequirement {
     Scalar,
     Text,
     Time,
@@ -122,8 +123,8 @@ enum Needed {
     Range,
 }
 
-impl Needed {
-    fn of(self, field: &DeclaredField) -> Result<(), DeclarationFault> {
+impl FieldRequirement {
+    fn check(self, field: &DeclaredField) -> Result<(), DeclarationFault> {
         let scalar = field.types.is_scalar();
         let (fits, needed) = match self {
             Self::Scalar => (scalar, "hold neither arrays nor objects"),
@@ -146,38 +147,39 @@ impl Needed {
 }
 
 impl Declaration {
-    /// Reads a declaration.
+    /// Parses a declaration.
     ///
     /// # Errors
     /// [`BadDeclaration`], which names the first member that is wrong.
     pub fn parse(json: &Json) -> Result<Self, BadDeclaration> {
-        let mut made = Self::without_relations(json)?;
-        let member = |name: &str| Node::root(name, json.get(name));
-        made.views = relations::views(&made, &member("views"))?;
-        made.relations = relations::relations(
-            &made,
-            &member("relationships"),
-            &member("query").member("expand"),
-        )?;
-        Ok(made)
+        let mut declaration = Self::without_relations(json)?;
+        declaration.views = declaration.read_views(json)?;
+        declaration.relations = declaration.read_relations(json)?;
+        Ok(declaration)
     }
 
-    /// Reads a declaration that was stored. Once nobody looked at views and relationships; of one
-    /// that has them wrong there are none.
+    /// Parses a declaration that the store kept.
+    ///
+    /// Early versions stored views and relationships unchecked. If those are wrong, the declaration
+    /// has none.
     ///
     /// # Errors
-    /// As [`Declaration::parse`], for whatever else is wrong.
+    /// As [`Declaration::parse`], for every other member.
     pub fn parse_stored(json: &Json) -> Result<Self, BadDeclaration> {
-        let mut made = Self::without_relations(json)?;
-        let member = |name: &str| Node::root(name, json.get(name));
-        made.views = relations::views(&made, &member("views")).unwrap_or_default();
-        made.relations = relations::relations(
-            &made,
-            &member("relationships"),
-            &member("query").member("expand"),
-        )
-        .unwrap_or_default();
-        Ok(made)
+        let mut declaration = Self::without_relations(json)?;
+        declaration.views = declaration.read_views(json).unwrap_or_default();
+        declaration.relations = declaration.read_relations(json).unwrap_or_default();
+        Ok(declaration)
+    }
+
+    fn read_views(&self, json: &Json) -> Result<Vec<FieldView>, BadDeclaration> {
+        relations::views(self, &DeclarationNode::root("views", json.get("views")))
+    }
+
+    fn read_relations(&self, json: &Json) -> Result<Vec<Relation>, BadDeclaration> {
+        let relationships = DeclarationNode::root("relationships", json.get("relationships"));
+        let expand = DeclarationNode::root("query", json.get("query")).member("expand");
+        relations::relations(self, &relationships, &expand)
     }
 
     fn without_relations(json: &Json) -> Result<Self, BadDeclaration> {
@@ -188,132 +190,136 @@ impl Declaration {
         if json.to_string().len() > MAX_BYTES {
             return Err(bad(DeclarationFault::TooLarge));
         }
-        let schema = Node::root("schema", members.get("schema"));
-        let fields = declared_field::of(&schema)?;
-        let places =
-            fields.iter().enumerate().map(|(place, field)| (field.name.clone(), place)).collect();
-        let mut made = Self {
+        let node = |name: &str| DeclarationNode::root(name, members.get(name));
+        let schema = node("schema");
+        let fields = declared_field::parse_fields(&schema)?;
+        let by_name =
+            fields.iter().enumerate().map(|(index, field)| (field.name.clone(), index)).collect();
+        let mut declaration = Self {
             json: members.clone(),
             primary_key: Vec::new(),
             cursor_field: None,
             consent_time_field: None,
             semantics: Semantics::default(),
             fields,
-            places,
+            by_name,
             required: Vec::new(),
             views: Vec::new(),
             relations: Vec::new(),
         };
-        made.required = made.list(&schema.member("required"), None)?;
-        made.primary_key = made
-            .list(&Node::root("primary_key", members.get("primary_key")), Some(Needed::Scalar))?;
-        made.cursor_field =
-            made.one(&Node::root("cursor_field", members.get("cursor_field")), Needed::Scalar)?;
-        let consent = Node::root("consent_time_field", members.get("consent_time_field"));
-        made.consent_time_field = made.one(&consent, Needed::Time)?;
-        made.semantics = semantics(&Node::root("semantics", members.get("semantics")))?;
-        made.query(&Node::root("query", members.get("query")))?;
-        Ok(made)
+        declaration.required = declaration.list(&schema.member("required"), None)?;
+        declaration.primary_key =
+            declaration.list(&node("primary_key"), Some(FieldRequirement::Scalar))?;
+        declaration.cursor_field =
+            declaration.one(&node("cursor_field"), FieldRequirement::Scalar)?;
+        declaration.consent_time_field =
+            declaration.one(&node("consent_time_field"), FieldRequirement::Time)?;
+        declaration.semantics = semantics(&node("semantics"))?;
+        declaration.query(&node("query"))?;
+        Ok(declaration)
     }
 
-    /// As it was given.
+    /// Returns the original JSON.
     pub fn to_json(&self) -> Json {
         Json::Object(self.json.clone())
     }
 
-    /// The fields of a view.
+    /// Returns the fields of the view with this identifier.
     pub fn view(&self, id: &str) -> Option<&[String]> {
         self.views.iter().find(|view| view.id == id).map(|view| view.fields.as_slice())
     }
 
-    /// The relations that can be asked for.
+    /// Returns the relationships that a request can expand.
     pub fn relations(&self) -> &[Relation] {
         &self.relations
     }
 
-    /// A member as it was given, such as `views` or `relationships`.
+    /// Returns a member of the original JSON, such as `views` or `relationships`.
     pub fn member(&self, name: &str) -> Option<&Json> {
         self.json.get(name)
     }
 
-    /// JSON Schema 2020-12 of a record's data.
+    /// Returns the JSON Schema 2020-12 of a record's data.
     pub fn schema(&self) -> &Json {
         self.json.get("schema").unwrap_or(&Json::Null)
     }
 
-    /// The fields that the key is made of, in its order. Where there are none it is made from the
-    /// content.
+    /// Returns the fields of the primary key in order. If empty, keys are made from the content.
     pub fn primary_key(&self) -> &[String] {
         &self.primary_key
     }
 
-    /// The field that orders the records.
+    /// Returns the field that orders the records.
     pub fn cursor_field(&self) -> Option<&str> {
         self.cursor_field.as_deref()
     }
 
-    /// The field that a grant's time constraint looks at. It has a format.
+    /// Returns the field that a grant's time constraint looks at. The field always has a format.
     pub fn consent_time_field(&self) -> Option<&str> {
         self.consent_time_field.as_deref()
     }
 
-    /// What happens when a record comes a second time.
+    /// Returns how the stream treats a second record with the same key.
     pub fn semantics(&self) -> Semantics {
         self.semantics
     }
 
-    /// Every field, in the order of the schema.
+    /// Returns every field, in the order of the schema.
     pub fn fields(&self) -> &[DeclaredField] {
         &self.fields
     }
 
-    /// One field.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&DeclaredField> {
-        self.places.get(name).and_then(|&place| self.fields.get(place))
+        self.by_name.get(name).and_then(|&index| self.fields.get(index))
     }
 
-    /// The fields that every record must have, and that a grant therefore includes.
+    /// Returns the fields that every record must have. Every grant therefore includes them.
     pub fn required(&self) -> &[String] {
         &self.required
     }
 
-    fn field_mut(&mut self, name: &str) -> Option<&mut DeclaredField> {
-        self.places.get(name).and_then(|&place| self.fields.get_mut(place))
-    }
-
     fn check(
         &self,
-        node: &Node<'_>,
+        node: &DeclarationNode<'_>,
         name: &str,
-        needed: Option<Needed>,
+        needed: Option<FieldRequirement>,
     ) -> Result<(), BadDeclaration> {
         let field = self
             .field(name)
             .ok_or_else(|| node.bad(DeclarationFault::NoSuchField(name.to_owned())))?;
-        needed.map_or(Ok(()), |needed| needed.of(field)).map_err(|fault| node.bad(fault))
+        needed.map_or(Ok(()), |needed| needed.check(field)).map_err(|fault| node.bad(fault))
     }
 
-    /// The name of one field; null counts as none.
-    fn one(&self, node: &Node<'_>, needed: Needed) -> Result<Option<String>, BadDeclaration> {
+    /// Reads the name of one field. A null counts as absent.
+    fn one(
+        &self,
+        node: &DeclarationNode<'_>,
+        needed: FieldRequirement,
+    ) -> Result<Option<String>, BadDeclaration> {
         match node.value {
             None | Some(Json::Null) => Ok(None),
             Some(Json::String(name)) => {
                 self.check(node, name, Some(needed)).map(|()| Some(name.clone()))
             }
-            Some(_) => Err(node.bad(DeclarationFault::Kind("the name of a field"))),
+            Some(_) => Err(node.must_be("the name of a field")),
         }
     }
 
-    /// The names of some fields, none twice.
-    fn list(&self, node: &Node<'_>, needed: Option<Needed>) -> Result<Vec<String>, BadDeclaration> {
-        let mut names: HashMap<&str, ()> = HashMap::new();
+    /// Reads a list of names of fields and refuses repetitions.
+    fn list(
+        &self,
+        node: &DeclarationNode<'_>,
+        needed: Option<FieldRequirement>,
+    ) -> Result<Vec<String>, BadDeclaration> {
+        let mut names = HashSet::new();
         let mut list = Vec::new();
         for item in node.items()? {
             let Json::String(name) = item else {
-                return Err(node.bad(DeclarationFault::Kind("a list of names of fields")));
+                return Err(node.must_be("a list of names of fields"));
             };
             self.check(node, name, needed)?;
-            if names.insert(name, ()).is_some() {
+            if !names.insert(name) {
                 return Err(node.bad(DeclarationFault::Repeated(name.clone())));
             }
             list.push(name.clone());
@@ -321,33 +327,33 @@ impl Declaration {
         Ok(list)
     }
 
-    fn query(&mut self, query: &Node<'_>) -> Result<(), BadDeclaration> {
+    fn query(&mut self, query: &DeclarationNode<'_>) -> Result<(), BadDeclaration> {
         let (search, aggregations) = (query.member("search"), query.member("aggregations"));
         for node in [query, &search, &aggregations] {
             node.members()?;
         }
         let exact = query.member("exact_filters");
         if exact.value.is_some() {
-            for name in self.list(&exact, Some(Needed::Scalar))? {
+            for name in self.list(&exact, Some(FieldRequirement::Scalar))? {
                 self.allow(&name, |field| field.filterable = true);
             }
         } else {
             self.fields.iter_mut().for_each(|field| field.filterable = field.types.is_scalar());
         }
         for (name, operators) in query.member("range_filters").members()? {
-            self.check(&operators, &name, Some(Needed::Range))?;
-            let operators = declared_field::operators(&operators)?;
+            self.check(&operators, &name, Some(FieldRequirement::Range))?;
+            let operators = declared_field::parse_operators(&operators)?;
             self.allow(&name, |field| field.operators = operators);
         }
-        for name in self.list(&search.member("lexical_fields"), Some(Needed::Text))? {
+        for name in self.list(&search.member("lexical_fields"), Some(FieldRequirement::Text))? {
             self.allow(&name, |field| field.searchable = true);
         }
         for kind in Aggregation::ALL {
             let needed = match kind {
-                Aggregation::Sum => Needed::Number,
-                Aggregation::Min | Aggregation::Max => Needed::Range,
-                Aggregation::GroupByTime => Needed::Time,
-                Aggregation::GroupBy | Aggregation::CountDistinct => Needed::Scalar,
+                Aggregation::Sum => FieldRequirement::Number,
+                Aggregation::Min | Aggregation::Max => FieldRequirement::Range,
+                Aggregation::GroupByTime => FieldRequirement::Time,
+                Aggregation::GroupBy | Aggregation::CountDistinct => FieldRequirement::Scalar,
             };
             for name in self.list(&aggregations.member(kind.name()), Some(needed))? {
                 self.allow(&name, |field| field.aggregations.push(kind));
@@ -357,28 +363,29 @@ impl Declaration {
     }
 
     fn allow(&mut self, name: &str, change: impl FnOnce(&mut DeclaredField)) {
-        if let Some(field) = self.field_mut(name) {
+        let field = self.by_name.get(name).and_then(|&index| self.fields.get_mut(index));
+        if let Some(field) = field {
             change(field);
         }
     }
 }
 
-fn semantics(node: &Node<'_>) -> Result<Semantics, BadDeclaration> {
+fn semantics(node: &DeclarationNode<'_>) -> Result<Semantics, BadDeclaration> {
     match node.value.map(Json::as_str) {
         None => Ok(Semantics::default()),
         Some(Some("append_only")) => Ok(Semantics::AppendOnly),
         Some(Some("mutable_state")) => Ok(Semantics::MutableState),
-        Some(_) => Err(node.bad(DeclarationFault::Kind("`append_only` or `mutable_state`"))),
+        Some(_) => Err(node.must_be("`append_only` or `mutable_state`")),
     }
 }
 
-/// A place in a declaration, which may be empty, and what it is called.
-struct Node<'a> {
+/// A member of a declaration with its path. The member may be absent.
+struct DeclarationNode<'a> {
     path: String,
     value: Option<&'a Json>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> DeclarationNode<'a> {
     fn root(name: &str, value: Option<&'a Json>) -> Self {
         Self { path: name.to_owned(), value }
     }
@@ -387,9 +394,15 @@ impl<'a> Node<'a> {
         BadDeclaration::new(&self.path, fault)
     }
 
-    /// One member; none in what is no object, of which [`Node::members`] complains.
-    fn member(&self, name: &str) -> Node<'a> {
-        Node {
+    /// Reports that the member must be something else, such as `an object`.
+    fn must_be(&self, kind: &'static str) -> BadDeclaration {
+        self.bad(DeclarationFault::Kind(kind))
+    }
+
+    /// Returns a member; absent if this node is not an object, which [`DeclarationNode::members`]
+    /// reports.
+    fn member(&self, name: &str) -> DeclarationNode<'a> {
+        DeclarationNode {
             path: format!("{}.{name}", self.path),
             value: self.value.and_then(|value| value.get(name)),
         }
@@ -399,13 +412,13 @@ impl<'a> Node<'a> {
         self.value.and_then(Json::as_str)
     }
 
-    fn members(&self) -> Result<Vec<(String, Node<'a>)>, BadDeclaration> {
+    fn members(&self) -> Result<Vec<(String, DeclarationNode<'a>)>, BadDeclaration> {
         match self.value {
             None => Ok(Vec::new()),
             Some(Json::Object(members)) => {
                 Ok(members.keys().map(|name| (name.clone(), self.member(name))).collect())
             }
-            Some(_) => Err(self.bad(DeclarationFault::Kind("an object"))),
+            Some(_) => Err(self.must_be("an object")),
         }
     }
 
@@ -413,7 +426,7 @@ impl<'a> Node<'a> {
         match self.value {
             None => Ok(&[]),
             Some(Json::Array(items)) => Ok(items),
-            Some(_) => Err(self.bad(DeclarationFault::Kind("a list of names of fields"))),
+            Some(_) => Err(self.must_be("a list of names of fields")),
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Conditions on fields, as a reader sends them and a store asks them of each record.
+//! Conditions on fields: sent by a request, evaluated on each record.
 //!
-//! An exact condition compares a scalar as text: a string with itself, every other scalar as JSON
-//! writes it, numbers by value. A range compares numbers with numbers and times with times; a field
-//! that is absent, `null` or of another kind is in no range. All conditions must hold.
+//! An exact condition compares a scalar as text: a string with itself, every other scalar in its
+//! JSON spelling, and numbers by value. A range compares numbers with numbers and times with times.
+//! A field that is absent, `null` or of another type is in no range. All conditions of a request
+//! must hold.
 
 use std::cmp::Ordering;
 
@@ -14,37 +15,37 @@ use super::instant::Instant;
 use super::stored_body::{BodyField, DamagedBody, RecordBody, StoredValue};
 use crate::hash::ContentHash;
 
-/// What a range is bounded by.
+/// The bound of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum RangeBound {
-    /// The digits of a number.
+    /// A number in its original spelling.
     Number(String),
-    /// A time.
+    /// A point in time.
     Time(Instant),
 }
 
-/// One condition.
+/// What a condition requires of a field's value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FieldTest {
-    /// The scalar is this one.
+    /// The scalar equals this one.
     Is(String),
-    /// The scalar is this key: the text itself, or a number or boolean that is written so. Not
-    /// `null`.
+    /// The scalar is this record key: the same text, or a number or boolean with this spelling.
+    /// `null` is never a key.
     Refers(String),
-    /// The scalar lies on this side of a bound.
+    /// The scalar lies on this side of the bound.
     Range(RangeOperator, RangeBound),
 }
 
-/// A condition on a field.
+/// A requirement on one field.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Condition {
-    /// The field.
+    /// The name of the field.
     pub field: String,
-    /// What must hold.
+    /// What the field's value must fulfil.
     pub test: FieldTest,
 }
 
-/// Whether all conditions hold of a record.
+/// Whether a record fulfils all conditions.
 ///
 /// # Errors
 /// [`DamagedBody`].
@@ -58,15 +59,12 @@ pub fn all_hold(conditions: &[Condition], body: RecordBody<'_>) -> Result<bool, 
     Ok(true)
 }
 
-/// When a field says that a record happened. None where it says no time.
+/// Returns the time in a field of a record; `None` if the field holds no time.
 ///
 /// # Errors
 /// [`DamagedBody`].
 pub fn record_time(body: RecordBody<'_>, field: &str) -> Result<Option<Instant>, DamagedBody> {
-    Ok(body.field(field)?.and_then(|entry| match entry.value {
-        StoredValue::Text(text) => Instant::parse(text),
-        _ => None,
-    }))
+    Ok(body.field(field)?.and_then(|entry| entry.value.time()))
 }
 
 impl FieldTest {
@@ -88,7 +86,7 @@ impl FieldTest {
             Self::Refers(key) => match entry.value {
                 StoredValue::Number(text) | StoredValue::Text(text) => text == key,
                 StoredValue::Bool(value) => key == if value { "true" } else { "false" },
-                // No key is as long as a text that is kept apart.
+                // No key is as long as a text that is kept in pieces.
                 StoredValue::Null
                 | StoredValue::Json(_)
                 | StoredValue::LongText(_)
@@ -99,9 +97,7 @@ impl FieldTest {
                     (RangeBound::Number(bound), StoredValue::Number(digits)) => {
                         compare_numbers(digits, bound)
                     }
-                    (RangeBound::Time(bound), StoredValue::Text(text)) => {
-                        Instant::parse(text).map(|time| time.cmp(bound))
-                    }
+                    (RangeBound::Time(bound), value) => value.time().map(|time| time.cmp(bound)),
                     _ => None,
                 };
                 order.is_some_and(|order| op.admits(order))
@@ -110,13 +106,14 @@ impl FieldTest {
     }
 }
 
-/// Compares JSON numbers by their exact values. None where one is none.
+/// Compares two JSON numbers by their exact values; returns `None` if a text is not a number.
 pub fn compare_numbers(a: &str, b: &str) -> Option<Ordering> {
     Some(Decimal::parse(a)?.cmp(&Decimal::parse(b)?))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::StoredValue::{Bool, Json, LongText, Null, Number, Text};
     use super::*;
     use crate::records::stored_body::{BodyWriter, LongValue};
 
@@ -132,74 +129,47 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_condition_compares_scalars() {
+    fn an_exact_condition_compares_scalars_by_value() {
         let is = |value, text: &str| holds(value, FieldTest::Is(text.to_owned()));
+        assert!(is(Null, "null") && is(Bool(true), "true") && is(Text("x"), "x"));
         assert!(
-            is(StoredValue::Null, "null")
-                && is(StoredValue::Bool(true), "true")
-                && is(StoredValue::Text("x"), "x")
+            is(Number("1.0"), "1")
+                && is(Number("12345678901234567890123"), "12345678901234567890123")
         );
+        assert!(!is(Number("9007199254740993"), "9007199254740992"));
         assert!(
-            is(StoredValue::Number("1.0"), "1")
-                && is(StoredValue::Number("12345678901234567890123"), "12345678901234567890123")
+            !is(Number("9007199254740993"), "9007199254740992.0") && !is(Number("1e400"), "1e401")
         );
-        assert!(!is(StoredValue::Number("9007199254740993"), "9007199254740992"));
-        assert!(
-            !is(StoredValue::Number("9007199254740993"), "9007199254740992.0")
-                && !is(StoredValue::Number("1e400"), "1e401")
-        );
-        assert!(
-            !is(StoredValue::Text("x"), "X")
-                && !is(StoredValue::Json("[]"), "[]")
-                && !is(StoredValue::Text("1"), "1.0")
-        );
-        assert!(!is(StoredValue::Number("1"), "inf") && !is(StoredValue::Number("1"), " 1"));
-        assert!(!is(StoredValue::Number("1"), "+1") && !is(StoredValue::Number("7"), "007"));
+        assert!(!is(Text("x"), "X") && !is(Json("[]"), "[]") && !is(Text("1"), "1.0"));
+        assert!(!is(Number("1"), "inf") && !is(Number("1"), " 1"));
+        assert!(!is(Number("1"), "+1") && !is(Number("7"), "007"));
         let text = "y".repeat(2000);
         let digest = *ContentHash::digest(text.as_bytes()).as_bytes();
-        assert!(is(StoredValue::LongText(LongValue { chars: 2000, bytes: 2000, digest }), &text));
-        assert!(!is(
-            StoredValue::LongText(LongValue { chars: 2000, bytes: 2000, digest }),
-            &"z".repeat(2000)
-        ));
+        assert!(is(LongText(LongValue { chars: 2000, bytes: 2000, digest }), &text));
+        assert!(!is(LongText(LongValue { chars: 2000, bytes: 2000, digest }), &"z".repeat(2000)));
     }
 
     #[test]
-    fn a_reference_is_the_key_as_it_is_written() {
+    fn a_reference_matches_the_spelling_of_the_key() {
         let refers = |value, key: &str| holds(value, FieldTest::Refers(key.to_owned()));
-        assert!(
-            refers(StoredValue::Text("5"), "5")
-                && refers(StoredValue::Number("5"), "5")
-                && refers(StoredValue::Bool(true), "true")
-        );
-        assert!(
-            !refers(StoredValue::Null, "null")
-                && !refers(StoredValue::Number("5.0"), "5")
-                && !refers(StoredValue::Json("[]"), "[]")
-        );
+        assert!(refers(Text("5"), "5") && refers(Number("5"), "5") && refers(Bool(true), "true"));
+        assert!(!refers(Null, "null") && !refers(Number("5.0"), "5") && !refers(Json("[]"), "[]"));
     }
 
     #[test]
-    fn a_range_compares_like_with_like() {
+    fn a_range_compares_numbers_with_numbers_and_times_with_times() {
         let above = |value| {
             holds(value, FieldTest::Range(RangeOperator::Gt, RangeBound::Number("10".to_owned())))
         };
-        assert!(above(StoredValue::Number("10.5")) && above(StoredValue::Number("1e2")));
-        assert!(
-            !above(StoredValue::Number("10"))
-                && !above(StoredValue::Text("11"))
-                && !above(StoredValue::Null)
-        );
+        assert!(above(Number("10.5")) && above(Number("1e2")));
+        assert!(!above(Number("10")) && !above(Text("11")) && !above(Null));
         let from = |text| {
-            holds(
-                StoredValue::Text(text),
-                FieldTest::Range(RangeOperator::Gte, RangeBound::Time(Instant(0))),
-            )
+            holds(Text(text), FieldTest::Range(RangeOperator::Gte, RangeBound::Time(Instant(0))))
         };
         assert!(from("1970-01-01") && !from("1969-12-31T23:59:59Z") && !from("soon"));
         let conditions = [Condition { field: "g".to_owned(), test: FieldTest::Is(String::new()) }];
         assert!(
-            !all_hold(&conditions, RecordBody::new(&body(StoredValue::Null))).unwrap(),
+            !all_hold(&conditions, RecordBody::new(&body(Null))).unwrap(),
             "an absent field is not empty"
         );
     }

@@ -1,11 +1,11 @@
-//! Finding the first place where a text occurs in another that comes in pieces, whatever the case.
+//! Finding the first occurrence of a text in another text that comes in pieces, ignoring case.
 //!
-//! Simple case folding maps one scalar value to one, so positions are those of the original text;
-//! nothing is normalized. A filter over bytes (`anchor`) names the few places where a match can
-//! stand and each is then compared; a text that is made to defeat the filter is read by Knuth,
-//! Morris and Pratt instead, so the time is linear. Of what went before, a finder keeps one number:
-//! how much of the needle the last piece ended with. So it needs the memory of the needle and of
-//! one piece, and a match may cover any number of pieces.
+//! Simple case folding maps one scalar value to one, so positions refer to the original text;
+//! nothing is normalized. A filter over bytes (`anchor`) names the few positions where a match is
+//! possible, and each is then compared. A text that defeats the filter is read by the algorithm of
+//! Knuth, Morris and Pratt instead, so the time is always linear. Between pieces a finder keeps one
+//! number: how much of the needle the last piece ended with. Its memory is that of the needle and
+//! one piece, and a match may span any number of pieces.
 
 mod anchor;
 
@@ -13,10 +13,10 @@ use self::anchor::Anchor;
 use super::pieces::CharRange;
 use crate::line_search::{Pattern, fold_case};
 
-/// The longest text that can be looked for, in scalar values.
+/// The longest needle, in Unicode scalar values.
 pub const MAX_NEEDLE_SCALARS: usize = 1024;
 
-/// A text to look for. Line breaks and U+0000 are characters like others.
+/// A text to search for. Line breaks and U+0000 are ordinary characters.
 #[derive(Clone, Debug)]
 pub struct Needle {
     folded: Pattern<char>,
@@ -24,7 +24,7 @@ pub struct Needle {
 }
 
 impl Needle {
-    /// Prepares a text; `None` where it is empty or has more than [`MAX_NEEDLE_SCALARS`].
+    /// Prepares a text; returns `None` if the text is empty or longer than [`MAX_NEEDLE_SCALARS`].
     pub fn new(text: &str) -> Option<Self> {
         let folded: Vec<char> = text.chars().take(MAX_NEEDLE_SCALARS + 1).map(fold_case).collect();
         if folded.is_empty() || folded.len() > MAX_NEEDLE_SCALARS {
@@ -34,59 +34,53 @@ impl Needle {
         Some(Self { folded: Pattern::new(folded), anchor })
     }
 
-    /// How many scalar values it has, and so has what it matches.
-    pub fn scalars(&self) -> usize {
+    /// Returns the length of the needle, and so of every match, in Unicode scalar values.
+    fn scalars(&self) -> usize {
         self.folded.items().len()
     }
 }
 
-/// Looks for a needle in consecutive pieces, up to the first match.
+/// A search for a needle in consecutive pieces, up to the first match.
 #[derive(Clone, Debug)]
 pub struct NeedleFinder<'n> {
     needle: &'n Needle,
-    /// Scalar values of the pieces so far.
+    /// The scalar values of the pieces so far.
     passed: u64,
-    /// How many of the needle's stand at the end of them.
+    /// How many of the needle's scalar values end those pieces.
     matched: usize,
 }
 
-/// What the filter and the comparisons say of one piece.
+/// The result of the filter and the comparisons for one piece.
 enum Scanned {
     /// A match begins at this byte.
     Match(usize),
     Nothing,
-    /// So many places were compared in vain that the filter is of no use.
+    /// Too many comparisons failed for the filter to be of use.
     InVain,
 }
 
-/// What a comparison at one place says.
+/// The result of a comparison at one position.
 enum Compared {
     Match(usize),
     Differs,
-    /// The piece ended first, so nothing that begins here or later ends in it.
+    /// The piece ended first, so no match that begins here or later ends in the piece.
     Unfinished,
 }
 
 impl<'n> NeedleFinder<'n> {
-    /// A finder before the first piece.
+    /// Begins a search before the first piece.
     pub fn new(needle: &'n Needle) -> Self {
         Self { needle, passed: 0, matched: 0 }
     }
 
-    /// Reads the next piece, and says where the leftmost match is once one ends in it. After that
-    /// the finder has done its work, and further pieces mean nothing.
+    /// Reads the next piece. Returns the leftmost match as soon as a match ends in the piece.
+    ///
+    /// After a match the search is over, and further pieces have no meaning.
     pub fn feed(&mut self, piece: &str) -> Option<CharRange> {
         let found = self.find(piece);
         if found.is_none() {
             self.passed += piece.chars().count() as u64;
         }
-        found
-    }
-
-    /// The same, for who knows how many scalar values the piece has and so saves counting them.
-    pub fn feed_counted(&mut self, piece: &str, scalars: u64) -> Option<CharRange> {
-        let found = self.find(piece);
-        self.passed += scalars;
         found
     }
 
@@ -118,8 +112,8 @@ impl<'n> NeedleFinder<'n> {
         CharRange { start, end: start + self.needle.scalars() as u64 }
     }
 
-    /// Follows what earlier pieces began until it is found or can begin in this piece only. The
-    /// error is the answer for the whole piece, where that is known now.
+    /// Continues a match that earlier pieces began, until the match is found or can only begin in
+    /// this piece. An error holds the result for the whole piece if that is known now.
     fn finish(&mut self, piece: &str) -> Result<(), Option<CharRange>> {
         for (character, read) in piece.chars().zip(0..) {
             if self.matched <= read {
@@ -134,8 +128,8 @@ impl<'n> NeedleFinder<'n> {
         Err(None)
     }
 
-    /// Reads a text from its first character to its last as if nothing stood before it, and says
-    /// how many characters it had read when it had a match.
+    /// Reads a text as if nothing preceded it. Returns how many characters were read when a match
+    /// ended.
     fn read(&mut self, text: &str) -> Option<u64> {
         self.matched = 0;
         for (character, read) in text.chars().zip(1..) {
@@ -148,7 +142,7 @@ impl<'n> NeedleFinder<'n> {
     }
 
     fn scan(&self, piece: &str) -> Scanned {
-        // Two comparisons a byte cost about what reading the piece once more does.
+        // Two comparisons for each byte cost about as much as reading the piece once more.
         let mut left = piece.len().saturating_mul(2).saturating_add(self.needle.scalars());
         let mut from = 0;
         while let Some(at) = self.needle.anchor.next(piece.as_bytes(), from) {
@@ -162,8 +156,8 @@ impl<'n> NeedleFinder<'n> {
         Scanned::Nothing
     }
 
-    /// Compares the needle with the place where its anchor's last byte is at `at`: back to its
-    /// beginning, then on to its end.
+    /// Compares the needle with the text around `at`, the last byte of the anchor: back to the
+    /// needle's beginning, then on to its end.
     fn compare(&self, piece: &str, at: usize, left: &mut usize) -> Compared {
         let Some((before, after)) = piece.split_at_checked(at + 1) else {
             return Compared::Differs;
@@ -199,7 +193,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The slow twin: folds everything and tries every place.
+    /// The slow reference: folds everything and tries every position.
     fn naive(text: &str, needle: &str) -> Option<CharRange> {
         let text: Vec<char> = text.chars().map(fold_case).collect();
         let needle: Vec<char> = needle.chars().map(fold_case).collect();
@@ -209,13 +203,8 @@ mod tests {
 
     fn find(pieces: &[&str], needle: &str) -> Option<CharRange> {
         let needle = Needle::new(needle).unwrap();
-        let mut counting = NeedleFinder::new(&needle);
-        let mut told = NeedleFinder::new(&needle);
-        let found = pieces.iter().find_map(|piece| counting.feed(piece));
-        let same =
-            pieces.iter().find_map(|piece| told.feed_counted(piece, piece.chars().count() as u64));
-        assert_eq!(found, same);
-        found
+        let mut finder = NeedleFinder::new(&needle);
+        pieces.iter().find_map(|piece| finder.feed(piece))
     }
 
     fn at(start: u64, end: u64) -> Option<CharRange> {
@@ -223,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_count_scalar_values_of_the_original() {
+    fn positions_count_scalar_values_of_the_original_text() {
         assert_eq!(find(&["é🙂 Water"], "WATER"), at(3, 8));
         assert_eq!(find(&["日本", "語の", "文"], "語の文"), at(2, 5));
         assert_eq!(find(&["a\0b\nc"], "B\nC"), at(2, 5));
@@ -233,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_fold_alike_have_encodings_of_any_length() {
+    fn a_match_may_differ_from_the_needle_in_encoded_length() {
         assert_eq!(find(&["300 \u{212a} mi\u{17f}s"], "k MISS"), at(4, 10));
         assert_eq!(find(&["GRO\u{1e9e}E"], "große"), at(0, 5));
         assert_eq!(find(&["große"], "GROSSE"), None);
@@ -243,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_match_may_cover_many_pieces_and_the_leftmost_is_found() {
+    fn the_leftmost_match_is_found_across_pieces() {
         assert_eq!(find(&["xa", "b", "", "a", "bc"], "ABABC"), at(1, 6));
         assert_eq!(find(&["aa", "ab"], "aab"), at(1, 4));
         assert_eq!(find(&["ab ab", "ab"], "ab"), at(0, 2));
@@ -258,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_made_to_defeat_the_filter_is_read_in_linear_time() {
+    fn a_text_that_defeats_the_filter_is_read_in_linear_time() {
         let text = "a".repeat(400_000);
         for needle in ["a".repeat(500) + "b", "b".to_owned() + &"a".repeat(500), "ab".repeat(400)] {
             assert_eq!(find(&[&text, &text], &needle), None);
@@ -290,7 +279,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
         #[test]
-        fn whatever_the_pieces_the_answer_is_that_of_a_naive_search(
+        fn any_split_into_pieces_gives_the_match_of_a_naive_search(
             before in alphabet(),
             needle in alphabet(),
             after in alphabet(),
@@ -298,8 +287,9 @@ mod tests {
             (from, length) in (0usize..60, 1usize..40),
             cuts in prop::collection::vec(any::<usize>(), 0..8),
         ) {
-            let text = if is_there { format!("{before}{needle}{after}") } else { format!("{before}{after}") };
-            // Of the needle, some characters in the other case.
+            let inserted = if is_there { needle.as_str() } else { "" };
+            let text = format!("{before}{inserted}{after}");
+            // Part of the needle, sometimes in upper case.
             let needle: String = needle.chars().skip(from % 30).take(length).collect();
             let needle = if from % 2 == 0 { needle.to_uppercase() } else { needle };
             prop_assume!(!needle.is_empty());
@@ -307,7 +297,7 @@ mod tests {
         }
 
         #[test]
-        fn a_long_text_is_searched_like_a_short_one(
+        fn a_long_repetitive_text_is_searched_correctly(
             unit in "[ab語é]{1,6}",
             times in 1usize..400,
             needle in "[ab語É]{1,9}",

@@ -1,10 +1,10 @@
-//! What the owner lets one client see of the records: exactly these streams, connections, fields,
-//! times and keys.
+//! A grant: what the owner lets one client see of the records, by stream, connection, field, time
+//! and key.
 //!
-//! A grant names everything that it allows. What it leaves out is not allowed, whatever is declared
-//! or stored later. It is written down as JSON and read back as strictly as it is made: an unknown
-//! member, an empty list, a constraint without a bound or of another version make it invalid, and
-//! an invalid grant allows nothing.
+//! A grant names everything that it allows. It never allows what it does not name, whatever is
+//! declared or stored later. A grant is stored as JSON and parsed as strictly as it is made. An
+//! unknown member, an empty list, a constraint without a bound, or another version makes a grant
+//! invalid, and an invalid grant allows nothing.
 
 use std::collections::BTreeSet;
 
@@ -15,55 +15,55 @@ use super::instant::Instant;
 
 /// The version of the format.
 const VERSION: &str = "0.1.0";
-/// The most bytes that a grant has as JSON.
+/// The largest grant, in bytes of JSON.
 pub const MAX_GRANT_BYTES: usize = 4 << 20;
-/// The longest name of a client and the longest purpose, in bytes.
+/// The longest client name and the longest purpose, in bytes.
 const MAX_TEXT_BYTES: usize = 2000;
 
 /// What one client may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Who it is for.
+    /// The name of the client.
     pub client: String,
-    /// What for, in the owner's words.
+    /// The purpose in the owner's words.
     pub purpose: Option<String>,
-    /// When it was made.
+    /// When the owner made the grant.
     pub issued: Instant,
-    /// When it ends by itself.
+    /// When the grant expires; absent if it never does.
     pub expires: Option<Instant>,
-    /// Whether it is for the first token that is presented alone.
+    /// Whether only the first token that presents the grant may use it.
     pub single_use: bool,
-    /// The streams. No name occurs twice.
+    /// What the grant allows of each stream. No stream occurs twice.
     pub streams: Vec<StreamGrant>,
 }
 
 /// What a grant allows of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamGrant {
-    /// The stream.
+    /// The name of the stream.
     pub stream: SourceName,
-    /// The connections, at least one.
+    /// The names of the connections, at least one.
     pub connections: BTreeSet<SourceName>,
-    /// The fields, at least one.
+    /// The names of the fields, at least one.
     pub fields: BTreeSet<String>,
-    /// From when to when.
+    /// The limits on the records' times, if any.
     pub time: Option<TimeConstraint>,
-    /// The keys, at least one where they are limited.
+    /// The keys of the records, at least one; absent if all keys are allowed.
     pub keys: Option<BTreeSet<String>>,
 }
 
-/// A time that must be known of a record for it to be seen.
+/// The time that a record must have to be visible. A record without a known time is hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeConstraint {
-    /// The field that says when. Frozen: what is declared later changes nothing.
+    /// The field that holds the time. Frozen: a later declaration does not change it.
     pub field: String,
-    /// From this time on.
+    /// The earliest time, inclusive.
     pub since: Option<Instant>,
-    /// Before this time.
+    /// The latest time, exclusive.
     pub until: Option<Instant>,
 }
 
-/// Why a grant cannot be made or used.
+/// Why a grant cannot be made or used, as a message for the owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadGrant(pub String);
@@ -74,14 +74,14 @@ fn bad<T>(why: impl Into<String>) -> Result<T, BadGrant> {
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Wire {
+struct WireGrant {
     version: String,
     issued_at: String,
     client: WireClient,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     purpose_description: Option<String>,
     access_mode: String,
-    streams: Vec<WireShare>,
+    streams: Vec<WireStreamGrant>,
     #[serde(default)]
     expires_at: Option<String>,
 }
@@ -94,19 +94,19 @@ struct WireClient {
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct WireShare {
+struct WireStreamGrant {
     name: SourceName,
     connection_ids: Vec<SourceName>,
     fields: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    time_constraint: Option<WireTime>,
+    time_constraint: Option<WireTimeConstraint>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resources: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct WireTime {
+struct WireTimeConstraint {
     field: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<String>,
@@ -115,7 +115,7 @@ struct WireTime {
 }
 
 impl Grant {
-    /// Reads what [`Grant::to_json`] wrote.
+    /// Parses what [`Grant::to_json`] wrote.
     ///
     /// # Errors
     /// [`BadGrant`]; the grant then allows nothing.
@@ -123,7 +123,7 @@ impl Grant {
         if json.len() > MAX_GRANT_BYTES {
             return bad("a grant has at most 4 MiB");
         }
-        let wire: Wire = serde_json::from_str(json)
+        let wire: WireGrant = serde_json::from_str(json)
             .map_err(|error| BadGrant(format!("not a grant: {error}")))?;
         if wire.version != VERSION {
             return bad("the grant is of another version");
@@ -143,25 +143,29 @@ impl Grant {
                 .map(|text| instant("expires_at", text))
                 .transpose()?,
             single_use,
-            streams: wire.streams.into_iter().map(WireShare::read).collect::<Result<_, _>>()?,
+            streams: wire
+                .streams
+                .into_iter()
+                .map(WireStreamGrant::read)
+                .collect::<Result<_, _>>()?,
         };
         grant.check()?;
         Ok(grant)
     }
 
-    /// As JSON.
+    /// Formats the grant as JSON.
     ///
     /// # Errors
-    /// [`BadGrant`] where it says less than a grant must.
+    /// [`BadGrant`] if the grant could not be parsed again.
     pub fn to_json(&self) -> Result<String, BadGrant> {
         self.check()?;
-        let wire = Wire {
+        let wire = WireGrant {
             version: VERSION.to_owned(),
             issued_at: self.issued.to_rfc3339(),
             client: WireClient { client_id: self.client.clone() },
             purpose_description: self.purpose.clone(),
             access_mode: if self.single_use { "single_use" } else { "continuous" }.to_owned(),
-            streams: self.streams.iter().map(WireShare::write).collect(),
+            streams: self.streams.iter().map(WireStreamGrant::write).collect(),
             expires_at: self.expires.map(Instant::to_rfc3339),
         };
         let json = serde_json::to_string(&wire).map_err(|error| BadGrant(error.to_string()))?;
@@ -171,23 +175,19 @@ impl Grant {
         Ok(json)
     }
 
-    /// What it allows of a stream.
-    pub fn share(&self, stream: &str) -> Option<&StreamGrant> {
-        self.streams.iter().find(|share| share.stream.as_str() == stream)
-    }
-
     fn check(&self) -> Result<(), BadGrant> {
         check_text("client", &self.client)?;
         self.purpose.as_deref().map_or(Ok(()), |purpose| check_text("purpose", purpose))?;
         if self.streams.is_empty() {
             return bad("a grant names at least one stream");
         }
-        let names: BTreeSet<&SourceName> = self.streams.iter().map(|share| &share.stream).collect();
+        let names: BTreeSet<&SourceName> =
+            self.streams.iter().map(|granted| &granted.stream).collect();
         if names.len() != self.streams.len() {
             return bad("a grant names each stream once");
         }
         let times = [Some(self.issued), self.expires];
-        let bounds = self.streams.iter().filter_map(|share| share.time.as_ref());
+        let bounds = self.streams.iter().filter_map(|granted| granted.time.as_ref());
         let times =
             times.into_iter().chain(bounds.flat_map(|time| [time.since, time.until])).flatten();
         if times.into_iter().any(|time| !(Instant::FIRST..=Instant::LAST).contains(&time)) {
@@ -234,11 +234,11 @@ impl StreamGrant {
     }
 }
 
-impl WireShare {
+impl WireStreamGrant {
     fn read(self) -> Result<StreamGrant, BadGrant> {
         let time = match self.time_constraint {
             None => None,
-            Some(WireTime { field, since, until }) => Some(TimeConstraint {
+            Some(WireTimeConstraint { field, since, until }) => Some(TimeConstraint {
                 field,
                 since: since.as_deref().map(|text| instant("since", text)).transpose()?,
                 until: until.as_deref().map(|text| instant("until", text)).transpose()?,
@@ -253,17 +253,17 @@ impl WireShare {
         })
     }
 
-    fn write(share: &StreamGrant) -> Self {
+    fn write(granted: &StreamGrant) -> Self {
         Self {
-            name: share.stream.clone(),
-            connection_ids: share.connections.iter().cloned().collect(),
-            fields: share.fields.iter().cloned().collect(),
-            time_constraint: share.time.as_ref().map(|time| WireTime {
+            name: granted.stream.clone(),
+            connection_ids: granted.connections.iter().cloned().collect(),
+            fields: granted.fields.iter().cloned().collect(),
+            time_constraint: granted.time.as_ref().map(|time| WireTimeConstraint {
                 field: time.field.clone(),
                 since: time.since.map(Instant::to_rfc3339),
                 until: time.until.map(Instant::to_rfc3339),
             }),
-            resources: share.keys.as_ref().map(|keys| keys.iter().cloned().collect()),
+            resources: granted.keys.as_ref().map(|keys| keys.iter().cloned().collect()),
         }
     }
 }
@@ -293,9 +293,11 @@ fn check_text(what: &str, text: &str) -> Result<(), BadGrant> {
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"version":"0.1.0","issued_at":"2026-01-02T03:04:05Z","client":{"client_id":"Cursor"},
-        "access_mode":"continuous","streams":[{"name":"messages","connection_ids":["mail"],"fields":["id","body"],
-        "time_constraint":{"field":"sent_at","since":"2026-01-01"},"resources":["k"]}],"expires_at":null}"#;
+    const GOOD: &str = r#"{"version":"0.1.0","issued_at":"2026-01-02T03:04:05Z",
+        "client":{"client_id":"Cursor"},"access_mode":"continuous","streams":[{"name":"messages",
+        "connection_ids":["mail"],"fields":["id","body"],
+        "time_constraint":{"field":"sent_at","since":"2026-01-01"},"resources":["k"]}],
+        "expires_at":null}"#;
 
     fn with(from: &str, to: &str) -> Result<Grant, BadGrant> {
         assert!(GOOD.contains(from), "{from}");
@@ -303,17 +305,16 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_what_was_written() {
+    fn a_grant_survives_writing_and_parsing() {
         let grant = Grant::parse(GOOD).unwrap();
         assert_eq!(Grant::parse(&grant.to_json().unwrap()).unwrap(), grant);
-        let share = grant.share("messages").unwrap();
-        assert!(share.fields.contains("body") && grant.share("other").is_none());
+        assert!(grant.streams[0].fields.contains("body"));
         let too_late = Grant { expires: Some(Instant(i64::MAX)), ..grant };
-        assert!(too_late.to_json().is_err(), "what could not be read again is not written");
+        assert!(too_late.to_json().is_err(), "a grant that could not be parsed is not written");
     }
 
     #[test]
-    fn security_a_malformed_grant_is_none() {
+    fn a_malformed_grant_is_refused() {
         for (from, to) in [
             ("0.1.0", "0.2.0"),
             ("continuous", "often"),

@@ -1,4 +1,4 @@
-//! What connections, streams, fields and records are called.
+//! The names of connections, streams and fields, and the keys of records.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// The name of a connection or of a stream.
 ///
-/// *Shape*: 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter, a digit or `_`, so that it
-/// means the same in a shell, in an address and in an identifier.
+/// *Shape*: 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter, a digit or `_`. Such a name
+/// needs no quoting in a shell, in an address or in an identifier.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SourceName(String);
 
-/// A text that names no connection or stream.
+/// A text that cannot name a connection or a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a name has 1 to 64 of the characters A-Z a-z 0-9 . _ - and begins with a letter, a digit or _"
@@ -27,7 +27,7 @@ pub struct SourceName(String);
 pub struct BadSourceName;
 
 impl SourceName {
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
     /// [`BadSourceName`].
@@ -41,7 +41,7 @@ impl SourceName {
         if fits { Ok(Self(text.to_owned())) } else { Err(BadSourceName) }
     }
 
-    /// As text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -69,21 +69,21 @@ impl fmt::Display for SourceName {
 
 /// The canonical key of a record in its stream.
 ///
-/// *Shape*: 1 to 512 bytes of UTF-8. A simple key is the value itself; a compound one is a compact
+/// *Shape*: 1 to 512 bytes of UTF-8. A simple key is the value itself. A compound key is a compact
 /// JSON array of the components as strings, in the order of the primary key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordKey(String);
 
-/// A text that is no record key.
+/// A text that cannot be a record key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a record key has 1 to 512 bytes")]
 pub struct BadKey;
 
 impl RecordKey {
-    /// Reads a canonical key.
+    /// Parses a canonical key.
     ///
     /// # Errors
-    /// [`BadKey`] where it is empty or too long.
+    /// [`BadKey`] if the text is empty or too long.
     pub fn parse(text: &str) -> Result<Self, BadKey> {
         if (1..=MAX_KEY_BYTES).contains(&text.len()) {
             Ok(Self(text.to_owned()))
@@ -92,7 +92,7 @@ impl RecordKey {
         }
     }
 
-    /// As text.
+    /// Returns the key as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_mean_the_same_everywhere() {
+    fn names_need_no_quoting() {
         for good in ["a", "gmail-work", "0", "_x", "A.b_c-d", &"x".repeat(64)] {
             assert_eq!(SourceName::parse(good).unwrap().as_str(), good);
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_counted_in_bytes() {
+    fn keys_are_measured_in_bytes() {
         assert!(RecordKey::parse(&"ä".repeat(256)).is_ok());
         assert_eq!(RecordKey::parse(&"ä".repeat(257)), Err(BadKey));
         assert_eq!(RecordKey::parse(""), Err(BadKey));

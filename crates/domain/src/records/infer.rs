@@ -1,9 +1,9 @@
-//! A declaration made from the records themselves, for an import that comes without one.
+//! A declaration inferred from the records themselves, for an import without one.
 //!
-//! An [`Inference`] looks at each row once and remembers a few counts for each field, so that its
-//! memory does not grow with the file. What it decides is shown to the owner with a reason for each
-//! decision, and is theirs to edit; nothing infers again by itself, reasons what a client may ask
-//! must not follow from records it cannot see.
+//! An [`Inference`] looks at each row once and keeps a few counts for each field, so its memory
+//! does not grow with the file. The owner sees the result with a reason for each decision, and may
+//! edit it. Nothing is inferred again later, because what a client may query must not depend on
+//! records that the client cannot see.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,71 +19,71 @@ mod decide;
 #[cfg(test)]
 mod tests;
 
-/// Fields that are looked at; those that appear after them are left out of the declaration.
+/// The most fields that are examined. The declaration leaves out fields that appear after them.
 pub const MAX_FIELDS: usize = 4096;
-/// Bytes that the names of those fields have together, as JSON writes them. A name stands in a
-/// declaration up to eight times, so this keeps it under its own limit.
+/// The bytes of those fields' names together, in their JSON spelling. A declaration repeats a name
+/// up to eight times, so this limit keeps it under its own.
 const MAX_NAME_BYTES: usize = 64 * 1024;
-/// Rows in which a key is looked for. A value that comes again only after so many goes unseen; the
-/// upsert by key then tells.
+/// The rows in which candidates for the key are compared. The import by key detects a value that
+/// repeats only after them.
 pub const MAX_KEY_ROWS: u64 = 100_000;
-/// Fields that are looked at as a key at once. At about two megabytes each for their hashes.
+/// The fields examined as a key at the same time. The hashes of each take about two megabytes.
 const MAX_CANDIDATES: usize = 8;
 
-/// Which fields the key is made of.
+/// How the key is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyChoice {
-    /// Those that the owner names. None of them: the key is made from the content.
+    /// The owner names the fields. An empty list means keys made from the content.
     Given(Vec<String>),
-    /// The field that looks like one.
+    /// The field that looks like a key is chosen.
     Infer,
 }
 
-/// What was inferred.
+/// An inferred declaration and the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InferredDeclaration {
     /// The declaration.
     pub declaration: Declaration,
-    /// Why it is so: plain lines for a person, one for each decision.
+    /// One line for each decision, for a person to read.
     pub reasons: Vec<String>,
 }
 
-/// What is remembered of the rows so far.
+/// What is known of the rows so far.
 #[derive(Debug, Default)]
 pub struct Inference {
     rows: u64,
-    seen: Vec<Seen>,
-    places: HashMap<String, usize>,
+    seen: Vec<FieldStatistics>,
+    by_name: HashMap<String, usize>,
     name_bytes: usize,
     left_out: bool,
 }
 
-/// What is remembered of one field.
+/// What is known of one field.
 #[derive(Debug)]
-struct Seen {
+struct FieldStatistics {
     name: String,
-    /// In how many rows it was, whatever it held.
+    /// The number of rows with the field, whatever its value.
     rows: u64,
     types: TypeSet,
     strings: u64,
-    /// How many of the strings are days, and how many are points in time and no days.
+    /// How many of the strings are days; `times` counts those that are points in time but not days.
     days: u64,
     times: u64,
-    /// The hashes of its values while it may be a key; none where it cannot be one.
+    /// The hashes of the values while the field may be a key; absent once it cannot be one.
     key: Option<HashSet<u64>>,
 }
 
 impl Inference {
-    /// Begins with no rows.
+    /// Begins without rows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks at one row.
+    /// Examines one row.
     pub fn observe(&mut self, fields: &RecordFields) {
         self.rows += 1;
         for (name, value) in fields {
-            let Some(seen) = self.place(name).and_then(|place| self.seen.get_mut(place)) else {
+            let Some(seen) = self.index_of(name).and_then(|index| self.seen.get_mut(index)) else {
                 self.left_out = true;
                 continue;
             };
@@ -91,24 +91,24 @@ impl Inference {
         }
     }
 
-    /// How many rows were looked at.
+    /// Returns the number of rows examined.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Decides.
+    /// Infers the declaration.
     ///
     /// # Errors
-    /// [`BadDeclaration`] where the owner's key does not fit: a field twice, or one that holds
-    /// arrays or objects.
+    /// [`BadDeclaration`] if the owner's key does not fit: it names a field twice, or a field that
+    /// holds arrays or objects.
     pub fn finish(self, key: KeyChoice) -> Result<InferredDeclaration, BadDeclaration> {
         decide::decide(&self, key)
     }
 
-    /// Where a field is remembered; a new one begins there, unless there are too many.
-    fn place(&mut self, name: &str) -> Option<usize> {
-        if let Some(&place) = self.places.get(name) {
-            return Some(place);
+    /// Returns the index of a field. Adds a new field unless there are too many.
+    fn index_of(&mut self, name: &str) -> Option<usize> {
+        if let Some(&index) = self.by_name.get(name) {
+            return Some(index);
         }
         let bytes = Json::from(name).to_string().len();
         if self.seen.len() >= MAX_FIELDS
@@ -118,13 +118,13 @@ impl Inference {
             return None;
         }
         self.name_bytes += bytes;
-        let place = self.seen.len();
-        self.places.insert(name.to_owned(), place);
-        // A field that a row before this one lacks is no key.
+        let index = self.seen.len();
+        self.by_name.insert(name.to_owned(), index);
+        // A field that an earlier row lacks cannot be a key.
         let candidates = self.seen.iter().filter(|seen| seen.key.is_some()).count();
         let may_be_key =
             self.rows == 1 && candidates < MAX_CANDIDATES && decide::key_rank(name).is_some();
-        self.seen.push(Seen {
+        self.seen.push(FieldStatistics {
             name: name.to_owned(),
             rows: 0,
             types: TypeSet::default(),
@@ -133,18 +133,18 @@ impl Inference {
             times: 0,
             key: may_be_key.then(HashSet::new),
         });
-        Some(place)
+        Some(index)
     }
 }
 
-impl Seen {
+impl FieldStatistics {
     fn observe(&mut self, value: &FieldValue, row: u64) {
         self.rows += 1;
         self.types.insert(kind(value));
         if let FieldValue::Text(text) = value {
             self.strings += 1;
-            // Once one string is no time, the field is none; most text is told apart by its first
-            // string.
+            // One string that is not a time decides for the field, so most fields of text are
+            // parsed once.
             if self.days + self.times + 1 == self.strings && Instant::parse(text).is_some() {
                 match text.len() {
                     10 => self.days += 1,
@@ -160,7 +160,7 @@ impl Seen {
             _ => None,
         };
         let unique = match usable {
-            // Without a row of its own here it was missing in one before.
+            // The field was missing in an earlier row.
             Some(_) if self.rows != row => false,
             Some(_) if row > MAX_KEY_ROWS => true,
             Some(text) => hashes.insert(hash(text)),
@@ -171,7 +171,7 @@ impl Seen {
         }
     }
 
-    /// What its strings are; only where it holds nothing else but null.
+    /// Returns the format of the strings, if the field holds only strings and null.
     fn format(&self) -> Option<StringFormat> {
         if !self.types.are_only(&[JsonType::String]) || self.days + self.times != self.strings {
             return None;
@@ -179,7 +179,7 @@ impl Seen {
         Some(if self.times == 0 { StringFormat::Date } else { StringFormat::DateTime })
     }
 
-    /// Its types as a schema names them: every integer is a number.
+    /// Returns the types as a schema names them: a number includes the integers.
     fn types(&self) -> TypeSet {
         let mut types = self.types;
         if types.contains(JsonType::Number) {
@@ -201,7 +201,7 @@ fn kind(value: &FieldValue) -> JsonType {
     }
 }
 
-/// The same for the same text in every run, so that a decision can be repeated.
+/// Hashes a text, equally in every run, so that a decision can be repeated.
 fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

@@ -1,63 +1,62 @@
-//! Times, as the grants and filters on records compare them.
+//! Points in time, as the grants and filters on records compare them.
 //!
-//! Exports write a time in many ways, so what is read is RFC 3339 with the liberties that exports
-//! take: a space for the `T`, no offset, no seconds, no time at all. What is written is one form,
-//! in UTC. Only arithmetic over whole numbers happens here: no clock, no table of zones, no leap
-//! seconds.
+//! Exports write times in many ways. The parser reads RFC 3339 with the usual liberties: a space
+//! instead of the `T`, no offset, no seconds, or no time at all. The formatter writes one form, in
+//! UTC. There is no clock here, and there are no time zones and no leap seconds.
 //!
-//! *Source*: RFC 3339 section 5.6; the calendar is Howard Hinnant's `days_from_civil` and its
-//! inverse.
+//! *Source*: RFC 3339 section 5.6. `jiff` decides which dates exist; `civil` counts the days, since
+//! a stored time may lie beyond the years that `jiff` has.
 
 use std::fmt::Write as _;
 
+use jiff::civil::Date;
+
 use crate::civil;
 
-/// A point in time: microseconds since 1970-01-01T00:00:00Z, negative before it.
+/// A point in time: microseconds since 1970-01-01T00:00:00Z, negative before that.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize, serde::Serialize,
 )]
 pub struct Instant(pub i64);
 
-/// The longest text that is a time. Longer ones may be kept apart from their record, where a
-/// condition does not look, and what is a time to one condition must be one to all.
+/// The longest text that is a time, in bytes. Longer texts may be kept in pieces, where conditions
+/// do not look. Every condition must agree on which texts are times.
 const MAX_BYTES: usize = 64;
 const MICROS_A_SECOND: i64 = 1_000_000;
 const MICROS_A_DAY: i64 = 86_400 * MICROS_A_SECOND;
 
 impl Instant {
-    /// The first microsecond of the year 0000, the earliest that [`Instant::parse`] gives.
+    /// The first microsecond of the year 0000, the earliest result of [`Instant::parse`].
     pub const FIRST: Self = Self(-719_528 * MICROS_A_DAY);
-    /// The last microsecond of the year 9999, the latest that [`Instant::parse`] gives.
+    /// The last microsecond of the year 9999, the latest result of [`Instant::parse`].
     pub const LAST: Self = Self(2_932_897 * MICROS_A_DAY - 1);
 
-    /// Reads a date-time or a plain date, which is its midnight in UTC; none where the text is
-    /// neither.
+    /// Parses a date-time, or a date as its midnight in UTC.
     ///
-    /// *Shape*: at most 64 bytes of `YYYY-MM-DD`, or that, one of `T`, `t` and a space, `HH:MM`,
-    /// and then as it pleases `:SS`, a `.` and digits (those beyond microseconds are cut off), and
-    /// `Z`, `z`, `+HH:MM` or `-HH:MM`. Without an offset it counts as UTC. The second 60 is the one
-    /// that follows. A day that there is not, or one that UTC puts outside the years 0000 to 9999,
-    /// is none.
+    /// *Shape*: at most 64 bytes of `YYYY-MM-DD`, optionally followed by `T`, `t` or a space and
+    /// `HH:MM`, then optionally `:SS`, optionally a `.` and digits (those beyond microseconds are
+    /// cut off), and optionally `Z`, `z`, `+HH:MM` or `-HH:MM`. A time without an offset is in UTC.
+    /// The second 60 is the second that follows. Returns `None` for any other text, for a date that
+    /// does not exist, and for a UTC year outside 0000 to 9999.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
         }
-        let mut scan = Scan(text.as_bytes());
+        let mut scan = TimeParser(text.as_bytes());
         let (year, month, day) =
             (scan.digits(4)?, scan.dash()?.digits(2)?, scan.dash()?.digits(2)?);
-        if !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
-            return None;
-        }
+        // `Date` refuses a day that the calendar does not have.
+        Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
         let days = civil::days_from_civil(year, month, day);
         let micros = if scan.is_empty() { 0 } else { scan.time()? };
         let instant = Self(days * MICROS_A_DAY + micros);
         (Self::FIRST..=Self::LAST).contains(&instant).then_some(instant)
     }
 
-    /// As RFC 3339 in UTC: `2025-03-01T08:00:00Z`, with three or six digits of a fraction where
-    /// there is one.
+    /// Formats the time as RFC 3339 in UTC: `2025-03-01T08:00:00Z`, with three or six digits of a
+    /// fraction unless the fraction is zero.
     ///
-    /// A year outside 0000 to 9999, which no text is read as, is written with a sign and six
+    /// A year outside 0000 to 9999, which no text is parsed as, is written with a sign and six
     /// digits.
     pub fn to_rfc3339(self) -> String {
         let (year, month, day) = civil::civil_from_days(self.0.div_euclid(MICROS_A_DAY));
@@ -81,15 +80,15 @@ impl Instant {
     }
 }
 
-/// What is left of the text.
-struct Scan<'a>(&'a [u8]);
+/// The remaining text.
+struct TimeParser<'a>(&'a [u8]);
 
-impl Scan<'_> {
+impl TimeParser<'_> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Takes the next byte where it is one of `wanted`.
+    /// Takes the next byte if it is one of `wanted`.
     fn one_of(&mut self, wanted: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         wanted.contains(first).then(|| {
@@ -115,7 +114,8 @@ impl Scan<'_> {
         })
     }
 
-    /// From the `T` to the end of the text: microseconds since that day's midnight in UTC.
+    /// Reads from the `T` to the end of the text. Returns microseconds since the date's midnight in
+    /// UTC.
     fn time(&mut self) -> Option<i64> {
         self.one_of(b"Tt ")?;
         let (hour, minute) = (self.digits(2)?, self.colon()?.digits(2)?);
@@ -131,7 +131,7 @@ impl Scan<'_> {
             .then_some((hour * 3600 + minute * 60 + second - offset) * MICROS_A_SECOND + micros)
     }
 
-    /// At least one digit; those beyond microseconds count for nothing.
+    /// Reads at least one digit. Ignores digits beyond microseconds.
     fn fraction(&mut self) -> Option<i64> {
         let (mut micros, mut unit) = (0, MICROS_A_SECOND / 10);
         self.0.first().filter(|byte| byte.is_ascii_digit())?;
@@ -143,7 +143,7 @@ impl Scan<'_> {
         Some(micros)
     }
 
-    /// Seconds east of UTC; none at the end of the text is UTC.
+    /// Returns seconds east of UTC. An absent offset is UTC.
     fn offset(&mut self) -> Option<i64> {
         if self.is_empty() || self.one_of(b"Zz").is_some() {
             return Some(0);
@@ -154,15 +154,6 @@ impl Scan<'_> {
     }
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -170,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_and_times_are_read_as_exports_write_them() {
+    fn the_date_formats_of_exports_are_parsed() {
         for (text, expected) in [
             ("1970-01-01", "1970-01-01T00:00:00Z"),
             ("2025-03-01", "2025-03-01T00:00:00Z"),
@@ -195,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn other_texts_are_not_times() {
         for text in [
             "",
             " 2025-03-01",
@@ -233,28 +224,34 @@ mod tests {
     }
 
     #[test]
-    fn a_year_that_no_text_has_is_still_written() {
+    fn a_year_beyond_9999_is_formatted() {
         assert_eq!(Instant(i64::MIN).to_rfc3339(), "-290308-12-21T19:59:05.224192Z");
         assert_eq!(Instant(i64::MAX).to_rfc3339(), "+294247-01-10T04:00:54.775807Z");
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(micros in Instant::FIRST.0..=Instant::LAST.0, coarse in prop::sample::select(vec![1, 1000, 1_000_000])) {
+        fn a_formatted_time_is_parsed_again(
+            micros in Instant::FIRST.0..=Instant::LAST.0,
+            coarse in prop::sample::select(vec![1, 1000, 1_000_000]),
+        ) {
             let instant = Instant(micros.div_euclid(coarse) * coarse);
             let text = instant.to_rfc3339();
             prop_assert_eq!(Instant::parse(&text), Some(instant), "{}", text);
         }
 
         #[test]
-        fn written_times_stand_in_the_order_of_time(a in Instant::FIRST.0..=Instant::LAST.0, b in Instant::FIRST.0..=Instant::LAST.0) {
+        fn formatted_times_sort_by_time(
+            a in Instant::FIRST.0..=Instant::LAST.0,
+            b in Instant::FIRST.0..=Instant::LAST.0,
+        ) {
             let (whole_a, whole_b) = (a.div_euclid(1_000_000), b.div_euclid(1_000_000));
             let text = |second: i64| Instant(second * 1_000_000).to_rfc3339();
             prop_assert_eq!(whole_a.cmp(&whole_b), text(whole_a).cmp(&text(whole_b)));
         }
 
         #[test]
-        fn no_text_is_too_strange(text in "[0-9TtZz:. +-]{0,40}") {
+        fn any_text_is_a_time_in_range_or_refused(text in "[0-9TtZz:. +-]{0,40}") {
             if let Some(instant) = Instant::parse(&text) {
                 prop_assert!((Instant::FIRST..=Instant::LAST).contains(&instant));
             }

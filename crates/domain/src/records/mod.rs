@@ -1,13 +1,13 @@
-//! A person's records: what they are, who may see which part of them, and how they are read in
-//! pieces.
+//! A person's records: what they are, who may see which parts of them, and how long values are read
+//! in pieces.
 //!
-//! A *connection* is one configured source, a *stream* a named set of records in it, a *record* an
-//! object of named [`value::Value`]s under a key. What a source may hold is its [`declaration`];
-//! what a client may see is a [`grant`]. Text is counted in Unicode scalar values everywhere, and
-//! kept in [`pieces`] once it is long.
+//! A *connection* is one configured source. A *stream* is a named set of records in a connection. A
+//! *record* is an object of named [`value::FieldValue`]s under a key. A [`declaration`] says what a
+//! stream may hold, and a [`grant`] says what a client may see. Text is counted in Unicode scalar
+//! values everywhere, and a long text is kept in [`pieces`].
 //!
-//! Pure like all of this crate: rows come in as bytes, times as numbers, and a store runs what is
-//! decided here.
+//! This module is pure, like the whole crate. Rows come in as bytes and times as numbers; the store
+//! acts on what is decided here.
 
 pub mod aggregator;
 pub mod authority;

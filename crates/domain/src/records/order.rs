@@ -1,8 +1,8 @@
-//! The order of records in a list: by the value of the stream's cursor field.
+//! The order of the records in a list, by the value of the stream's cursor field.
 //!
-//! A value becomes bytes that compare like it, so that a database orders records by an index and
-//! nothing else. Numbers come before times, times before other texts. `null`, an empty text, and
-//! what is neither number nor text have no place in the order; records without one come last in
+//! A value becomes an order key: bytes that compare like the value, so that the database sorts
+//! records with an index alone. Numbers sort before times, and times before other texts. `null`, an
+//! empty text, booleans, arrays and objects have no order key. Records without one come last in
 //! both directions.
 
 use super::instant::Instant;
@@ -11,25 +11,25 @@ use super::value::FieldValue;
 /// The names of the two directions of an order, as `/v1` spells them.
 pub const ORDERS: [&str; 2] = ["asc", "desc"];
 
-/// How much of a text counts, in bytes. Texts that agree so far are ordered by record key.
+/// The bytes of a text that count. Texts that agree up to there are ordered by record key.
 const TEXT_BYTES: usize = 63;
-/// The longest ordering value, in bytes.
+/// The longest order key, in bytes.
 pub const MAX_ORDER_BYTES: usize = 1 + TEXT_BYTES;
 
 const NUMBER: u8 = 1;
 const TIME: u8 = 2;
 const TEXT: u8 = 3;
 
-/// How the values of a cursor field compare.
+/// How the texts of a cursor field compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorFieldOrder {
-    /// Texts are times where they can be read as such.
+    /// As times if they can be parsed as such, otherwise as texts.
     Times,
-    /// Texts are texts.
+    /// As texts.
     Texts,
 }
 
-/// The place of a value in the order.
+/// Returns the order key of a value; `None` if the value has none.
 pub fn order_key(value: &FieldValue, ordering: CursorFieldOrder) -> Option<Vec<u8>> {
     match value {
         FieldValue::Number(digits) => {
@@ -45,17 +45,17 @@ pub fn order_key(value: &FieldValue, ordering: CursorFieldOrder) -> Option<Vec<u
     }
 }
 
-/// The place of a time in the order.
+/// Returns the order key of a time.
 pub fn order_key_of_time(Instant(micros): Instant) -> Vec<u8> {
-    // With the sign turned over, negative numbers come first.
+    // With the sign bit flipped, negative numbers sort first.
     tagged(TIME, &(micros as u64 ^ 1 << 63).to_be_bytes())
 }
 
-/// Bits of a double that compare like it, without a difference between the zeros.
+/// Returns the bits of a double in an order that compares like the double. Both zeros are equal.
 fn comparable(number: f64) -> [u8; 8] {
     let bits = (number + 0.0).to_bits();
-    let turned = if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 };
-    turned.to_be_bytes()
+    let flipped = if bits >> 63 == 1 { !bits } else { bits ^ 1 << 63 };
+    flipped.to_be_bytes()
 }
 
 fn tagged(tag: u8, bytes: &[u8]) -> Vec<u8> {
@@ -82,12 +82,15 @@ mod tests {
 
         #[test]
         fn bytes_compare_like_times(a in any::<i64>(), b in any::<i64>()) {
-            prop_assert_eq!(order_key_of_time(Instant(a)).cmp(&order_key_of_time(Instant(b))), a.cmp(&b));
+            prop_assert_eq!(
+                order_key_of_time(Instant(a)).cmp(&order_key_of_time(Instant(b))),
+                a.cmp(&b),
+            );
         }
     }
 
     #[test]
-    fn what_has_no_place() {
+    fn values_other_than_numbers_and_texts_have_no_order_key() {
         assert_eq!(number(-0.0), number(0.0));
         for value in [
             FieldValue::Null,

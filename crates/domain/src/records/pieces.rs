@@ -1,23 +1,23 @@
-//! Long text in pieces, so that a window of it costs what the window costs.
+//! Long text in pieces, so that reading a window costs only what the window holds.
 //!
-//! A value longer than [`INLINE_BYTES`] is kept apart from its record, cut into pieces of exactly
-//! [`PIECE_CHARS`] Unicode scalar values, the last one shorter. Since all are alike, the piece that
-//! holds a position is found by division, and no piece before it is touched. A piece's number in
-//! the database says which record, which of its values and which piece it is; the index of search
-//! tokens uses the same numbers.
+//! A value longer than [`INLINE_BYTES`] is kept apart from its record, in pieces of exactly
+//! [`PIECE_CHARS`] Unicode scalar values; the last piece may be shorter. Since all pieces have the
+//! same length, a division finds the piece of a position, and no earlier piece is read. A piece's
+//! number in the database encodes the record, the value and the piece. The index of search tokens
+//! uses the same numbers.
 
 /// The longest value that stays in its record, in bytes of UTF-8.
 pub const INLINE_BYTES: usize = 1024;
 
-/// Scalar values in a piece. 8 to 32 KiB: a few pages of a database, so that the overhead of a
-/// piece is small beside it, and a window of 4,096 touches two at most.
+/// The scalar values in a piece, 8 to 32 KiB. A piece fills a few pages of the database, so its
+/// overhead is small, and a window of 4,096 scalar values touches at most two pieces.
 pub const PIECE_CHARS: u64 = 8192;
 
-/// Records that a database can ever hold.
+/// The largest record number of a database.
 pub const MAX_RECORD: i64 = (1 << 31) - 1;
-/// Values of one record that are kept in pieces or indexed for search.
+/// The most values of one record that are kept in pieces or indexed for search.
 pub const MAX_SLOTS: u16 = 1 << 12;
-/// Pieces of one value.
+/// The most pieces of one value.
 pub const MAX_PIECES: u64 = 1 << 20;
 
 /// Consecutive characters of a text, counted in Unicode scalar values from its beginning.
@@ -29,35 +29,34 @@ pub struct CharRange {
     pub end: u64,
 }
 
-/// The number of a piece: 31 bits of record, 12 of slot, 20 of piece.
-///
-/// None where one of them does not fit.
+/// Encodes the number of a piece: 31 bits of record, 12 of slot, 20 of piece. Returns `None` if one
+/// of them does not fit.
 pub fn number(record: i64, slot: u16, piece: u64) -> Option<i64> {
     let fits = (0..=MAX_RECORD).contains(&record) && slot < MAX_SLOTS && piece < MAX_PIECES;
     let piece = i64::try_from(piece).ok()?;
     fits.then(|| record << 32 | i64::from(slot) << 20 | piece)
 }
 
-/// What a number of a piece is made of: record, slot and piece.
+/// Decodes the number of a piece into record, slot and piece.
 pub fn parts(number: i64) -> (i64, u16, u64) {
     let slot = u16::try_from(number >> 20 & 0xfff).unwrap_or_default();
     (number >> 32, slot, u64::try_from(number & 0xf_ffff).unwrap_or_default())
 }
 
-/// The greatest number that a piece of a record can have.
+/// Returns the greatest number that a piece of a record can have.
 pub fn last_of(record: i64) -> i64 {
     record << 32 | 0xffff_ffff
 }
 
-/// Counts scalar values.
+/// Counts the scalar values of a text.
 pub fn count(text: &str) -> u64 {
-    // Every scalar value has exactly one byte that continues none; counting those is many times
-    // faster than decoding, and no text is longer than 2^64.
+    // Every scalar value has exactly one byte that is not a continuation. Counting these is many
+    // times faster than decoding, and no text is longer than 2^64.
     text.bytes().filter(|byte| (*byte as i8) >= -0x40).count() as u64
 }
 
-/// The byte at which the scalar value number `position` begins; the text's length where there are
-/// not so many.
+/// Returns the byte at which the scalar value number `position` begins, or the text's length if the
+/// text has fewer scalar values.
 pub fn byte_offset(text: &str, position: u64) -> usize {
     let mut left = position;
     let mut at = 0;
@@ -83,7 +82,7 @@ pub fn byte_offset(text: &str, position: u64) -> usize {
     text.len()
 }
 
-/// The scalar values from `start` up to but not including `end`, as far as there are any.
+/// Returns the scalar values from `start` up to but not including `end`, clipped to the text.
 pub fn slice(text: &str, start: u64, end: u64) -> &str {
     let from = byte_offset(text, start);
     let rest = text.get(from..).unwrap_or_default();
@@ -110,7 +109,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slices_are_counted_in_scalar_values(text in "(\\PC|\0|\r\n|e\u{301}|👩‍👧|中){0,900}", start in 0u64..1000, length in 0u64..1000) {
+        fn slices_are_counted_in_scalar_values(
+            text in "(\\PC|\0|\r\n|e\u{301}|👩‍👧|中){0,900}",
+            start in 0u64..1000,
+            length in 0u64..1000,
+        ) {
             let chars: Vec<char> = text.chars().collect();
             prop_assert_eq!(count(&text), chars.len() as u64);
             let slow: String = chars.iter().skip(start as usize).take(length as usize).collect();
@@ -118,7 +121,11 @@ mod tests {
         }
 
         #[test]
-        fn a_number_is_its_parts(record in 0..=MAX_RECORD, slot in 0..MAX_SLOTS, piece in 0..MAX_PIECES) {
+        fn a_piece_number_decodes_to_its_parts(
+            record in 0..=MAX_RECORD,
+            slot in 0..MAX_SLOTS,
+            piece in 0..MAX_PIECES,
+        ) {
             let number = number(record, slot, piece).unwrap();
             prop_assert!(number >= 0);
             prop_assert_eq!(parts(number), (record, slot, piece));
@@ -127,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_alike_and_make_the_text() {
+    fn pieces_have_one_length_and_concatenate_to_the_text() {
         let text = "a中👩\u{0}".repeat(5000);
         let pieces: Vec<&str> = cut(&text).collect();
         assert_eq!(pieces.concat(), text);
@@ -138,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_has_no_number() {
+    fn parts_out_of_range_have_no_number() {
         assert_eq!(number(MAX_RECORD + 1, 0, 0), None);
         assert_eq!(number(-1, 0, 0), None);
         assert_eq!(number(0, MAX_SLOTS, 0), None);

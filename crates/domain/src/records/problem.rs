@@ -1,241 +1,265 @@
-//! Why a request about records was refused, as the resource server says it.
+//! Why a request about records was refused, as the resource server reports it.
 //!
-//! One enum for every way in: its type, code and message are the same at `/v1`, in a tool and on
-//! the command line. A message names parameters and what the caller itself wrote, never anything
-//! that a grant hides: a record outside a grant is refused in the words for one that does not
-//! exist.
+//! One enum serves every way in: the type, code and message of an error are the same at `/v1`, in a
+//! tool and on the command line. A message names parameters and what the caller wrote, never
+//! anything that a grant hides. A record outside a grant is refused with the message for a record
+//! that does not exist.
 
 use serde_json::{Map, Value, json};
 
 use super::{aggregator, decimal};
 
-/// A refused request.
+/// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A parameter is unknown, missing, repeated or malformed, or two exclude each other.
     #[error("{message}")]
     InvalidRequest {
-        /// Which parameter.
+        /// The name of the parameter.
         param: Option<String>,
-        /// What is wrong and what to send instead.
+        /// The error, and what to send instead.
         message: String,
     },
-    /// The window's selectors are out of range or exclude each other.
+    /// The parameters that select a window are out of range or exclude each other.
     #[error("{message}")]
     InvalidWindow {
-        /// Which parameter.
+        /// The name of the parameter.
         param: &'static str,
-        /// What is wrong and what to send instead.
+        /// The error, and what to send instead.
         message: String,
     },
-    /// The field's name is empty or holds U+0000.
+    /// The field's name is empty or contains U+0000.
     #[error("`field` must be the name of one top-level field, of 1 to 512 bytes without U+0000")]
     InvalidFieldPath,
-    /// A cursor leads nowhere.
+    /// The cursor of a list, a window or a search cannot be used.
     #[error("{}", .0.message())]
     InvalidCursor(CursorProblem),
-    /// What is to be gone on with since leads nowhere.
+    /// The cursor in `changes_since` cannot be used.
     #[error("{}", .0.sync_message())]
     InvalidChangesSince(CursorProblem),
-    /// What is to be gone on with in a record leads nowhere.
+    /// The cursor to further fields of a record cannot be used.
     #[error("{}", .0.fields_message())]
     InvalidFieldsCursor(CursorProblem),
-    /// The field is not declared. Said to the owner alone.
+    /// The stream does not declare the field. Only the owner sees this error.
     #[error(
-        "the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists those that there are"
+        "the stream does not declare the field `{field}`; `/v1/streams/{{stream}}` lists the \
+         declared fields"
     )]
     UnknownField {
-        /// As the caller wrote it.
+        /// The name that the caller sent.
         field: String,
-        /// In which parameter.
+        /// The parameter that contained the name.
         param: String,
     },
-    /// The body of a request cannot be used.
+    /// The declaration in a request's body cannot be used.
     #[error("{message}")]
     InvalidDeclaration {
-        /// What is wrong.
+        /// The error.
         message: String,
     },
-    /// The protocol version that was asked for is not spoken.
+    /// The server does not speak the requested protocol version.
     #[error("this server speaks PDPP-Version {supported}")]
     UnsupportedVersion {
-        /// The one that is spoken.
+        /// The version that the server speaks.
         supported: &'static str,
     },
-    /// The token is good and has nothing to do with records, or is a client's where an owner's is
-    /// needed.
+    /// The token is valid but gives no access to records, or is a client's where the owner's is
+    /// required.
     #[error("{message}")]
     InsufficientScope {
-        /// What is needed.
+        /// What is required.
         message: &'static str,
     },
-    /// The grant does not name the stream, or no such connection in it. The same where there is
-    /// none.
-    #[error("the grant does not include the stream `{stream}`{}; `/v1/streams` lists those that it does", connection.as_ref().map(|name| format!(" in the connection `{name}`")).unwrap_or_default())]
+    /// The grant does not name the stream, or does not name the connection for it. The error is the
+    /// same for a stream that does not exist.
+    #[error(
+        "the grant does not include the stream `{stream}`{}; `/v1/streams` lists the granted \
+         streams",
+        in_connection(connection.as_deref())
+    )]
     StreamNotAllowed {
-        /// As the caller wrote it.
+        /// The name that the caller sent.
         stream: String,
-        /// As the caller wrote it, if it did.
+        /// The connection's name, if the caller sent one.
         connection: Option<String>,
     },
-    /// The grant does not name the field. The same where there is none.
+    /// The grant does not name the field. The error is the same for a field that does not exist.
     #[error(
-        "the grant does not include the field `{field}`; `/v1/schema` lists those that it does"
+        "the grant does not include the field `{field}`; `/v1/schema` lists the granted fields"
     )]
     FieldNotGranted {
-        /// As the caller wrote it.
+        /// The name that the caller sent.
         field: String,
-        /// In which parameter.
+        /// The parameter that contained the name.
         param: String,
     },
-    /// The grant has ended.
+    /// The grant has expired.
     #[error("the grant has expired; ask the owner for a new one")]
     GrantExpired,
-    /// The owner took the grant back.
+    /// The owner revoked the grant.
     #[error("the grant was revoked by the owner")]
     GrantRevoked,
-    /// The grant is damaged or of an unknown kind, and so allows nothing.
+    /// The grant is damaged or of an unknown version, and so allows nothing.
     #[error("the grant cannot be used; ask the owner for a new one")]
     GrantInvalid,
-    /// Another token used the grant first.
+    /// Another token used the single-use grant first.
     #[error(
         "the grant is for a single token and another one has used it; ask the owner for a new grant"
     )]
     GrantConsumed,
-    /// There is no such record, or the grant hides it.
+    /// The record does not exist, or the grant hides it.
     #[error("there is no such record in the stream")]
     NotFound,
-    /// The owner asks for a stream that there is not.
-    #[error("there is no stream `{stream}`{}; `/v1/streams` lists those that there are", connection.as_ref().map(|name| format!(" in the connection `{name}`")).unwrap_or_default())]
+    /// The owner requests a stream that does not exist.
+    #[error(
+        "there is no stream `{stream}`{}; `/v1/streams` lists all streams",
+        in_connection(connection.as_deref())
+    )]
     StreamNotFound {
-        /// As the caller wrote it.
+        /// The name that the caller sent.
         stream: String,
-        /// As the caller wrote it, if it did.
+        /// The connection's name, if the caller sent one.
         connection: Option<String>,
     },
-    /// The record has no such field.
+    /// The record does not have the field.
     #[error("the record has no field `{field}`")]
     FieldNotFound {
-        /// As the caller wrote it.
+        /// The name that the caller sent.
         field: String,
     },
-    /// The text that was looked for does not occur.
+    /// The text that the window is to lie around does not occur in the field.
     #[error("`q` does not occur in the field; simple case folding was applied to both")]
     QueryNotFound,
-    /// Several granted connections have what was asked for.
+    /// Several granted connections have the requested record or stream.
     #[error("several connections have this; send one of them as `connection_id`")]
     AmbiguousConnection {
-        /// Which.
+        /// The names of those connections.
         connections: Vec<String>,
     },
-    /// Several granted connections have the stream whose details were asked for.
+    /// Several granted connections have the stream whose declaration is requested.
     #[error(
-        "several connections have this stream, each with a declaration of its own; send `connection_id`"
+        "several connections have this stream, each with a declaration of its own; send \
+         `connection_id`"
     )]
     AmbiguousSchema {
-        /// Which.
+        /// The names of those connections.
         connections: Vec<String>,
     },
-    /// What changed since is not known any more.
+    /// The store no longer knows the changes since that moment.
     #[error(
-        "`changes_since` is from more than 30 days ago, or from before the records were restored or the clock was \
-             set; begin again with `changes_since=beginning`"
+        "`changes_since` is from more than 30 days ago, or from before the records were restored \
+         or the clock was set; begin again with `changes_since=beginning`"
     )]
     ChangesExpired,
-    /// There is no such blob, or no record shows it to the caller.
+    /// The blob does not exist, or no record that the caller may see refers to it.
     #[error("there is no such blob in the records that can be read")]
     BlobNotFound,
-    /// A blob has more bytes than one can have.
+    /// The blob is larger than allowed.
     #[error("a blob has at most 4,294,967,296 bytes; nothing is stored")]
     BlobTooLarge,
-    /// No byte that was asked for is there.
+    /// The blob has none of the requested bytes.
     #[error(
-        "the blob has {bytes} bytes and none of those that `Range` names; leave the header out, or name others"
+        "the blob has {bytes} bytes, and `Range` names none of them; leave the header out or \
+         name other bytes"
     )]
     RangeNotSatisfiable {
-        /// How many it has.
+        /// The size of the blob, in bytes.
         bytes: u64,
     },
-    /// The field is binary.
+    /// The request reads a binary field as text.
     #[error(
-        "the field `{field}` is binary and has no text to show; read its bytes with `offset_bytes` and `limit_bytes`"
+        "the field `{field}` is binary and has no text; read its bytes with `offset_bytes` and \
+         `limit_bytes`"
     )]
     FieldNotText {
-        /// As the caller wrote it.
+        /// The name that the caller sent.
         field: String,
     },
-    /// Bytes are asked for of a field that is not binary.
+    /// The request reads bytes of a field that is not binary.
     #[error(
-        "the field `{field}` is not binary; read it by characters, with `offset_chars` and `limit_chars`"
+        "the field `{field}` is not binary; read it by characters, with `offset_chars` and \
+         `limit_chars`"
     )]
     FieldNotBinary {
-        /// As the caller wrote it.
+        /// The name that the caller sent.
         field: String,
     },
-    /// The relation cannot be followed, or not so far.
+    /// The relationship cannot be expanded, or not with this limit.
     #[error("{message}")]
     InvalidExpand {
-        /// Which parameter.
+        /// The name of the parameter.
         param: String,
-        /// What is wrong and what to send instead.
+        /// The error, and what to send instead.
         message: String,
     },
-    /// Lists are not sorted so.
+    /// The list cannot be sorted as requested.
     #[error("{message}")]
     InvalidSort {
-        /// What is wrong and what to send instead.
+        /// The error, and what to send instead.
         message: String,
     },
-    /// More different values than are told apart.
-    #[error("the field has more than {} different values, or more than {} MiB of them, among these records; send a `filter` that leaves fewer records", aggregator::MAX_GROUPS, aggregator::MAX_GROUP_BYTES >> 20)]
+    /// The field has too many distinct values to count.
+    #[error(
+        "the field has more than {} different values, or more than {} MiB of them, among these \
+         records; send a `filter` that leaves fewer records",
+        aggregator::MAX_GROUPS,
+        aggregator::MAX_GROUP_BYTES >> 20
+    )]
     TooManyGroups {
-        /// In which parameter the field was sent.
+        /// The parameter that named the field.
         param: &'static str,
     },
-    /// A number that is too long to be added.
+    /// A number has too many digits to be added.
     #[error(
-        "the field has a number of more than {} digits before the point or {} after it; send a `filter` that leaves it out",
+        "the field has a number of more than {} digits before the point or {} after it; send a \
+         `filter` that leaves it out",
         decimal::MAX_WHOLE,
         decimal::MAX_PLACES
     )]
     NumberTooLong,
-    /// A search passed over records for so long that others would have to wait.
+    /// The search examined records for so long that other requests would have to wait.
     #[error(
-        "the search was given up after 20 seconds: each word is in very many records that do not have all of them; look for rarer words, or in fewer streams"
+        "the search was stopped after 20 seconds: each word occurs in very many records that \
+         lack another one; search for rarer words, or in fewer streams"
     )]
     SearchTooBroad,
-    /// Another process writes, or every reader is busy.
+    /// Another process writes, or every reader is in use.
     #[error("the store is busy; wait a second and send the request again")]
     Busy,
-    /// The disk is full. Nothing of what failed was written.
+    /// The disk is full. The failed request wrote nothing.
     #[error("the disk is full; nothing of this batch was written. The owner must make room")]
     Full,
     /// The database is damaged.
     #[error(
-        "the database of records is damaged; the owner must restore a backup (`stile backup` makes them)"
+        "the database of records is damaged; the owner must restore a backup (`stile backup` \
+         makes them)"
     )]
     Corrupt,
-    /// What nobody expected; the log has the same number.
+    /// An unexpected failure. The log has an entry with the same incident number.
     #[error("the server failed; if it fails again, tell the owner the incident number {incident}")]
     Internal {
-        /// The line in the log.
+        /// The incident number.
         incident: u64,
     },
 }
 
-/// Why a cursor leads nowhere.
+fn in_connection(connection: Option<&str>) -> String {
+    connection.map(|name| format!(" in the connection `{name}`")).unwrap_or_default()
+}
+
+/// Why a cursor cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorProblem {
-    /// It was not made here, or was changed on the way.
+    /// This server did not make the cursor, or the cursor was changed on the way.
     Malformed,
-    /// It belongs to another request or another grant.
+    /// The cursor belongs to another request or another grant.
     Mismatch,
-    /// What it continues has changed.
+    /// The content that the cursor continues has changed.
     Stale,
 }
 
 impl CursorProblem {
-    /// The member `reason`.
+    /// Returns the value of the error's member `reason`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
@@ -250,7 +274,8 @@ impl CursorProblem {
                 "`changes_since` must be `beginning` or the `next_changes_since` of an answer"
             }
             _ => {
-                "`changes_since` belongs to another stream, connection or grant; begin again with `beginning`"
+                "`changes_since` belongs to another stream, connection or grant; begin again \
+                 with `beginning`"
             }
         }
     }
@@ -258,13 +283,15 @@ impl CursorProblem {
     fn fields_message(self) -> &'static str {
         match self {
             Self::Malformed => {
-                "`fields_cursor` is not the `next_cursor` of a record's `more_fields`; begin again without it"
+                "`fields_cursor` is not the `next_cursor` of a record's `more_fields`; begin \
+                 again without it"
             }
             Self::Mismatch => {
-                "`fields_cursor` belongs to another record or other `fields`; send it where it came from"
+                "`fields_cursor` belongs to another record or other `fields`; send it where it \
+                 came from"
             }
             Self::Stale => {
-                "the fields before `fields_cursor` are others by now; begin again without it"
+                "the fields before `fields_cursor` have changed since; begin again without it"
             }
         }
     }
@@ -283,12 +310,12 @@ impl CursorProblem {
 }
 
 impl Problem {
-    /// A parameter that is wrong.
+    /// Makes an [`Problem::InvalidRequest`] for one parameter.
     pub fn invalid(param: &str, message: impl Into<String>) -> Self {
         Self::InvalidRequest { param: Some(param.to_owned()), message: message.into() }
     }
 
-    /// The stable code, and the HTTP status (the interface's table of errors).
+    /// Returns the stable code and the HTTP status, as the interface's table of errors lists them.
     pub fn code(&self) -> (&'static str, u16) {
         match self {
             Self::InvalidRequest { .. } => ("invalid_request", 400),
@@ -330,7 +357,7 @@ impl Problem {
         }
     }
 
-    /// The member `type`.
+    /// Returns the value of the error's member `type`.
     pub fn kind(&self) -> &'static str {
         match self.code().1 {
             400 | 413 | 416 => "invalid_request_error",
@@ -341,7 +368,7 @@ impl Problem {
         }
     }
 
-    /// The object under `error`, but for `request_id`.
+    /// Returns the object under `error`, without `request_id`.
     pub fn to_json(&self) -> Map<String, Value> {
         let mut error = Map::new();
         let mut put = |name: &str, value: Value| error.insert(name.to_owned(), value);

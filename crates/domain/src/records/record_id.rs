@@ -1,40 +1,41 @@
-//! The one text that names a record to an agent: `{connection_id}/{stream}:{record_id}`.
+//! The one text that identifies a record to an agent: `{connection_id}/{stream}:{record_id}`.
 //!
-//! Whatever a key holds, slashes, quotes and line ends included, its identifier is one word of
-//! plain ASCII, so that it survives being shown, copied and sent back; and reading it gives the key
-//! again, byte for byte.
+//! Whatever a key contains, even slashes, quotes and line breaks, its identifier is one word of
+//! plain ASCII. The word therefore survives being displayed, copied and sent back, and parsing it
+//! restores the key byte for byte.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::percent;
 
-/// The longest segment, in bytes and decoded. Keys of our own have far fewer; those of another
-/// server may have more.
+/// The longest decoded segment, in bytes. This server's keys are far shorter; another server's may
+/// be longer.
 const MAX_SEGMENT_BYTES: usize = 4096;
 
-/// Which record, in which stream of which connection.
+/// The identifier of a record in a stream of a connection.
 ///
 /// *Shape*: three segments, percent-encoded (RFC 3986, section 2.1) outside of `A-Z a-z 0-9 . _ ~ :
-/// @ -`. In the first two a `:` is encoded too, since the first one ends the stream. A segment `.`
-/// is written `%2E` and `..` `%2E%2E`, so that no library takes them for steps of a path. Without
-/// the connection and its slash the text is the older form, which needs the connection beside it.
+/// @ -`. In the first two a `:` is encoded too, since the first `:` ends the stream. A segment `.`
+/// is written `%2E` and `..` `%2E%2E`, so that no library takes them for steps of a path. The older
+/// form lacks the connection and its slash, and needs the connection beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RecordId {
-    /// The connection; none in the older form.
+    /// The name of the connection; absent in the older form.
     pub connection: Option<String>,
-    /// The stream.
+    /// The name of the stream.
     pub stream: String,
     /// The record's key.
     pub key: String,
 }
 
-/// A text that is no record identifier.
+/// A text that is not a record identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecordId {
-    /// It lacks a part, or a part is empty, too long or not encoded.
+    /// A part is missing, empty, too long, or not encoded.
     #[error(
-        "is written {{connection_id}}/{{stream}}:{{record_id}}, each part percent-encoded; copy it from an answer"
+        "is written {{connection_id}}/{{stream}}:{{record_id}}, each part percent-encoded; copy \
+         it from an answer"
     )]
     Malformed,
     /// A part is `.` or `..`.
@@ -43,7 +44,7 @@ pub enum BadRecordId {
 }
 
 impl RecordId {
-    /// Reads an identifier.
+    /// Parses an identifier.
     ///
     /// # Errors
     /// [`BadRecordId`].
@@ -55,10 +56,8 @@ impl RecordId {
         let (stream, key) = rest.split_once(':').ok_or(BadRecordId::Malformed)?;
         Ok(Self { connection, stream: decode(stream, false)?, key: decode(key, true)? })
     }
-}
 
-impl RecordId {
-    /// Whether its text is read again as the same: no part is empty or longer than any may be.
+    /// Whether the formatted identifier can be parsed again: no part is empty or too long.
     pub fn is_readable(&self) -> bool {
         let parts = self.connection.iter().chain([&self.stream, &self.key]);
         parts.map(String::len).all(|length| (1..=MAX_SEGMENT_BYTES).contains(&length))
@@ -77,8 +76,8 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// A key as one segment of an identifier or of an address, which no library takes for a step of a
-/// path.
+/// Encodes a key as one segment of an identifier or of an address, which no library takes for a
+/// step of a path.
 pub fn encode_key(key: &str) -> Cow<'_, str> {
     encode(key, true)
 }
@@ -125,18 +124,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_record_has_one_plain_word_that_names_it_and_no_other(
-            connection in proptest::option::of("[a-zA-Z0-9_:/.%@-]{1,20}"), stream in "\\PC{1,20}", key in "(?s).{1,120}",
+        fn every_record_has_a_unique_identifier_of_plain_characters(
+            connection in proptest::option::of("[a-zA-Z0-9_:/.%@-]{1,20}"),
+            stream in "\\PC{1,20}",
+            key in "(?s).{1,120}",
         ) {
             let id = id(connection.as_deref(), &stream, &key);
             let text = id.to_string();
-            prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'<' | b'>')));
-            prop_assert!(!text.split(['/', ':']).next().is_some_and(|segment| matches!(segment, "." | "..")));
+            prop_assert!(
+                text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\<>".contains(&byte)),
+            );
+            prop_assert!(
+                !text.split(['/', ':']).next().is_some_and(|segment| matches!(segment, "." | "..")),
+            );
             prop_assert_eq!(RecordId::parse(&text), Ok(id));
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "(?s).{0,60}") {
+        fn any_text_is_parsed_or_refused(text in "(?s).{0,60}") {
             if let Ok(id) = RecordId::parse(&text) {
                 prop_assert_eq!(RecordId::parse(&id.to_string()), Ok(id));
             }
@@ -144,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_identifiers_look_like() {
+    fn identifiers_have_the_documented_form() {
         for (record, text) in [
             (id(Some("gmail-work"), "messages", "m1"), "gmail-work/messages:m1"),
             (id(Some("c"), "s", "urn:x:1@2~3"), "c/s:urn:x:1@2~3"),
@@ -161,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_readable_is_read() {
+    fn readable_identifiers_are_parsed_again() {
         for connection in [None, Some(""), Some("c")] {
             for stream in ["", "s"] {
                 for length in [0, 1, 600, 4096, 4097] {
@@ -177,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_record() {
+    fn malformed_identifiers_are_refused() {
         let long = format!("c/s:{}", "x".repeat(4097));
         for text in [
             "", "c", "c/s", "c/:k", "c/s:", "/s:k", "c/s:a/b", "c/s:a b", "c/s:%", "c/s:%FF",

@@ -1,69 +1,69 @@
-//! One row of an import: a JSON object, from its bytes to [`RecordFields`].
+//! One row of an import: a JSON object, parsed from bytes to [`RecordFields`].
 //!
-//! One pass, written by hand, because a row must lose nothing and be refused for what a JSON
-//! library lets pass: a number keeps its digits, a name that occurs twice is an error at any depth,
-//! and half of a surrogate pair, which real exports have, becomes U+FFFD and is counted instead of
-//! costing the row. Arrays and objects are kept as compact JSON. What goes too deep is refused,
-//! which bounds the recursion.
+//! The parser is written by hand in one pass, because a row must lose nothing, and must be refused
+//! for errors that JSON libraries let pass. A number keeps its digits. A name that occurs twice is
+//! an error at any depth. Half of a surrogate pair, which real exports contain, becomes U+FFFD and
+//! is counted, so the row survives. Arrays and objects are kept as compact JSON. Too many levels
+//! are refused, which bounds the recursion.
 //!
 //! *Source*: RFC 8259; strings are written as `serde_json` writes them.
 
 use super::identifiers;
 use super::value::{FieldValue, RecordFields};
-use json_scanner::Scan;
+use json_scanner::JsonScanner;
 
 mod json_scanner;
 #[cfg(test)]
 mod tests;
 
-/// How deep arrays and objects may stand in each other; the row itself is the first.
+/// The most arrays and objects inside each other. The row itself is the first.
 pub const MAX_DEPTH: usize = 128;
-/// Characters that a number may have as it is written.
+/// The most characters of a number's spelling.
 pub const MAX_NUMBER_CHARS: usize = 4096;
-/// Characters of a name that an error repeats.
+/// The most characters of a name in an error.
 const MAX_NAME_CHARS: usize = 64;
 
-/// A row that was read.
+/// A parsed row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedRow {
-    /// The members of the object, in the order given.
+    /// The members of the object, in their original order.
     pub fields: RecordFields,
     /// How many halves of surrogate pairs became U+FFFD, in strings and names.
     pub replaced: u64,
 }
 
-/// Why a row cannot be used. It says where, and repeats nothing of the row but the name of a field.
+/// Why a row was refused, and where. Repeats nothing of the row but the name of a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} (at byte {at} of the row)")]
 pub struct RowError {
-    /// Bytes from the beginning of the row, 0-based.
+    /// The 0-based offset in the row, in bytes.
     pub at: usize,
-    /// What is wrong there.
+    /// The error at that offset.
     pub fault: RowFault,
 }
 
-/// What is wrong with a row.
+/// An error in a row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowFault {
-    /// The bytes are no text.
+    /// The bytes are not UTF-8.
     #[error("it is not UTF-8")]
     InvalidUtf8,
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error("it is not valid JSON: {0}")]
     InvalidJson(&'static str),
-    /// It is JSON and not an object.
+    /// The text is JSON but not an object.
     #[error("it is not a JSON object")]
     NotAnObject,
-    /// More than [`MAX_DEPTH`] arrays and objects stand in each other.
+    /// More than [`MAX_DEPTH`] arrays and objects are inside each other.
     #[error("its arrays and objects are more than {MAX_DEPTH} deep")]
     TooDeep,
     /// A name occurs twice in one object.
     #[error("the name `{name}` occurs twice in one object")]
     DuplicateKey {
-        /// At most 64 characters of it, control characters as `?`.
+        /// At most 64 characters of the name, with `?` for control characters.
         name: String,
     },
-    /// A member of the row has a name that no field can have.
+    /// A member's name cannot be the name of a field.
     #[error(
         "the name of a field must have 1 to {} bytes without U+0000",
         identifiers::MAX_FIELD_NAME_BYTES
@@ -75,7 +75,7 @@ pub enum RowFault {
 }
 
 impl RowFault {
-    /// The stable code.
+    /// Returns the stable code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidUtf8 => "invalid_utf8",
@@ -92,31 +92,31 @@ impl RowFault {
         RowError { at, fault: self }
     }
 
-    /// A name that occurs twice, cut and made fit for a line of a terminal.
+    /// Reports a name that occurs twice, shortened and fit for a line of a terminal.
     fn duplicate(name: &str) -> Self {
         let fit = |character: char| if character.is_control() { '?' } else { character };
         Self::DuplicateKey { name: name.chars().take(MAX_NAME_CHARS).map(fit).collect() }
     }
 }
 
-/// Reads one JSON object, with white space around it and nothing else.
+/// Parses one JSON object, with nothing but white space around it.
 ///
 /// # Errors
-/// [`RowError`]: not UTF-8, not JSON, not an object, too deep, a name twice in one object, a name that no field can
-/// have, a number too long.
+/// [`RowError`]: not UTF-8, not JSON, not an object, too deep, a name twice in one object, a name
+/// that no field can have, or a number that is too long.
 pub fn parse(bytes: &[u8]) -> Result<ParsedRow, RowError> {
-    let mut scan = Scan::new(bytes)?;
+    let mut scan = JsonScanner::new(bytes)?;
     scan.white_space();
     if !scan.take(b'{') {
-        // What is not even JSON is told to be that.
+        // Text that is not even JSON gets the more precise error.
         compact(bytes)?;
         return Err(RowFault::NotAnObject.at(scan.at()));
     }
     let mut fields = RecordFields::new();
-    let mut places = Vec::new();
-    let mut more = !scan.closes(b'}');
+    let mut offsets = Vec::new();
+    let mut more = !scan.take(b'}');
     while more {
-        places.push(scan.at());
+        offsets.push(scan.at());
         let name = scan.name()?;
         if !identifiers::is_field_name(&name) {
             return Err(RowFault::BadFieldName.at(scan.at()));
@@ -129,32 +129,32 @@ pub fn parse(bytes: &[u8]) -> Result<ParsedRow, RowError> {
     let name_of = |index: usize| fields.get(index).map_or("", |(name, _)| name.as_str());
     if let Some(index) = repeated(fields.len(), name_of) {
         return Err(
-            RowFault::duplicate(name_of(index)).at(places.get(index).copied().unwrap_or_default())
+            RowFault::duplicate(name_of(index)).at(offsets.get(index).copied().unwrap_or_default())
         );
     }
     Ok(ParsedRow { fields, replaced: scan.replaced() })
 }
 
-/// Reads one JSON value of any kind, with white space around it and nothing else, and says how many
+/// Parses one JSON value of any type, with nothing but white space around it. Also returns how many
 /// halves of surrogate pairs became U+FFFD.
 ///
 /// # Errors
-/// As [`parse`], but it need not be an object, and its members may be called anything.
+/// As [`parse`], but the value need not be an object, and members may have any names.
 pub fn compact(bytes: &[u8]) -> Result<(FieldValue, u64), RowError> {
-    let mut scan = Scan::new(bytes)?;
+    let mut scan = JsonScanner::new(bytes)?;
     scan.white_space();
     let value = scan.value(0)?;
     scan.end()?;
     Ok((value, scan.replaced()))
 }
 
-/// The members of a compact JSON object. Unlike the fields of a row they may be called anything.
-/// None for what is no such object.
+/// Parses the members of a compact JSON object; returns `None` for any other text. Unlike the
+/// fields of a row, members may have any names.
 pub fn members(json: &str) -> Option<RecordFields> {
-    let mut scan = Scan::new(json.as_bytes()).ok().filter(|_| json.starts_with('{'))?;
+    let mut scan = JsonScanner::new(json.as_bytes()).ok().filter(|_| json.starts_with('{'))?;
     scan.take(b'{');
     let mut members = RecordFields::new();
-    let mut more = !scan.closes(b'}');
+    let mut more = !scan.take(b'}');
     while more {
         let name = scan.name().ok()?;
         scan.colon().ok()?;
@@ -164,12 +164,12 @@ pub fn members(json: &str) -> Option<RecordFields> {
     scan.end().ok().map(|()| members)
 }
 
-/// The items of a compact JSON array. None for what is no such array.
+/// Parses the items of a compact JSON array; returns `None` for any other text.
 pub fn items(json: &str) -> Option<Vec<FieldValue>> {
-    let mut scan = Scan::new(json.as_bytes()).ok().filter(|_| json.starts_with('['))?;
+    let mut scan = JsonScanner::new(json.as_bytes()).ok().filter(|_| json.starts_with('['))?;
     scan.take(b'[');
     let mut items = Vec::new();
-    let mut more = !scan.closes(b']');
+    let mut more = !scan.take(b']');
     while more {
         items.push(scan.value(1).ok()?);
         more = scan.another(b']').ok()?;
@@ -177,7 +177,7 @@ pub fn items(json: &str) -> Option<Vec<FieldValue>> {
     scan.end().ok().map(|()| items)
 }
 
-/// The fields as one compact JSON object, which [`parse`] reads as the same fields.
+/// Formats fields as one compact JSON object, which [`parse`] reads as the same fields.
 pub fn to_json(fields: &RecordFields) -> String {
     let mut out = String::from("{");
     for (index, (name, value)) in fields.iter().enumerate() {
@@ -199,10 +199,10 @@ pub fn to_json(fields: &RecordFields) -> String {
     out
 }
 
-/// The second of two equal names among `count`, if there are such.
+/// Returns the index of the second of two equal names among `count`.
 ///
-/// Few are compared with each other; many are sorted, which needs no more memory than their places
-/// and, unlike a set, holds no names a second time.
+/// Few names are compared with each other. Many are sorted, which needs memory for indexes only,
+/// while a set would hold the names a second time.
 fn repeated<'a>(count: usize, name_of: impl Fn(usize) -> &'a str) -> Option<usize> {
     const FEW: usize = 16;
     if count <= FEW {

@@ -1,15 +1,15 @@
-//! How a list or a field goes on exactly where it stopped.
+//! The state of a cursor: where a list, a search, a field or a record's fields continue.
 //!
-//! What is sealed here travels through a client and comes back: the kind of read, a digest of
-//! everything that the read was asked with and of who asked, and the place. A store encrypts it, so
-//! a client can neither read nor make one, and it gives no authority: whoever sends it is asked for
-//! their grant first. All of a kind have one length, so that a length says nothing.
+//! The bytes hold the kind of read, a digest of its parameters and its caller, and the position.
+//! The store encrypts them, so a client can neither read nor forge a cursor. A cursor grants no
+//! access: the store checks the grant of whoever sends one first. All cursors of a kind have the
+//! same length, so the length reveals nothing.
 
 use super::order::MAX_ORDER_BYTES;
 use super::problem::CursorProblem;
 use crate::hash::{ContentHash, ContentHasher};
 
-/// How much of a record key is in a cursor; of a longer one the rest is looked up.
+/// The longest prefix of a record key in a cursor. The store looks up the rest of a longer key.
 const KEY_BYTES: usize = 96;
 const BINDING_BYTES: usize = 16;
 const DIGEST_BYTES: usize = 16;
@@ -26,53 +26,50 @@ const BYTES: u8 = 7;
 pub struct Binding([u8; BINDING_BYTES]);
 
 impl Binding {
-    /// The digest of these parts, in order. No two lists of parts have the same.
+    /// Digests the parts in order. Different lists of parts have different digests.
     pub fn new<'p>(parts: impl IntoIterator<Item = &'p str>) -> Self {
         let mut bytes = Vec::new();
         for part in parts {
             bytes.extend((part.len() as u64).to_be_bytes());
             bytes.extend(part.as_bytes());
         }
-        Self(first(ContentHash::digest(&bytes).as_bytes()))
+        Self(prefix(ContentHash::digest(&bytes).as_bytes()))
     }
 
-    /// Takes the binding that stands at the beginning of some bytes.
-    pub(super) fn split(bytes: &[u8]) -> Result<(Self, &[u8]), CursorProblem> {
-        let mut rest = bytes;
-        let digest =
-            take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
-        Ok((Self(digest), rest))
+    /// Takes the binding from the front of `rest`.
+    pub(super) fn take(rest: &mut &[u8]) -> Result<Self, CursorProblem> {
+        take_array(rest).map(Self)
     }
 }
 
 /// The last record of a page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListCursor {
-    /// A digest of what the list was ordered by. A place in another order is none.
+    /// A digest of the list's order. The position means nothing in another order.
     pub ordering: Binding,
-    /// Its place in the order, if it has one.
+    /// The record's order key; absent if the record has no value to order by.
     pub order: Option<Vec<u8>>,
-    /// The number of its connection's stream.
+    /// The database's number of the connection's stream.
     pub stream: i64,
-    /// The beginning of its key, all of it if it has no more than 96 bytes.
+    /// The first 96 bytes of the record's key, or all of a shorter key.
     pub key: Vec<u8>,
-    /// Whether that is all of the key.
+    /// Whether `key` is the whole key.
     pub whole_key: bool,
-    /// Its number.
+    /// The database's number of the record.
     pub record: i64,
 }
 
-/// What a window is counted in.
+/// The unit of a window's positions and lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowUnit {
     /// Unicode scalar values of a text.
     Chars,
-    /// Bytes of what is binary.
+    /// Bytes of a binary field.
     Bytes,
 }
 
 impl WindowUnit {
-    /// The one of the windows that what was sealed goes on with, if it does with any.
+    /// Returns the unit of an unsealed cursor; `None` unless the cursor continues a window.
     pub fn of_cursor(bytes: &[u8]) -> Option<Self> {
         [Self::Chars, Self::Bytes].into_iter().find(|unit| bytes.first() == Some(&unit.kind()))
     }
@@ -85,36 +82,36 @@ impl WindowUnit {
     }
 }
 
-/// A place in one version of a field.
+/// The start of the next window in one version of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowCursor {
-    /// What it is counted in.
+    /// The unit of `start` and `limit`.
     pub unit: WindowUnit,
-    /// The beginning of the field's digest.
+    /// The first 16 bytes of the SHA-256 of the field's content.
     pub digest: [u8; DIGEST_BYTES],
-    /// Where the window begins.
+    /// The offset at which the window begins.
     pub start: u64,
-    /// How much it has at most, unless the caller says so anew.
+    /// The longest window, unless the caller sends another limit.
     pub limit: u64,
 }
 
 /// The last hit of a page of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchCursor {
-    /// Its number.
+    /// The database's number of the record.
     pub record: i64,
 }
 
-/// A place between two fields of a record.
+/// A position between two fields of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldsCursor {
-    /// How many fields are before it.
+    /// The number of fields before the position.
     pub before: u64,
-    /// The beginning of the digest of their names.
+    /// The beginning of the digest of those fields' names.
     digest: [u8; DIGEST_BYTES],
 }
 
-/// The names of a record's first fields, of which only their number and digest is kept.
+/// A running count and digest of the names of a record's first fields.
 #[derive(Clone, Default)]
 pub struct FieldNames {
     count: u64,
@@ -122,62 +119,58 @@ pub struct FieldNames {
 }
 
 impl FieldNames {
-    /// Adds the next one.
+    /// Adds the name of the next field.
     pub fn push(&mut self, name: &str) {
         self.count += 1;
         self.hasher.update(&(name.len() as u64).to_be_bytes());
         self.hasher.update(name.as_bytes());
     }
 
-    /// The place behind them.
+    /// Returns the position after the fields added so far.
     pub fn cursor(&self) -> FieldsCursor {
-        FieldsCursor { before: self.count, digest: first(self.hasher.clone().finish().as_bytes()) }
+        FieldsCursor { before: self.count, digest: prefix(self.hasher.clone().finish().as_bytes()) }
     }
 }
 
 impl FieldsCursor {
-    /// The bytes to be sealed.
+    /// Encodes the bytes to seal.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = bind(FIELDS, binding);
+        let mut bytes = header(FIELDS, binding);
         bytes.extend(self.before.to_be_bytes());
         bytes.extend(self.digest);
         bytes
     }
 
-    /// Reads what was sealed, for the same fields of the same record.
+    /// Decodes an unsealed cursor of the same fields of the same record.
     ///
     /// # Errors
     /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
-        let mut rest = bound(bytes, FIELDS, binding)?;
-        let before = u64::try_from(number(&mut rest)?).map_err(|_| CursorProblem::Malformed)?;
-        let digest =
-            take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
-        Ok(Self { before, digest })
+        let mut rest = strip_header(bytes, FIELDS, binding)?;
+        Ok(Self { before: take_u64(&mut rest)?, digest: take_array(&mut rest)? })
     }
 }
 
 impl SearchCursor {
-    /// The bytes to be sealed.
+    /// Encodes the bytes to seal.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = vec![SEARCH];
-        bytes.extend(binding.0);
+        let mut bytes = header(SEARCH, binding);
         bytes.extend(self.record.to_be_bytes());
         bytes
     }
 
-    /// Reads what was sealed, for the same search.
+    /// Decodes an unsealed cursor of the same search.
     ///
     /// # Errors
     /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
-        let mut rest = bound(bytes, SEARCH, binding)?;
-        Ok(Self { record: number(&mut rest)? })
+        let mut rest = strip_header(bytes, SEARCH, binding)?;
+        Ok(Self { record: take_i64(&mut rest)? })
     }
 }
 
 impl ListCursor {
-    /// The place of a record.
+    /// Makes the cursor for a page that ends with this record. Keeps 96 bytes of its key.
     pub fn new(
         ordering: Binding,
         order: Option<Vec<u8>>,
@@ -187,106 +180,90 @@ impl ListCursor {
     ) -> Self {
         let bytes = key.as_bytes();
         let whole_key = bytes.len() <= KEY_BYTES;
-        Self {
-            ordering,
-            order,
-            stream,
-            key: bytes.get(..KEY_BYTES).unwrap_or(bytes).to_vec(),
-            whole_key,
-            record,
-        }
+        let key = bytes.get(..KEY_BYTES).unwrap_or(bytes).to_vec();
+        Self { ordering, order, stream, key, whole_key, record }
     }
 
-    /// The bytes to be sealed.
+    /// Encodes the bytes to seal.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = vec![LIST];
-        bytes.extend(binding.0);
+        let mut bytes = header(LIST, binding);
         bytes.extend(self.ordering.0);
-        let order = self.order.as_deref();
-        bytes.push(order.map_or(0, |order| order.len() as u8));
-        padded(&mut bytes, order.unwrap_or_default(), MAX_ORDER_BYTES);
+        let order = self.order.as_deref().unwrap_or_default();
+        bytes.push(order.len() as u8);
+        put_padded(&mut bytes, order, MAX_ORDER_BYTES);
         bytes.extend(self.stream.to_be_bytes());
         bytes.push(self.key.len() as u8);
         bytes.push(u8::from(self.whole_key));
-        padded(&mut bytes, &self.key, KEY_BYTES);
+        put_padded(&mut bytes, &self.key, KEY_BYTES);
         bytes.extend(self.record.to_be_bytes());
         bytes
     }
 
-    /// Reads what was sealed, for the same read.
+    /// Decodes an unsealed cursor of the same list.
     ///
     /// # Errors
     /// [`CursorProblem`].
     pub fn decode(bytes: &[u8], binding: Binding) -> Result<Self, CursorProblem> {
-        let mut rest = bound(bytes, LIST, binding)?;
-        let ordering =
-            take(&mut rest, BINDING_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
-        let length = usize::from(*take(&mut rest, 1)?.first().ok_or(CursorProblem::Malformed)?);
-        let order = take(&mut rest, MAX_ORDER_BYTES)?
-            .get(..length)
-            .ok_or(CursorProblem::Malformed)?
-            .to_vec();
-        let stream = number(&mut rest)?;
-        let key_length = usize::from(*take(&mut rest, 1)?.first().ok_or(CursorProblem::Malformed)?);
-        let whole_key = take(&mut rest, 1)? == [1];
-        let key =
-            take(&mut rest, KEY_BYTES)?.get(..key_length).ok_or(CursorProblem::Malformed)?.to_vec();
-        let record = number(&mut rest)?;
-        Ok(Self {
-            ordering: Binding(ordering),
-            order: (length > 0).then_some(order),
-            stream,
-            key,
-            whole_key,
-            record,
-        })
+        let mut rest = strip_header(bytes, LIST, binding)?;
+        let ordering = Binding::take(&mut rest)?;
+        let [length] = take_array(&mut rest)?;
+        let order = take_padded(&mut rest, usize::from(length), MAX_ORDER_BYTES)?.to_vec();
+        let stream = take_i64(&mut rest)?;
+        let [key_length, whole_key] = take_array(&mut rest)?;
+        let key = take_padded(&mut rest, usize::from(key_length), KEY_BYTES)?.to_vec();
+        let record = take_i64(&mut rest)?;
+        let order = (length > 0).then_some(order);
+        Ok(Self { ordering, order, stream, key, whole_key: whole_key == 1, record })
     }
 }
 
 impl WindowCursor {
-    /// A place in the version of a field that has this digest.
+    /// Makes a cursor for the version of a field whose content has this SHA-256.
     pub fn new(unit: WindowUnit, digest: &[u8; 32], start: u64, limit: u64) -> Self {
-        Self { unit, digest: first(digest), start, limit }
+        Self { unit, digest: prefix(digest), start, limit }
     }
 
-    /// The bytes to be sealed.
+    /// Encodes the bytes to seal.
     pub fn encode(&self, binding: Binding) -> Vec<u8> {
-        let mut bytes = bind(self.unit.kind(), binding);
+        let mut bytes = header(self.unit.kind(), binding);
         bytes.extend(self.digest);
         bytes.extend(self.start.to_be_bytes());
         bytes.extend(self.limit.to_be_bytes());
         bytes
     }
 
-    /// Reads what was sealed, for the same field of the same digest.
+    /// Decodes an unsealed cursor of the same field, whose content now has this SHA-256.
     ///
     /// # Errors
-    /// [`CursorProblem`].
+    /// [`CursorProblem`]; [`CursorProblem::Stale`] if the content had another digest.
     pub fn decode(
         bytes: &[u8],
         unit: WindowUnit,
         binding: Binding,
         digest: &[u8; 32],
     ) -> Result<Self, CursorProblem> {
-        let mut rest = bound(bytes, unit.kind(), binding)?;
-        let was: [u8; DIGEST_BYTES] =
-            take(&mut rest, DIGEST_BYTES)?.try_into().map_err(|_| CursorProblem::Malformed)?;
-        if was != first(digest) {
+        let mut rest = strip_header(bytes, unit.kind(), binding)?;
+        let was: [u8; DIGEST_BYTES] = take_array(&mut rest)?;
+        if was != prefix(digest) {
             return Err(CursorProblem::Stale);
         }
-        let mut length = || u64::try_from(number(&mut rest)?).map_err(|_| CursorProblem::Malformed);
-        Ok(Self { unit, digest: was, start: length()?, limit: length()? })
+        Ok(Self { unit, digest: was, start: take_u64(&mut rest)?, limit: take_u64(&mut rest)? })
     }
 }
 
-/// The beginning of what is sealed.
-pub(super) fn bind(kind: u8, binding: Binding) -> Vec<u8> {
+/// Begins the bytes of a cursor: its kind and its binding.
+pub(super) fn header(kind: u8, binding: Binding) -> Vec<u8> {
     let mut bytes = vec![kind];
     bytes.extend(binding.0);
     bytes
 }
 
-pub(super) fn bound(bytes: &[u8], kind: u8, binding: Binding) -> Result<&[u8], CursorProblem> {
+/// Returns what follows the header; refuses another kind or another binding.
+pub(super) fn strip_header(
+    bytes: &[u8],
+    kind: u8,
+    binding: Binding,
+) -> Result<&[u8], CursorProblem> {
     let (head, rest) = bytes.split_at_checked(1 + BINDING_BYTES).ok_or(CursorProblem::Malformed)?;
     match head.split_first() {
         Some((found, digest)) if *found == kind && digest == binding.0 => Ok(rest),
@@ -300,82 +277,127 @@ pub(super) fn take<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], C
     Ok(taken)
 }
 
-pub(super) fn number(rest: &mut &[u8]) -> Result<i64, CursorProblem> {
-    take(rest, 8)?.try_into().map(i64::from_be_bytes).map_err(|_| CursorProblem::Malformed)
+pub(super) fn take_array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], CursorProblem> {
+    take(rest, N)?.try_into().map_err(|_| CursorProblem::Malformed)
 }
 
-pub(super) fn padded(bytes: &mut Vec<u8>, part: &[u8], length: usize) {
+pub(super) fn take_i64(rest: &mut &[u8]) -> Result<i64, CursorProblem> {
+    take_array(rest).map(i64::from_be_bytes)
+}
+
+/// Takes a number of at most 63 bits.
+pub(super) fn take_u64(rest: &mut &[u8]) -> Result<u64, CursorProblem> {
+    u64::try_from(take_i64(rest)?).map_err(|_| CursorProblem::Malformed)
+}
+
+/// Appends a part, filled up with zeros to a fixed size.
+pub(super) fn put_padded(bytes: &mut Vec<u8>, part: &[u8], size: usize) {
     bytes.extend(part);
-    bytes.extend(std::iter::repeat_n(0, length.saturating_sub(part.len())));
+    bytes.extend(std::iter::repeat_n(0, size.saturating_sub(part.len())));
 }
 
-fn first<const N: usize>(digest: &[u8; 32]) -> [u8; N] {
-    let mut first = [0; N];
-    first.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
-    first
+/// Takes a part of `length` bytes and the padding that fills it up to `size`.
+pub(super) fn take_padded<'a>(
+    rest: &mut &'a [u8],
+    length: usize,
+    size: usize,
+) -> Result<&'a [u8], CursorProblem> {
+    take(rest, size)?.get(..length).ok_or(CursorProblem::Malformed)
+}
+
+fn prefix<const N: usize>(digest: &[u8; 32]) -> [u8; N] {
+    let mut prefix = [0; N];
+    prefix.iter_mut().zip(digest).for_each(|(to, from)| *to = *from);
+    prefix
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
-        fn a_place_comes_back_for_the_same_read_and_no_other(
-            order in proptest::option::of(proptest::collection::vec(any::<u8>(), 1..=MAX_ORDER_BYTES)),
+        fn a_cursor_is_decoded_for_the_same_read_only(
+            order in proptest::option::of(vec(any::<u8>(), 1..=MAX_ORDER_BYTES)),
             key in "\\PC{1,170}", stream in any::<i64>(), record in any::<i64>(),
             digest in any::<[u8; 32]>(), start in 0..u64::MAX / 2,
         ) {
             let (binding, other) = (Binding::new(["a", "bc"]), Binding::new(["ab", "c"]));
-            let place = ListCursor::new(other, order, stream, &key, record);
-            let bytes = place.encode(binding);
-            prop_assert_eq!(bytes.len(), 1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8, "all have one length");
-            prop_assert_eq!(ListCursor::decode(&bytes, binding), Ok(place));
+            let cursor = ListCursor::new(other, order, stream, &key, record);
+            let bytes = cursor.encode(binding);
+            prop_assert_eq!(
+                bytes.len(),
+                1 + 16 + 16 + 1 + 64 + 8 + 1 + 1 + 96 + 8,
+                "all have one length",
+            );
+            prop_assert_eq!(ListCursor::decode(&bytes, binding), Ok(cursor));
             prop_assert_eq!(ListCursor::decode(&bytes, other), Err(CursorProblem::Mismatch));
 
             let mut changed = digest;
             changed[0] ^= 1;
-            for (unit, elsewhere) in [(WindowUnit::Chars, WindowUnit::Bytes), (WindowUnit::Bytes, WindowUnit::Chars)] {
-                let place = WindowCursor::new(unit, &digest, start, start / 3);
-                let window = place.encode(binding);
-                prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &digest), Ok(place));
-                prop_assert_eq!(WindowCursor::decode(&window, unit, other, &digest), Err(CursorProblem::Mismatch));
-                prop_assert_eq!(WindowCursor::decode(&window, elsewhere, binding, &digest), Err(CursorProblem::Mismatch));
-                prop_assert_eq!(WindowCursor::decode(&bytes, unit, binding, &digest), Err(CursorProblem::Mismatch));
-                prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &changed), Err(CursorProblem::Stale));
-                prop_assert_eq!((WindowUnit::of_cursor(&window), WindowUnit::of_cursor(&bytes)), (Some(unit), None));
+            let (chars, bytes_unit) = (WindowUnit::Chars, WindowUnit::Bytes);
+            for (unit, elsewhere) in [(chars, bytes_unit), (bytes_unit, chars)] {
+                let cursor = WindowCursor::new(unit, &digest, start, start / 3);
+                let window = cursor.encode(binding);
+                prop_assert_eq!(WindowCursor::decode(&window, unit, binding, &digest), Ok(cursor));
+                prop_assert_eq!(
+                    WindowCursor::decode(&window, unit, other, &digest),
+                    Err(CursorProblem::Mismatch),
+                );
+                prop_assert_eq!(
+                    WindowCursor::decode(&window, elsewhere, binding, &digest),
+                    Err(CursorProblem::Mismatch),
+                );
+                prop_assert_eq!(
+                    WindowCursor::decode(&bytes, unit, binding, &digest),
+                    Err(CursorProblem::Mismatch),
+                );
+                prop_assert_eq!(
+                    WindowCursor::decode(&window, unit, binding, &changed),
+                    Err(CursorProblem::Stale),
+                );
+                prop_assert_eq!(
+                    (WindowUnit::of_cursor(&window), WindowUnit::of_cursor(&bytes)),
+                    (Some(unit), None),
+                );
             }
 
-            let place = SearchCursor { record };
-            let search = place.encode(binding);
-            prop_assert_eq!(SearchCursor::decode(&search, binding), Ok(place));
+            let cursor = SearchCursor { record };
+            let search = cursor.encode(binding);
+            prop_assert_eq!(SearchCursor::decode(&search, binding), Ok(cursor));
             prop_assert_eq!(SearchCursor::decode(&search, other), Err(CursorProblem::Mismatch));
             prop_assert_eq!(SearchCursor::decode(&bytes, binding), Err(CursorProblem::Mismatch));
             prop_assert_eq!(ListCursor::decode(&search, binding), Err(CursorProblem::Mismatch));
 
             let mut names = FieldNames::default();
             names.push(&key);
-            let place = names.cursor();
-            let fields = place.encode(binding);
+            let cursor = names.cursor();
+            let fields = cursor.encode(binding);
             prop_assert_eq!(fields.len(), 1 + 16 + 8 + 16, "all have one length");
-            prop_assert_eq!(FieldsCursor::decode(&fields, binding), Ok(place));
+            prop_assert_eq!(FieldsCursor::decode(&fields, binding), Ok(cursor));
             prop_assert_eq!(FieldsCursor::decode(&fields, other), Err(CursorProblem::Mismatch));
             prop_assert_eq!(FieldsCursor::decode(&search, binding), Err(CursorProblem::Mismatch));
         }
 
         #[test]
-        fn other_names_are_another_place(names in proptest::collection::vec("[ab]{0,3}", 0..4), others in proptest::collection::vec("[ab]{0,3}", 0..4)) {
-            let place = |names: &[String]| {
+        fn other_field_names_give_another_cursor(
+            names in vec("[ab]{0,3}", 0..4),
+            others in vec("[ab]{0,3}", 0..4),
+        ) {
+            let cursor = |names: &[String]| {
                 let mut all = FieldNames::default();
                 names.iter().for_each(|name| all.push(name));
                 all.cursor()
             };
-            prop_assert_eq!(place(&names) == place(&others), names == others);
+            prop_assert_eq!(cursor(&names) == cursor(&others), names == others);
         }
 
         #[test]
-        fn any_bytes_are_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..250)) {
+        fn any_bytes_are_refused_without_a_panic(
+            bytes in vec(any::<u8>(), 0..250),
+        ) {
             let binding = Binding::new([""]);
             prop_assert!(ListCursor::decode(&bytes, binding).is_err());
             prop_assert!(FieldsCursor::decode(&bytes, binding).is_err());

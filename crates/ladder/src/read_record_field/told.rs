@@ -6,7 +6,7 @@ use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::selector::MAX_CHARS;
 
 use super::super::budget::beginning;
-use super::super::trouble::Trouble;
+use super::super::error::LadderError;
 
 /// A window as the resource server tells it.
 #[derive(Debug, Deserialize)]
@@ -200,22 +200,26 @@ impl Told {
     /// # Errors
     /// That the answer is none of this interface's; [`CursorProblem::Stale`] where the field has
     /// another content now; [`CursorProblem::Malformed`] where the server passed over a cursor.
-    pub(super) fn check(&self, expected: &Expected) -> Result<(), Trouble> {
+    pub(super) fn check(&self, expected: &Expected) -> Result<(), LadderError> {
         if !self.window.is_one(self.size()) {
-            return Err(Trouble::not_understood());
+            return Err(LadderError::not_understood());
         }
         if expected.version.differs(&self.version()) {
-            return Err(Trouble::Lost(CursorProblem::Stale));
+            return Err(LadderError::Cursor(CursorProblem::Stale));
         }
         if expected.by_cursor && !self.window.is_led_to() {
-            return Err(Trouble::Lost(CursorProblem::Malformed));
+            return Err(LadderError::Cursor(CursorProblem::Malformed));
         }
         let (start, is_empty) = (self.window.start_chars, self.window.text.is_empty());
         let is_there = |asked: u64| match self.size() {
             Some(size) => start == asked.min(size),
             None => start == asked || (start < asked && is_empty),
         };
-        if expected.start.is_none_or(is_there) { Ok(()) } else { Err(Trouble::not_understood()) }
+        if expected.start.is_none_or(is_there) {
+            Ok(())
+        } else {
+            Err(LadderError::not_understood())
+        }
     }
 }
 
@@ -330,11 +334,11 @@ mod tests {
         }));
         first.lead_on();
         let by_cursor = Expected { by_cursor: true, ..Expected::default() };
-        assert_eq!(first.check(&by_cursor), Err(Trouble::Lost(CursorProblem::Malformed)));
+        assert_eq!(first.check(&by_cursor), Err(LadderError::Cursor(CursorProblem::Malformed)));
     }
 
-    fn provider_error() -> Result<(), Trouble> {
-        Err(Trouble::not_understood())
+    fn provider_error() -> Result<(), LadderError> {
+        Err(LadderError::not_understood())
     }
 
     #[test]
@@ -382,7 +386,7 @@ mod tests {
     #[test]
     fn a_cursor_that_a_server_passed_over_leads_nowhere() {
         let by_cursor = || Expected { by_cursor: true, ..Expected::default() };
-        let malformed = Err(Trouble::Lost(CursorProblem::Malformed));
+        let malformed = Err(LadderError::Cursor(CursorProblem::Malformed));
         let first = |more: Json| {
             let mut all = json!({ "start_chars": 0, "end_chars": 3, "next_offset_chars": 3, "previous_offset_chars": null });
             all.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
@@ -410,6 +414,6 @@ mod tests {
             ..Expected::default()
         };
         assert_eq!(told(json!({})).check(&of(9)), Ok(()));
-        assert_eq!(told(json!({})).check(&of(8)), Err(Trouble::Lost(CursorProblem::Stale)));
+        assert_eq!(told(json!({})).check(&of(8)), Err(LadderError::Cursor(CursorProblem::Stale)));
     }
 }

@@ -7,10 +7,10 @@ use stile_domain::records::problem::CursorProblem;
 use stile_domain::records::record_id::RecordId;
 
 use super::super::budget::{LONGEST_ESCAPE, beginning, escaped_len};
-use super::super::climb::Climb;
+use super::super::call_context::CallContext;
 use super::super::entry::object;
+use super::super::error::LadderError;
 use super::super::lines;
-use super::super::trouble::Trouble;
 use super::Which;
 
 /// A window, with the ways to those beside it.
@@ -41,8 +41,8 @@ pub(super) struct Beside {
 
 impl Window {
     /// The characters of it that fit into an answer, if not all do.
-    pub(super) fn fitting(&self, climb: &Climb<'_>, which: &Which<'_>) -> Option<u64> {
-        let room = climb.budgets.structured.saturating_sub(self.around_len(which));
+    pub(super) fn fitting(&self, context: &CallContext, which: &Which<'_>) -> Option<u64> {
+        let room = context.budgets.structured.saturating_sub(self.around_len(which));
         if self.text.len().saturating_mul(LONGEST_ESCAPE) <= room {
             return None;
         }
@@ -73,37 +73,43 @@ impl Window {
     }
 
     /// The address of a part of the field as it is now.
-    fn uri(&self, climb: &Climb<'_>, start: u64, limit: u64) -> Result<String, Trouble> {
+    fn uri(&self, context: &CallContext, start: u64, limit: u64) -> Result<String, LadderError> {
         let digest = self.version.digest;
-        climb.uri(
+        context.uri(
             &self.id,
             RecordPart::Window(FieldRange { field: self.field.clone(), digest, start, limit }),
         )
     }
 
     /// The address of this very window.
-    pub(crate) fn own_uri(&self, climb: &Climb<'_>) -> Result<String, Trouble> {
-        self.uri(climb, self.start, self.end.saturating_sub(self.start).max(1))
+    pub(crate) fn own_uri(&self, context: &CallContext) -> Result<String, LadderError> {
+        self.uri(context, self.start, self.end.saturating_sub(self.start).max(1))
     }
 
     /// The address of the window after this one.
-    pub(crate) fn next_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
-        self.next.as_ref().map(|next| self.uri(climb, next.start, next.limit)).transpose()
+    pub(crate) fn next_uri(&self, context: &CallContext) -> Result<Option<String>, LadderError> {
+        self.next.as_ref().map(|next| self.uri(context, next.start, next.limit)).transpose()
     }
 
     /// The address of the window before this one.
-    pub(crate) fn previous_uri(&self, climb: &Climb<'_>) -> Result<Option<String>, Trouble> {
-        self.previous.as_ref().map(|before| self.uri(climb, before.start, before.limit)).transpose()
+    pub(crate) fn previous_uri(
+        &self,
+        context: &CallContext,
+    ) -> Result<Option<String>, LadderError> {
+        self.previous
+            .as_ref()
+            .map(|before| self.uri(context, before.start, before.limit))
+            .transpose()
     }
 
     /// Whether the handle that led here is of this caller and of the field as it is now.
     ///
     /// # Errors
     /// [`CursorProblem`].
-    pub(crate) fn check(&self, climb: &Climb<'_>, handle: &Handle) -> Result<(), Trouble> {
+    pub(crate) fn check(&self, context: &CallContext, handle: &Handle) -> Result<(), LadderError> {
         handle
-            .check(climb.handle_binding(), self.version.digest)
-            .map_err(|why: CursorProblem| Trouble::Lost(why))
+            .check(context.handle_binding(), self.version.digest)
+            .map_err(|why: CursorProblem| LadderError::Cursor(why))
     }
 
     /// What is said of the window in one line of JSON; also in which line its text begins, which no

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 
 use super::super::budget::{beginning, escaped_len, json_len, members_len};
+use super::super::error::LadderError;
 use super::super::exact::is_exact;
-use super::super::trouble::Trouble;
 use super::super::{lines, told};
 use super::words::Words;
 use super::{Connections, Granted, KEY_BYTES, Listed};
@@ -81,10 +81,11 @@ impl<'t> Full<'t> {
         one: Option<&Listed<'_>>,
         room: usize,
         text_room: usize,
-    ) -> Result<Self, Trouble> {
-        let all: &RawValue = serde_json::from_str(told).map_err(|_| Trouble::not_understood())?;
+    ) -> Result<Self, LadderError> {
+        let all: &RawValue =
+            serde_json::from_str(told).map_err(|_| LadderError::not_understood())?;
         if !all.get().starts_with('{') {
-            return Err(Trouble::not_understood());
+            return Err(LadderError::not_understood());
         }
         // Spaces and escapes may make it several times as long as it is shown.
         let may_be_shown = all.get().len() <= room * 4 && is_exact(all.get());

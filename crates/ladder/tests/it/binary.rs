@@ -3,8 +3,9 @@
 
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::FieldValue;
-use stile_ladder::resources::{Body, NEXT_URI, PREVIOUS_URI};
+use stile_ladder::resources::{NEXT_URI, PREVIOUS_URI};
 use stile_testkit::chance::Chance;
+use stile_tools::toolset::ResourceBody;
 
 use super::records::blobs::BLOBS;
 use super::records::model::{Stored, World};
@@ -115,7 +116,7 @@ fn a_window_of_bytes_is_refused_with_the_address_that_has_them() {
         assert_eq!(Held::Bytes(Some(walker.bytes(uri))), *shelf.field(ID, name));
         // One piece at a time, and back again.
         let first = client.read(uri).unwrap();
-        let Body::Blob(base64) = &first.body else { panic!() };
+        let ResourceBody::Base64(base64) = &first.body else { panic!() };
         assert!(base64.len() <= 65_536_usize.div_ceil(3) * 4);
         if let Some(next) = first.meta.get(NEXT_URI) {
             let next = client.read(next.as_str().unwrap()).unwrap();

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use super::Called;
 use serde_json::Value as Json;
 use stile_domain::records::record_id::RecordId;
+use stile_ladder::RECORD_TOOLS;
 use stile_ladder::budget::OVERLONG;
-use stile_ladder::resources::{Body, Content};
-use stile_ladder::{Ladder, LadderAnswer};
+use stile_tools::tool::ToolEntry;
+use stile_tools::toolset::{ResourceBody, ResourceContent};
 
 use super::lines::{self, Next};
 
@@ -18,18 +20,22 @@ const OVERLONG_ID: usize = 1000;
 
 /// The advertised schemas of answers, by tool.
 static SCHEMAS: LazyLock<BTreeMap<&'static str, Json>> = LazyLock::new(|| {
-    Ladder::cards(false).into_iter().map(|card| (card.name, card.output.into())).collect()
+    RECORD_TOOLS
+        .iter()
+        .map(ToolEntry::definition)
+        .map(|tool| (tool.name, tool.output.into()))
+        .collect()
 });
 
 /// Checks the answer of a tool.
-pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
-    let LadderAnswer { text, structured, refusal, .. } = answer;
+pub(super) fn answer(tool: &str, arguments: &Json, answer: &Called) {
+    let Called { text, structured, failure, .. } = answer;
     let fits = stile_testkit::schema::check(&SCHEMAS[tool], structured);
     assert_eq!(fits, Ok(()), "{tool} {arguments}: {structured}");
     let size = structured.to_string().len();
     assert!(size <= STRUCTURED, "{tool} {arguments}: {size} bytes of structure");
-    assert_eq!(refusal.is_some(), structured.get("error").is_some());
-    if refusal.is_some() {
+    assert_eq!(failure.is_some(), structured.get("error").is_some());
+    if failure.is_some() {
         assert!(text.len() <= 8192, "{tool}: {} bytes of an error", text.len());
         assert_eq!(serde_json::from_str::<Json>(text).unwrap(), *structured);
         return;
@@ -68,9 +74,9 @@ pub(super) fn answer(tool: &str, arguments: &Json, answer: &LadderAnswer) {
 }
 
 /// Checks what was read as a resource.
-pub(super) fn content(content: &Content) {
+pub(super) fn content(content: &ResourceContent) {
     match &content.body {
-        Body::Text(text)
+        ResourceBody::Text(text)
             if content.mime_type == "application/json" && text.starts_with("{\"id\":") =>
         {
             assert!(text.len() <= 16_384, "{}", text.len());
@@ -78,8 +84,8 @@ pub(super) fn content(content: &Content) {
                 document(text);
             }
         }
-        Body::Text(text) => assert!(text.chars().count() <= 16_384),
-        Body::Blob(base64) => assert!(base64.len() <= (64 * 1024_usize).div_ceil(3) * 4),
+        ResourceBody::Text(text) => assert!(text.chars().count() <= 16_384),
+        ResourceBody::Base64(base64) => assert!(base64.len() <= (64 * 1024_usize).div_ceil(3) * 4),
     }
     assert!(Json::Object(content.meta.clone()).to_string().len() <= STRUCTURED);
 }

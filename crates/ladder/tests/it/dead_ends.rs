@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::endpoints::SEARCH;
 use stile_testkit::chance::{Chance, scaled};
 
@@ -46,7 +46,7 @@ fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
 /// Walks a world as one caller, in each of the three ways.
 fn walk(
     chance: &mut Chance,
-    services: &RecordServices,
+    services: &RecordService,
     world: &World,
     grant: Option<&Grant>,
     q: &str,

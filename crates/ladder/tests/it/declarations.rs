@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::Called;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::request::ReadRequest;
-use stile_ladder::LadderAnswer;
 use stile_ladder::budget::Budgets;
 
 use super::foreign::{Foreign, client};
@@ -12,7 +12,7 @@ use super::records::owner;
 use super::{Client, lines, with};
 
 /// The pages of a whole declaration, as one kind of answer leads to them.
-fn pages(client: &Client, in_text: bool) -> Vec<LadderAnswer> {
+fn pages(client: &Client, in_text: bool) -> Vec<Called> {
     let mut asked = Some(json!({ "stream": "notes", "detail": "full" }));
     let page = || {
         let args = asked.take()?;
@@ -339,8 +339,8 @@ fn fields_are_gone_on_with_whatever_else_of_a_declaration_changes_and_parts_are_
     let (mut next, mut fields, mut refused) = (Some(args), 0, None);
     while let Some(asked) = next.take() {
         let answer = client.call("schema", &asked);
-        if let Some(trouble) = answer.refusal {
-            refused = Some(trouble.to_json());
+        if answer.failure.is_some() {
+            refused = Some(answer.structured["error"].clone());
             break;
         }
         fields += lines::of(&answer.text).filter(|line| line.starts_with("  \"f")).count();

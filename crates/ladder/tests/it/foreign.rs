@@ -6,8 +6,8 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::request::ReadRequest;
-use stile_ladder::port::{Declined, RecordServer};
-use stile_ladder::resources::Body;
+use stile_ladder::port::{ErrorResponse, RecordServer};
+use stile_tools::toolset::ResourceBody;
 
 use super::Client;
 use super::lines::{self, Next};
@@ -21,12 +21,12 @@ impl<F: Fn(&ReadRequest) -> String + Send + Sync + 'static> RecordServer for For
         &'a self,
         _: &'a Principal,
         ask: ReadRequest,
-    ) -> BoxFuture<'a, Result<String, Declined>> {
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         let answer = (self.0)(&ask);
         async { Ok(answer) }.boxed()
     }
 
-    fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
+    fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {
         Ok(plain.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
@@ -36,8 +36,6 @@ impl<F: Fn(&ReadRequest) -> String + Send + Sync + 'static> RecordServer for For
             .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
             .collect()
     }
-
-    fn tell(&self, _: &Principal, _: &'static str, _: Result<(), &Map<String, Json>>) {}
 }
 
 /// A client of a server that answers so.
@@ -158,7 +156,8 @@ fn what_is_cut_here_and_spelled_otherwise_in_windows_is_read_from_its_beginning(
             assert!(count < 200 || ways.len() == 5, "both shorten it");
             for mut way in ways {
                 if way["id"].as_str().unwrap().starts_with("pdpp:") {
-                    let Body::Text(text) = client.read(way["id"].as_str().unwrap()).unwrap().body
+                    let ResourceBody::Text(text) =
+                        client.read(way["id"].as_str().unwrap()).unwrap().body
                     else {
                         panic!()
                     };

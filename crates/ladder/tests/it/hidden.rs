@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::record_id::RecordId;
-use stile_ladder::Ladder;
-use stile_ladder::resources::Content;
+use stile_ladder::RECORD_TOOLS;
 use stile_testkit::chance::{Chance, scaled, seed};
+use stile_tools::tool::ToolEntry;
+use stile_tools::toolset::ResourceContent;
 
 use super::records::model::{Grant, OPS, World};
 use super::records::pair::Pair;
@@ -61,8 +62,12 @@ fn call(ask: &Ask) -> Option<(&'static str, Json)> {
             field,
         );
     }
-    let card = Ladder::cards(false).into_iter().find(|card| card.name == tool).unwrap();
-    args.retain(|name, _| card.input["properties"].get(name).is_some());
+    let definition = RECORD_TOOLS
+        .iter()
+        .map(ToolEntry::definition)
+        .find(|definition| definition.name == tool)
+        .unwrap();
+    args.retain(|name, _| definition.input["properties"].get(name).is_some());
     Some((tool, Json::Object(args)))
 }
 
@@ -90,10 +95,10 @@ fn observable(pair: &Pair, at: usize, seen: &str) -> (String, Vec<(bool, String)
     (plain + rest, sealed)
 }
 
-fn shown(told: Result<Content, stile_ladder::trouble::Trouble>) -> String {
+fn shown(told: Result<ResourceContent, stile_tools::toolset::ResourceError>) -> String {
     match told {
         Ok(content) => format!("{:?}", content),
-        Err(trouble) => Json::Object(trouble.to_json()).to_string(),
+        Err(error) => Json::Object(error.data).to_string(),
     }
 }
 
@@ -119,7 +124,7 @@ fn security_what_a_grant_hides_cannot_be_observed_on_the_ladder() {
                 };
                 let told = [0, 1].map(|at| {
                     let answer = clients[at].call(tool, &args);
-                    answered += usize::from(answer.refusal.is_none());
+                    answered += usize::from(answer.failure.is_none());
                     observable(&pair, at, &format!("{answer:?}"))
                 });
                 assert_eq!(told[0].0, told[1].0, "{tool} {args}");

@@ -38,13 +38,15 @@ mod worlds;
 use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
+use stile_ladder::Ladder;
 use stile_ladder::budget::Budgets;
 use stile_ladder::port::RecordServer;
-use stile_ladder::resources::Content;
-use stile_ladder::trouble::Trouble;
-use stile_ladder::{Ladder, LadderAnswer};
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_server::stored_records::StoredRecords as Port;
+use stile_tools::answer::{Answer, Failure, ResourceLink};
+use stile_tools::toolset::ResourceContent;
+use stile_tools::toolset::ResourceError;
+use stile_tools::toolset::{Caller, Toolset as _};
 
 use records::model::{Grant, NOW, Source, World};
 
@@ -52,16 +54,16 @@ use records::model::{Grant, NOW, Source, World};
 pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
     ladder: Ladder,
-    caller: Principal,
+    caller: Caller,
 }
 
 impl Client {
-    pub(crate) fn new(services: &RecordServices, caller: Principal) -> Self {
+    pub(crate) fn new(services: &RecordService, caller: Principal) -> Self {
         Self::at(services, caller, || Instant(NOW))
     }
 
     /// At another time.
-    pub(crate) fn at(services: &RecordServices, caller: Principal, clock: fn() -> Instant) -> Self {
+    pub(crate) fn at(services: &RecordService, caller: Principal, clock: fn() -> Instant) -> Self {
         Self::over(Port::new(services.clone(), clock), caller)
     }
 
@@ -72,51 +74,61 @@ impl Client {
     /// With other budgets than the usual, which the checks of answers are of.
     pub(crate) fn within(budgets: Budgets, server: impl RecordServer, caller: Principal) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Self { runtime, ladder: Ladder::new(server, budgets, false), caller }
+        let ladder = Ladder::new(server).with_budgets(budgets);
+        Self { runtime, ladder, caller: Caller::local(caller) }
     }
 
-    /// Calls a tool.
-    pub(crate) fn call(&self, tool: &str, arguments: &Json) -> LadderAnswer {
-        let answer =
-            self.runtime.block_on(self.ladder.call(tool, arguments, &self.caller)).unwrap();
+    /// Calls a tool and checks the answer.
+    pub(crate) fn call(&self, tool: &str, arguments: &Json) -> Called {
+        let answer = self.call_unchecked(tool, arguments);
         checks::answer(tool, arguments, &answer);
         answer
     }
 
+    /// Calls a tool without checks.
+    pub(crate) fn call_unchecked(&self, tool: &str, arguments: &Json) -> Called {
+        let tool = self.ladder.find(tool).unwrap();
+        let call = self.ladder.call(tool, arguments.clone(), &self.caller);
+        self.runtime.block_on(call).unwrap().into()
+    }
+
     /// Calls a tool that is to answer.
-    pub(crate) fn good(&self, tool: &str, arguments: &Json) -> LadderAnswer {
+    pub(crate) fn good(&self, tool: &str, arguments: &Json) -> Called {
         let answer = self.call(tool, arguments);
-        assert_eq!(answer.refusal, None, "{tool} {arguments}");
+        assert_eq!(answer.failure, None, "{tool} {arguments}");
         answer
     }
 
     /// Calls a tool that is to refuse, and gives its error object without the hint at another tool.
     pub(crate) fn refused(&self, tool: &str, arguments: &Json) -> Json {
         let answer = self.call(tool, arguments);
-        assert!(answer.refusal.is_some(), "{tool} {arguments}: {}", answer.text);
+        assert!(answer.failure.is_some(), "{tool} {arguments}: {}", answer.text);
         let mut error = answer.structured["error"].clone();
         error.as_object_mut().unwrap().remove("next");
         error
     }
 
-    /// Calls a tool without checks, where that is done often.
-    pub(crate) fn raw(&self, tool: &str, arguments: &Json) -> Result<LadderAnswer, Json> {
-        let answer =
-            self.runtime.block_on(self.ladder.call(tool, arguments, &self.caller)).unwrap();
-        match &answer.refusal {
+    /// Calls a tool without checks, and returns the error object of a failure.
+    pub(crate) fn raw(&self, tool: &str, arguments: &Json) -> Result<Called, Json> {
+        let answer = self.call_unchecked(tool, arguments);
+        match &answer.failure {
             None => Ok(answer),
-            Some(trouble) => Err(Json::Object(trouble.to_json())),
+            Some(_) => {
+                let mut error = answer.structured["error"].clone();
+                error.as_object_mut().unwrap().remove("next");
+                Err(error)
+            }
         }
     }
 
     /// Reads a resource in the same way.
-    pub(crate) fn raw_read(&self, uri: &str) -> Result<Content, Json> {
+    pub(crate) fn raw_read(&self, uri: &str) -> Result<ResourceContent, Json> {
         let read = self.runtime.block_on(self.ladder.read_resource(uri, &self.caller));
-        read.map_err(|trouble| Json::Object(trouble.to_json()))
+        read.map_err(|error| Json::Object(error.data))
     }
 
     /// Reads a resource.
-    pub(crate) fn read(&self, uri: &str) -> Result<Content, Trouble> {
+    pub(crate) fn read(&self, uri: &str) -> Result<ResourceContent, ResourceError> {
         let read = self.runtime.block_on(self.ladder.read_resource(uri, &self.caller));
         if let Ok(content) = &read {
             checks::content(content);
@@ -128,7 +140,7 @@ impl Client {
     pub(crate) fn unread(&self, uri: &str) -> Json {
         match self.read(uri) {
             Ok(content) => panic!("{uri}: {content:?}"),
-            Err(trouble) => Json::Object(trouble.to_json()),
+            Err(error) => Json::Object(error.data),
         }
     }
 }
@@ -155,4 +167,21 @@ pub(crate) fn with(arguments: &Json, others: Json) -> Json {
 /// The arguments of a read of one field.
 pub(crate) fn of_field(id: &str, field: &str) -> Json {
     json!({ "id": id, "field_path": field })
+}
+
+/// An answer with its structure as a tree.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Called {
+    pub(crate) text: String,
+    pub(crate) structured: Json,
+    pub(crate) links: Vec<ResourceLink>,
+    pub(crate) failure: Option<Failure>,
+}
+
+impl From<Answer> for Called {
+    fn from(answer: Answer) -> Self {
+        let structured = answer.to_tree().into_owned();
+        let Answer { text, links, failure, .. } = answer;
+        Self { text, structured, links, failure }
+    }
 }

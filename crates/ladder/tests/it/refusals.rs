@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::BoxFuture;
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::request::ReadRequest;
-use stile_ladder::port::{Declined, RecordServer};
+use stile_ladder::port::{ErrorResponse, RecordServer};
 use stile_server::stored_records::StoredRecords as Port;
 use stile_testkit::chance::Chance;
 
@@ -28,26 +28,17 @@ impl RecordServer for Counting {
         &'a self,
         caller: &'a Principal,
         ask: ReadRequest,
-    ) -> BoxFuture<'a, Result<String, Declined>> {
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.port.ask(caller, ask)
     }
 
-    fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
+    fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {
         self.port.seal(plain)
     }
 
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.port.unseal(text)
-    }
-
-    fn tell(
-        &self,
-        caller: &Principal,
-        tool: &'static str,
-        outcome: Result<(), &Map<String, Json>>,
-    ) {
-        self.port.tell(caller, tool, outcome);
     }
 }
 

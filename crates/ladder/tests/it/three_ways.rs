@@ -5,9 +5,10 @@ use serde_json::{Value as Json, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
-use stile_ladder::resources::{Body, RANGE};
+use stile_ladder::resources::RANGE;
 use stile_records::endpoints::FIELD_WINDOW;
 use stile_testkit::chance::Chance;
+use stile_tools::toolset::ResourceBody;
 
 use super::records::model::{NOW, Stored, World};
 use super::records::{Ask, client, owner};
@@ -114,7 +115,7 @@ fn a_window_is_the_same_three_ways() {
         by_address += 1;
         let content = client.read(uri).unwrap();
         assert_eq!(
-            Body::Text(told["window"]["text"].as_str().unwrap().to_owned()),
+            ResourceBody::Text(told["window"]["text"].as_str().unwrap().to_owned()),
             content.body,
             "{field} {args}"
         );
@@ -142,7 +143,7 @@ fn a_window_is_the_same_three_ways() {
             let content = client.read(uri).unwrap();
             assert_eq!(
                 content.body,
-                Body::Text(told["window"]["text"].as_str().unwrap().to_owned()),
+                ResourceBody::Text(told["window"]["text"].as_str().unwrap().to_owned()),
                 "{field} {args}"
             );
             assert_eq!(content.meta[RANGE]["start_chars"], told["window"]["start_chars"]);
@@ -254,7 +255,7 @@ fn a_record_and_its_resource_are_one() {
     let client = Client::new(&stored.services, owner());
     let fetched = client.good("fetch", &json!({ "id": ID }));
     let content = client.read(fetched.structured["url"].as_str().unwrap()).unwrap();
-    let Body::Text(text) = content.body else { panic!() };
+    let ResourceBody::Text(text) = content.body else { panic!() };
     let shown = |text: &str| {
         let mut document: Json = serde_json::from_str(text).unwrap();
         document.as_object_mut().unwrap().remove("url");

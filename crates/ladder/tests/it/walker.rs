@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value as Json, json};
-use stile_ladder::Link;
-use stile_ladder::resources::{Body, LINKS, NEXT_URI, PREVIOUS_URI, RANGE};
+use stile_ladder::resources::{LINKS, NEXT_URI, PREVIOUS_URI, RANGE};
+use stile_tools::answer::ResourceLink;
+use stile_tools::toolset::ResourceBody;
 
 use super::lines::{self, Next};
 use super::worlds::{Held, Shelf};
@@ -117,7 +118,7 @@ impl Walker<'_> {
             Way::At(uri) => {
                 let content =
                     self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
-                let Body::Text(text) = content.body else { panic!("{uri} has bytes") };
+                let ResourceBody::Text(text) = content.body else { panic!("{uri} has bytes") };
                 let beside = |name: &str| {
                     content.meta.get(name).map(|uri| Way::At(uri.as_str().unwrap().to_owned()))
                 };
@@ -166,7 +167,7 @@ impl Walker<'_> {
         while let Some(uri) = next {
             let content =
                 self.client.read(&uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
-            let Body::Blob(base64) = content.body else { panic!("{uri} has text") };
+            let ResourceBody::Base64(base64) = content.body else { panic!("{uri} has text") };
             let piece = STANDARD.decode(base64).unwrap();
             let range = &content.meta[RANGE];
             assert_eq!(range["start_bytes"], bytes.len());
@@ -246,12 +247,12 @@ impl Walker<'_> {
             Way::At(uri) => {
                 let content =
                     self.client.read(uri).unwrap_or_else(|trouble| panic!("{uri}: {trouble:?}"));
-                let Body::Text(text) = content.body else { panic!("{uri} has bytes") };
+                let ResourceBody::Text(text) = content.body else { panic!("{uri} has bytes") };
                 let mut leaf = shown(&serde_json::from_str(&text).unwrap());
                 for link in content.meta.get(LINKS).and_then(Json::as_array).into_iter().flatten() {
                     let text = |name: &str| link[name].as_str().unwrap().to_owned();
                     let uri = text("uri");
-                    let link = Link {
+                    let link = ResourceLink {
                         uri,
                         name: text("name"),
                         description: text("description"),
@@ -340,7 +341,7 @@ impl Walker<'_> {
     }
 
     /// Reads what a link leads to.
-    pub(super) fn follow(&self, link: &Link) {
+    pub(super) fn follow(&self, link: &ResourceLink) {
         let mut leaf = Leaf::default();
         match link.name.as_str() {
             "record" => drop(self.leaf(&Way::At(link.uri.clone()))),
@@ -369,7 +370,7 @@ impl Walker<'_> {
 
 impl Leaf {
     /// Takes what a link says: of which record and field it is, and where it leads.
-    fn follow(&mut self, link: &Link) {
+    fn follow(&mut self, link: &ResourceLink) {
         let (id, rest) = link.description.split_once([' ', ',']).unwrap();
         if link.name == "record" {
             return;

@@ -9,7 +9,7 @@ const MARK: [u8; 3] = *b"\xef\xbb\xbf";
 
 /// A file.
 #[derive(Debug)]
-pub struct Source<R> {
+pub struct LineSource<R> {
     reader: R,
     consumed: u64,
     started: bool,
@@ -18,7 +18,7 @@ pub struct Source<R> {
     used: usize,
 }
 
-impl<R: BufRead> Source<R> {
+impl<R: BufRead> LineSource<R> {
     /// Reads lines from `reader`.
     pub fn new(reader: R) -> Self {
         Self { reader, consumed: 0, started: false, ahead: Vec::new(), used: 0 }
@@ -34,7 +34,7 @@ impl<R: BufRead> Source<R> {
         self.start()?;
         match self.ahead.get(self.used..) {
             Some(ahead) if !ahead.is_empty() => Ok(ahead),
-            _ => filled(&mut self.reader),
+            _ => fill_buf(&mut self.reader),
         }
     }
 
@@ -53,7 +53,7 @@ impl<R: BufRead> Source<R> {
     pub fn first_line(&mut self, most: usize) -> io::Result<&[u8]> {
         self.start()?;
         while self.ahead.len() < most {
-            let buffer = filled(&mut self.reader)?;
+            let buffer = fill_buf(&mut self.reader)?;
             if buffer.is_empty() {
                 break;
             }
@@ -75,7 +75,7 @@ impl<R: BufRead> Source<R> {
             return Ok(());
         }
         for byte in MARK {
-            if filled(&mut self.reader)?.first() != Some(&byte) {
+            if fill_buf(&mut self.reader)?.first() != Some(&byte) {
                 break;
             }
             self.reader.consume(1);
@@ -91,7 +91,7 @@ impl<R: BufRead> Source<R> {
 }
 
 /// What the reader has.
-fn filled(reader: &mut impl BufRead) -> io::Result<&[u8]> {
+fn fill_buf(reader: &mut impl BufRead) -> io::Result<&[u8]> {
     // The second call returns what the first has filled; the borrow checker does not let the first
     // return it.
     while let Err(error) = reader.fill_buf() {

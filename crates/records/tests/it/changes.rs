@@ -15,8 +15,9 @@ use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::value::{FieldValue, RecordFields};
+use stile_records::RecordService;
+use stile_records::declarations::indexed_fields;
 use stile_records::endpoints::{Endpoint, RECORDS};
-use stile_records::{RecordServices, terms_of};
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::chance::{Chance, scaled, seed};
@@ -30,7 +31,7 @@ static LIST: &Endpoint = &RECORDS;
 
 /// A database with one stream in two connections.
 struct Store {
-    services: RecordServices,
+    services: RecordService,
     /// What is stored, by connection and key.
     stored: RefCell<BTreeMap<(String, String), RecordFields>>,
     _folder: tempfile::TempDir,
@@ -60,7 +61,7 @@ impl Store {
         let folder = super::worlds::model::folder();
         let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
         let store = Self {
-            services: RecordServices::new(records),
+            services: RecordService::new(records),
             stored: RefCell::default(),
             _folder: folder,
         };
@@ -70,7 +71,7 @@ impl Store {
             for connection in CONNECTIONS {
                 let (connection, stream) =
                     (SourceName::parse(connection).unwrap(), SourceName::parse("s").unwrap());
-                batch.declare(&connection, &stream, &json.to_string(), &terms_of(&parsed))?;
+                batch.declare(&connection, &stream, &json.to_string(), &indexed_fields(&parsed))?;
             }
             Ok(())
         });
@@ -143,7 +144,7 @@ impl Store {
             let target = batch
                 .target(&SourceName::parse("a").unwrap(), &SourceName::parse("s").unwrap())?
                 .unwrap();
-            batch.redeclare(&target, &json.to_string(), &terms_of(&parsed)).map(drop)
+            batch.redeclare(&target, &json.to_string(), &indexed_fields(&parsed)).map(drop)
         });
     }
 
@@ -646,11 +647,7 @@ impl Store {
         let folder = super::worlds::model::folder();
         std::fs::copy(backup, folder.path().join("records.db")).unwrap();
         let records = Records::open(&StateDir::open(folder.path()).unwrap(), Instant(0)).unwrap();
-        Self {
-            services: RecordServices::new(records),
-            stored: self.stored.clone(),
-            _folder: folder,
-        }
+        Self { services: RecordService::new(records), stored: self.stored.clone(), _folder: folder }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::endpoints::ENDPOINTS;
 use stile_testkit::chance::{Chance, scaled, seed};
 
@@ -21,7 +21,7 @@ type Coverage = BTreeMap<String, (usize, usize)>;
 
 /// One caller of one database, and what they are to be told.
 pub(super) struct Bench<'a> {
-    pub(super) services: &'a RecordServices,
+    pub(super) services: &'a RecordService,
     pub(super) caller: Principal,
     pub(super) oracle: Oracle<'a>,
 }

@@ -1,74 +1,24 @@
-//! Which commands there are, with their flags and their help.
+//! The commands, with their arguments and their help.
 //!
-//! The flags of settings come from their declarations.
+//! The arguments that are settings come from the declarations of these settings.
 
 mod records;
 
 use clap::{Arg, ArgAction, Command};
 
-use crate::config::{Given, SETTINGS, Setting};
+use crate::config::declarations::ROOT;
+use crate::config::{Declaration, Form, TakenBy};
 
-/// What stdio takes besides the folders; the rest is about HTTP.
-const STDIO_SETTINGS: &[&str] = &[
-    "state",
-    "config",
-    "root",
-    "max_file_bytes",
-    "max_read_bytes",
-    "read_budget_bytes",
-    "tool_names",
-    "lock_wait_seconds",
-    "log",
-];
-
-/// How much tools show of records.
-const RECORD_SETTINGS: &[&str] = &[
-    "record_text_bytes",
-    "record_preview_chars",
-    "record_structure_bytes",
-    "record_document_bytes",
-    "strict_schemas",
-];
-
-/// What reading one note takes; its root is a flag, since the note is the argument.
-const NOTE_SETTINGS: &[&str] = &["state", "config", "log"];
-
-const STATE_SETTINGS: &[&str] = &["state", "config"];
-
-/// What only the gateway takes.
-const UPSTREAM_SETTINGS: &[&str] = &[
-    "upstream",
-    "upstream_audience",
-    "upstream_credential",
-    "upstream_token_file",
-    "upstream_connect_seconds",
-    "upstream_timeout_seconds",
-    "upstream_max_bytes",
-];
-
-/// What only `stile mcp` takes.
-const PROVIDER_SETTINGS: &[&str] = &["provider", "token_file", "provider_timeout_seconds"];
-
-/// What else it takes; it keeps nothing, and so has no state folder.
-const MCP_SETTINGS: &[&str] = &["config", "ca_file", "log"];
-
-/// What the gateway does not take: it has no files, and trusts no other gateway.
-const SPACE_SETTINGS: &[&str] = &[
-    "root",
-    "read_budget_bytes",
-    "max_file_bytes",
-    "max_read_bytes",
-    "lock_wait_seconds",
-    "trust_gateway",
-];
+/// The settings that the arguments are made from.
+type Settings<'a> = &'a [&'static Declaration];
 
 const SOURCES: &str = "\
-Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in stile.toml \
-(listen = \"127.0.0.1:9999\"). A flag goes before a variable, a variable before the file. \
-`stile config` shows what is in force, and from where.";
+Every setting can also be given as an environment variable (STILE_LISTEN for --listen) or in \
+stile.toml (listen = \"127.0.0.1:9999\"). A flag overrides a variable, and a variable overrides the \
+file. `stile config` shows the values in force and where they come from.";
 
-/// The whole command line.
-pub(super) fn command() -> Command {
+/// Returns the whole command line.
+pub(super) fn command(settings: Settings<'_>) -> Command {
     Command::new("stile")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Lets AI agents into a folder of yours, one bounded and authorized step at a time.")
@@ -78,7 +28,7 @@ Examples:
   stile serve                       serve ~/stile over HTTP, and say how to connect a client
   stile serve notes                 serve the folder notes
   stile stdio notes                 what an MCP client starts by itself
-  stile gateway --upstream URL      tell what is in notes that another server has
+  stile gateway --upstream URL      serve the structure of notes that another server has
   stile mcp --provider URL --token-file FILE
                                     read records that another server has
   stile note outline inbox/one.md   print the headings of a note
@@ -98,25 +48,25 @@ Exit codes:
         .subcommand_required(true)
         .max_term_width(100)
         .disable_help_subcommand(true)
-        .subcommand(serve())
-        .subcommand(stdio())
-        .subcommand(gateway())
-        .subcommand(mcp())
-        .subcommand(note())
-        .subcommand(token())
-        .subcommands(records::commands())
-        .subcommand(config())
+        .subcommand(serve(settings))
+        .subcommand(stdio(settings))
+        .subcommand(gateway(settings))
+        .subcommand(mcp(settings))
+        .subcommand(note(settings))
+        .subcommand(token(settings))
+        .subcommands(records::commands(settings))
+        .subcommand(config(settings))
 }
 
-fn serve() -> Command {
+fn serve(settings: Settings<'_>) -> Command {
     Command::new("serve")
         .about("Serves a folder to agents over HTTP, until it is interrupted.")
-        .args(all_but(&[UPSTREAM_SETTINGS, PROVIDER_SETTINGS]))
+        .args(setting_arguments(settings, TakenBy::Serve))
         .after_help(format!(
             "\
-Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it prints one \
-line on standard error. Where standard output is a terminal, it also prints a token and a block to paste into \
-an MCP client.
+Without ROOT it serves ~/stile, and makes that folder on first use. Once it accepts connections it \
+prints one line on standard error. If standard output is a terminal, it also prints a token and a \
+block to paste into an MCP client.
 
 {SOURCES}
 
@@ -127,32 +77,46 @@ Examples:
         ))
 }
 
-fn stdio() -> Command {
+fn stdio(settings: Settings<'_>) -> Command {
     Command::new("stdio")
-        .about("Serves a folder to the one MCP client that starts this command, over standard input and output.")
-        .args(settings(&[STDIO_SETTINGS, RECORD_SETTINGS]))
-        .arg(scope("Let the client do only this, for example read:/notes/. May be repeated. [default: write:/]"))
-        .arg(grant("The grant that decides which records the client may see. [default: all records, as their owner]"))
+        .about(
+            "Serves a folder to the one MCP client that starts this command, over standard input \
+             and output.",
+        )
+        .args(setting_arguments(settings, TakenBy::Stdio))
+        .arg(scope(
+            "Let the client do only this, for example read:/notes/. May be repeated. \
+             [default: write:/]",
+        ))
+        .arg(grant(
+            "The grant that decides which records the client may see. \
+             [default: all records, as their owner]",
+        ))
         .after_help(format!(
             "\
-The client acts as you, with the scopes given here. No token is needed. It ends when standard input ends.
+The client acts as you, with the scopes given here. No token is needed. The command ends when \
+standard input ends.
 
 {SOURCES}
 
 Example, as most clients are configured:
-  {{\"mcpServers\": {{\"stile\": {{\"command\": \"stile\", \"args\": [\"stdio\", \"/home/ann/notes\"]}}}}}}"
+  {{\"mcpServers\": {{\"stile\": {{\"command\": \"stile\", \
+\"args\": [\"stdio\", \"/home/ann/notes\"]}}}}}}"
         ))
 }
 
-fn gateway() -> Command {
+fn gateway(settings: Settings<'_>) -> Command {
     Command::new("gateway")
-        .about("Tells agents over HTTP what is in notes that another server has, and never what they say.")
-        .args(all_but(&[SPACE_SETTINGS, RECORD_SETTINGS, PROVIDER_SETTINGS]))
+        .about(
+            "Serves the structure of notes that another server has, never their text, to agents \
+             over HTTP.",
+        )
+        .args(setting_arguments(settings, TakenBy::Gateway))
         .after_help(format!(
             "\
-It offers the four note tools and nothing else, reads one note per call from the upstream, and keeps nothing. \
-Tokens are those of an identity provider (--jwks, --issuer and --audience), or of the `stile serve` whose state \
-folder --state names. docs/gateway.md shows a whole deployment.
+It offers the four note tools and nothing else, reads one note per call from the upstream, and \
+keeps nothing. It accepts tokens of an identity provider (--jwks, --issuer and --audience), or of \
+the `stile serve` whose state folder --state names. docs/gateway.md shows a whole deployment.
 
 {SOURCES}
 
@@ -163,26 +127,33 @@ Examples:
         ))
 }
 
-fn mcp() -> Command {
+fn mcp(settings: Settings<'_>) -> Command {
+    // Help begins with the settings that no other command has.
+    let (own, shared): (Vec<_>, Vec<_>) =
+        taken_by(settings, TakenBy::Mcp).partition(|setting| setting.commands == [TakenBy::Mcp]);
     Command::new("mcp")
-        .about("Lets the one MCP client that starts this command read records that a server elsewhere has.")
-        .args(settings(&[PROVIDER_SETTINGS]))
-        .args(settings(&[MCP_SETTINGS, RECORD_SETTINGS]))
+        .about(
+            "Serves records that another server has to the one MCP client that starts this command.",
+        )
+        .args(own.into_iter().map(setting_argument))
+        .args(shared.into_iter().map(setting_argument))
         .after_help(format!(
             "\
-It offers the tools about records and nothing else, over standard input and output, for any server that answers at \
-/v1 as `stile serve` does. What the client may see is what the token allows there. It asks nothing before the \
-client does, and writes no file. docs/mcp-provider.md says what it asks, and of which servers.
+It offers the tools about records and nothing else, over standard input and output, for any server \
+that answers at /v1 as `stile serve` does. The token decides there what the client may see. No \
+request is sent before the client calls a tool, and no file is written. docs/mcp-provider.md \
+describes the requests and the servers.
 
 {SOURCES}
 
 Example, as most clients are configured:
   {{\"mcpServers\": {{\"records\": {{\"command\": \"stile\", \"args\": [\"mcp\",
-    \"--provider\", \"https://records.example.org\", \"--token-file\", \"/home/ann/.records-token\"]}}}}}}"
+    \"--provider\", \"https://records.example.org\", \
+\"--token-file\", \"/home/ann/.records-token\"]}}}}}}"
         ))
 }
 
-fn note() -> Command {
+fn note(settings: Settings<'_>) -> Command {
     let read = |name: &'static str, about: &'static str| {
         Command::new(name)
             .about(about)
@@ -191,18 +162,22 @@ fn note() -> Command {
                     .value_name("PATH")
                     .required(true)
                     .allow_hyphen_values(true)
-                    .help("Which note, from the root of the space, as in inbox/one.md."),
+                    .help("The note, from the root of the space, as in inbox/one.md."),
             )
+            // Here the root is a flag, because the note is the argument.
             .arg(
-                Arg::new("root")
-                    .long("root")
+                Arg::new(ROOT.declaration.key)
+                    .long(ROOT.declaration.flag())
                     .value_name("DIR")
                     .help("The folder that holds the notes. [default: ~/stile]"),
             )
-            .args(settings(&[NOTE_SETTINGS]))
+            .args(setting_arguments(settings, TakenBy::Note))
     };
     Command::new("note")
-        .about("Shows what is in a Markdown note without its body, as the tools for agents tell it.")
+        .about(
+            "Prints the structure of a Markdown note, without its body, as the tools for agents \
+             return it.",
+        )
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(read("outline", "Prints a note's headings (get_note_outline)."))
@@ -211,8 +186,8 @@ fn note() -> Command {
         .subcommand(read("sections", "Prints a note's sections (get_section_source)."))
         .after_help(
             "\
-Prints one line of JSON. Where there is none to print, standard error has an object with `error` and `code`, \
-and the exit code is not 0. Only the one note is read and nothing is written but a line in the journal.
+Prints one line of JSON. On failure it prints an object with `error` and `code` to standard error \
+instead, and the exit code is not 0. It reads only this note, and writes only a line in the journal.
 
 Examples:
   stile note outline inbox/one.md
@@ -220,19 +195,20 @@ Examples:
         )
 }
 
-fn token() -> Command {
+fn token(settings: Settings<'_>) -> Command {
     Command::new("token")
         .about("Mints a token for an agent, and prints it and nothing else.")
-        .args(settings(&[STATE_SETTINGS]).map(|arg| arg.global(true)))
+        .args(setting_arguments(settings, TakenBy::Token).map(|arg| arg.global(true)))
         .arg(scope(
-            "What the token allows with files. May be repeated; needed unless it is for records.",
+            "What the token allows with files. May be repeated; required unless the token is for \
+             records.",
         ))
         .arg(
             Arg::new("expires")
                 .long("expires")
                 .value_name("DURATION")
                 .default_value("30d")
-                .help("How long it lives, as in 45s, 90m, 12h or 30d; at most 366d."),
+                .help("How long the token is valid, as in 45s, 90m, 12h or 30d; at most 366d."),
         )
         .arg(
             Arg::new("user")
@@ -241,11 +217,12 @@ fn token() -> Command {
                 .help("Who the agent acts for. [default: your user name on this machine]"),
         )
         .arg(Arg::new("client").long("client").value_name("NAME").help(
-            "The program that it is for, so that tool names are spelled as that one accepts them.",
+            "The program that gets the token, so that tool names are spelled as that program \
+             accepts them.",
         ))
-        .arg(grant("Which records the token may see: those of this grant.").conflicts_with("owner"))
+        .arg(grant("Let the token see the records of this grant.").conflicts_with("owner"))
         .arg(Arg::new("owner").long("owner").action(ArgAction::SetTrue).help(
-            "Make it the owner's: it may see, take in and delete all records, and make grants.",
+            "Mint an owner's token, which may read, import and delete all records, and make grants.",
         ))
         .args_conflicts_with_subcommands(true)
         .subcommand(
@@ -255,12 +232,12 @@ fn token() -> Command {
         )
         .subcommand(
             Command::new("revoke")
-                .about("Ends a token. Running servers refuse it from the next request on.")
+                .about("Revokes a token. Running servers refuse it from the next request on.")
                 .arg(
                     Arg::new("jti")
                         .value_name("JTI")
                         .required(true)
-                        .help("Its identifier, as in `stile token list`."),
+                        .help("The token's identifier, as in `stile token list`."),
                 ),
         )
         .after_help(
@@ -281,38 +258,36 @@ Examples:
         )
 }
 
-fn config() -> Command {
+fn config(settings: Settings<'_>) -> Command {
     Command::new("config")
         .about("Shows every setting, its value in force, and where it comes from.")
-        .args(SETTINGS.iter().map(setting))
+        .args(settings.iter().copied().map(setting_argument))
         .after_help(format!("{SOURCES}\n\nThe output is itself a valid stile.toml."))
 }
 
-fn settings(lists: &[&[&str]]) -> impl Iterator<Item = Arg> {
-    SETTINGS.iter().filter(|setting| is_in(lists, setting)).map(setting)
+fn taken_by(
+    settings: Settings<'_>,
+    command: TakenBy,
+) -> impl Iterator<Item = &'static Declaration> {
+    settings.iter().copied().filter(move |setting| setting.commands.contains(&command))
 }
 
-/// All settings but those of these lists.
-fn all_but(lists: &[&[&str]]) -> impl Iterator<Item = Arg> {
-    SETTINGS.iter().filter(|setting| !is_in(lists, setting)).map(setting)
+/// Returns the arguments of the settings that a command takes.
+fn setting_arguments(settings: Settings<'_>, command: TakenBy) -> impl Iterator<Item = Arg> {
+    taken_by(settings, command).map(setting_argument)
 }
 
-fn is_in(lists: &[&[&str]], setting: &Setting) -> bool {
-    lists.iter().any(|names| names.contains(&setting.name))
-}
-
-fn setting(setting: &Setting) -> Arg {
-    let default =
-        setting.default_shown().map(|default| format!(" [default: {default}]")).unwrap_or_default();
-    let arg = Arg::new(setting.name).value_name(setting.value).help(setting.help() + &default);
-    let arg = match setting.value {
-        // The flag alone says yes.
-        "yes|no" => arg.num_args(0..=1).require_equals(true).default_missing_value("yes"),
-        _ => arg,
-    };
-    match setting.given {
-        Given::Positional => arg,
-        Given::Flag | Given::NotInFile => arg.long(setting.flag()),
+fn setting_argument(setting: &'static Declaration) -> Arg {
+    let argument =
+        Arg::new(setting.key).value_name(setting.value_name).help(setting.help_with_default());
+    match setting.form {
+        Form::Positional => argument,
+        Form::Flag | Form::FlagOnly => argument.long(setting.flag()),
+        Form::Switch => argument
+            .long(setting.flag())
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("yes"),
     }
 }
 
@@ -327,26 +302,10 @@ fn scope(help: &'static str) -> Arg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, SettingsList as _};
 
     #[test]
     fn the_command_line_is_consistent() {
-        command().debug_assert();
-    }
-
-    #[test]
-    fn settings_named_here_are_declared() {
-        let lists = [
-            STDIO_SETTINGS,
-            RECORD_SETTINGS,
-            NOTE_SETTINGS,
-            STATE_SETTINGS,
-            UPSTREAM_SETTINGS,
-            SPACE_SETTINGS,
-            PROVIDER_SETTINGS,
-            MCP_SETTINGS,
-        ];
-        for name in lists.into_iter().flatten() {
-            assert!(SETTINGS.iter().any(|setting| setting.name == *name), "{name}");
-        }
+        command(Config::DECLARATIONS).debug_assert();
     }
 }

@@ -1,40 +1,127 @@
-//! `stile config`: what is in force, and from where.
+//! `stile config`: prints the settings in force, and where each value comes from.
 
 use std::io::Write;
+use std::path::Path;
 
 use super::Failure;
-use crate::config::{Given, Resolved, SETTINGS, Source};
+use crate::config::{Form, Resolved, ResolvedSetting, Source};
 
 /// Prints every setting as a line of TOML with its source.
 pub(super) fn run(resolved: &Resolved, output: &mut dyn Write) -> Result<(), Failure> {
-    output.write_all(shown(resolved).as_bytes())?;
+    output.write_all(annotated_toml(&resolved.settings, &resolved.config.config).as_bytes())?;
     Ok(())
 }
 
-fn shown(resolved: &Resolved) -> String {
-    let lines: Vec<(String, String)> = SETTINGS
-        .iter()
-        .map(|setting| {
-            let line = match setting.show(&resolved.config) {
-                // These two cannot stand in the file.
-                Some(value) if setting.given == Given::NotInFile => {
-                    format!("# {} = {value}", setting.name)
-                }
-                Some(value) => format!("{} = {value}", setting.name),
-                None => format!("# {} is not set", setting.name),
-            };
-            (line, source(resolved.source(setting.name), &resolved.config.config.to_string_lossy()))
-        })
-        .collect();
-    let width = lines.iter().map(|(line, _)| line.chars().count()).max().unwrap_or_default();
-    lines.iter().map(|(line, source)| format!("{line:width$}  # {source}\n")).collect()
+/// Renders settings as TOML, each with its source in a comment. `file` is the settings file.
+fn annotated_toml(settings: &[ResolvedSetting], file: &Path) -> String {
+    let lines: Vec<String> = settings.iter().map(assignment).collect();
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+    let annotated = lines.iter().zip(settings).map(|(line, setting)| {
+        format!("{line:width$}  # {}\n", source_name(&setting.source, file))
+    });
+    annotated.collect()
 }
 
-fn source(source: &Source, file: &str) -> String {
+/// Renders a setting as a line of TOML, or as a comment if the file cannot hold the line.
+fn assignment(ResolvedSetting { declaration, toml, .. }: &ResolvedSetting) -> String {
+    match toml {
+        Some(value) if declaration.form == Form::FlagOnly => {
+            format!("# {} = {value}", declaration.key)
+        }
+        Some(value) => format!("{} = {value}", declaration.key),
+        None => format!("# {} is not set", declaration.key),
+    }
+}
+
+fn source_name(source: &Source, file: &Path) -> String {
     match source {
         Source::Flag => "command line".to_owned(),
         Source::Environment(variable) => variable.clone(),
-        Source::File => file.to_owned(),
+        Source::File => file.to_string_lossy().into_owned(),
         Source::Default => "default".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::{arguments, setting_argument};
+    use super::*;
+    use crate::config::declarations::{CONFIG, STATE};
+    use crate::config::{Setting, SettingsList as _, TakenBy, parse_count, resolve, settings_list};
+
+    const VOLUME: Setting<u32> =
+        Setting::new("volume_level", "LEVEL", parse_count, "Ring this loudly.")
+            .default("3")
+            .taken_by(&[TakenBy::Serve]);
+
+    settings_list! {
+        /// A list with a setting that the program does not have.
+        struct ListWithVolume {
+            state: PathBuf = STATE,
+            config: PathBuf = CONFIG,
+            volume_level: u32 = VOLUME,
+        }
+    }
+
+    fn parse(line: &str) -> Result<clap::ArgMatches, String> {
+        let command = arguments::command(ListWithVolume::DECLARATIONS);
+        command.try_get_matches_from(line.split(' ')).map_err(|error| error.to_string())
+    }
+
+    /// Runs `stile serve` with the list, and returns the value and what `stile config` prints.
+    fn resolved(
+        arguments: &str,
+        variables: &[(&str, &str)],
+        state: &Path,
+    ) -> Result<(u32, String), String> {
+        let matches = parse(&format!("stile serve --state {}{arguments}", state.display()))?;
+        let (_, matches) = matches.subcommand().unwrap();
+        let environment = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        let resolved: Resolved<ListWithVolume> =
+            resolve(&|key| setting_argument(matches, key), &environment)
+                .map_err(|error| error.to_string())?;
+        assert_eq!(resolved.config.state, state);
+        let printed = annotated_toml(&resolved.settings, &resolved.config.config);
+        let line = printed.lines().find(|line| line.starts_with("volume_level = ")).unwrap();
+        Ok((
+            resolved.config.volume_level,
+            line.split("  #").map(str::trim).collect::<Vec<_>>().join(" # "),
+        ))
+    }
+
+    #[test]
+    fn one_declaration_and_one_line_of_a_list_make_a_setting() {
+        let help = parse("stile serve --help").unwrap_err();
+        assert!(help.contains("--volume-level <LEVEL>  Ring this loudly. [default: 3]"), "{help}");
+        assert!(parse("stile config --help").unwrap_err().contains("--volume-level"));
+        assert!(!parse("stile mcp --help").unwrap_err().contains("--volume-level"));
+        assert!(parse("stile mcp --volume-level 4").unwrap_err().contains("unexpected argument"));
+
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path();
+        let line = |value, source: &str| Ok((value, format!("volume_level = {value} # {source}")));
+        assert_eq!(resolved("", &[], state), line(3, "default"));
+        let file = state.join("stile.toml");
+        std::fs::write(&file, "volume_level = 4").unwrap();
+        assert_eq!(resolved("", &[], state), line(4, file.to_str().unwrap()));
+        let variable = ("STILE_VOLUME_LEVEL", "5");
+        assert_eq!(resolved("", &[variable], state), line(5, variable.0));
+        let flag = " --volume-level 6";
+        assert_eq!(resolved(flag, &[variable], state), line(6, "command line"));
+
+        for (arguments, variable, place) in
+            [(" --volume-level 0", "5", "--volume-level"), ("", "0", "STILE_VOLUME_LEVEL")]
+        {
+            let error =
+                resolved(arguments, &[("STILE_VOLUME_LEVEL", variable)], state).unwrap_err();
+            assert!(error.starts_with(&format!("{place}: `0` is not a whole number")), "{error}");
+        }
+        std::fs::write(&file, "volume_levle = 4").unwrap();
+        let error = resolved("", &[], state).unwrap_err();
+        assert!(error.ends_with("did you mean `volume_level`?"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `stile connections`: where records come from.
+//! `stile connections`: lists the connections, from which records come.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -10,7 +10,7 @@ use super::table::table;
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Prints each connection.
+/// Prints every connection with its streams and its number of records.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -18,15 +18,15 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
     let mut connections: BTreeMap<String, (Vec<String>, u64)> = BTreeMap::new();
-    for stream in owner.services.all_streams(&owner.caller, owner.now)? {
+    for stream in owner.services.list_streams(&owner.caller, owner.now)? {
         let (streams, records) = connections.entry(stream.connection.to_string()).or_default();
         streams.push(stream.stream.to_string());
         *records += stream.records;
     }
     if matches.get_flag("json") {
-        let rows = connections.into_iter().map(
-            |(connection, (streams, records))| json!({ "connection": connection, "streams": streams, "records": records }),
-        );
+        let rows = connections.into_iter().map(|(connection, (streams, records))| {
+            json!({ "connection": connection, "streams": streams, "records": records })
+        });
         writeln!(output, "{:#}", Value::from_iter(rows))?;
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! `stile declare`: what is declared of a stream, shown and changed.
+//! `stile declare`: shows or changes the declaration of a stream.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use stile_domain::records::declaration::Declaration;
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Shows the declaration, or changes it.
+/// Prints the declaration, or changes it.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -16,12 +16,14 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let (connection, stream) =
         (owner::name(matches, "connection")?, owner::name(matches, "stream")?);
-    let from = owner::text(matches, "from").map(|path| Ok((path, owner::json_file(path)?)));
-    let from: Option<(&str, serde_json::Value)> =
-        from.transpose().map_err(|failure: Failure| failure)?;
+    // Before the database is opened, so that a bad file changes nothing in the state folder.
+    let from = match owner::text(matches, "from") {
+        Some(path) => Some((path, owner::json_file(path)?)),
+        None => None,
+    };
     let owner = owner::open(matches, environment)?;
     if matches.get_flag("show") {
-        let found = owner.services.one_stream(&owner.caller, owner.now, &connection, &stream)?;
+        let found = owner.services.find_stream(&owner.caller, owner.now, &connection, &stream)?;
         writeln!(output, "{:#}", found.declaration.to_json())?;
         return Ok(());
     }
@@ -30,13 +32,13 @@ pub(super) fn run(
             .map_err(|bad| Failure::Usage(format!("{path}: {bad}; nothing was changed")))?,
         None => {
             let inferred =
-                owner.services.infer_anew(&owner.caller, owner.now, &connection, &stream)?;
+                owner.services.infer_declaration(&owner.caller, owner.now, &connection, &stream)?;
             inferred.reasons.iter().try_for_each(|line| owner::aside(line))?;
             inferred.declaration
         }
     };
     let is_new = owner.services.declare(&owner.caller, &connection, &stream, &declaration)?;
-    let anew = if is_new { "" } else { " anew" };
-    writeln!(output, "declared `{stream}` of `{connection}`{anew}")?;
+    let again = if is_new { "" } else { " anew" };
+    writeln!(output, "declared `{stream}` of `{connection}`{again}")?;
     Ok(())
 }

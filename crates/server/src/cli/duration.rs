@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Parses `45s`, `90m`, `12h` or `30d`.
+/// Parses a number and one unit: `45s`, `90m`, `12h` or `30d`. Returns `None` for anything else.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = match text.get(digits.len()..)? {
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_and_one_unit() {
+    fn a_duration_is_a_number_and_one_unit() {
         for (text, seconds) in [
             ("45s", Some(45)),
             ("90m", Some(5400)),

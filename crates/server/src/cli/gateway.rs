@@ -1,27 +1,28 @@
-//! `stile gateway`: the note tools over HTTP, for notes that another server has.
+//! `stile gateway`: serves the note tools over HTTP, for notes that another server has.
 //!
-//! It makes no file, no folder and no key. With an identity provider it does not even look at the
-//! state folder, but for settings.
+//! The gateway makes no file, no folder and no key. With an identity provider it reads nothing in
+//! the state folder but the settings file.
 
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
-use stile_store::state::{StateDir, TokenKey, TokenStore};
-use stile_tools::hosted::Gateway;
-use stile_tools::hosted::session::Credential;
+use stile_store::state::{StateDir, StateError, TokenKey, TokenStore};
+use stile_tools::remote_notes::{Credential, RemoteNotes};
 
-use super::{Failure, hosted, serve, start};
+use super::identity_provider::IdentityProvider;
+use super::settings_files::{http_client, read_secret};
+use super::{Failure, http_server, process};
 use crate::auth::{LocalVerifier, TokenVerifier};
-use crate::config::{Config, Resolved, ShownCredential, is_exposed};
-use crate::gateway::terms::{Terms, UpstreamCredential};
-use crate::gateway::upstream::HttpUpstream;
-use crate::offer::Offer;
+use crate::config::{Config, CredentialMode, Resolved, is_exposed};
+use crate::gateway::http_note_store::HttpNoteStore;
+use crate::gateway::session_factory::{SessionFactory, UpstreamCredential};
+use crate::http::HttpOptions;
 use crate::outbound::{OutboundClient, OutboundLimits};
+use crate::service::Service;
 
-/// Serves until it is told to stop.
+/// Serves until the process is asked to stop.
 pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     let config = &resolved.config;
     let upstream = config.upstream.as_deref().ok_or_else(|| {
@@ -29,99 +30,127 @@ pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
             "--upstream is missing: the address of the server that has the notes".to_owned(),
         )
     })?;
-    let provider = hosted::provider(config)?;
-    let outbound = hosted::outbound(config)?;
-    let secret = config
-        .gateway_secret_file
-        .as_deref()
-        .map(|file| hosted::secret("--gateway-secret-file", file));
-    let store = store(config, outbound.clone(), upstream, secret.transpose()?)?;
+    let provider = IdentityProvider::from_config(config)?;
+    let outbound = http_client(config)?;
+    let store = note_store(config, outbound.clone(), upstream)?;
     if is_exposed(upstream) {
         writeln!(
             io::stderr(),
             "warning: tokens and notes pass to and from --upstream as plain text; use https"
         )?;
     }
-    let local = match provider {
-        Some(_) => None,
-        None => Some(local(config)?),
-    };
-    start::log_without_targets(config.log);
-    start::raise_file_limit();
-    let runtime = start::runtime()?;
-    let served = runtime.block_on(async {
-        let (verifier, audience): (Arc<dyn TokenVerifier>, String) = match (&provider, local) {
-            (Some(provider), _) => (provider.verifier(outbound).await?, provider.audience.clone()),
-            (None, Some(local)) => local,
-            (None, None) => {
-                return Err(Failure::Failed("there is nobody to verify tokens".to_owned()));
-            }
+    let issuer = TokenIssuer::new(provider, config)?;
+    process::log_without_targets(config.log);
+    process::raise_file_limit();
+    process::block_on(async {
+        let verifier = issuer.verifier(outbound).await?;
+        let sessions = SessionFactory {
+            default_vault: config.vault.as_str().into(),
+            credential: upstream_credential(config, issuer.audience())?,
         };
-        let terms = Terms {
-            vault: config.vault.as_str().into(),
-            credential: credential(config, &audience)?,
+        let options = HttpOptions {
+            authorization_servers: issuer.authorization_servers(),
+            ..http_server::options(config)?
         };
-        let offer = Offer::of_notes(Gateway::new(Arc::new(store)), terms);
-        let mut options = serve::options(config)?;
-        options.authorization_servers =
-            provider.iter().map(|provider| provider.issuer.clone()).collect();
-        let announce = |address: SocketAddr| serve::say(&format!("listening on http://{address}"));
-        serve::until_stopped(config, options, offer, verifier, announce).await
-    });
-    // What is in flight was given its time by then.
-    runtime.shutdown_background();
-    served
+        let service = Service::new(RemoteNotes::new(Arc::new(store))).with_sessions(sessions);
+        http_server::serve(config, options, service, verifier, http_server::print_address).await
+    })
 }
 
-fn store(
+/// Who signed the tokens that the gateway accepts.
+enum TokenIssuer {
+    Provider(IdentityProvider),
+    /// The `stile serve` whose state folder is configured.
+    Serve {
+        verifier: Arc<LocalVerifier>,
+        audience: String,
+    },
+}
+
+impl TokenIssuer {
+    /// Returns the identity provider, or else opens the state folder of a `stile serve` to read.
+    fn new(provider: Option<IdentityProvider>, config: &Config) -> Result<Self, Failure> {
+        if let Some(provider) = provider {
+            return Ok(Self::Provider(provider));
+        }
+        let open = || -> Result<_, StateError> {
+            let state = StateDir::open_existing(&config.state)?;
+            Ok((TokenKey::open_existing(&state)?, TokenStore::open_to_read(&state)?))
+        };
+        let (key, tokens) = open().map_err(|error| {
+            Failure::Usage(format!(
+                "the gateway needs --jwks, or --state with the key and the tokens of a \
+                 `stile serve`; it makes none ({error})"
+            ))
+        })?;
+        let verifier = LocalVerifier::new(&key, Arc::new(tokens), SystemTime::now);
+        Ok(Self::Serve { verifier: Arc::new(verifier), audience: key.audience.clone() })
+    }
+
+    async fn verifier(&self, outbound: OutboundClient) -> Result<Arc<dyn TokenVerifier>, Failure> {
+        Ok(match self {
+            Self::Provider(provider) => provider.verifier(outbound).await?,
+            Self::Serve { verifier, .. } => Arc::<LocalVerifier>::clone(verifier),
+        })
+    }
+
+    /// Returns the `aud` of tokens for this gateway.
+    fn audience(&self) -> &str {
+        match self {
+            Self::Provider(provider) => &provider.audience,
+            Self::Serve { audience, .. } => audience,
+        }
+    }
+
+    /// Returns the issuers that a client can get a token from by itself.
+    fn authorization_servers(&self) -> Vec<String> {
+        match self {
+            Self::Provider(provider) => vec![provider.issuer.clone()],
+            Self::Serve { .. } => Vec::new(),
+        }
+    }
+}
+
+fn note_store(
     config: &Config,
     outbound: OutboundClient,
     upstream: &str,
-    secret: Option<String>,
-) -> Result<HttpUpstream, Failure> {
-    let secret = secret.map(HeaderValue::try_from).transpose();
-    let mut secret = secret.map_err(|_| {
-        Failure::Usage("the file of --gateway-secret-file holds no secret".to_owned())
-    })?;
-    if let Some(secret) = &mut secret {
-        secret.set_sensitive(true);
-    }
+) -> Result<HttpNoteStore, Failure> {
     let bounds = OutboundLimits {
         total: Duration::from_secs(config.upstream_timeout_seconds),
         body_bytes: config.upstream_max_bytes,
     };
-    Ok(HttpUpstream::new(outbound, upstream, secret, bounds))
+    Ok(HttpNoteStore::new(outbound, upstream, gateway_secret(config)?, bounds))
 }
 
-/// The verifier of tokens that a `stile serve` minted, from its state folder as it is.
-fn local(config: &Config) -> Result<(Arc<dyn TokenVerifier>, String), Failure> {
-    let existing = || -> Result<_, stile_store::state::StateError> {
-        let state = StateDir::open_existing(&config.state)?;
-        Ok((TokenKey::open_existing(&state)?, TokenStore::open_to_read(&state)?))
-    };
-    let (key, tokens) = existing().map_err(|error| {
-        Failure::Usage(format!(
-            "the gateway needs --jwks, or --state with the key and the tokens of a `stile serve`; it makes none ({error})"
-        ))
-    })?;
-    let audience = key.audience.clone();
-    Ok((Arc::new(LocalVerifier::new(&key, Arc::new(tokens), SystemTime::now)), audience))
+/// Returns the header value that proves to the server with the notes who the gateway is.
+fn gateway_secret(config: &Config) -> Result<Option<HeaderValue>, Failure> {
+    let Some(file) = &config.gateway_secret_file else { return Ok(None) };
+    let mut secret =
+        HeaderValue::try_from(read_secret("--gateway-secret-file", file)?).map_err(|_| {
+            Failure::Usage("the file of --gateway-secret-file holds no secret".to_owned())
+        })?;
+    secret.set_sensitive(true);
+    Ok(Some(secret))
 }
 
-fn credential(config: &Config, audience: &str) -> Result<UpstreamCredential, Failure> {
+fn upstream_credential(config: &Config, audience: &str) -> Result<UpstreamCredential, Failure> {
     match (config.upstream_credential, &config.upstream_token_file) {
-        (ShownCredential::Forward, None) => {
+        (CredentialMode::Forward, None) => {
             let audience = config.upstream_audience.as_deref().unwrap_or(audience).into();
             Ok(UpstreamCredential::Forward { audience })
         }
-        (ShownCredential::Own, Some(file)) => {
-            Ok(UpstreamCredential::Own(Credential::new(&hosted::secret("--upstream-token-file", file)?)))
+        (CredentialMode::Own, Some(file)) => {
+            let token = read_secret("--upstream-token-file", file)?;
+            Ok(UpstreamCredential::Own(Credential::new(&token)))
         }
-        (ShownCredential::Own, None) => Err(Failure::Usage(
-            "--upstream-credential own needs --upstream-token-file, a file with the gateway's own token".to_owned(),
+        (CredentialMode::Own, None) => Err(Failure::Usage(
+            "--upstream-credential own needs --upstream-token-file, a file with the gateway's \
+             own token"
+                .to_owned(),
         )),
-        (ShownCredential::Forward, Some(_)) => {
-            Err(Failure::Usage("--upstream-token-file is only used with --upstream-credential own".to_owned()))
-        }
+        (CredentialMode::Forward, Some(_)) => Err(Failure::Usage(
+            "--upstream-token-file is only used with --upstream-credential own".to_owned(),
+        )),
     }
 }

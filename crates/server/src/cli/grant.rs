@@ -1,11 +1,14 @@
-//! `stile grant`: what one client may see of the records.
+//! `stile grant`: makes, shows and revokes grants, each of which says what one client may see of the
+//! records.
 
 use std::io::Write;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
-use stile_records::granting::{NotGranted, Wanted, WantedShare, WantedTime};
+use stile_records::granting::{
+    GrantRequest, GrantRequestError, StreamGrantRequest, TimeConstraintRequest,
+};
 use stile_store::records::{GrantRecord, GrantStatus};
 
 use super::owner::{Owner, minute, text, texts};
@@ -13,7 +16,7 @@ use super::table::{cell, table};
 use super::{Failure, duration, owner};
 use crate::config::Environment;
 
-/// Does what the subcommand says.
+/// Runs the subcommand.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -24,20 +27,16 @@ pub(super) fn run(
         Some(("list", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;
             let grants = services.grants(&caller)?;
-            match matches.get_flag("json") {
-                true => writeln!(
-                    output,
-                    "{:#}",
-                    Value::from_iter(grants.iter().map(|grant| told(grant, now)))
-                )?,
-                false => output.write_all(listed(&grants, now).as_bytes())?,
+            if matches.get_flag("json") {
+                let grants = grants.iter().map(|grant| to_json(grant, now));
+                return Ok(writeln!(output, "{:#}", Value::from_iter(grants))?);
             }
-            Ok(())
+            Ok(output.write_all(grant_table(&grants, now).as_bytes())?)
         }
         Some(("show", matches)) => {
             let owner = owner::open(matches, environment)?;
             let grant = find(&owner, text(matches, "id").unwrap_or_default())?;
-            Ok(writeln!(output, "{:#}", told(&grant, owner.now))?)
+            Ok(writeln!(output, "{:#}", to_json(&grant, owner.now))?)
         }
         Some(("revoke", matches)) => {
             let Owner { services, caller, now } = owner::open(matches, environment)?;
@@ -58,14 +57,14 @@ pub(super) fn run(
     }
 }
 
-/// A grant by its identifier.
+/// Returns the grant with this identifier.
 pub(super) fn find(owner: &Owner, id: &str) -> Result<GrantRecord, Failure> {
     let grants = owner.services.grants(&owner.caller)?;
     grants.into_iter().find(|grant| grant.id == id).ok_or_else(|| unknown(id))
 }
 
-/// What became of a grant, in a word.
-pub(super) fn word(status: GrantStatus) -> &'static str {
+/// Returns the status of a grant as lists show it.
+pub(super) fn status_name(status: GrantStatus) -> &'static str {
     match status {
         GrantStatus::Active => "active",
         GrantStatus::Expired => "expired",
@@ -87,8 +86,8 @@ fn create(
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     let streams = match text(matches, "from") {
-        Some(path) => from_file(path)?,
-        None => vec![share(matches)?],
+        Some(path) => shares_from_file(path)?,
+        None => vec![share_from_flags(matches)],
     };
     let life = text(matches, "expires").map(|text| {
         let life = duration::parse(text).filter(|life| !life.is_zero());
@@ -99,42 +98,42 @@ fn create(
     });
     let life = life.transpose()?;
     let Owner { services, caller, now } = owner::open(matches, environment)?;
-    let wanted = Wanted {
+    let wanted = GrantRequest {
         client: text(matches, "client").unwrap_or_default().to_owned(),
         purpose: text(matches, "purpose").map(str::to_owned),
         expires: life.map(|micros| Instant(now.0.saturating_add(micros))),
         single_use: matches.get_flag("single_use"),
         streams,
     };
-    let made = services.make_grant(&caller, now, wanted).map_err(|error| match error {
-        NotGranted::Problem(problem) => Failure::from(problem),
-        NotGranted::Wrong(why) => Failure::Usage(why),
+    let created = services.create_grant(&caller, now, wanted).map_err(|error| match error {
+        GrantRequestError::Problem(problem) => Failure::from(problem),
+        GrantRequestError::Invalid(why) => Failure::Usage(why),
     })?;
-    for (stream, field) in &made.added {
+    for (stream, field) in &created.added {
         owner::aside(&format!(
             "`{}` is granted too: the stream `{stream}` requires it",
             cell(Some(field))
         ))?;
     }
-    Ok(writeln!(output, "{}", made.id)?)
+    Ok(writeln!(output, "{}", created.id)?)
 }
 
-fn share(matches: &ArgMatches) -> Result<WantedShare, Failure> {
+fn share_from_flags(matches: &ArgMatches) -> StreamGrantRequest {
     let owned = |name| text(matches, name).map(str::to_owned);
     let (field, since, until) = (owned("time_field"), owned("since"), owned("until"));
     let is_limited = field.is_some() || since.is_some() || until.is_some();
     let all = |name| Some(texts(matches, name)).filter(|texts| !texts.is_empty());
-    Ok(WantedShare {
+    StreamGrantRequest {
         name: owned("stream").unwrap_or_default(),
         connection_ids: all("connection"),
         fields: all("field"),
-        time_constraint: is_limited.then_some(WantedTime { field, since, until }),
+        time_constraint: is_limited.then_some(TimeConstraintRequest { field, since, until }),
         resources: all("record"),
-    })
+    }
 }
 
-/// A list of streams, or an object that has one.
-fn from_file(path: &str) -> Result<Vec<WantedShare>, Failure> {
+/// Reads a JSON list of streams, or an object with the member `streams`.
+fn shares_from_file(path: &str) -> Result<Vec<StreamGrantRequest>, Failure> {
     let mut json = owner::json_file(path)?;
     if let Some(streams) = json.get_mut("streams") {
         json = streams.take();
@@ -143,21 +142,21 @@ fn from_file(path: &str) -> Result<Vec<WantedShare>, Failure> {
         .map_err(|error| Failure::Usage(format!("{path} is not a list of streams: {error}")))
 }
 
-fn told(grant: &GrantRecord, now: Instant) -> Value {
-    let terms = grant
+fn to_json(grant: &GrantRecord, now: Instant) -> Value {
+    let content = grant
         .grant
         .as_ref()
         .and_then(|grant| serde_json::from_str::<Value>(&grant.to_json().ok()?).ok());
     json!({
         "id": grant.id,
-        "status": word(grant.status(now)),
+        "status": status_name(grant.status(now)),
         "revoked_at": grant.revoked.map(Instant::to_rfc3339),
         "bound_to": grant.bound,
-        "grant": terms,
+        "grant": content,
     })
 }
 
-fn listed(grants: &[GrantRecord], now: Instant) -> String {
+fn grant_table(grants: &[GrantRecord], now: Instant) -> String {
     let rows = grants.iter().map(|record| {
         let grant = record.grant.as_ref();
         let streams: Vec<String> = grant
@@ -168,7 +167,7 @@ fn listed(grants: &[GrantRecord], now: Instant) -> String {
         [
             record.id.clone(),
             cell(grant.map(|grant| grant.client.as_str())),
-            word(record.status(now)).to_owned(),
+            status_name(record.status(now)).to_owned(),
             grant.map_or_else(|| "-".to_owned(), |grant| minute(grant.issued)),
             grant.and_then(|grant| grant.expires).map_or_else(|| "-".to_owned(), minute),
             streams.join(", "),

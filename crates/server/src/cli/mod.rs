@@ -1,6 +1,7 @@
 //! The command line: what a person, a script or an MCP client starts.
 //!
-//! Each subcommand is a file. Standard output carries only what was asked for (a token, a list, the
+//! Each subcommand is a file. [`arguments`] declares them for clap. The other files hold what several
+//! subcommands share. Standard output carries only what was asked for (a token, a list, the
 //! protocol); everything else goes to standard error.
 
 mod arguments;
@@ -12,18 +13,22 @@ mod duration;
 mod export;
 mod gateway;
 mod grant;
-mod hosted;
+mod http_server;
+mod identity_provider;
 mod import;
 mod mcp;
 mod note;
+mod open;
 mod owner;
+mod process;
 mod records;
 mod serve;
-mod start;
+mod settings_files;
 mod stdio;
 mod streams;
 mod table;
 mod token;
+mod welcome;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -32,29 +37,30 @@ use std::process::ExitCode;
 use clap::ArgMatches;
 use stile_store::state::StateError;
 
-use crate::config::{ConfigError, Environment, Resolved, resolve};
+use crate::config::{Config, ConfigError, Environment, Resolved, SettingsList as _, resolve};
 
-/// Why a command did not do its work.
+/// Why a command failed.
 #[derive(Debug)]
 enum Failure {
     /// The arguments do not parse, or help or the version was asked for.
     Arguments(clap::Error),
     /// The usage or a setting is wrong; the message says what to change.
     Usage(String),
-    /// It failed at run time.
+    /// The command failed at run time.
     Failed(String),
-    /// It failed, and this is what to print as it stands, with the exit code.
-    Told { text: String, code: u8 },
+    /// The command failed; `text` is printed unchanged.
+    Verbatim { text: String, code: u8 },
 }
 
 impl Failure {
-    /// The text for standard error and the exit code. Help and the version are no failure.
+    /// Returns the text for standard error and the exit code. The code is 0 for help and the
+    /// version, whose text goes to standard output.
     fn report(&self) -> (String, u8) {
         match self {
             Self::Arguments(error) => (error.to_string(), if error.use_stderr() { 2 } else { 0 }),
             Self::Usage(message) => (format!("error: {message}\n"), 2),
             Self::Failed(message) => (format!("error: {message}\n"), 1),
-            Self::Told { text, code } => (format!("{text}\n"), *code),
+            Self::Verbatim { text, code } => (format!("{text}\n"), *code),
         }
     }
 }
@@ -80,9 +86,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Runs the program.
+/// Runs the program with the arguments and the environment of the process.
 pub fn main() -> ExitCode {
-    start::hide_panics();
+    process::hide_panic_messages();
     let environment = |name: &str| std::env::var(name).ok();
     let mut output = io::stdout();
     let ran =
@@ -97,13 +103,13 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Does what the arguments say.
+/// Runs the command that the arguments name.
 fn run(
     arguments: impl IntoIterator<Item = OsString>,
     environment: Environment<'_>,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let command = arguments::command();
+    let command = arguments::command(Config::DECLARATIONS);
     // Snapshots must not depend on the terminal that the tests run in.
     let command = if cfg!(test) { command.term_width(100) } else { command };
     let matches = command.try_get_matches_from(arguments).map_err(Failure::Arguments)?;
@@ -125,23 +131,29 @@ fn run(
         Some(("backup", matches)) => backup::run(matches, environment, output),
         Some(("grant", matches)) => grant::run(matches, environment, output),
         Some(("config", matches)) => config::run(&settings(matches, environment)?, output),
-        // Clap has refused everything else.
+        // Clap refuses every other command.
         _ => Ok(()),
     }
 }
 
 fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolved, Failure> {
-    // A command has only some of the settings as flags; asking for another is an error of clap's.
-    let flag = |name: &str| matches.try_get_one::<String>(name).ok().flatten().cloned();
-    Ok(resolve(&flag, environment)?)
+    Ok(resolve(&|key| setting_argument(matches, key), environment)?)
 }
 
-/// The name of the user at this machine: what the session says, and where it says nothing, as under
-/// a timer or a service, what the system has on record.
-fn local_user(environment: Environment<'_>) -> String {
+/// Returns what the command line gave for a setting; `None` if it gave nothing, or if the command
+/// does not take the setting.
+fn setting_argument(matches: &ArgMatches, key: &str) -> Option<String> {
+    matches.try_get_one::<String>(key).ok().flatten().cloned()
+}
+
+/// Returns the name of the user who started the program.
+///
+/// The name comes from the session's environment. Under a timer or a service, which has none, the
+/// name comes from the system's records.
+fn user_name(environment: Environment<'_>) -> String {
     let names = ["USER", "LOGNAME", "USERNAME"].into_iter();
-    let said = names.filter_map(environment).find(|name| !name.is_empty());
-    said.or_else(stile_store::state::system_user_name).unwrap_or_else(|| "local".to_owned())
+    let from_session = names.filter_map(environment).find(|name| !name.is_empty());
+    from_session.or_else(stile_store::state::system_user_name).unwrap_or_else(|| "local".to_owned())
 }
 
 #[cfg(test)]
@@ -150,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs a command as a person with a home folder would, and returns output, errors and exit
-    /// code.
+    /// Runs a command as a person with a home folder would, and returns its standard output, its
+    /// standard error and its exit code.
     fn stile(line: &str) -> (String, String, u8) {
         let environment = |name: &str| match name {
             "HOME" => Some("/home/ann".to_owned()),
@@ -172,10 +184,10 @@ mod tests {
         help
     }
 
-    /// Help names the default state folder, which elsewhere is another.
+    /// Help names the default state folder, which differs on other systems.
     #[cfg(not(any(target_os = "macos", windows)))]
     #[test]
-    fn the_help_of_every_command() {
+    fn every_command_has_help() {
         insta::assert_snapshot!("help", help(""));
         insta::assert_snapshot!("help_serve", help("serve"));
         insta::assert_snapshot!("help_stdio", help("stdio"));
@@ -205,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_config_prints() {
+    fn config_prints_every_setting_and_its_source() {
         insta::assert_snapshot!(
             stile("config --listen 127.0.0.1:8080 --state /nonexistent/state /srv/notes").0
         );
@@ -217,7 +229,7 @@ mod tests {
         let path = state.path().to_str().unwrap();
         std::fs::write(state.path().join("empty"), " \n").unwrap();
         std::fs::write(state.path().join("two-lines"), "one\ntwo\n").unwrap();
-        let mut said = String::new();
+        let mut transcript = String::new();
         for line in [
             "",
             "sreve",
@@ -296,9 +308,9 @@ mod tests {
         ] {
             let (output, error, code) = stile(&line.replace("<state>", path));
             assert_eq!((output.as_str(), code), ("", 2), "{line}: {error}");
-            said += &format!("$ stile {line}\n{}\n", error.replace(path, "<state>"));
+            transcript += &format!("$ stile {line}\n{}\n", error.replace(path, "<state>"));
         }
-        insta::assert_snapshot!(said);
+        insta::assert_snapshot!(transcript);
     }
 
     #[test]
@@ -320,9 +332,9 @@ mod tests {
         assert_eq!(row["state"], "live");
         let jti = row["jti"].as_str().unwrap();
 
-        let (said, _, code) = stile(&format!("token revoke {jti} {at}"));
+        let (output, _, code) = stile(&format!("token revoke {jti} {at}"));
         assert_eq!(
-            (said, code),
+            (output, code),
             (format!("{jti} is revoked; every server refuses it from the next request on\n"), 0)
         );
         let (again, _, code) = stile(&format!("token revoke {jti} {at}"));

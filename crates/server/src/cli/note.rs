@@ -1,30 +1,30 @@
-//! `stile note`: what is in a note, printed as the tool answers it.
+//! `stile note`: prints the structure of a note, as the tool of the same purpose answers it.
 //!
-//! A caller of the tools like any client, and so journalled like one; it has no other way to a
-//! note.
+//! The command calls the tools as a client does. Its calls are journalled like a client's, and it
+//! has no other access to a note.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use clap::ArgMatches;
 use serde_json::json;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
-use stile_tools::tool::Answer;
+use stile_tools::answer::Answer;
+use stile_tools::toolset::{Caller, Toolset as _, UnknownTool};
 
-use super::{Failure, local_user, settings, start};
+use super::{Failure, open, process, settings, user_name};
 use crate::auth;
 use crate::config::Environment;
 
-/// The subcommands, and the tool that each calls.
-pub(super) const TOOLS: &[(&str, &str)] = &[
+/// The subcommands, each with the tool that it calls.
+const TOOLS: &[(&str, &str)] = &[
     ("outline", "get_note_outline"),
     ("tree", "get_document_tree"),
     ("facets", "get_metadata_facets"),
     ("sections", "get_section_source"),
 ];
 
-/// Prints an answer, or says why there is none as the tool says it.
+/// Prints the tool's answer. A failure is printed as the error object of a tool.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -33,9 +33,9 @@ pub(super) fn run(
     let Some((command, matches)) = matches.subcommand() else { return Ok(()) };
     let Some((_, tool)) = TOOLS.iter().find(|(name, _)| *name == command) else { return Ok(()) };
     let answer = call(tool, matches, environment).map_err(|failure| failure.into_json())?;
-    match answer.refusal {
+    match answer.failure {
         None => Ok(writeln!(output, "{}", answer.text)?),
-        Some(_) => Err(Failure::Told { text: answer.text, code: 1 }),
+        Some(_) => Err(Failure::Verbatim { text: answer.text, code: 1 }),
     }
 }
 
@@ -43,24 +43,30 @@ fn call(tool: &str, matches: &ArgMatches, environment: Environment<'_>) -> Resul
     let path = matches.get_one::<String>("path").map(String::as_str).unwrap_or_default();
     let resolved = settings(matches, environment)?;
     let everything = Scopes::from_iter([Scope::everything(Verb::Read)]);
-    let principal = auth::local_user(&local_user(environment), everything, RecordsClaim::None);
-    start::log(resolved.config.log);
-    let services = start::open_to_read(&resolved)?;
-    let journal = Arc::clone(&services.journal);
-    let called =
-        start::runtime()?.block_on(services.call(tool, json!({ "path": path }), &principal));
-    journal.sync();
-    called.map_err(|_| Failure::Failed("this program has no such tool".to_owned()))
+    let principal = auth::local_user(&user_name(environment), everything, RecordsClaim::None);
+    process::log(resolved.config.log);
+    let open_space = open::open_space_to_read(&resolved.config)?;
+    let (tools, caller) = (open_space.tools(), Caller::local(principal));
+    let answer = process::block_on(async {
+        let unknown = |UnknownTool| Failure::Failed("this program has no such tool".to_owned());
+        let tool = tools.find(tool).ok_or(UnknownTool).map_err(unknown)?;
+        tools.call(tool, json!({ "path": path }), &caller).await.map_err(unknown)
+    });
+    open_space.journal.sync();
+    answer
 }
 
 impl Failure {
-    /// In the words of the tools, for a script that reads them.
+    /// Returns the failure as the error object of a tool, for a script that reads these.
     fn into_json(self) -> Self {
         let (message, code) = match self {
             Self::Usage(message) => (message, 2),
             Self::Failed(message) => (message, 1),
             other => return other,
         };
-        Self::Told { text: json!({ "error": message, "code": "RUNTIME_ERROR" }).to_string(), code }
+        Self::Verbatim {
+            text: json!({ "error": message, "code": "RUNTIME_ERROR" }).to_string(),
+            code,
+        }
     }
 }

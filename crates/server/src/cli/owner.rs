@@ -1,9 +1,9 @@
-//! Whoever starts this program in a state folder of theirs owns the records in it: what the
-//! commands about records have in common.
+//! What the commands about records share: the owner's session, arguments and errors.
+//!
+//! A user who starts this program in a state folder of their own owns the records in it.
 
 use std::io::{self, Read as _, Write};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ArgMatches;
 use stile_domain::permit::Principal;
@@ -12,22 +12,23 @@ use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
-use stile_records::RecordServices;
-use stile_records::owner::NotDeclared;
+use stile_records::RecordService;
+use stile_records::owner::DeclareError;
 use stile_store::files;
 use stile_store::records::{Records, RecordsError};
 use stile_store::state::StateDir;
 
-use super::{Failure, local_user, settings};
+use super::{Failure, settings, user_name};
 use crate::auth;
+use crate::clock;
 use crate::config::Environment;
 
-/// The largest declaration or list of streams that is read from a file.
+/// The largest JSON file that is read, a declaration or a list of streams.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// The owner and their records.
+/// The owner's session: services, caller and the time of the command.
 pub(super) struct Owner {
-    pub(super) services: RecordServices,
+    pub(super) services: RecordService,
     pub(super) caller: Principal,
     pub(super) now: Instant,
 }
@@ -35,40 +36,35 @@ pub(super) struct Owner {
 /// Opens the records of the state folder.
 pub(super) fn open(matches: &ArgMatches, environment: Environment<'_>) -> Result<Owner, Failure> {
     let state = StateDir::open(&settings(matches, environment)?.config.state)?;
-    let caller = auth::local_user(&local_user(environment), Scopes::none(), RecordsClaim::Owner);
-    Ok(Owner { services: RecordServices::new(Records::open(&state, now())?), caller, now: now() })
+    let now = clock::now();
+    let caller = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);
+    Ok(Owner { services: RecordService::new(Records::open(&state, now)?), caller, now })
 }
 
-/// The time.
-pub(super) fn now() -> Instant {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Instant(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
-}
-
-/// In UTC, as a person reads it.
+/// Formats a time in UTC to the minute, as in `2026-01-31 09:05`.
 pub(super) fn minute(instant: Instant) -> String {
     let text = instant.to_rfc3339();
     text.get(..16).unwrap_or(&text).replace('T', " ")
 }
 
-/// A name that was given as a flag.
+/// Parses the name that a flag gives.
 pub(super) fn name(matches: &ArgMatches, flag: &str) -> Result<SourceName, Failure> {
     let text = text(matches, flag).unwrap_or_default();
     SourceName::parse(text)
         .map_err(|bad| Failure::Usage(format!("--{flag}: `{}`: {bad}", text.escape_debug())))
 }
 
-/// What was given as a flag.
+/// Returns the value of an argument.
 pub(super) fn text<'m>(matches: &'m ArgMatches, flag: &str) -> Option<&'m str> {
     matches.get_one::<String>(flag).map(String::as_str)
 }
 
-/// All that was given as a flag that may be repeated.
+/// Returns all values of an argument that may be repeated.
 pub(super) fn texts(matches: &ArgMatches, flag: &str) -> Vec<String> {
     matches.get_many::<String>(flag).into_iter().flatten().cloned().collect()
 }
 
-/// A JSON file that was given as a flag.
+/// Reads a JSON file.
 pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
     let mut text = String::new();
     let read = files::open(Path::new(path))
@@ -78,7 +74,7 @@ pub(super) fn json_file(path: &str) -> Result<serde_json::Value, Failure> {
         .map_err(|error| Failure::Usage(format!("{path} is not JSON: {error}")))
 }
 
-/// Says something beside the output.
+/// Prints a line to standard error.
 pub(super) fn aside(line: &str) -> io::Result<()> {
     writeln!(io::stderr(), "{line}")
 }
@@ -90,15 +86,15 @@ impl From<RecordsError> for Failure {
 }
 
 impl From<Problem> for Failure {
-    /// In the words of the command line, where those of a request name its parameters.
+    /// Words the problem for the command line. The problem's own words name request parameters.
     fn from(problem: Problem) -> Self {
         match problem {
             Problem::StreamNotFound { stream, connection } => {
-                let of = connection
+                let connection = connection
                     .map(|name| format!(" of the connection `{name}`"))
                     .unwrap_or_default();
                 Self::Usage(format!(
-                    "there is no stream `{stream}`{of}; `stile streams` lists those that there are"
+                    "there is no stream `{stream}`{connection}; `stile streams` lists all streams"
                 ))
             }
             Problem::AmbiguousConnection { connections } => Self::Usage(format!(
@@ -111,11 +107,13 @@ impl From<Problem> for Failure {
     }
 }
 
-impl From<NotDeclared> for Failure {
-    fn from(error: NotDeclared) -> Self {
+impl From<DeclareError> for Failure {
+    fn from(error: DeclareError) -> Self {
         match error {
-            NotDeclared::Problem(problem) => problem.into(),
-            NotDeclared::Bad(_) | NotDeclared::OtherKey { .. } => Self::Usage(error.to_string()),
+            DeclareError::Problem(problem) => problem.into(),
+            DeclareError::Invalid(_) | DeclareError::KeyChange { .. } => {
+                Self::Usage(error.to_string())
+            }
         }
     }
 }

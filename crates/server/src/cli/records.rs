@@ -1,4 +1,4 @@
-//! `stile records show`: one record, as `/v1` answers it.
+//! `stile records show`: prints one record, as `/v1` answers it.
 
 use std::io::{self, Write};
 
@@ -6,12 +6,12 @@ use clap::ArgMatches;
 use stile_records::calls::Call;
 use stile_records::endpoints::RECORD;
 use stile_records::list::Address;
-use stile_records::sink::Sink;
+use stile_records::sink::ResponseSink;
 
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Prints a record.
+/// Prints the record with the given key.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -19,34 +19,34 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let Some(("show", matches)) = matches.subcommand() else { return Ok(()) };
     let owner = owner::open(matches, environment)?;
-    let given = [("connection_id", "connection"), ("preview_chars", "preview_chars")];
-    let pairs = given.into_iter().filter_map(|(parameter, flag)| {
+    let flags = [("connection_id", "connection"), ("preview_chars", "preview_chars")];
+    let pairs = flags.into_iter().filter_map(|(parameter, flag)| {
         Some((parameter.to_owned(), owner::text(matches, flag)?.to_owned()))
     });
     let argument = |name| owner::text(matches, name).unwrap_or_default().to_owned();
     let address = Address { path: String::new(), query: String::new() };
     let (stream, key) = (argument("stream"), argument("key"));
     let call = Call { endpoint: &RECORD, stream, key, pairs: pairs.collect(), address };
-    let mut out = Out { output, failed: None };
-    owner.services.answer(&owner.caller, owner.now, &call, &mut out)?;
-    out.put("\n");
-    out.failed.map_or(Ok(()), |error| Err(error.into()))
+    let mut sink = OutputSink { output, error: None };
+    owner.services.answer(&owner.caller, owner.now, &call, &mut sink)?;
+    sink.write("\n");
+    sink.error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Standard output, of which the first failure is remembered.
-struct Out<'o> {
+/// Standard output, with the first error of writing to it.
+struct OutputSink<'o> {
     output: &'o mut dyn Write,
-    failed: Option<io::Error>,
+    error: Option<io::Error>,
 }
 
-impl Sink for Out<'_> {
-    fn put(&mut self, part: &str) {
-        if self.failed.is_none() {
-            self.failed = self.output.write_all(part.as_bytes()).err();
+impl ResponseSink for OutputSink<'_> {
+    fn write(&mut self, part: &str) {
+        if self.error.is_none() {
+            self.error = self.output.write_all(part.as_bytes()).err();
         }
     }
 
-    fn is_gone(&self) -> bool {
-        self.failed.is_some()
+    fn is_closed(&self) -> bool {
+        self.error.is_some()
     }
 }

@@ -1,15 +1,16 @@
-//! `stile stdio`: one client, which started this process.
-
-use std::sync::Arc;
+//! `stile stdio`: serves a folder and its records to the one client that started this process.
 
 use clap::ArgMatches;
+use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::scope::{Scope, Scopes, Verb};
 use stile_store::records::Records;
 
-use super::{Failure, local_user, start, token};
+use super::open::OpenSpace;
+use super::{Failure, open, process, token, user_name};
 use crate::auth;
-use crate::config::{Environment, Resolved};
+use crate::config::{Environment, Resolved, ToolNames};
+use crate::service::Service;
 
 /// Serves until standard input ends.
 pub(super) fn run(
@@ -20,27 +21,35 @@ pub(super) fn run(
     let everything = || Scopes::from_iter([Scope::everything(Verb::Write)]);
     let scopes = token::scopes(matches)?.unwrap_or_else(everything);
     let records = token::grant(matches)?.unwrap_or(RecordsClaim::Owner);
-    let principal = auth::local_user(&local_user(environment), scopes, records);
-    start::log(resolved.config.log);
-    let (state, services) = start::open(resolved)?;
-    let journal = Arc::clone(&services.journal);
-    // Where nothing was ever imported there is nothing to offer, and no database is made for that.
+    let principal = auth::local_user(&user_name(environment), scopes, records);
+    process::log(resolved.config.log);
+    let (state, open_space) = open::open_space(resolved)?;
+    let tools = open_space.tools();
+    let OpenSpace { space, journal } = open_space;
+    // If nothing was ever imported, there are no records to offer, and no database is made.
     let records =
-        Records::exists(&state).then(|| start::open_records(&state, &journal)).transpose()?;
-    let runtime = start::runtime()?;
-    let space = services.space.clone();
-    let offer = start::offer(&resolved.config, services, records);
-    let served = runtime.block_on(async {
-        let stop = start::stop()?;
-        let served = tokio::select! {
-            served = crate::stdio::serve(offer, principal, resolved.config.tool_names) => served,
-            () = stop => Ok(()),
-        };
+        Records::exists(&state).then(|| open::open_records(&state, &journal)).transpose()?;
+    let service = open::service(&resolved.config, tools, &journal, records);
+    let served = process::block_on(async {
+        let served = serve(service, principal, resolved.config.tool_names).await;
         space.close().await;
         served
     });
-    // A thread may still wait for input that will never come.
-    runtime.shutdown_background();
     journal.sync();
-    served.map_err(|error| Failure::Failed(format!("the server failed: {error}")))
+    served
+}
+
+/// Serves one client over standard input and output, until the input ends or the process is asked to
+/// stop.
+pub(super) async fn serve(
+    service: Service,
+    principal: Principal,
+    tool_names: ToolNames,
+) -> Result<(), Failure> {
+    let failure = |error| Failure::Failed(format!("the server failed: {error}"));
+    let stop = process::stop_signal().map_err(failure)?;
+    tokio::select! {
+        served = crate::stdio::serve(service, principal, tool_names) => served.map_err(failure),
+        () = stop => Ok(()),
+    }
 }

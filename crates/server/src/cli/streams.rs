@@ -1,26 +1,26 @@
-//! `stile streams`: what there is of each connection.
+//! `stile streams`: lists the streams of each connection.
 
 use std::io::Write;
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
-use stile_records::owner::Stream;
+use stile_records::owner::DeclaredStream;
 
 use super::table::{cell, table};
 use super::{Failure, owner};
 use crate::config::Environment;
 
-/// Prints each stream.
+/// Prints every stream.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
     output: &mut dyn Write,
 ) -> Result<(), Failure> {
     let owner = owner::open(matches, environment)?;
-    let streams = owner.services.all_streams(&owner.caller, owner.now)?;
+    let streams = owner.services.list_streams(&owner.caller, owner.now)?;
     if matches.get_flag("json") {
-        writeln!(output, "{:#}", Value::from_iter(streams.iter().map(told)))?;
+        writeln!(output, "{:#}", Value::from_iter(streams.iter().map(to_json)))?;
         return Ok(());
     }
     let headings = ["CONNECTION", "STREAM", "RECORDS", "FIELDS", "ORDERED BY", "TIME"];
@@ -38,7 +38,7 @@ pub(super) fn run(
     Ok(())
 }
 
-fn told(stream: &Stream) -> Value {
+fn to_json(stream: &DeclaredStream) -> Value {
     let fields: Vec<&str> =
         stream.declaration.fields().iter().map(|field| field.name.as_str()).collect();
     json!({

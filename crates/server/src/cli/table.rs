@@ -1,4 +1,4 @@
-//! Rows for a terminal.
+//! Lays out tables for a terminal.
 
 /// Lays out rows under headings, with two spaces between columns.
 pub(super) fn table<const N: usize>(
@@ -20,9 +20,12 @@ pub(super) fn table<const N: usize>(
     rows.iter().map(line).collect()
 }
 
-/// A name that is fit for a line of a terminal; none is `-`.
+/// Returns a name cut to 40 characters, without control characters; `-` if there is no name.
 pub(super) fn cell(name: Option<&str>) -> String {
-    const MOST: usize = 40;
-    let fit = |character: char| if character.is_control() { '?' } else { character };
-    name.map_or_else(|| "-".to_owned(), |name| name.chars().take(MOST).map(fit).collect())
+    const MAX_CHARS: usize = 40;
+    let printable = |character: char| if character.is_control() { '?' } else { character };
+    name.map_or_else(
+        || "-".to_owned(),
+        |name| name.chars().take(MAX_CHARS).map(printable).collect(),
+    )
 }

@@ -11,12 +11,12 @@ use stile_domain::scope::{Scope, Scopes};
 use stile_store::records::GrantStatus;
 use stile_store::state::{Revocation, StateDir, TokenKey, TokenRecord, TokenStore};
 
-use super::{Failure, duration, grant, local_user, owner, settings};
+use super::{Failure, duration, grant, owner, settings, user_name};
 use crate::auth::{MintError, MintRequest, mint};
 use crate::clock::unix_seconds;
 use crate::config::Environment;
 
-/// Does what the subcommand says; mints where there is none.
+/// Lists or revokes tokens, or mints one if there is no subcommand.
 pub(super) fn run(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -84,7 +84,7 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintReque
     let records = self::grant(matches)?.or(owner).unwrap_or_default();
     let scopes = match scopes(matches)? {
         Some(scopes) => scopes,
-        // Records have nothing to do with paths.
+        // A token for records needs no scope, because scopes are about files.
         None if records != RecordsClaim::None => Scopes::none(),
         None => return Err(Failure::Usage(ALLOWS_NOTHING.to_owned())),
     };
@@ -94,14 +94,14 @@ fn order(matches: &ArgMatches, environment: Environment<'_>) -> Result<MintReque
             "--expires: `{expires}` is not a duration such as 45s, 90m, 12h or 30d"
         ))
     })?;
-    let subject = text("user").unwrap_or_else(|| local_user(environment));
+    let subject = text("user").unwrap_or_else(|| user_name(environment));
     Ok(MintRequest { subject, scopes, client: text("client"), records, life })
 }
 
-/// What `--scope` says; `None` where it was not given.
+/// Parses `--scope`; `None` if it was not given.
 pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
-    let Some(given) = matches.get_many::<String>("scope") else { return Ok(None) };
-    let scopes: Result<Scopes, Failure> = given
+    let Some(texts) = matches.get_many::<String>("scope") else { return Ok(None) };
+    let scopes: Result<Scopes, Failure> = texts
         .map(|text| {
             Scope::parse_raw(text)
                 .map_err(|error| Failure::Usage(format!("--scope: `{text}`: {error}")))
@@ -110,7 +110,7 @@ pub(super) fn scopes(matches: &ArgMatches) -> Result<Option<Scopes>, Failure> {
     scopes.map(Some)
 }
 
-/// What `--grant` says; `None` where it was not given.
+/// Parses `--grant`; `None` if it was not given.
 pub(super) fn grant(matches: &ArgMatches) -> Result<Option<RecordsClaim>, Failure> {
     let Some(id) = matches.get_one::<String>("grant") else { return Ok(None) };
     if !is_grant_id(id) {
@@ -121,7 +121,7 @@ pub(super) fn grant(matches: &ArgMatches) -> Result<Option<RecordsClaim>, Failur
     Ok(Some(RecordsClaim::Grant(id.as_str().into())))
 }
 
-/// Refuses a grant that there is not, which a server would only refuse when the token is used.
+/// Refuses a grant that does not exist. A server would refuse it only when the token is used.
 fn check_grant(
     matches: &ArgMatches,
     environment: Environment<'_>,
@@ -132,14 +132,14 @@ fn check_grant(
     if status != GrantStatus::Active {
         owner::aside(&format!(
             "warning: the grant {id} is {}, so the token will be refused",
-            grant::word(status)
+            grant::status_name(status)
         ))?;
     }
     Ok(())
 }
 
-/// What became of a token.
-fn standing(token: &TokenRecord, now: i64) -> &'static str {
+/// Returns the token's state as lists show it.
+fn state_name(token: &TokenRecord, now: i64) -> &'static str {
     match token.revoked {
         Some(_) => "revoked",
         None if token.expires <= now => "expired",
@@ -152,7 +152,7 @@ fn rfc3339(seconds: i64) -> String {
     Instant(seconds.saturating_mul(1_000_000)).to_rfc3339()
 }
 
-/// Returns seconds since 1970 as a person reads them, in UTC: `2027-01-15 08:00`.
+/// Formats Unix seconds in UTC to the minute, as in `2026-01-31 09:05`.
 fn minute(seconds: i64) -> String {
     let text = rfc3339(seconds);
     text.get(..16).unwrap_or_default().replace('T', " ")
@@ -166,7 +166,7 @@ fn table(tokens: &[TokenRecord], now: i64) -> String {
             token.jti.clone(),
             token.subject.clone(),
             token.client.clone().unwrap_or_else(|| "-".to_owned()),
-            standing(token, now).to_owned(),
+            state_name(token, now).to_owned(),
             minute(token.issued),
             minute(token.expires),
             if token.owner {
@@ -192,7 +192,7 @@ fn json_list(tokens: &[TokenRecord], now: i64) -> String {
             "issued": rfc3339(token.issued),
             "expires": rfc3339(token.expires),
             "revoked": token.revoked.map(rfc3339),
-            "state": standing(token, now),
+            "state": state_name(token, now),
         })
     });
     format!("{:#}\n", Value::Array(rows.collect()))
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists() {
+    fn tokens_are_listed_as_a_table_and_as_json() {
         insta::assert_snapshot!("token_table", table(&tokens(), 1_800_000_300));
         insta::assert_snapshot!("token_json", json_list(&tokens(), 1_800_000_300));
         insta::assert_snapshot!("token_table_empty", table(&[], 0));

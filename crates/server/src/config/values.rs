@@ -1,16 +1,36 @@
-//! The types of settings: how each is read from text, and shown as TOML.
+//! The values of settings: parsed from the text of a flag, a variable or the file, and written as
+//! TOML for `stile config`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::Surroundings;
+use super::lookup::Environment;
 
-pub(super) fn path(text: &str, surroundings: &Surroundings<'_>) -> Result<PathBuf, String> {
+/// What a default or a parser may depend on.
+pub(crate) struct ParseContext<'a> {
+    pub(super) environment: Environment<'a>,
+    /// The state folder; empty while it is being looked up.
+    pub(super) state: PathBuf,
+}
+
+impl ParseContext<'_> {
+    /// Returns an environment variable; `None` if it is empty.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name).filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn home(&self) -> Option<String> {
+        self.variable("HOME").or_else(|| self.variable("USERPROFILE"))
+    }
+}
+
+/// Parses a path and makes it absolute. A leading `~` means the home folder.
+pub(super) fn path(text: &str, context: &ParseContext<'_>) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("is empty".to_owned());
     }
-    let home = || surroundings.home().ok_or("begins with `~`, but the home folder is not known");
+    let home = || context.home().ok_or("begins with `~`, but the home folder is not known");
     let path = match text.strip_prefix('~') {
         Some("") => PathBuf::from(home()?),
         Some(rest) if rest.starts_with('/') => {
@@ -21,7 +41,8 @@ pub(super) fn path(text: &str, surroundings: &Surroundings<'_>) -> Result<PathBu
     std::path::absolute(path).map_err(|error| format!("cannot be made absolute: {error}"))
 }
 
-pub(super) fn address(text: &str, _: &Surroundings<'_>) -> Result<SocketAddr, String> {
+/// Parses an IP address and port. The host may be `localhost`.
+pub(super) fn address(text: &str, _: &ParseContext<'_>) -> Result<SocketAddr, String> {
     let text = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
@@ -29,7 +50,8 @@ pub(super) fn address(text: &str, _: &Surroundings<'_>) -> Result<SocketAddr, St
     text.parse().map_err(|_| "is not an address and port such as 127.0.0.1:9999".to_owned())
 }
 
-pub(super) fn origin(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
+/// Parses a scheme, a host and perhaps a port, without a path.
+pub(super) fn origin(text: &str, _: &ParseContext<'_>) -> Result<Option<String>, String> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -45,50 +67,52 @@ pub(super) fn origin(text: &str, _: &Surroundings<'_>) -> Result<Option<String>,
     Ok(Some(format!("{scheme}://{authority}")))
 }
 
-/// An address that requests go to: an origin that a path may follow.
-pub(super) fn url(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
+/// Parses an address that requests go to: an origin that a path may follow.
+pub(super) fn url(text: &str, _: &ParseContext<'_>) -> Result<Option<String>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     let wrong = || "is not an address such as https://notes.example.org".to_owned();
     let uri: http::Uri = text.parse().map_err(|_| wrong())?;
     let is_http = uri.scheme_str().is_some_and(|scheme| matches!(scheme, "http" | "https"));
-    let is_plain = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
-    if !is_http || !is_plain || uri.query().is_some() || text.contains('#') {
+    let has_host = uri.authority().is_some_and(|authority| !authority.as_str().contains('@'));
+    if !is_http || !has_host || uri.query().is_some() || text.contains('#') {
         return Err(wrong());
     }
     Ok(Some(text.to_owned()))
 }
 
-/// An address whose answers decide who gets in: nobody on the way may change them.
+/// Parses an address whose responses decide who gets in. Nobody between may change the responses,
+/// so a network connection must use TLS.
 pub(super) fn trusted_url(
     text: &str,
-    surroundings: &Surroundings<'_>,
+    context: &ParseContext<'_>,
 ) -> Result<Option<String>, String> {
-    let url = url(text, surroundings)?;
+    let url = url(text, context)?;
     if url.as_deref().is_some_and(is_exposed) {
         return Err("must begin with https, unless it is on this machine".to_owned());
     }
     Ok(url)
 }
 
-/// Whether what is said to an address passes over a network as plain text.
-pub fn is_exposed(url: &str) -> bool {
+/// Returns whether requests to an address cross a network as plain text.
+pub(crate) fn is_exposed(url: &str) -> bool {
     let Ok(uri) = url.parse::<http::Uri>() else { return true };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host == "localhost"
+    let is_local = host == "localhost"
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    uri.scheme_str() != Some("https") && !is_here
+    uri.scheme_str() != Some("https") && !is_local
 }
 
+/// Parses an address and port that only this machine can reach.
 pub(super) fn loopback(
     text: &str,
-    surroundings: &Surroundings<'_>,
+    context: &ParseContext<'_>,
 ) -> Result<Option<SocketAddr>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let address = address(text, surroundings)?;
+    let address = address(text, context)?;
     if address.ip().is_loopback() {
         Ok(Some(address))
     } else {
@@ -98,18 +122,18 @@ pub(super) fn loopback(
 
 pub(super) fn optional_path(
     text: &str,
-    surroundings: &Surroundings<'_>,
+    context: &ParseContext<'_>,
 ) -> Result<Option<PathBuf>, String> {
-    if text.is_empty() { Ok(None) } else { path(text, surroundings).map(Some) }
+    if text.is_empty() { Ok(None) } else { path(text, context).map(Some) }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
-pub(super) fn text(text: &str, _: &Surroundings<'_>) -> Result<Option<String>, String> {
+pub(super) fn text(text: &str, _: &ParseContext<'_>) -> Result<Option<String>, String> {
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
-/// A name that an HTTP header can hold and hands on unchanged.
-pub(super) fn header(text: &str, _: &Surroundings<'_>) -> Result<String, String> {
+/// Parses a text that an HTTP header carries unchanged.
+pub(super) fn header_value(text: &str, _: &ParseContext<'_>) -> Result<String, String> {
     let fits = !text.is_empty()
         && text.len() <= 256
         && text.trim() == text
@@ -122,15 +146,16 @@ pub(super) fn header(text: &str, _: &Surroundings<'_>) -> Result<String, String>
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
-pub(super) fn list(text: &str, _: &Surroundings<'_>) -> Result<Vec<String>, String> {
+/// Parses texts between commas. Blanks around a text and empty texts are dropped.
+pub(super) fn list(text: &str, _: &ParseContext<'_>) -> Result<Vec<String>, String> {
     Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
 }
 
-/// The least that a size may be, so that no budget is too small for one character.
-pub(super) const LEAST_BYTES: usize = 1024;
+/// The smallest size that a setting accepts, in bytes. It leaves room for any one character.
+pub(super) const MIN_BYTES: usize = 1024;
 
-/// No less than [`LEAST_BYTES`].
-pub(super) fn bytes<T: TryFrom<u64>>(text: &str, _: &Surroundings<'_>) -> Result<T, String> {
+/// Parses a size of at least [`MIN_BYTES`].
+pub(super) fn bytes<T: TryFrom<u64>>(text: &str, _: &ParseContext<'_>) -> Result<T, String> {
     let wrong = || "is not a size such as 65536, 64KiB, 4MiB or 1GiB".to_owned();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit: u64 = match text.get(digits.len()..).map(str::trim) {
@@ -142,38 +167,39 @@ pub(super) fn bytes<T: TryFrom<u64>>(text: &str, _: &Surroundings<'_>) -> Result
     };
     let size =
         digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
-    if size < LEAST_BYTES as u64 {
+    if size < MIN_BYTES as u64 {
         return Err("is less than 1KiB".to_owned());
     }
     T::try_from(size).map_err(|_| wrong())
 }
 
-/// A size that is also within these bounds.
-pub(super) fn bytes_within<const LEAST: usize, const MOST: usize>(
+/// Parses a size from `MIN` to `MAX` bytes.
+pub(super) fn bytes_within<const MIN: usize, const MAX: usize>(
     text: &str,
-    surroundings: &Surroundings<'_>,
+    context: &ParseContext<'_>,
 ) -> Result<usize, String> {
-    match bytes(text, surroundings)? {
-        size if size < LEAST => Err(format!("is less than {}KiB", LEAST >> 10)),
-        size if size > MOST => Err(format!("is more than {}KiB", MOST >> 10)),
+    match bytes(text, context)? {
+        size if size < MIN => Err(format!("is less than {}KiB", MIN >> 10)),
+        size if size > MAX => Err(format!("is more than {}KiB", MAX >> 10)),
         size => Ok(size),
     }
 }
 
-/// A number that is also no more than this.
-pub(super) fn count_to<const MOST: usize>(
+/// Parses a number from 1 to `MAX`.
+pub(super) fn count_to<const MAX: usize>(
     text: &str,
-    surroundings: &Surroundings<'_>,
+    context: &ParseContext<'_>,
 ) -> Result<usize, String> {
-    match count(text, surroundings)? {
-        number if number > MOST => Err(format!("is more than {MOST}")),
+    match count(text, context)? {
+        number if number > MAX => Err(format!("is more than {MAX}")),
         number => Ok(number),
     }
 }
 
-pub(super) fn count<T: FromStr + PartialEq + Default>(
+/// Parses a whole number above zero.
+pub(crate) fn count<T: FromStr + PartialEq + Default>(
     text: &str,
-    _: &Surroundings<'_>,
+    _: &ParseContext<'_>,
 ) -> Result<T, String> {
     match text.parse::<T>() {
         Ok(number) if number != T::default() => Ok(number),
@@ -183,17 +209,19 @@ pub(super) fn count<T: FromStr + PartialEq + Default>(
 
 pub(super) fn word<T: FromStr<Err = String>>(
     text: &str,
-    _: &Surroundings<'_>,
+    _: &ParseContext<'_>,
 ) -> Result<T, String> {
     text.parse()
 }
 
-/// Declares a setting that is one of a few words.
+/// Declares an enum that a setting spells as one of a few words.
 macro_rules! words {
-    ($(#[$doc:meta])+ $type:ident { $( $(#[$variant_doc:meta])+ $variant:ident = $word:literal, )+ } $wrong:literal) => {
+    ($(#[$doc:meta])+ $visibility:vis enum $type:ident {
+        $( $(#[$variant_doc:meta])+ $variant:ident = $word:literal, )+
+    } $wrong:literal) => {
         $(#[$doc])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $type { $( $(#[$variant_doc])+ $variant, )+ }
+        $visibility enum $type { $( $(#[$variant_doc])+ $variant, )+ }
 
         impl FromStr for $type {
             type Err = String;
@@ -205,8 +233,8 @@ macro_rules! words {
             }
         }
 
-        impl Show for $type {
-            fn show(&self) -> Option<String> {
+        impl ToToml for $type {
+            fn to_toml(&self) -> Option<String> {
                 quoted(match self { $( Self::$variant => $word, )+ })
             }
         }
@@ -214,30 +242,30 @@ macro_rules! words {
 }
 
 words! {
-    /// How tool names are spelled in lists.
-    ToolNames {
-        /// With dots, unless the client is known to refuse them.
+    /// How lists spell the names of tools.
+    pub enum ToolNames {
+        /// With dots, unless the client is known to refuse dots.
         Auto = "auto",
-        /// `file.create`.
+        /// With dots, as in `file.create`.
         Dotted = "dotted",
-        /// `file_create`.
+        /// With underscores, as in `file_create`.
         Underscored = "underscored",
     } "is not auto, dotted or underscored"
 }
 
 words! {
-    /// Whose token the gateway shows to the server that has the notes.
-    ShownCredential {
-        /// The caller's.
+    /// Whose token the gateway sends to the server that has the notes.
+    pub(crate) enum CredentialMode {
+        /// The token of the caller.
         Forward = "forward",
-        /// The gateway's own.
+        /// The token of the gateway itself.
         Own = "own",
     } "is not forward or own"
 }
 
 words! {
     /// Yes or no.
-    YesNo {
+    pub(crate) enum YesNo {
         /// Yes.
         Yes = "yes",
         /// No.
@@ -246,77 +274,77 @@ words! {
 }
 
 words! {
-    /// How much is logged.
-    LogLevel {
-        /// Only what the operator must act on.
+    /// How much is logged. Each level includes those before it.
+    pub(crate) enum LogLevel {
+        /// What the operator must act on.
         Error = "error",
-        /// And what looks wrong.
+        /// What looks wrong.
         Warn = "warn",
-        /// And what happens seldom.
+        /// What happens seldom.
         Info = "info",
-        /// And every call.
+        /// Every call.
         Debug = "debug",
-        /// And its steps.
+        /// The steps of every call.
         Trace = "trace",
     } "is not error, warn, info, debug or trace"
 }
 
-/// A value as TOML.
-pub(super) trait Show {
-    /// `None` where it is not set.
-    fn show(&self) -> Option<String>;
+/// A value that can be written as TOML.
+pub(crate) trait ToToml {
+    /// Returns `None` if the setting is not set.
+    fn to_toml(&self) -> Option<String>;
 }
 
-/// A JSON string is a TOML string.
+/// Returns a text as a TOML string. Every JSON string is one.
 fn quoted(text: &str) -> Option<String> {
     Some(serde_json::Value::from(text).to_string())
 }
 
-impl Show for PathBuf {
-    fn show(&self) -> Option<String> {
+impl ToToml for PathBuf {
+    fn to_toml(&self) -> Option<String> {
         quoted(&self.to_string_lossy())
     }
 }
 
-impl Show for SocketAddr {
-    fn show(&self) -> Option<String> {
+impl ToToml for SocketAddr {
+    fn to_toml(&self) -> Option<String> {
         quoted(&self.to_string())
     }
 }
 
-impl Show for Option<String> {
-    fn show(&self) -> Option<String> {
+impl ToToml for Option<String> {
+    fn to_toml(&self) -> Option<String> {
         self.as_deref().and_then(quoted)
     }
 }
 
-impl Show for String {
-    fn show(&self) -> Option<String> {
+impl ToToml for String {
+    fn to_toml(&self) -> Option<String> {
         quoted(self)
     }
 }
 
-impl Show for Option<PathBuf> {
-    fn show(&self) -> Option<String> {
-        self.as_ref().and_then(Show::show)
+impl ToToml for Option<PathBuf> {
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().and_then(ToToml::to_toml)
     }
 }
 
-impl Show for Option<SocketAddr> {
-    fn show(&self) -> Option<String> {
-        self.as_ref().and_then(Show::show)
+impl ToToml for Option<SocketAddr> {
+    fn to_toml(&self) -> Option<String> {
+        self.as_ref().and_then(ToToml::to_toml)
     }
 }
 
-impl Show for Vec<String> {
-    fn show(&self) -> Option<String> {
+impl ToToml for Vec<String> {
+    fn to_toml(&self) -> Option<String> {
         Some(serde_json::Value::from(self.clone()).to_string())
     }
 }
 
 macro_rules! show_numbers {
-    ($($type:ty)+) => { $( impl Show for $type {
-        fn show(&self) -> Option<String> {
+    ($($type:ty)+) => { $( impl ToToml for $type {
+        fn to_toml(&self) -> Option<String> {
             Some(self.to_string())
         }
     } )+ };

@@ -1,8 +1,8 @@
-//! The hosted gateway: the note tools over a server that has the notes.
+//! The hosted gateway: the note tools over notes that another server has.
 //!
-//! [`terms`] makes the session of a caller from its verified token and the configuration;
-//! [`upstream`] is the one request that a call makes. What a call is, and which role may make it,
-//! is in [`stile_tools::hosted`]. Nothing here opens a file or keeps anything.
+//! [`session_factory`] makes the session of a caller from the verified token and the configuration.
+//! [`http_note_store`] makes the one request that a call needs. [`stile_tools::hosted`] says what a
+//! call is and which role may make it. The gateway opens no file and keeps nothing.
 
-pub mod terms;
-pub mod upstream;
+pub mod http_note_store;
+pub mod session_factory;

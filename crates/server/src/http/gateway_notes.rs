@@ -15,14 +15,14 @@ use ring::hmac;
 use serde_json::json;
 use stile_domain::error::Refusal;
 use stile_domain::notes::NotePath;
-use stile_tools::calls::Services;
+use stile_tools::space::SpaceTools;
 
 use super::bearer;
 use super::headers;
 use super::rate_limit::RateLimit;
 use super::{metadata, responses};
 use crate::auth::{TokenVerifier, VaultClaim, VerifiedCaller};
-use crate::gateway::upstream::{GATEWAY_AUTH, USER_ID, VAULT_ID};
+use crate::gateway::http_note_store::{GATEWAY_AUTH, USER_ID, VAULT_ID};
 
 /// The route of notes, in the router's syntax.
 pub const NOTES_PATH: &str = "/api/v1/notes/{path}";
@@ -70,7 +70,7 @@ impl std::fmt::Debug for GatewaySecret {
 
 /// The endpoint of notes.
 pub struct GatewayNotes {
-    services: Services,
+    tools: SpaceTools,
     verifier: Arc<dyn TokenVerifier>,
     rate: Arc<RateLimit>,
     options: GatewayNotesOptions,
@@ -78,15 +78,15 @@ pub struct GatewayNotes {
 }
 
 impl GatewayNotes {
-    /// Serves the notes of `services` to callers that `verifier` accepts.
+    /// Serves the notes of `tools` to callers that `verifier` accepts.
     pub fn new(
-        services: Services,
+        tools: SpaceTools,
         verifier: Arc<dyn TokenVerifier>,
         rate: Arc<RateLimit>,
         options: GatewayNotesOptions,
         public_url: Option<String>,
     ) -> Self {
-        Self { services, verifier, rate, options, public_url }
+        Self { tools, verifier, rate, options, public_url }
     }
 
     /// Answers a request. `path` is `None` if the request target does not decode to text.
@@ -107,7 +107,7 @@ impl GatewayNotes {
             .and_then(|path| NotePath::parse(path).ok())
             .ok_or_else(|| disagreement(Disagreement::Path))?;
         let json = self
-            .services
+            .tools
             .read_note(path, principal, &user)
             .await
             .map_err(|refusal| refusal_response(&refusal, &metadata_url))?;

@@ -23,11 +23,13 @@ use super::response_body::{ExpiringBody, GuardedBody};
 use super::sessions::{PendingRequest, SessionOwner, Sessions};
 use super::{HttpOptions, metadata, responses};
 use crate::auth::{TokenVerifier, VerifiedCaller};
-use crate::gateway::terms::NoVault;
+use crate::gateway::session_factory::InvalidVaultClaim;
 use crate::mcp::direct::{self, Call};
 use crate::mcp::envelope::{self, Envelope};
 use crate::mcp::streamable::Streamable;
-use crate::offer::{Asker, Denied, Offer};
+use crate::service::Service;
+use stile_tools::tool::Denial;
+use stile_tools::toolset::Caller;
 
 /// The header that names a session.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -38,7 +40,7 @@ const FIRST_SESSIONLESS: &str = "2026-07-28";
 
 /// The endpoint of MCP.
 pub struct McpEndpoint {
-    offer: Offer,
+    service: Service,
     verifier: Arc<dyn TokenVerifier>,
     streamable: Streamable,
     sessions: Sessions,
@@ -47,8 +49,8 @@ pub struct McpEndpoint {
 }
 
 /// The caller of a request, as the served tools and as the sessions know it.
-struct RequestCaller {
-    asker: Asker,
+struct Requester {
+    caller: Caller,
     owner: SessionOwner,
 }
 
@@ -56,9 +58,9 @@ struct RequestCaller {
 type EarlyResponse = Box<Response<Body>>;
 
 impl McpEndpoint {
-    /// Serves `offer` to callers that `verifier` accepts.
+    /// Serves `service` to callers that `verifier` accepts.
     pub fn new(
-        offer: Offer,
+        service: Service,
         verifier: Arc<dyn TokenVerifier>,
         streamable: Streamable,
         rate: Arc<RateLimit>,
@@ -67,7 +69,7 @@ impl McpEndpoint {
         Self {
             sessions: Sessions::new(options.sessions_per_subject, options.session_idle),
             rate,
-            offer,
+            service,
             verifier,
             streamable,
             options,
@@ -95,19 +97,19 @@ impl McpEndpoint {
         self.rate
             .take(verified.principal.subject(), Instant::now())
             .map_err(|wait| Box::new(responses::too_many(wait)))?;
-        let asker = self
-            .offer
-            .asker(&verified, token)
-            .map_err(|NoVault| Box::new(responses::no_vault()))?;
+        let caller = self
+            .service
+            .caller(&verified, token)
+            .map_err(|InvalidVaultClaim| Box::new(responses::no_vault()))?;
         // Only the gateway keeps the token, to send it to its server. The code that follows knows
         // the caller and cannot log the token.
         parts.headers.remove(AUTHORIZATION);
-        let caller = RequestCaller { owner: SessionOwner::new(&verified), asker };
-        parts.extensions.insert(caller.asker.clone());
+        let requester = Requester { owner: SessionOwner::new(&verified), caller };
+        parts.extensions.insert(requester.caller.clone());
         let response = if parts.method == Method::POST {
-            self.post(parts, body, &caller).await?
+            self.post(parts, body, &requester).await?
         } else {
-            self.get_or_delete(parts, &caller).await?
+            self.get_or_delete(parts, &requester).await?
         };
         Ok(ending_with_token(response, &verified))
     }
@@ -130,7 +132,7 @@ impl McpEndpoint {
         &self,
         mut parts: Parts,
         body: Body,
-        caller: &RequestCaller,
+        requester: &Requester,
     ) -> Result<Response<Body>, EarlyResponse> {
         if !is_json(&parts.headers) {
             let message = "Content-Type must be application/json";
@@ -149,11 +151,12 @@ impl McpEndpoint {
         if ignores_session(&message, &parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
-        let session = self.enter_session(&parts.headers, &caller.owner)?;
-        self.check_scopes(&message, &parts.headers, &caller.asker)?;
+        let session = self.enter_session(&parts.headers, &requester.owner)?;
+        self.check_scopes(&message, &parts.headers, &requester.caller)?;
         let pending = self.start_request(session.as_deref(), &message)?;
         if let Some(call) = Call::of(&message, &parts.headers)
-            && let Some((status, text)) = direct::answer(call, &self.offer, &caller.asker).await
+            && let Some((status, text)) =
+                direct::answer(call, &self.service, &requester.caller).await
         {
             return Ok(responses::json_text(status, text));
         }
@@ -166,7 +169,7 @@ impl McpEndpoint {
                 response
             }
             _ => {
-                self.record_opened_session(&message, response.headers(), &caller.owner).await;
+                self.record_opened_session(&message, response.headers(), &requester.owner).await;
                 response
             }
         };
@@ -178,12 +181,12 @@ impl McpEndpoint {
     async fn get_or_delete(
         &self,
         mut parts: Parts,
-        caller: &RequestCaller,
+        requester: &Requester,
     ) -> Result<Response<Body>, EarlyResponse> {
         if names_sessionless(&parts.headers) {
             parts.headers.remove(SESSION_ID);
         }
-        let session = self.enter_session(&parts.headers, &caller.owner)?;
+        let session = self.enter_session(&parts.headers, &requester.owner)?;
         let is_delete = parts.method == Method::DELETE;
         let mut response = self.streamable.answer(Request::from_parts(parts, Bytes::new())).await;
         let was_deleted = is_delete && response.status() == StatusCode::ACCEPTED;
@@ -223,7 +226,7 @@ impl McpEndpoint {
         &self,
         message: &Envelope,
         headers: &HeaderMap,
-        asker: &Asker,
+        caller: &Caller,
     ) -> Result<(), EarlyResponse> {
         if !message.is_request() {
             return Ok(());
@@ -232,10 +235,10 @@ impl McpEndpoint {
         let refusal = match message.method() {
             Some("tools/call") => text("name").and_then(|name| {
                 let arguments = message.param("arguments").unwrap_or(&Value::Null);
-                self.offer.ask(name, arguments, asker).err()
+                self.service.ask(name, arguments, caller).err()
             }),
             Some("resources/read") => {
-                text("uri").and_then(|uri| self.offer.ask_resource(uri, asker).err())
+                text("uri").and_then(|uri| self.service.ask_resource(uri, caller).err())
             }
             _ => None,
         };
@@ -330,16 +333,11 @@ fn bad_body(why: BodyError) -> EarlyResponse {
     Box::new(responses::closing(responses::plain(status, code, message)))
 }
 
-fn forbidden(message: &Envelope, denied: &Denied, metadata_url: &str) -> Response<Body> {
-    let scopes = denied.scopes();
-    let data = json!({ "code": denied.code(), "requiredScopes": scopes });
-    let body = envelope::error(
-        message.id(),
-        envelope::INSUFFICIENT_SCOPE,
-        &denied.to_string(),
-        Some(data),
-    );
-    responses::insufficient_scope(metadata_url, &scopes.join(" "), &body)
+fn forbidden(message: &Envelope, denial: &Denial, metadata_url: &str) -> Response<Body> {
+    let data = json!({ "code": denial.code, "requiredScopes": denial.scopes });
+    let body =
+        envelope::error(message.id(), envelope::INSUFFICIENT_SCOPE, &denial.message, Some(data));
+    responses::insufficient_scope(metadata_url, &denial.scopes.join(" "), &body)
 }
 
 fn not_a_message(message: &Envelope) -> Response<Body> {

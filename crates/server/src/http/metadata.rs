@@ -8,7 +8,7 @@ use stile_records::endpoints;
 use stile_records::list::DEFAULT_LIMIT;
 
 use super::responses;
-use crate::mcp::identity;
+use crate::mcp::server_info;
 
 /// The path of the metadata of `/mcp`, to which challenges point. *Source*: RFC 9728 §3.1.
 pub const METADATA_PATH: &str = "/.well-known/oauth-protected-resource/mcp";
@@ -54,7 +54,7 @@ pub fn protected_resource(
     let servers = if authorization_servers.is_empty() { &own } else { authorization_servers };
     let mut body = json!({
         "resource": format!("{origin}{MCP_PATH}"),
-        "resource_name": identity::TITLE,
+        "resource_name": server_info::TITLE,
         "authorization_servers": servers,
         "bearer_methods_supported": ["header"],
     });
@@ -91,5 +91,5 @@ pub fn protected_resource(
 
 /// Returns 200 with the version of the server.
 pub fn health() -> Response<Body> {
-    responses::json(StatusCode::OK, &json!({ "status": "ok", "version": identity::VERSION }))
+    responses::json(StatusCode::OK, &json!({ "status": "ok", "version": server_info::VERSION }))
 }

@@ -35,10 +35,10 @@ use super::rate_limit::RateLimit;
 use super::v1::{self, OPENAPI_PATH, RECORDS_PATH, V1};
 use super::{HttpOptions, Timeouts, metadata, request_head};
 use crate::auth::TokenVerifier;
-use crate::mcp::handler::{Caller, Handler};
+use crate::mcp::handler::{CallerSource, Handler};
 use crate::mcp::streamable::Streamable;
 use crate::metrics::{MEDIA_TYPE, Metrics};
-use crate::offer::Offer;
+use crate::service::Service;
 
 /// How long connections may take to close after the last response.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ const MAX_METRICS_CONNECTIONS: usize = 64;
 /// The server cannot listen on the address.
 pub async fn serve(
     options: HttpOptions,
-    offer: Offer,
+    service: Service,
     verifier: Arc<dyn TokenVerifier>,
     shutdown: impl Future<Output = ()>,
     on_listening: impl FnOnce(SocketAddr),
@@ -72,7 +72,7 @@ pub async fn serve(
         &options.allowed_hosts,
         &options.allowed_origins,
     );
-    let edge = Edge::new(origin_policy, routes(options, offer, verifier, streams.clone()));
+    let edge = Edge::new(origin_policy, routes(options, service, verifier, streams.clone()));
     on_listening(address);
     Acceptor::new(edge, max_connections, timeouts).serve(listener, shutdown, streams).await;
     Ok(())
@@ -104,16 +104,16 @@ pub async fn serve_metrics(
 /// All routes of the server.
 fn routes(
     options: HttpOptions,
-    offer: Offer,
+    service: Service,
     verifier: Arc<dyn TokenVerifier>,
     streams: CancellationToken,
 ) -> Router {
-    let handler = Handler::new(offer.clone(), Caller::OfRequest, options.tool_names);
+    let handler = Handler::new(service.clone(), CallerSource::Request, options.tool_names);
     let streamable =
         Streamable::new(handler, options.session_idle, options.max_body_bytes, streams);
     let rate = Arc::new(RateLimit::new(options.rate_per_second, options.rate_burst));
     // A gateway has no notes of its own.
-    let notes = offer.space().map(|services| {
+    let notes = service.space().map(|services| {
         let (notes, public_url) = (options.notes.clone(), options.public_url.clone());
         Arc::new(GatewayNotes::new(
             services.clone(),
@@ -124,8 +124,8 @@ fn routes(
         ))
     });
     let supported =
-        SupportedFeatures { scopes: notes.is_some(), records: offer.records().is_some() };
-    let records = offer.records().map(|services| {
+        SupportedFeatures { scopes: notes.is_some(), records: service.records().is_some() };
+    let records = service.records().map(|services| {
         let (verifier, rate) = (Arc::clone(&verifier), Arc::clone(&rate));
         Arc::new(V1::new(
             services.clone(),
@@ -135,7 +135,7 @@ fn routes(
             options.timeouts,
         ))
     });
-    let endpoint = Arc::new(McpEndpoint::new(offer, verifier, streamable, rate, options.clone()));
+    let endpoint = Arc::new(McpEndpoint::new(service, verifier, streamable, rate, options.clone()));
     let protected_resource = {
         let options = Arc::new(options);
         move |request: Request| async move {

@@ -9,11 +9,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header::ACCEPT};
 use rmcp::model::{ClientCapabilities, Implementation};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
-use stile_tools::calls::UnknownTool;
+use stile_tools::answer::{Answer, Structured};
+use stile_tools::toolset::{Caller, OnHangUp, UnknownTool};
 
 use super::envelope::{self, Envelope};
-use super::{identity, resources};
-use crate::offer::{Asker, Offer, Structured, Told};
+use super::{resources, server_info};
+use crate::service::Service;
 
 /// The revision of the protocol whose calls are answered here.
 const REVISION: &str = "2026-07-28";
@@ -81,21 +82,20 @@ fn agree(headers: &HeaderMap, name: &str) -> bool {
 /// The answer to a call, and its status; `None` where there is no such tool, which the SDK says.
 pub(crate) async fn answer(
     call: Call<'_>,
-    offer: &Offer,
-    asker: &Asker,
+    service: &Service,
+    caller: &Caller,
 ) -> Option<(StatusCode, String)> {
     let Call { id, name, arguments } = call;
-    let told = if offer.is_gateway() {
-        // Nothing is changed and nothing written down: a client that hangs up wants no more.
-        Ok(offer.call(name, arguments, asker).await)
-    } else {
-        // On a task of its own: a client that hangs up does not stop a change half way to its line
-        // in the journal.
-        let (offer, asker, name) = (offer.clone(), asker.clone(), name.to_owned());
-        tokio::spawn(async move { offer.call(&name, arguments, &asker).await }).await
+    let answered = match service.on_hang_up(name) {
+        OnHangUp::Drop => Ok(service.call(name, arguments, caller).await),
+        // On a task of its own, which a client that hangs up does not stop.
+        OnHangUp::Finish => {
+            let (service, caller, name) = (service.clone(), caller.clone(), name.to_owned());
+            tokio::spawn(async move { service.call(&name, arguments, &caller).await }).await
+        }
     };
-    match told {
-        Ok(Ok(told)) => Some((StatusCode::OK, response(id, &told))),
+    match answered {
+        Ok(Ok(answer)) => Some((StatusCode::OK, response(id, &answer))),
         Ok(Err(UnknownTool)) => None,
         // Never made twice: it may have done what it was for.
         Err(_) => {
@@ -107,27 +107,27 @@ pub(crate) async fn answer(
 }
 
 /// The response as the SDK writes it.
-fn response(id: &Value, told: &Told) -> String {
-    let mut out = String::with_capacity(told.text.len() * 5 / 2 + 512);
+fn response(id: &Value, answer: &Answer) -> String {
+    let mut out = String::with_capacity(answer.text.len() * 5 / 2 + 512);
     out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
     out.push_str(&id.to_string());
     out.push_str(
         ",\"result\":{\"resultType\":\"complete\",\"content\":[{\"type\":\"text\",\"text\":",
     );
-    push_json(&mut out, &told.text);
+    push_json(&mut out, &answer.text);
     out.push('}');
-    for link in &told.links {
+    for link in &answer.links {
         out.push(',');
         push_json(&mut out, &resources::link(link));
     }
     out.push_str("],\"structuredContent\":");
-    match &told.structured {
-        Structured::SameAsText => out.push_str(&told.text),
+    match &answer.structured {
+        Structured::SameAsText => out.push_str(&answer.text),
         Structured::Tree(value) => push_json(&mut out, value),
     }
-    out.push_str(if told.is_error { ",\"isError\":true" } else { ",\"isError\":false" });
+    out.push_str(if answer.failure.is_some() { ",\"isError\":true" } else { ",\"isError\":false" });
     out.push_str(",\"_meta\":");
-    out.push_str(identity::result_meta_text());
+    out.push_str(server_info::result_meta_text());
     out.push_str("}}");
     out
 }

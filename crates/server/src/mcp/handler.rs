@@ -1,7 +1,7 @@
-//! What the SDK calls, and what is called for it.
+//! The methods that the SDK calls.
 //!
-//! Every method finds out who is asking, makes one call of [`Offer`] and puts the answer into the
-//! protocol's words. Each runs behind a guard, because a panic inside the SDK leaves its request
+//! Every method finds the caller, makes one call of [`Service`] and puts the answer into the words
+//! of the protocol. Each runs behind a guard, since a panic inside the SDK leaves its request
 //! hanging for ever.
 
 use std::borrow::Cow;
@@ -20,23 +20,24 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::Value;
-use stile_tools::calls::UnknownTool;
+use stile_tools::answer::{Answer, Structured};
+use stile_tools::toolset::{Caller, UnknownTool};
 
 use super::client_names::{Spelling, spelling};
-use super::tool_cards::ToolCards;
-use super::{envelope, identity, resources};
+use super::tool_definitions::ToolDefinitions;
+use super::{envelope, resources, server_info};
 use crate::config::ToolNames;
-use crate::offer::{Asker, Offer, Structured, Told};
+use crate::service::Service;
 
 type Context = RequestContext<RoleServer>;
 
-/// Who is asking.
+/// Where a handler finds the caller of a request.
 #[derive(Clone, Debug)]
-pub enum Caller {
+pub enum CallerSource {
     /// One caller for as long as the process lives: stdio.
-    Fixed(Asker),
-    /// The caller of each request, left in its extensions by the HTTP edge.
-    OfRequest,
+    Fixed(Caller),
+    /// The extensions of each request, where the HTTP edge left the caller.
+    Request,
 }
 
 /// The server as the SDK knows it. Clones are one server.
@@ -46,46 +47,41 @@ pub struct Handler {
 }
 
 struct Shared {
-    offer: Offer,
-    caller: Caller,
+    service: Service,
+    caller: CallerSource,
     names: ToolNames,
-    cards: ToolCards,
+    definitions: ToolDefinitions,
 }
 
 impl Handler {
-    /// A server of `offer`.
-    pub fn new(offer: Offer, caller: Caller, names: ToolNames) -> Self {
-        let cards = ToolCards::new(offer.cards());
-        Self { shared: Arc::new(Shared { offer, caller, names, cards }) }
+    /// Serves `service`.
+    pub fn new(service: Service, caller: CallerSource, names: ToolNames) -> Self {
+        let definitions = ToolDefinitions::new(service.definitions());
+        Self { shared: Arc::new(Shared { service, caller, names, definitions }) }
     }
 
-    fn asker(&self, context: &Context) -> Result<Asker, ErrorData> {
+    fn caller(&self, context: &Context) -> Result<Caller, ErrorData> {
         match &self.shared.caller {
-            Caller::Fixed(asker) => Ok(asker.clone()),
-            Caller::OfRequest => context
+            CallerSource::Fixed(caller) => Ok(caller.clone()),
+            CallerSource::Request => context
                 .extensions
                 .get::<http::request::Parts>()
-                .and_then(|parts| parts.extensions.get::<Asker>())
+                .and_then(|parts| parts.extensions.get::<Caller>())
                 .cloned()
                 .ok_or_else(|| internal("a request came without its caller")),
         }
     }
 
     fn config(&self) -> ServerConfig {
-        let offer = &self.shared.offer;
-        match () {
-            () if offer.is_gateway() => identity::of_gateway(),
-            () if offer.space().is_some() => identity::of_space(),
-            () => identity::of_records(),
-        }
+        server_info::server_config(&self.shared.service)
     }
 
-    fn spelling(&self, asker: &Asker, context: &Context) -> Spelling {
+    fn spelling(&self, caller: &Caller, context: &Context) -> Spelling {
         // A request that carries its own version belongs to no session, whatever came before it.
         let session =
             if context.meta.protocol_version().is_none() { context.peer.peer_info() } else { None };
         let session_client = session.as_ref().map(|session| session.client_info.name.as_str());
-        spelling(self.shared.names, asker.principal.client(), session_client)
+        spelling(self.shared.names, caller.principal.client(), session_client)
     }
 }
 
@@ -109,7 +105,7 @@ fn is_sessionless(context: &Context) -> bool {
 
 /// `_meta` of a result.
 fn meta(context: &Context) -> Option<MetaObject> {
-    is_sessionless(context).then(identity::result_meta)
+    is_sessionless(context).then(server_info::result_meta)
 }
 
 /// Refuses every cursor: all lists here fit one page, so none was ever given out.
@@ -123,19 +119,16 @@ fn only_page(request: Option<&PaginatedRequestParams>) -> Result<(), ErrorData> 
 }
 
 /// How the protocol says an answer.
-fn tool_result(told: Told, meta: Option<MetaObject>) -> CallToolResult {
-    let structured = match told.structured {
+fn tool_result(answer: Answer, meta: Option<MetaObject>) -> CallToolResult {
+    let is_error = answer.failure.is_some();
+    let structured = match answer.structured {
         Structured::Tree(value) => value,
-        // It was made as JSON.
-        Structured::SameAsText => serde_json::from_str(&told.text).unwrap_or_default(),
+        Structured::SameAsText => serde_json::from_str(&answer.text).unwrap_or_default(),
     };
-    let mut content = vec![ContentBlock::text(told.text)];
-    content.extend(told.links.iter().map(resources::link));
-    let mut result = if told.is_error {
-        CallToolResult::error(content)
-    } else {
-        CallToolResult::success(content)
-    };
+    let mut content = vec![ContentBlock::text(answer.text)];
+    content.extend(answer.links.iter().map(resources::link));
+    let mut result =
+        if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = Some(structured);
     result.meta = meta;
     result
@@ -158,11 +151,11 @@ impl ServerHandler for Handler {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(identity::PROTOCOL_VERSIONS)
+        Cow::Borrowed(server_info::PROTOCOL_VERSIONS)
     }
 
     async fn discover(&self, _context: Context) -> Result<DiscoverResult, ErrorData> {
-        Ok(DiscoverResult::from_server_info(identity::PROTOCOL_VERSIONS.to_vec(), self.config()))
+        Ok(DiscoverResult::from_server_info(server_info::PROTOCOL_VERSIONS.to_vec(), self.config()))
     }
 
     async fn list_tools(
@@ -172,10 +165,11 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let asker = self.asker(&context)?;
-            let tools = self.shared.offer.listed(&asker);
-            let cards = self.shared.cards.list(&tools, self.spelling(&asker, &context));
-            Ok(uncached!(ListToolsResult, cards, &context))
+            let caller = self.caller(&context)?;
+            let tools = self.shared.service.listed(&caller);
+            let definitions =
+                self.shared.definitions.list(&tools, self.spelling(&caller, &context));
+            Ok(uncached!(ListToolsResult, definitions, &context))
         })
         .await
     }
@@ -186,10 +180,10 @@ impl ServerHandler for Handler {
         context: Context,
     ) -> Result<CallToolResponse, ErrorData> {
         guarded(async {
-            let asker = self.asker(&context)?;
+            let caller = self.caller(&context)?;
             let arguments = request.arguments.map_or(Value::Null, Value::Object);
-            match self.shared.offer.call(&request.name, arguments, &asker).await {
-                Ok(told) => Ok(tool_result(told, meta(&context)).into()),
+            match self.shared.service.call(&request.name, arguments, &caller).await {
+                Ok(answer) => Ok(tool_result(answer, meta(&context)).into()),
                 Err(UnknownTool) => Err(ErrorData::invalid_params(
                     "there is no tool of that name; see `tools/list`",
                     None,
@@ -206,9 +200,10 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourcesResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let asker = self.asker(&context)?;
-            let found = self.shared.offer.space().map(|_| resources::listed(&asker.principal));
-            Ok(uncached!(ListResourcesResult, found.unwrap_or_default(), &context))
+            let caller = self.caller(&context)?;
+            let resources = self.shared.service.resources(&caller);
+            let resources = resources.iter().map(resources::resource).collect();
+            Ok(uncached!(ListResourcesResult, resources, &context))
         })
         .await
     }
@@ -220,13 +215,10 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         guarded(async {
             only_page(request.as_ref())?;
-            let asker = self.asker(&context)?;
-            let found = self.shared.offer.space().map(|_| resources::templates(&asker.principal));
-            let mut found = found.unwrap_or_default();
-            if self.shared.offer.shows_records(&asker) {
-                found.extend(resources::record_templates());
-            }
-            Ok(uncached!(ListResourceTemplatesResult, found, &context))
+            let caller = self.caller(&context)?;
+            let templates = self.shared.service.resource_templates(&caller);
+            let templates = templates.iter().map(resources::template).collect();
+            Ok(uncached!(ListResourceTemplatesResult, templates, &context))
         })
         .await
     }
@@ -237,12 +229,9 @@ impl ServerHandler for Handler {
         context: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
         guarded(async {
-            let asker = self.asker(&context)?;
-            if self.shared.offer.is_gateway() {
-                return Err(resources::none());
-            }
-            let read = self.shared.offer.read_resource(&request.uri, &asker).await;
-            let content = read.map_err(|error| resources::error(&request.uri, error))?;
+            let caller = self.caller(&context)?;
+            let read = self.shared.service.read_resource(&request.uri, &caller).await;
+            let content = read.map_err(resources::error)?;
             let mut result = resources::contents(&request.uri, content);
             result.ttl_ms = Some(0);
             result.cache_scope = Some(CacheScope::Private);

@@ -2,7 +2,7 @@
 //!
 //! What a client says is read strictly ([`envelope`]) before the SDK sees it; the SDK
 //! then speaks both lifecycles of the protocol, and [`handler`] turns its calls into calls of
-//! [`stile_tools::calls::Services`]. Nothing outside this folder and `stdio.rs` knows the SDK, and
+//! [`crate::service::Service`]. Nothing outside this folder and `stdio.rs` knows the SDK, and
 //! nothing here knows HTTP but [`streamable`], which hands requests to the SDK's own HTTP service.
 //!
 //! `direct` answers the plainest calls of the sessionless lifecycle by itself, in the SDK's words.
@@ -14,7 +14,8 @@ pub mod client_names;
 pub(crate) mod direct;
 pub mod envelope;
 pub mod handler;
-pub mod identity;
+
 pub mod resources;
+pub mod server_info;
 pub mod streamable;
-pub mod tool_cards;
+pub mod tool_definitions;

@@ -1,13 +1,13 @@
 //! A resource server that is elsewhere, asked over HTTP with a token from a file.
 //!
 //! Requests go to the one address that is configured, byte for byte as the ladder made them. What
-//! comes back is handed on as it is; what is no answer becomes an error that says so (`refusals`).
+//! comes back is handed on as it is; what is no answer becomes an error that says so (`error_objects`).
 //! Servers differ: one that does not know the parameters which shorten an answer is asked without
 //! them, and that is remembered while this process lives.
 //!
 //! Nothing is written down. What the ladder seals is sealed with a key that is made of the token.
 
-mod refusals;
+mod error_objects;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +17,10 @@ use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use serde::de::IgnoredAny;
-use serde_json::{Map, Value as Json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
-use stile_ladder::port::{Declined, RecordServer, too_large};
+use stile_ladder::port::{ErrorResponse, RecordServer, too_large};
 use stile_store::sealer::{Sealer, SealerError};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
@@ -42,16 +41,16 @@ const MAX_VALUES: usize = 150_000;
 const PURPOSE: &str = "stile mcp handles 1";
 
 /// Reads the token anew from where it is kept; none where that holds no token now.
-pub type ReadToken = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+pub type TokenReader = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// A resource server at an address.
-pub struct Provider {
+pub struct HttpRecordServer {
     outbound: OutboundClient,
     /// Its address, without a slash at the end.
     base: String,
     bounds: OutboundLimits,
     token: Mutex<Arc<str>>,
-    read_token: ReadToken,
+    read_token: TokenReader,
     sealer: Sealer,
     /// The endpoints, by name, that do not know [`OPTIONAL`].
     plain: Mutex<HashSet<&'static str>>,
@@ -60,7 +59,7 @@ pub struct Provider {
     reading: Arc<Semaphore>,
 }
 
-impl Provider {
+impl HttpRecordServer {
     /// The server at `base`, an address of http or https without user, query and fragment, which a
     /// path may follow. `token` is what `read_token` gives now. Nothing is asked yet.
     ///
@@ -70,7 +69,7 @@ impl Provider {
         outbound: OutboundClient,
         base: &str,
         token: &str,
-        read_token: ReadToken,
+        read_token: TokenReader,
         bounds: OutboundLimits,
     ) -> Result<Self, SealerError> {
         let base = base.trim_end_matches('/').to_owned();
@@ -84,7 +83,7 @@ impl Provider {
 
     /// Asks, and where the server does not know what shortens its answers, asks without that.
     /// All of that is over when the time is that one call has.
-    async fn answer(&self, ask: ReadRequest) -> Result<String, Declined> {
+    async fn answer(&self, ask: ReadRequest) -> Result<String, ErrorResponse> {
         let due = Instant::now() + self.bounds.total;
         let mut plain = ask.clone();
         plain.parameters.retain(|(name, _)| !OPTIONAL.contains(&name.as_str()));
@@ -94,7 +93,8 @@ impl Provider {
         }
         let first = match self.ask_once(&ask, due).await {
             Err(first)
-                if refusals::is_of_parameters(&first) && !refusals::is_of_one(&first, &plain) =>
+                if error_objects::is_of_parameters(&first)
+                    && !error_objects::is_of_one(&first, &plain) =>
             {
                 first
             }
@@ -105,10 +105,11 @@ impl Provider {
                 self.remember_plain(endpoint);
                 Ok(answer)
             }
-            Err(second) if refusals::names_one(&first, &OPTIONAL) => Err(second),
-            Err(second) if refusals::is_of_parameters(&second) => Err(first),
+            Err(second) if error_objects::names_one(&first, &OPTIONAL) => Err(second),
+            Err(second) if error_objects::is_of_parameters(&second) => Err(first),
             Err(second)
-                if refusals::says_little(&first) || refusals::is_of_what_is_there(&second) =>
+                if error_objects::says_little(&first)
+                    || error_objects::is_of_what_is_there(&second) =>
             {
                 Err(second)
             }
@@ -130,7 +131,7 @@ impl Provider {
 
     /// One request, and a second one where the token is refused that another program has renewed
     /// meanwhile.
-    async fn ask_once(&self, ask: &ReadRequest, due: Instant) -> Result<String, Declined> {
+    async fn ask_once(&self, ask: &ReadRequest, due: Instant) -> Result<String, ErrorResponse> {
         let token = self.token();
         let mut answered = self.exchange(ask, &token, due).await?;
         let mut shown = token;
@@ -141,13 +142,13 @@ impl Provider {
             shown = renewed;
         }
         if answered.status != StatusCode::OK {
-            return Err(refusals::of_answer(&answered, &shown));
+            return Err(error_objects::of_answer(&answered, &shown));
         }
         if values(&answered.body) > MAX_VALUES {
             return Err(too_large());
         }
-        let text = String::from_utf8(answered.body).map_err(|_| refusals::not_json())?;
-        serde_json::from_str::<IgnoredAny>(&text).map_err(|_| refusals::not_json())?;
+        let text = String::from_utf8(answered.body).map_err(|_| error_objects::not_json())?;
+        serde_json::from_str::<IgnoredAny>(&text).map_err(|_| error_objects::not_json())?;
         Ok(text)
     }
 
@@ -156,27 +157,27 @@ impl Provider {
         ask: &ReadRequest,
         token: &str,
         due: Instant,
-    ) -> Result<OutboundResponse, Declined> {
+    ) -> Result<OutboundResponse, ErrorResponse> {
         let uri = self.uri(ask)?;
         let headers = headers(token)?;
         let turn = timeout_at(due, self.asks.acquire())
             .await
-            .map_err(|_| refusals::of_failure(OutboundError::Timeout))?;
+            .map_err(|_| error_objects::of_failure(OutboundError::Timeout))?;
         // Waiting for a turn is part of the time that a caller waits.
         let bounds =
             OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
         let answered =
-            self.outbound.exchange(uri, headers, bounds).await.map_err(refusals::of_failure);
+            self.outbound.exchange(uri, headers, bounds).await.map_err(error_objects::of_failure);
         drop(turn);
         answered
     }
 
     /// The address of a request. Nothing in it is resolved or encoded anew.
-    fn uri(&self, ask: &ReadRequest) -> Result<Uri, Declined> {
+    fn uri(&self, ask: &ReadRequest) -> Result<Uri, ErrorResponse> {
         let (path, query) = (ask.path(), ask.query());
         let mark = if query.is_empty() { "" } else { "?" };
         // Of the parts of an address only its length can be wrong by now.
-        format!("{}{path}{mark}{query}", self.base).parse().map_err(|_| refusals::too_long())
+        format!("{}{path}{mark}{query}", self.base).parse().map_err(|_| error_objects::too_long())
     }
 
     fn token(&self) -> Arc<str> {
@@ -227,9 +228,9 @@ fn values(json: &[u8]) -> usize {
 }
 
 /// All headers but `Host`.
-fn headers(token: &str) -> Result<HeaderMap, Declined> {
+fn headers(token: &str) -> Result<HeaderMap, ErrorResponse> {
     let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| refusals::of_failure(OutboundError::Unavailable))?;
+        .map_err(|_| error_objects::of_failure(OutboundError::Unavailable))?;
     authorization.set_sensitive(true);
     Ok(HeaderMap::from_iter([
         (AUTHORIZATION, authorization),
@@ -238,16 +239,16 @@ fn headers(token: &str) -> Result<HeaderMap, Declined> {
     ]))
 }
 
-impl RecordServer for Provider {
+impl RecordServer for HttpRecordServer {
     fn ask<'a>(
         &'a self,
         _: &'a Principal,
         ask: ReadRequest,
-    ) -> BoxFuture<'a, Result<String, Declined>> {
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         self.answer(ask).boxed()
     }
 
-    fn seal(&self, plain: &[u8]) -> Result<String, Declined> {
+    fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {
         self.sealer
             .seal(plain)
             .map_err(|_| Problem::Internal { incident: stile_store::new_incident() }.into())
@@ -256,17 +257,13 @@ impl RecordServer for Provider {
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.sealer.open(text)
     }
-
-    /// There is no journal here: the resource server has its own. What it says is not logged.
-    fn tell(&self, _: &Principal, tool: &'static str, outcome: Result<(), &Map<String, Json>>) {
-        tracing::debug!(tool, is_ok = outcome.is_ok(), "a call was made");
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::Value as Json;
 
     fn json() -> impl Strategy<Value = Json> {
         let leaf = prop_oneof![

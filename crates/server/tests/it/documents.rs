@@ -8,12 +8,11 @@ use stile_domain::hash::ContentHash;
 use stile_domain::path::{BadPath, SpacePath};
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::scope::{Scope, Verb};
-use stile_ladder::Ladder;
+use stile_ladder::RECORD_TOOLS;
 use stile_ladder::resources::TEMPLATES;
 use stile_testkit::documents::assert_document;
-use stile_tools::list;
-use stile_tools::registry::TOOLS;
-use stile_tools::tool::Card;
+use stile_tools::definition::ToolDefinition;
+use stile_tools::space::{SpaceTools, list};
 
 const WRITTEN: &str =
     "<!-- Written by a test from the code: run the tests with UPDATE_DOCS=1 to renew it. -->";
@@ -50,23 +49,23 @@ fn table(out: &mut String, schema: &Value) {
     }
 }
 
-fn section(out: &mut String, card: &Card, needs: &str) {
+fn section(out: &mut String, tool: &ToolDefinition, needs: &str) {
     let hint = |name: &str, yes: bool| if yes { format!("`{name}`") } else { String::new() };
     let hints: Vec<String> = [
-        hint("readOnlyHint", card.read_only),
-        hint("destructiveHint", card.destructive),
-        hint("idempotentHint", card.idempotent),
+        hint("readOnlyHint", tool.read_only),
+        hint("destructiveHint", tool.destructive),
+        hint("idempotentHint", tool.idempotent),
     ]
     .into_iter()
     .filter(|hint| !hint.is_empty())
     .collect();
-    let _ = writeln!(out, "\n## `{}`: {}\n", card.name, card.title);
-    let _ = writeln!(out, "{}\n", card.description);
+    let _ = writeln!(out, "\n## `{}`: {}\n", tool.name, tool.title);
+    let _ = writeln!(out, "{}\n", tool.description);
     let hints = if hints.is_empty() { "none".to_owned() } else { hints.join(", ") };
     let _ = writeln!(out, "{needs} Hints that are true: {hints}.\n\nArguments:\n");
-    table(out, &card.input.clone().into());
+    table(out, &tool.input.clone().into());
     out.push_str("\nAnswer:\n\n");
-    table(out, &card.output["anyOf"][0]);
+    table(out, &tool.output["anyOf"][0]);
 }
 
 #[test]
@@ -78,20 +77,24 @@ fn tools_page_is_what_the_code_says() {
          but for the four tools that tell the structure of a note: theirs is `{{\"error\", \"code\": \"RUNTIME_ERROR\"}}`. \
          The six tools about records come last; a caller sees them whose token names a grant or is the owner's.\n"
     );
-    let mut tools = TOOLS.to_vec();
+    let mut tools: Vec<_> = SpaceTools::built_in().collect();
     tools.sort_by_key(|tool| tool.name);
     for tool in &tools {
         let verb = if tool.read_only { "read" } else { "write" };
-        section(&mut out, &tool.card(), &format!("Needs a `{verb}` scope that covers `path`."));
+        section(
+            &mut out,
+            &tool.definition(),
+            &format!("Needs a `{verb}` scope that covers `path`."),
+        );
     }
     let _ = writeln!(
         out,
         "\n## The resource `{}`\n\n{}\n\nNeeds a `read` scope that covers the directory.",
-        list::TEMPLATE,
-        list::DESCRIPTION
+        list::TEMPLATE.uri,
+        list::TEMPLATE.description
     );
-    for card in Ladder::cards(false) {
-        section(&mut out, &card, "Needs a token with a grant, or the owner's.");
+    for tool in RECORD_TOOLS {
+        section(&mut out, &tool.definition(), "Needs a token with a grant, or the owner's.");
     }
     for template in TEMPLATES {
         let needs = "Needs a token with a grant, or the owner's.";

@@ -12,10 +12,10 @@ use stile_domain::notes::portable::PortableNote;
 use stile_server::auth::{
     IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
 };
-use stile_server::gateway::terms::{Terms, UpstreamCredential};
+use stile_server::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use stile_server::http::{self, HttpOptions};
 use stile_server::metrics::Metrics;
-use stile_server::offer::Offer;
+use stile_server::service::Service;
 use stile_testkit::client::Reply as Answered;
 use stile_testkit::issuer::{Alg, Signature};
 use stile_testkit::leaks::Canaries;
@@ -23,9 +23,9 @@ use stile_testkit::log::Log;
 use stile_testkit::process::Server;
 use stile_testkit::upstream::faults::CANARY;
 use stile_testkit::upstream::{Behaviour, Reply};
-use stile_tools::hosted::Gateway;
-use stile_tools::hosted::session::Credential;
-use stile_tools::hosted::upstream::{Failure, NoteStore, Reading};
+use stile_tools::remote_notes::Credential;
+use stile_tools::remote_notes::RemoteNotes;
+use stile_tools::remote_notes::source::{NoteRequest, NoteSource, UpstreamFailure};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -337,8 +337,11 @@ fn security_nothing_that_was_planted_is_where_it_does_not_belong() {
 /// A store whose failure says all that it knows.
 struct Panics;
 
-impl NoteStore for Panics {
-    fn read<'a>(&'a self, reading: Reading<'a>) -> BoxFuture<'a, Result<PortableNote, Failure>> {
+impl NoteSource for Panics {
+    fn read<'a>(
+        &'a self,
+        reading: NoteRequest<'a>,
+    ) -> BoxFuture<'a, Result<PortableNote, UpstreamFailure>> {
         let session = reading.session();
         let credential = session.credential.as_ref().map_or("", Credential::reveal).to_owned();
         async move { panic!("{BODY} {PATH} {credential} {}", session.vault) }.boxed()
@@ -371,19 +374,20 @@ impl TokenVerifier for Anybody {
 #[tokio::test]
 async fn security_a_panic_is_an_internal_error_whose_number_and_words_the_log_does_not_hold() {
     let heard = Log::new();
-    let terms = Terms {
-        vault: VAULT.into(),
+    let sessions = SessionFactory {
+        default_vault: VAULT.into(),
         credential: UpstreamCredential::Forward { audience: GATEWAY.into() },
     };
     let metrics = Arc::new(Metrics::default());
-    let offer =
-        Offer::of_notes(Gateway::new(Arc::new(Panics)), terms).counting(Arc::clone(&metrics));
+    let service = Service::new(RemoteNotes::new(Arc::new(Panics)))
+        .with_sessions(sessions)
+        .with_metrics(Arc::clone(&metrics));
     let options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let (listening, address) = oneshot::channel();
     let stopped = stopped.map(drop);
     let announce = move |address| listening.send(address).unwrap();
-    let served = tokio::spawn(http::serve(options, offer, Arc::new(Anybody), stopped, announce));
+    let served = tokio::spawn(http::serve(options, service, Arc::new(Anybody), stopped, announce));
     let address = address.await.unwrap();
 
     let canaries = never("canary-head.canary-claims.canary-signature");

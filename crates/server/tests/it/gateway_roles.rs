@@ -9,8 +9,9 @@ use stile_testkit::hosted::{AUDIENCE, Hosted, LIFECYCLES, Lifecycle, NOTE_TOOLS,
 use stile_testkit::issuer::Alg;
 use stile_testkit::schema;
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
-use stile_tools::hosted::roles::is_tool_allowed;
-use stile_tools::registry::{self, underscored};
+use stile_tools::remote_notes::roles::is_tool_allowed;
+use stile_tools::space::SpaceTools;
+use stile_tools::toolset::underscored;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_stile");
 
@@ -49,10 +50,7 @@ fn token(hosted: &Hosted, role: Option<Value>) -> String {
 
 /// The names of all tools there are, under both spellings, and of some that there are not.
 fn names() -> BTreeSet<String> {
-    let listed = registry::TOOLS
-        .iter()
-        .map(|tool| tool.name)
-        .chain(stile_tools::hosted::TOOLS.iter().map(|tool| tool.name));
+    let listed = SpaceTools::built_in().map(|tool| tool.name);
     let spelled = listed.flat_map(|name| {
         [name.to_owned(), underscored(name), name.replace('_', "."), name.to_uppercase()]
     });

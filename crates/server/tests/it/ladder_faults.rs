@@ -6,20 +6,20 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::request::ReadRequest;
 use stile_domain::role::Role;
 use stile_domain::scope::Scopes;
 use stile_ladder::Ladder;
-use stile_ladder::port::{Declined, RecordServer};
+use stile_ladder::port::{ErrorResponse, RecordServer};
 use stile_server::auth::{
     IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
 };
 use stile_server::config::ToolNames;
 use stile_server::http::{self, HttpOptions};
-use stile_server::offer::Offer;
+use stile_server::service::Service;
 use stile_server::stdio;
 use stile_testkit::client::Caller;
 use stile_testkit::hosted::{LIFECYCLES, Peer, message_of};
@@ -38,22 +38,20 @@ impl RecordServer for Panics {
         &'a self,
         _: &'a Principal,
         ask: ReadRequest,
-    ) -> BoxFuture<'a, Result<String, Declined>> {
+    ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         if ask.parameters.iter().any(|(_, value)| value == "at once") {
             panic!("{CANARY}");
         }
         Box::pin(async { panic!("{CANARY}") })
     }
 
-    fn seal(&self, _: &[u8]) -> Result<String, Declined> {
+    fn seal(&self, _: &[u8]) -> Result<String, ErrorResponse> {
         panic!("{CANARY}")
     }
 
     fn unseal(&self, _: &str) -> Option<Vec<u8>> {
         panic!("{CANARY}")
     }
-
-    fn tell(&self, _: &Principal, _: &'static str, _: Result<(), &Map<String, Value>>) {}
 }
 
 fn principal(records: RecordsClaim) -> Principal {
@@ -104,10 +102,10 @@ async fn a_panic_is_an_incident_over_http() {
     let options = HttpOptions { listen: ([127, 0, 0, 1], 0).into(), ..HttpOptions::default() };
     let (stop, stopped) = oneshot::channel::<()>();
     let (listening, address) = oneshot::channel();
-    let offer = Offer::of_records(Ladder::over(Panics));
+    let service = Service::new(Ladder::new(Panics));
     let until = async move { drop(stopped.await) };
     let served =
-        tokio::spawn(http::serve(options, offer, Arc::new(Everybody), until, move |address| {
+        tokio::spawn(http::serve(options, service, Arc::new(Everybody), until, move |address| {
             listening.send(address).unwrap();
         }));
     let address = address.await.unwrap();
@@ -153,11 +151,11 @@ impl Pipes {
         let (output, their_output) = std::io::pipe().unwrap();
         let their_output =
             tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
-        let offer = Offer::of_records(Ladder::over(Panics));
+        let service = Service::new(Ladder::new(Panics));
         tokio::spawn(stdio::serve_on(
             their_input,
             their_output,
-            offer,
+            service,
             principal(records),
             ToolNames::Auto,
         ));

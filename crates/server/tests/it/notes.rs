@@ -9,15 +9,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
-use stile_domain::hash::ContentHash;
+use stile_domain::journal::CallTrace;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Read};
 use stile_store::space::Space;
 use stile_testkit::client::Caller;
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::Rig;
-use stile_tools::registry;
-use stile_tools::tool::{Declared, Output, Tool};
+use stile_tools::answer::Answer;
+use stile_tools::tool::{Output, Tool, ToolEntry};
 
 use crate::support::{Ground, READ, Server, WRITE};
 
@@ -319,13 +319,19 @@ pub struct Headings {
     first_heading: String,
 }
 
-impl Output for Headings {}
+impl Output for Headings {
+    fn render(self) -> serde_json::Result<Answer> {
+        Answer::json(&self)
+    }
+}
 
 impl Tool for Fifth {
     const NAME: &'static str = "test.fifth";
     const TITLE: &'static str = "Tell a heading";
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
+    type Context = Space;
+    type Error = Refusal;
     type Permits = Permit<Read>;
     type Output = Headings;
 
@@ -340,8 +346,8 @@ impl Tool for Fifth {
         Ok(Headings { first_heading })
     }
 
-    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
-        (&self.path, None)
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(&self.path, None)
     }
 }
 
@@ -355,8 +361,8 @@ async fn security_no_tool_but_the_four_tells_sections_or_headings() {
     assert_eq!(telling_structure(&listed(&server, "tools/list").await["tools"]), the_four());
 
     // The test would see a fifth.
-    let fifth = [registry::TOOLS, &[Declared::of::<Fifth>()]].concat();
-    let server = Server::on(Ground::with_tools(Box::leak(fifth.into_boxed_slice())), |_| {}).await;
+    static FIFTH: [ToolEntry<Space>; 1] = [ToolEntry::new::<Fifth>()];
+    let server = Server::on(Ground::with_tools(&FIFTH), |_| {}).await;
     let telling = telling_structure(&listed(&server, "tools/list").await["tools"]);
     assert_eq!(telling.difference(&the_four()).collect::<Vec<_>>(), ["test.fifth"]);
 }

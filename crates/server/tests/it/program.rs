@@ -15,7 +15,7 @@ use stile_store::state::{StateDir, TokenKey, TokenStore};
 use stile_testkit::client::{Caller as _, Http, Reply};
 use stile_testkit::leaks::Canaries;
 use stile_testkit::process::{Rig, Server};
-use stile_tools::registry::TOOLS;
+use stile_tools::space::SpaceTools;
 
 const NOTE: &str = "canary-of-the-body 5b1c\nsecond line\n";
 
@@ -107,7 +107,7 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
         mint(&key, &tokens, &order, SystemTime::now() - Duration::from_secs(120)).unwrap().token;
     let revoked = stage.rig.token(&["write:/"], &[]);
 
-    for tool in TOOLS {
+    for tool in SpaceTools::built_in() {
         let writes = !tool.read_only;
         // Revocation strikes in the middle of a conversation.
         let mid_session = stage.rig.token(&["write:/elsewhere/"], &[]);
@@ -151,7 +151,7 @@ fn every_tool_is_closed_to_every_caller_but_the_right_one() {
     revoke(&stage, &revoked);
 
     // And with the right scope each succeeds, one after the other on a file of its own.
-    for tool in TOOLS {
+    for tool in SpaceTools::built_in() {
         let own = Stage::new();
         let reply = call(&mut own.client(&["write:/notes/"]), tool.name);
         assert_eq!(reply.status, 200, "{}", tool.name);

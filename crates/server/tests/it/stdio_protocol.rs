@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stile_server::config::ToolNames;
-use stile_server::offer::Offer;
+use stile_server::service::Service;
 use stile_server::stdio::{self, MAX_LINE_BYTES};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -27,12 +27,12 @@ impl Pipes {
         let their_output =
             tokio::net::unix::pipe::Sender::from_owned_fd(their_output.into()).unwrap();
         let ground = Ground::new();
-        let services = ground.services.clone();
+        let tools = ground.tools.clone();
         let caller = principal("local", None, scopes);
         let served = tokio::spawn(stdio::serve_on(
             their_input,
             their_output,
-            Offer::of_space(services),
+            Service::of_space(tools),
             caller,
             ToolNames::Auto,
         ));

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stile_domain::error::Refusal;
-use stile_domain::hash::ContentHash;
+use stile_domain::journal::CallTrace;
 use stile_domain::limits::FileLimits;
 use stile_domain::path::SpacePath;
 use stile_domain::permit::{Gate, Permit, Principal, Read};
@@ -21,13 +21,13 @@ use stile_server::auth::{
     IdentityClaims, TokenRejected, TokenVerifier, VaultClaim, VerifiedCaller,
 };
 use stile_server::http::{self, HttpOptions};
-use stile_server::offer::Offer;
+use stile_server::service::Service;
 use stile_store::journal::Journal;
 use stile_store::space::{Space, SpaceOptions};
 use stile_store::state::StateDir;
-use stile_tools::calls::Services;
-use stile_tools::registry;
-use stile_tools::tool::{Declared, Output, Tool};
+use stile_tools::answer::Answer;
+use stile_tools::space::SpaceTools;
+use stile_tools::tool::{Output, Tool, ToolEntry};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -40,24 +40,25 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An empty space, a journal, and the folder that holds them and goes with them.
 pub struct Ground {
-    pub services: Services,
+    pub tools: SpaceTools,
     _folder: TempDir,
 }
 
 impl Ground {
     /// With the real tools and the misbehaving ones.
     pub fn new() -> Self {
-        let misbehaving =
-            [Declared::of::<Panics>(), Declared::of::<Sleeps>(), Declared::of::<Floods>()];
-        Self::with_tools(Box::leak([registry::TOOLS, &misbehaving].concat().into_boxed_slice()))
+        static MISBEHAVING: [ToolEntry<Space>; 3] =
+            [ToolEntry::new::<Panics>(), ToolEntry::new::<Sleeps>(), ToolEntry::new::<Floods>()];
+        Self::with_tools(&MISBEHAVING)
     }
 
     /// With the real tools only.
     pub fn real() -> Self {
-        Self::with_tools(registry::TOOLS)
+        Self::with_tools(&[])
     }
 
-    pub fn with_tools(tools: &'static [Declared]) -> Self {
+    /// With the real tools and others beside them.
+    pub fn with_tools(others: &'static [ToolEntry<Space>]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("space");
         stile_store::state::create_space_folder(&root).unwrap();
@@ -69,7 +70,9 @@ impl Ground {
         };
         let (space, _) = Space::open_ambient(&root, options).unwrap();
         let journal = Arc::new(Journal::open(&state).unwrap());
-        Self { services: Services { space, journal, tools }, _folder: folder }
+        let tools = SpaceTools::new(space, journal);
+        let tools = tools.with_tools(SpaceTools::built_in().chain(others));
+        Self { tools, _folder: folder }
     }
 }
 
@@ -157,7 +160,7 @@ impl Server {
         let verifier = Arc::new(Plain { start: SystemTime::now() });
         let served = tokio::spawn(http::serve(
             options,
-            Offer::of_space(ground.services),
+            Service::of_space(ground.tools),
             verifier,
             async move {
                 let _ = stopped.await;
@@ -428,8 +431,8 @@ pub struct Flood {
 }
 
 impl Output for Flood {
-    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
-        (None, None)
+    fn render(self) -> serde_json::Result<Answer> {
+        Answer::json(&self)
     }
 }
 
@@ -439,8 +442,8 @@ pub struct Done {
 }
 
 impl Output for Done {
-    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
-        (None, None)
+    fn render(self) -> serde_json::Result<Answer> {
+        Answer::json(&self)
     }
 }
 
@@ -454,6 +457,8 @@ impl Tool for Panics {
     const TITLE: &'static str = "Panic";
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
+    type Context = Space;
+    type Error = Refusal;
     type Permits = Permit<Read>;
     type Output = Done;
 
@@ -465,8 +470,8 @@ impl Tool for Panics {
         panic!("the content of a note")
     }
 
-    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
-        (root(), None)
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(root(), None)
     }
 }
 
@@ -475,6 +480,8 @@ impl Tool for Sleeps {
     const TITLE: &'static str = "Sleep";
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
+    type Context = Space;
+    type Error = Refusal;
     type Permits = Permit<Read>;
     type Output = Done;
 
@@ -487,8 +494,8 @@ impl Tool for Sleeps {
         Ok(Done { done: true })
     }
 
-    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
-        (root(), None)
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(root(), None)
     }
 }
 
@@ -497,6 +504,8 @@ impl Tool for Floods {
     const TITLE: &'static str = "Flood";
     const DESTRUCTIVE: bool = false;
     const IDEMPOTENT: bool = true;
+    type Context = Space;
+    type Error = Refusal;
     type Permits = Permit<Read>;
     type Output = Flood;
 
@@ -508,7 +517,7 @@ impl Tool for Floods {
         Ok(Flood { flood: "x".repeat(self.bytes) })
     }
 
-    fn trace(&self) -> (&SpacePath, Option<ContentHash>) {
-        (root(), None)
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(root(), None)
     }
 }

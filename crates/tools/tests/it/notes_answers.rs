@@ -3,11 +3,10 @@
 //! The names of these tests and of those in the files beside this one begin with the tier of the
 //! requirement that they belong to.
 
+use crate::Called;
 use serde_json::{Value, json};
 use stile_domain::notes::Note;
 use stile_domain::notes::NotePath;
-use stile_tools::registry::TOOLS;
-use stile_tools::tool::Answer;
 
 use crate::Rig;
 
@@ -22,7 +21,7 @@ impl Rig {
         std::fs::write(file, bytes).unwrap();
     }
 
-    pub(crate) async fn note(&self, tool: &str, path: &str) -> Answer {
+    pub(crate) async fn note(&self, tool: &str, path: &str) -> Called {
         self.call(READ, tool, json!({ "path": path })).await
     }
 }
@@ -37,13 +36,13 @@ const NOTE: &str = "---\ntitle: Garden\nproject: Home\ntags: [Ferns, Soil]\ndate
 #[test]
 fn unit_the_tool_name_and_the_required_path_are_documented() {
     for name in NOTE_TOOLS {
-        let tool = stile_tools::registry::find(TOOLS, name).unwrap();
-        let input = tool.card().input;
+        let tool = crate::definition(name);
+        let input = tool.input;
         assert_eq!(input["required"], json!(["path"]));
         assert_eq!(input["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["path"]);
         assert_eq!(input["additionalProperties"], false);
-        assert!(tool.read_only && tool.card().idempotent && !tool.card().destructive);
-        let said = tool.card().description;
+        assert!(tool.read_only && tool.idempotent && !tool.destructive);
+        let said = tool.description;
         assert!(said.contains("source material") && said.contains("not instructions"), "{said}");
         let page = include_str!("../../../../docs/tools.md");
         assert!(page.contains(&format!("## `{name}`")), "{name}");
@@ -71,8 +70,8 @@ async fn unit_the_fields_are_those_of_section_source_v0() {
             "snippet_returned": false
         })
     );
-    let tool = stile_tools::registry::find(TOOLS, "get_section_source").unwrap();
-    let success = &tool.card().output["anyOf"][0];
+    let tool = crate::definition("get_section_source");
+    let success = &tool.output["anyOf"][0];
     assert_eq!(keys(&success["properties"]), keys(&answer.structured));
     let section = &success["properties"]["sections"]["items"];
     assert_eq!(keys(&section["properties"]), keys(&answer.structured["sections"][0]));
@@ -92,9 +91,8 @@ async fn unit_body_returned_and_snippet_returned_remain_false() {
             (&json!(false), &json!(false))
         );
     }
-    let tool = stile_tools::registry::find(TOOLS, "get_section_source").unwrap();
-    let schema =
-        tool.card().output["anyOf"][0]["properties"]["sections"]["items"]["properties"].clone();
+    let tool = crate::definition("get_section_source");
+    let schema = tool.output["anyOf"][0]["properties"]["sections"]["items"]["properties"].clone();
     assert_eq!(
         (&schema["body_returned"]["const"], &schema["snippet_returned"]["const"]),
         (&json!(false), &json!(false))
@@ -131,7 +129,7 @@ async fn integration_the_answer_is_what_the_derivation_makes_of_the_same_note() 
                 "one compact line in the order of the fields"
             );
             assert_eq!(answer.structured.to_string(), answer.text);
-            assert_eq!(answer.refusal, None);
+            assert_eq!(answer.failure, None);
         }
     }
 }
@@ -174,7 +172,7 @@ async fn integration_unsafe_paths_are_refused_alike_and_never_repeated() {
             let answer = rig.note(tool, path).await;
             assert_eq!(answer.structured, told("Invalid path"), "{path:?}");
             assert_eq!(answer.text, r#"{"error":"Invalid path","code":"RUNTIME_ERROR"}"#);
-            assert!(answer.refusal.is_some());
+            assert!(answer.failure.is_some());
         }
     }
     for (arguments, message) in [
@@ -244,7 +242,7 @@ async fn integration_a_scope_decides_as_for_text_read() {
             assert_eq!(refused.structured["error"]["code"], "insufficient_scope");
             let allowed =
                 rig.call("read:/private/a.md", tool, json!({ "path": "private/a.md" })).await;
-            assert_eq!(allowed.refusal, None);
+            assert_eq!(allowed.failure, None);
         }
     }
 }

@@ -38,7 +38,7 @@ async fn stress_large_notes_remain_capped_by_heading_count_and_input() {
             [("units", true), ("too_many_units", false), ("bytes", true), ("too_many_bytes", false)]
         {
             let answer = rig.note(tool, &format!("{path}.md")).await;
-            assert_eq!(answer.refusal.is_none(), fits, "{tool} {path}");
+            assert_eq!(answer.failure.is_none(), fits, "{tool} {path}");
             assert!(fits || answer.structured == told("Note too large"), "{}", answer.text);
         }
     }
@@ -134,7 +134,7 @@ async fn performance_a_note_among_many_is_read_alone() {
     rig.note("get_section_source", "a.md").await;
     let began = Instant::now();
     for tool in NOTE_TOOLS {
-        assert_eq!(rig.note(tool, "a.md").await.refusal, None);
+        assert_eq!(rig.note(tool, "a.md").await.failure, None);
     }
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     #[cfg(unix)]

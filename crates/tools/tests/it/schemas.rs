@@ -1,7 +1,7 @@
 //! What clients are told about the tools, and what some clients cannot take.
 
 use serde_json::Value;
-use stile_tools::registry::TOOLS;
+use stile_tools::toolset::Toolset as _;
 
 fn walk(value: &Value, see: &mut impl FnMut(&str, &Value)) {
     match value {
@@ -18,13 +18,13 @@ fn walk(value: &Value, see: &mut impl FnMut(&str, &Value)) {
 
 #[test]
 fn schemas_are_flat_closed_and_plain() {
-    for tool in TOOLS {
-        let input = tool.card().input;
+    for tool in crate::definitions() {
+        let input = tool.input.clone();
         assert_eq!(input.get("additionalProperties"), Some(&Value::Bool(false)), "{}", tool.name);
         for keyword in ["oneOf", "anyOf", "allOf"] {
             assert!(!input.contains_key(keyword), "{}", tool.name);
         }
-        for schema in [input.clone(), tool.card().output] {
+        for schema in [input.clone(), tool.output.clone()] {
             walk(&schema.into(), &mut |keyword, value| {
                 // A note has a `title`, which is a property and then a schema.
                 let is_keyword = !(keyword == "title" && value.is_object());
@@ -41,30 +41,30 @@ fn schemas_are_flat_closed_and_plain() {
         for (name, property) in input.get("properties").and_then(Value::as_object).unwrap() {
             assert!(property.get("description").is_some(), "{}.{name} is not described", tool.name);
         }
-        assert!(tool.card().description.len() > 80, "{}", tool.name);
-        assert_eq!(tool.card().output.get("type"), Some(&Value::from("object")));
+        assert!(tool.description.len() > 80, "{}", tool.name);
+        assert_eq!(tool.output.get("type"), Some(&Value::from("object")));
     }
 }
 
 #[test]
 fn names_are_ones_that_clients_take() {
-    for tool in TOOLS {
+    for tool in crate::definitions() {
         assert!(
             tool.name.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'_')),
             "{}",
             tool.name
         );
-        let other = stile_tools::registry::underscored(tool.name);
-        assert_eq!(stile_tools::registry::find(TOOLS, &other).unwrap().name, tool.name);
+        let other = stile_tools::toolset::underscored(tool.name);
+        assert_eq!(crate::Rig::new().tools.find(&other), Some(tool.name));
     }
 }
 
 #[test]
 fn hints_follow_from_permits() {
     let readers: Vec<_> =
-        TOOLS.iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
+        crate::definitions().iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
     let notes =
         ["get_note_outline", "get_document_tree", "get_metadata_facets", "get_section_source"];
     assert_eq!(readers, [&["text.read"][..], &notes].concat());
-    assert!(TOOLS.iter().all(|tool| !(tool.read_only && tool.card().destructive)));
+    assert!(crate::definitions().iter().all(|tool| !(tool.read_only && tool.destructive)));
 }

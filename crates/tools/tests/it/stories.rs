@@ -1,21 +1,20 @@
 //! What an agent does in a day, and what it is told when it goes wrong.
 
+use crate::Called;
 use serde_json::{Value, json};
 use stile_domain::hash::ContentHash;
 use stile_domain::journal::JournalLine;
-use stile_tools::calls::UnknownTool;
-use stile_tools::list::ListError;
-use stile_tools::tool::Answer;
+use stile_tools::toolset::{ResourceBody, ResourceContent, Toolset as _, UnknownTool};
 
-use crate::{Rig, principal};
+use crate::{Rig, caller};
 
 const ALL: &str = "write:/";
 
-fn hash(answer: &Answer) -> String {
+fn hash(answer: &Called) -> String {
     answer.structured.get("hash").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn code(answer: &Answer) -> &str {
+fn code(answer: &Called) -> &str {
     answer.structured.pointer("/error/code").and_then(Value::as_str).unwrap_or("ok")
 }
 
@@ -233,36 +232,40 @@ async fn wrong_arguments_are_explained_and_never_repeated() {
 #[tokio::test]
 async fn an_unknown_tool_is_no_call() {
     let rig = Rig::new();
-    assert_eq!(
-        rig.services.call("file.rename", json!({}), &principal(ALL)).await,
-        Err(UnknownTool)
-    );
+    assert_eq!(rig.tools.find("file.rename"), None);
+    assert_eq!(rig.tools.call("file.rename", json!({}), &caller(ALL)).await, Err(UnknownTool));
+}
+
+fn text(content: ResourceContent) -> String {
+    match content.body {
+        ResourceBody::Text(text) => text,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]
 async fn a_folder_is_listed_with_the_hashes_that_are_known() {
     let rig = Rig::new();
     rig.call(ALL, "file.create", json!({ "path": "notes/a b.md", "content": "x" })).await;
-    let root = rig.services.read_resource("list://", &principal("read:/")).await.unwrap();
+    let root = text(rig.tools.read_resource("list://", &caller("read:/")).await.unwrap());
     assert_eq!(
         root,
         r#"{"path":"/","entries":[{"name":"notes","type":"directory"}],"truncated":false}"#
     );
-    let notes = rig.services.read_resource("list:///notes", &principal("read:/")).await.unwrap();
+    let notes = text(rig.tools.read_resource("list:///notes", &caller("read:/")).await.unwrap());
     assert!(notes.contains(r#""name":"a b.md","type":"file","size_bytes":1"#), "{notes}");
-    let refused =
-        rig.services.ask_resource("list:///notes", &principal("read:/other/")).unwrap_err();
-    assert_eq!(refused.code().0, "insufficient_scope");
-    let nothing =
-        rig.services.read_resource("file:///etc/passwd", &principal(ALL)).await.unwrap_err();
-    assert_eq!(nothing, ListError::NoSuchResource);
+    let refused = rig.tools.ask_resource("list:///notes", &caller("read:/other/")).unwrap_err();
+    assert_eq!(refused.code, "insufficient_scope");
+    assert_eq!(rig.tools.find_resource("file:///etc/passwd"), None);
 }
 
 #[tokio::test]
 async fn the_list_of_tools_follows_the_scopes() {
     let rig = Rig::new();
     let names = |claim: &str| {
-        rig.services.listed(&principal(claim)).iter().map(|tool| tool.name).collect::<Vec<_>>()
+        let mut names = rig.tools.listed(&caller(claim));
+        names.sort_unstable();
+        names
     };
     let notes =
         ["get_document_tree", "get_metadata_facets", "get_note_outline", "get_section_source"];

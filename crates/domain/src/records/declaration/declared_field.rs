@@ -1,65 +1,66 @@
-//! One declared field, and what may be asked of it.
+//! One field of a declaration, and the queries that it allows.
 
 use serde_json::Value as Json;
 
 use super::type_set::{self, JsonType, StringFormat, TypeSet};
-use super::{BadDeclaration, DeclarationFault, MAX_FIELDS, Node};
+use super::{BadDeclaration, DeclarationFault, DeclarationNode, MAX_FIELDS};
 use crate::records::identifiers;
 
 /// A declared field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeclaredField {
-    /// What it is called.
+    /// The name of the field.
     pub name: String,
-    /// What it may hold.
+    /// The types that the field may hold.
     pub types: TypeSet,
-    /// What its strings are; only where it holds nothing else but null.
+    /// The format of the field's strings; absent if the field may hold other types than strings and
+    /// null.
     pub format: Option<StringFormat>,
-    /// Whether records can be filtered by an exact value of it.
+    /// Whether requests may filter by an exact value of the field.
     pub filterable: bool,
-    /// With which operators records can be filtered by a range of it.
+    /// The operators with which requests may filter by a range of the field.
     pub operators: Vec<RangeOperator>,
-    /// Whether the words in it can be searched for.
+    /// Whether requests may search the words of the field.
     pub searchable: bool,
-    /// What can be computed over it.
+    /// The aggregates that requests may compute over the field.
     pub aggregations: Vec<Aggregation>,
 }
 
 impl DeclaredField {
-    /// Whether records can be filtered by a range of it.
+    /// Whether requests may filter by a range of the field.
     pub fn is_range_filterable(&self) -> bool {
         !self.operators.is_empty()
     }
 
-    /// Whether anything can be computed over it.
+    /// Whether requests may compute any aggregate over the field.
     pub fn is_aggregatable(&self) -> bool {
         !self.aggregations.is_empty()
     }
 
-    /// Whether it holds numbers and nothing else but null.
+    /// Whether the field holds only numbers and null.
     pub fn is_number(&self) -> bool {
         self.types.are_only(&[JsonType::Integer, JsonType::Number])
     }
 }
 
-/// A comparison of a range.
+/// A comparison with a bound of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
 pub enum RangeOperator {
-    /// At least.
+    /// Greater than or equal to the bound.
     Gte,
-    /// More than.
+    /// Greater than the bound.
     Gt,
-    /// At most.
+    /// Less than or equal to the bound.
     Lte,
-    /// Less than.
+    /// Less than the bound.
     Lt,
 }
 
 impl RangeOperator {
-    /// Every one.
+    /// Every operator, in the order in which documents list them.
     pub const ALL: [Self; 4] = [Self::Gte, Self::Gt, Self::Lte, Self::Lt];
 
-    /// As a request spells it.
+    /// Returns the operator's name in a request.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gte => "gte",
@@ -69,7 +70,7 @@ impl RangeOperator {
         }
     }
 
-    /// Whether a value that compares so with the bound is in the range.
+    /// Whether a value is in the range, given how the value compares with the bound.
     pub fn admits(self, order: std::cmp::Ordering) -> bool {
         match self {
             Self::Gte => order.is_ge(),
@@ -80,29 +81,29 @@ impl RangeOperator {
     }
 }
 
-/// What can be computed over a field.
+/// An aggregate that a field may allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Aggregation {
-    /// The sum of its numbers.
+    /// The sum of the field's numbers.
     Sum,
-    /// The least.
+    /// The least value.
     Min,
-    /// The greatest.
+    /// The greatest value.
     Max,
-    /// Counts for each value.
+    /// A count for each value.
     GroupBy,
-    /// Counts for each day, month and so on.
+    /// A count for each span of time, such as a day or a month.
     GroupByTime,
-    /// How many different values there are.
+    /// The number of distinct values.
     CountDistinct,
 }
 
 impl Aggregation {
-    /// Every one.
+    /// Every aggregate, in the order in which documents list them.
     pub const ALL: [Self; 6] =
         [Self::Sum, Self::Min, Self::Max, Self::GroupBy, Self::GroupByTime, Self::CountDistinct];
 
-    /// As a declaration spells it.
+    /// Returns the aggregate's name in a declaration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",
@@ -115,20 +116,20 @@ impl Aggregation {
     }
 }
 
-/// The fields of a schema, of which nothing may be asked yet.
-pub(super) fn of(schema: &Node<'_>) -> Result<Vec<DeclaredField>, BadDeclaration> {
+/// Reads the fields of a schema. None of them allows queries yet.
+pub(super) fn parse_fields(
+    schema: &DeclarationNode<'_>,
+) -> Result<Vec<DeclaredField>, BadDeclaration> {
     if !schema.value.is_some_and(Json::is_object) {
-        return Err(schema.bad(DeclarationFault::Kind("a JSON Schema of objects")));
+        return Err(schema.must_be("a JSON Schema of objects"));
     }
     let kind = schema.member("type");
     if kind.value.is_some_and(|kind| kind != "object") {
-        return Err(kind.bad(DeclarationFault::Kind("`object`")));
+        return Err(kind.must_be("`object`"));
     }
     let properties = schema.member("properties");
     if properties.value.is_none() {
-        return Err(
-            properties.bad(DeclarationFault::Kind("an object with a member for each field"))
-        );
+        return Err(properties.must_be("an object with a member for each field"));
     }
     let properties_of = properties.members()?;
     if properties_of.len() > MAX_FIELDS {
@@ -139,7 +140,7 @@ pub(super) fn of(schema: &Node<'_>) -> Result<Vec<DeclaredField>, BadDeclaration
         if !identifiers::is_field_name(&name) {
             return Err(properties.bad(DeclarationFault::BadFieldName));
         }
-        let (types, format) = type_set::of(property.value.unwrap_or(&Json::Null))
+        let (types, format) = type_set::parse_property(property.value.unwrap_or(&Json::Null))
             .map_err(|fault| property.bad(fault))?;
         fields.push(DeclaredField {
             name,
@@ -154,9 +155,11 @@ pub(super) fn of(schema: &Node<'_>) -> Result<Vec<DeclaredField>, BadDeclaration
     Ok(fields)
 }
 
-/// A list of operators.
-pub(super) fn operators(node: &Node<'_>) -> Result<Vec<RangeOperator>, BadDeclaration> {
-    let bad = || node.bad(DeclarationFault::Kind("a list of some of `gte`, `gt`, `lte` and `lt`"));
+/// Reads a list of operators and drops repetitions.
+pub(super) fn parse_operators(
+    node: &DeclarationNode<'_>,
+) -> Result<Vec<RangeOperator>, BadDeclaration> {
+    let bad = || node.must_be("a list of some of `gte`, `gt`, `lte` and `lt`");
     let mut operators = Vec::new();
     let items = node.value.and_then(Json::as_array).ok_or_else(bad)?;
     for item in items {

@@ -1,4 +1,4 @@
-//! Declarations that are read, and those that are refused.
+//! Tests of declarations: accepted ones, refused ones, and the messages for the latter.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -13,8 +13,10 @@ fn messages() -> Json {
             "properties": {
                 "id": { "type": "string" },
                 "sent_at": { "type": "string", "format": "date-time" },
-                "seen_on": { "anyOf": [{ "type": "string", "format": "date" }, { "type": "null" }] },
-                "text": { "type": ["string", "null"], "description": "What was said." },
+                "seen_on": {
+                    "anyOf": [{ "type": "string", "format": "date" }, { "type": "null" }]
+                },
+                "text": { "type": ["string", "null"], "description": "What was lines." },
                 "size": { "type": "integer" },
                 "tags": { "type": "array", "items": { "type": "string" } },
                 "anything": true
@@ -29,13 +31,15 @@ fn messages() -> Json {
         "query": {
             "range_filters": { "sent_at": ["gte", "lt"], "size": ["gt"] },
             "search": { "lexical_fields": ["text", "anything"], "semantic_fields": [] },
-            "aggregations": { "count": true, "sum": ["size"], "max": ["size", "sent_at"], "group_by": ["text"] },
+            "aggregations": {
+                "count": true, "sum": ["size"], "max": ["size", "sent_at"], "group_by": ["text"]
+            },
             "expand": []
         }
     })
 }
 
-fn told(field: &DeclaredField) -> String {
+fn summary(field: &DeclaredField) -> String {
     let types: Vec<&str> = field.types.iter().map(JsonType::name).collect();
     let format = field.format.map_or(String::new(), |format| format!(" {}", format.name()));
     let mut flags = Vec::new();
@@ -47,9 +51,9 @@ fn told(field: &DeclaredField) -> String {
 }
 
 #[test]
-fn a_declaration_says_what_each_field_can_do() {
+fn a_declaration_states_the_queries_each_field_allows() {
     let declaration = Declaration::parse(&messages()).unwrap();
-    insta::assert_snapshot!(declaration.fields().iter().map(told).collect::<String>(), @r"
+    insta::assert_snapshot!(declaration.fields().iter().map(summary).collect::<String>(), @r"
     id: string [eq]
     sent_at: string date-time [eq,gte,lt,max]
     seen_on: string|null date [eq]
@@ -75,7 +79,7 @@ fn a_declaration_says_what_each_field_can_do() {
 }
 
 #[test]
-fn exact_filters_are_those_that_are_listed_if_any_are() {
+fn listed_exact_filters_replace_the_default() {
     let mut json = messages();
     json["query"]["exact_filters"] = json!(["size"]);
     let declaration = Declaration::parse(&json).unwrap();
@@ -89,7 +93,7 @@ fn exact_filters_are_those_that_are_listed_if_any_are() {
 }
 
 #[test]
-fn a_declaration_that_does_not_fit_together_names_the_member() {
+fn a_declaration_error_names_the_wrong_member() {
     let cases = [
         ("/primary_key", json!(["nothing"])),
         ("/primary_key", json!(["id", "id"])),
@@ -120,10 +124,10 @@ fn a_declaration_that_does_not_fit_together_names_the_member() {
         ("/query/aggregations", json!(true)),
     ];
     let mut lines = String::new();
-    for (place, value) in cases {
+    for (pointer, value) in cases {
         let mut json = messages();
         json["query"]["exact_filters"] = json!([]);
-        *json.pointer_mut(place).unwrap() = value;
+        *json.pointer_mut(pointer).unwrap() = value;
         lines += &format!("{}\n", Declaration::parse(&json).unwrap_err());
     }
     insta::assert_snapshot!(lines);
@@ -154,14 +158,19 @@ fn a_declaration_is_bounded() {
 
 proptest! {
     #[test]
-    fn no_change_of_a_member_is_too_strange(place in 0..12_usize, value in prop::sample::select(vec![
-        json!(null), json!(1), json!("id"), json!([]), json!({}), json!(["id"]), json!([[]]), json!({ "id": 1 }), json!(true),
-    ])) {
-        let places = ["/schema", "/schema/properties", "/schema/properties/id", "/schema/required", "/primary_key", "/query",
-            "/cursor_field", "/consent_time_field", "/query/search", "/query/range_filters", "/query/aggregations/sum",
-            "/query/aggregations"];
+    fn any_json_in_any_member_is_accepted_unchanged_or_refused(
+        member in prop::sample::select(vec![
+            "/schema", "/schema/properties", "/schema/properties/id", "/schema/required",
+            "/primary_key", "/query", "/cursor_field", "/consent_time_field", "/query/search",
+            "/query/range_filters", "/query/aggregations/sum", "/query/aggregations",
+        ]),
+        value in prop::sample::select(vec![
+            json!(null), json!(1), json!("id"), json!([]), json!({}), json!(["id"]), json!([[]]),
+            json!({ "id": 1 }), json!(true),
+        ]),
+    ) {
         let mut json = messages();
-        *json.pointer_mut(places[place]).unwrap() = value;
+        *json.pointer_mut(member).unwrap() = value;
         if let Ok(declaration) = Declaration::parse(&json) {
             prop_assert_eq!(declaration.to_json(), json);
         }
@@ -171,7 +180,10 @@ proptest! {
 fn related() -> Json {
     let mut json = messages();
     json["relationships"] = json!([
-        { "name": "replies", "stream": "messages", "foreign_key": "answers", "cardinality": "has_many" },
+        {
+            "name": "replies", "stream": "messages", "foreign_key": "answers",
+            "cardinality": "has_many"
+        },
         { "name": "author", "stream": "people", "foreign_key": "text", "cardinality": "has_one" },
         { "name": "files", "stream": "files", "foreign_key": "of", "cardinality": "has_many" },
     ]);
@@ -181,15 +193,15 @@ fn related() -> Json {
 }
 
 #[test]
-fn a_relation_can_be_asked_for_where_the_query_says_so() {
+fn only_relationships_that_the_query_lists_can_be_expanded() {
     let declaration = Declaration::parse(&related()).unwrap();
-    let told: Vec<(&str, &str, Option<ExpandLimits>)> = declaration
+    let relations: Vec<(&str, &str, Option<ExpandLimits>)> = declaration
         .relations()
         .iter()
         .map(|relation| (relation.name.as_str(), relation.cardinality(), relation.many))
         .collect();
     assert_eq!(
-        told,
+        relations,
         [
             ("replies", "has_many", Some(ExpandLimits { default: 3, most: 20 })),
             ("author", "has_one", None)
@@ -219,9 +231,9 @@ fn a_relation_can_be_asked_for_where_the_query_says_so() {
 }
 
 #[test]
-fn what_is_wrong_with_views_and_relationships_is_named_and_opens_where_it_was_stored() {
-    let mut said = Vec::new();
-    for (place, wrong) in [
+fn wrong_views_and_relationships_are_refused_but_dropped_when_stored() {
+    let mut lines = Vec::new();
+    for (pointer, wrong) in [
         ("/views", json!({})),
         ("/views", json!(["short"])),
         ("/views", json!([{ "fields": [] }])),
@@ -247,11 +259,11 @@ fn what_is_wrong_with_views_and_relationships_is_named_and_opens_where_it_was_st
         ("/query/expand/0/default_limit", json!("3")),
     ] {
         let mut json = related();
-        *json.pointer_mut(place).unwrap() = wrong.clone();
-        said.push(format!("{place} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
+        *json.pointer_mut(pointer).unwrap() = wrong.clone();
+        lines.push(format!("{pointer} {wrong}: {}", Declaration::parse(&json).unwrap_err()));
         let stored = Declaration::parse_stored(&json).unwrap();
         assert!(stored.relations().is_empty() || stored.view("short").is_none());
         assert_eq!(stored.to_json(), json);
     }
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(lines.join("\n"));
 }

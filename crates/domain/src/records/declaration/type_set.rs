@@ -1,8 +1,8 @@
-//! The types that a schema gives a field, as far as they decide what can be asked of it.
+//! The types that a JSON Schema gives a field, as a set.
 //!
-//! A small reading of JSON Schema: `type`, `format`, and the branches of `anyOf` and `oneOf`, which
-//! is how generators write "or null". Whatever else a schema says narrows values and not types, and
-//! is left to others; a property that says nothing of its type may hold anything.
+//! This module reads a small part of JSON Schema: `type`, `format`, and the branches of `anyOf` and
+//! `oneOf`, which generators use to write "or null". The other keywords narrow values, not types,
+//! and are ignored here. A property without a type may hold anything.
 
 use serde_json::Value as Json;
 
@@ -11,7 +11,7 @@ use super::DeclarationFault;
 /// A type of JSON Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JsonType {
-    /// `null`.
+    /// The value `null`.
     Null,
     /// `true` or `false`.
     Boolean,
@@ -19,16 +19,16 @@ pub enum JsonType {
     Integer,
     /// Any number.
     Number,
-    /// Text.
+    /// A text.
     String,
-    /// A list.
+    /// A list of values.
     Array,
-    /// Named members.
+    /// A set of named members.
     Object,
 }
 
 impl JsonType {
-    /// Every one, in the order in which a set tells them.
+    /// Every type, in the order in which [`TypeSet::iter`] returns them.
     pub const ALL: [Self; 7] = [
         Self::String,
         Self::Number,
@@ -39,7 +39,7 @@ impl JsonType {
         Self::Null,
     ];
 
-    /// As a schema spells it.
+    /// Returns the type's name in a schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -53,42 +53,42 @@ impl JsonType {
     }
 }
 
-/// A set of types.
+/// A set of JSON types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TypeSet(u8);
 
 impl TypeSet {
-    /// Every type.
+    /// The set of all types.
     pub const ANY: Self = Self(0x7f);
 
-    /// Adds a type.
+    /// Adds a type to the set.
     pub fn insert(&mut self, kind: JsonType) {
         self.0 |= 1 << kind as u8;
     }
 
-    /// Removes a type.
+    /// Removes a type from the set.
     pub fn remove(&mut self, kind: JsonType) {
         self.0 &= !(1 << kind as u8);
     }
 
-    /// Whether a type is in it.
+    /// Whether the set has a type.
     pub fn contains(self, kind: JsonType) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
 
-    /// The types in it, in the order of [`JsonType::ALL`].
+    /// Returns the types of the set, in the order of [`JsonType::ALL`].
     pub fn iter(self) -> impl Iterator<Item = JsonType> {
         JsonType::ALL.into_iter().filter(move |&kind| self.contains(kind))
     }
 
-    /// Whether it has a type, and neither arrays nor objects.
+    /// Whether the set is not empty and has neither arrays nor objects.
     pub fn is_scalar(self) -> bool {
         self != Self::default()
             && !self.contains(JsonType::Array)
             && !self.contains(JsonType::Object)
     }
 
-    /// Whether nothing but these are in it, and null as it pleases, and at least one of them is.
+    /// Whether the set has at least one of `kinds` and, besides null, no other types.
     pub fn are_only(self, kinds: &[JsonType]) -> bool {
         self.iter().all(|kind| kind == JsonType::Null || kinds.contains(&kind))
             && kinds.iter().any(|&kind| self.contains(kind))
@@ -103,7 +103,7 @@ impl FromIterator<JsonType> for TypeSet {
     }
 }
 
-/// What the strings of a field are, beyond text.
+/// The meaning of a field's strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StringFormat {
     /// A day.
@@ -113,7 +113,7 @@ pub enum StringFormat {
 }
 
 impl StringFormat {
-    /// As a schema spells it.
+    /// Returns the format's name in a schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Date => "date",
@@ -122,13 +122,15 @@ impl StringFormat {
     }
 }
 
-/// How deep `anyOf` and `oneOf` are followed; what is deeper may hold anything.
+/// How deeply `anyOf` and `oneOf` are followed. Deeper branches count as any type.
 const MAX_BRANCHES_DEEP: usize = 4;
 
-/// The types and the format that a property's schema allows.
-pub(super) fn of(schema: &Json) -> Result<(TypeSet, Option<StringFormat>), DeclarationFault> {
+/// Reads the types and the format that a property's schema allows.
+pub(super) fn parse_property(
+    schema: &Json,
+) -> Result<(TypeSet, Option<StringFormat>), DeclarationFault> {
     let (types, format) = branch(schema, MAX_BRANCHES_DEEP)?;
-    // A format says something of strings only; where other values may stand it does not order them.
+    // A format concerns strings only. Beside other types it does not make the field a time.
     Ok((types, format.filter(|_| types.are_only(&[JsonType::String]))))
 }
 
@@ -163,7 +165,7 @@ fn branch(
             formats.push(format);
         }
     }
-    // The branches must agree, but for a plain date that a point in time includes.
+    // The branches must agree, except that a date-time includes a date.
     let common = match formats.as_slice() {
         [] => None,
         [first, rest @ ..] if rest.iter().all(|other| other == first) => *first,
@@ -183,6 +185,7 @@ fn named(kinds: &Json) -> Result<TypeSet, DeclarationFault> {
         kind => one(kind).map(|kind| [kind].into_iter().collect()),
     };
     types.filter(|types| *types != TypeSet::default()).ok_or(DeclarationFault::Kind(
-        "a JSON Schema whose `type` is one or several of null, boolean, integer, number, string, array, object",
+        "a JSON Schema whose `type` is one or several of null, boolean, integer, number, string, \
+         array, object",
     ))
 }

@@ -1,26 +1,26 @@
-//! Where a needle can stand at all, judged by two bytes.
+//! The positions where a needle can occur, found by comparing two bytes.
 //!
-//! Of the needle's first characters, two near each other are chosen that look rare, and for each
-//! the bytes that one of its spellings has at one end. Both are looked for at their distance, 64
-//! places at a time, in a loop that compilers turn into vector instructions. The character that
-//! folds to a given one are known by folding all that there are, once.
+//! Of the needle's first characters, two that are close together and look rare are chosen, with the
+//! bytes that their spellings have at one end. Both bytes are searched for at their distance, 64
+//! positions at a time, in a loop that compilers vectorize. The characters that fold to a given
+//! character are found once, by folding every character that exists.
 
 use std::sync::LazyLock;
 
 use crate::line_search::fold_case;
 
-/// How many places are looked at together.
+/// The positions that are tested together.
 const BLOCK: usize = 64;
-/// How many of the needle's characters are considered.
+/// The characters of the needle that are considered.
 const CONSIDERED: usize = 64;
-/// How far apart the two may be, in characters.
+/// The largest distance between the two, in characters.
 const REACH: usize = 8;
-/// No more characters than this fold alike; a test says so.
+/// The most characters that fold alike; a test checks the number.
 const ALIKE: usize = 4;
-/// Past the last character that folds to another one; a test says so.
+/// One past the last character that folds to another one; a test checks the number.
 const FOLDING_ENDS: u32 = 0x1f000;
 
-/// Every character that folds to another one, behind that one, in order.
+/// Every character that folds to another one, after that one, in order.
 static UNFOLDED: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     let all = (0..FOLDING_ENDS).filter_map(char::from_u32);
     let mut pairs: Vec<(char, char)> =
@@ -29,7 +29,7 @@ static UNFOLDED: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
     pairs
 });
 
-/// Two bytes, each one of a few, at a distance.
+/// Two bytes at a distance, each one of a few values.
 #[derive(Clone, Debug)]
 pub(super) struct Anchor {
     scalar: usize,
@@ -39,23 +39,24 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    /// The pair that looks rarest, for a folded needle.
+    /// Chooses the pair that looks rarest in a folded needle.
     pub(super) fn choose(needle: &[char]) -> Self {
-        let spelt: Vec<Spelt> = needle.iter().take(CONSIDERED).map(|one| Spelt::of(*one)).collect();
+        let spellings: Vec<Spellings> =
+            needle.iter().take(CONSIDERED).map(|one| Spellings::new(*one)).collect();
         let mut best: Option<(u64, Self)> = None;
         let mut consider = |rarity: u64, anchor: Self| {
             if best.as_ref().is_none_or(|(least, _)| rarity < *least) {
                 best = Some((rarity, anchor));
             }
         };
-        for (scalar, one) in spelt.iter().enumerate() {
+        for (scalar, one) in spellings.iter().enumerate() {
             let (here, common) = (one.last, commonness(&one.last));
             consider(common * 1_000_000, Self { scalar, here, distance: 0, there: here });
             let mut distance = 0;
-            for other in spelt.iter().skip(scalar + 1).take(REACH) {
+            for other in spellings.iter().skip(scalar + 1).take(REACH) {
                 let first = Self { scalar, here, distance: distance + 1, there: other.first };
                 consider(common * commonness(&other.first), first);
-                // Past a character of several lengths nothing is at one distance.
+                // After a character whose spellings differ in length no distance is fixed.
                 let Some(length) = other.length else { break };
                 distance += length;
                 consider(
@@ -70,20 +71,21 @@ impl Anchor {
         )
     }
 
-    /// Which character of the needle the position is of; 0 is the first.
+    /// Returns the index of the needle's character that a position refers to.
     pub(super) fn scalar(&self) -> usize {
         self.scalar
     }
 
-    /// The next position, at or after `from`, where that character can end: its last byte. Nothing
-    /// is missed, but for a needle that the text ends in the middle of.
+    /// Returns the next position, from `from` on, at which that character's last byte can be.
+    ///
+    /// Misses no occurrence, unless the text ends inside the needle.
     pub(super) fn next(&self, text: &[u8], mut from: usize) -> Option<usize> {
         loop {
             let here = text.get(from..).and_then(<[u8]>::first_chunk);
             let there = text.get(from + self.distance..).and_then(<[u8]>::first_chunk);
             let (Some(here), Some(there)) = (here, there) else { break };
-            if let Some(place) = first_set(&self.hits(here, there)) {
-                return Some(from + place);
+            if let Some(position) = first_set(&self.hits(here, there)) {
+                return Some(from + position);
             }
             from += BLOCK;
         }
@@ -92,7 +94,7 @@ impl Anchor {
         let hit = |(here, there): (&u8, &u8)| {
             is_one_of(*here, &self.here) && is_one_of(*there, &self.there)
         };
-        here.iter().zip(there).position(hit).map(|place| from + place)
+        here.iter().zip(there).position(hit).map(|position| from + position)
     }
 
     fn hits(&self, here: &[u8; BLOCK], there: &[u8; BLOCK]) -> [u8; BLOCK] {
@@ -106,7 +108,7 @@ impl Anchor {
 }
 
 fn is_one_of(byte: u8, [a, b, c, d]: &[u8; ALIKE]) -> bool {
-    // Without branches, for the sake of the vector instructions.
+    // No branches, so that the loop can be vectorized.
     (byte == *a) | (byte == *b) | (byte == *c) | (byte == *d)
 }
 
@@ -122,18 +124,18 @@ fn first_set(hits: &[u8; BLOCK]) -> Option<usize> {
         .map(|(word, nth)| nth * 8 + word.trailing_zeros() as usize / 8)
 }
 
-/// How all the characters that fold to one are written.
-struct Spelt {
-    /// Their first bytes, some of them repeated.
+/// The encodings of all characters that fold to one character.
+struct Spellings {
+    /// The first byte of each, some repeated.
     first: [u8; ALIKE],
-    /// Their last bytes.
+    /// The last byte of each.
     last: [u8; ALIKE],
-    /// How many bytes each has, where that is the same.
+    /// The number of bytes, if all have the same.
     length: Option<usize>,
 }
 
-impl Spelt {
-    fn of(folded: char) -> Self {
+impl Spellings {
+    fn new(folded: char) -> Self {
         let mut buffer = [0; 4];
         let mut bytes = |one: char| {
             let bytes = one.encode_utf8(&mut buffer).as_bytes();
@@ -141,28 +143,29 @@ impl Spelt {
             (ends, bytes.len())
         };
         let ((first, last), length) = bytes(folded);
-        let mut spelt = Self { first: [first; ALIKE], last: [last; ALIKE], length: Some(length) };
+        let mut spellings =
+            Self { first: [first; ALIKE], last: [last; ALIKE], length: Some(length) };
         for (slot, other) in (1..ALIKE).zip(unfolded(folded)) {
             let ((first, last), other) = bytes(other);
             if let (Some(first_slot), Some(last_slot)) =
-                (spelt.first.get_mut(slot), spelt.last.get_mut(slot))
+                (spellings.first.get_mut(slot), spellings.last.get_mut(slot))
             {
                 (*first_slot, *last_slot) = (first, last);
             }
-            spelt.length = spelt.length.filter(|length| *length == other);
+            spellings.length = spellings.length.filter(|length| *length == other);
         }
-        spelt
+        spellings
     }
 }
 
-/// The other characters that fold to a folded one.
+/// Returns the other characters that fold to a folded character.
 fn unfolded(folded: char) -> impl Iterator<Item = char> {
     let from = UNFOLDED.partition_point(|(other, _)| *other < folded);
     UNFOLDED.iter().skip(from).take_while(move |(other, _)| *other == folded).map(|(_, one)| *one)
 }
 
-/// About how many of a million bytes of text are one of these: a guess over many languages, and
-/// wrong for each.
+/// Estimates how many of a million bytes of text are one of these. The guess averages many
+/// languages and fits none exactly.
 fn commonness(bytes: &[u8; ALIKE]) -> u64 {
     let mut seen = Vec::with_capacity(ALIKE);
     for byte in bytes {
@@ -170,10 +173,10 @@ fn commonness(bytes: &[u8; ALIKE]) -> u64 {
             seen.push(*byte);
         }
     }
-    seen.into_iter().map(of_a_million).sum()
+    seen.into_iter().map(per_million).sum()
 }
 
-fn of_a_million(byte: u8) -> u64 {
+fn per_million(byte: u8) -> u64 {
     const LETTERS: &[u8] = b"etaoinshrdlucmfwypvbgkjqxz";
     let letter = |byte: u8| {
         let rank = LETTERS.iter().position(|letter| *letter == byte).unwrap_or_default();
@@ -198,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_character_past_the_end_folds_and_no_more_than_four_fold_alike() {
+    fn the_constants_about_case_folding_are_right() {
         assert!(
             (FOLDING_ENDS..0x11_0000).filter_map(char::from_u32).all(|one| fold_case(one) == one)
         );
@@ -211,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn the_other_spellings_of_a_letter_are_known() {
+    fn the_other_cases_of_a_letter_are_found() {
         assert_eq!(unfolded('k').collect::<String>(), "K\u{212a}");
         assert_eq!(unfolded('σ').collect::<String>(), "Σς");
         assert_eq!(unfolded('語').count(), 0);
     }
 
     #[test]
-    fn the_rarest_pair_of_a_word_is_the_anchor() {
+    fn the_rarest_pair_of_a_word_becomes_the_anchor() {
         let anchor = Anchor::choose(&['t', 'h', 'e', ' ', 'z', 'o', 'o']);
         assert_eq!((anchor.scalar(), anchor.distance), (1, 3));
     }

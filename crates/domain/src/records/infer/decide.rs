@@ -1,46 +1,25 @@
-//! What is decided of what was seen, and the reasons in words.
+//! The decisions about a declaration, made from what an inference has seen, with their reasons in
+//! words.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Inference, InferredDeclaration, KeyChoice, MAX_FIELDS, Seen};
+use super::{FieldStatistics, Inference, InferredDeclaration, KeyChoice, MAX_FIELDS};
 use crate::records::declaration::{
     BadDeclaration, Declaration, JsonType, RangeOperator, StringFormat,
 };
 
-/// Names of the field that orders the records, the likeliest first. As records use them, without
-/// `_`, `-`, spaces and case.
-const TIMES: &[&str] = &[
-    "createdat",
-    "sentat",
-    "date",
-    "timestamp",
-    "time",
-    "created",
-    "sent",
-    "occurredat",
-    "postedat",
-    "publishedat",
-    "receivedat",
-    "startedat",
-    "startat",
-    "start",
-    "datetime",
-    "completedat",
-    "bookedat",
-    "createdon",
-    "createtime",
-    "createddate",
-    "transactiondate",
-    "updatedat",
-    "modifiedat",
-    "updated",
-    "modified",
-];
+/// Usual names of the field that orders the records, the likeliest first. They are separated by
+/// spaces, and compared without `_`, `-`, spaces and case.
+const TIMES: &str = "createdat sentat date timestamp time created sent occurredat postedat \
+                     publishedat receivedat startedat startat start datetime completedat \
+                     bookedat createdon createtime createddate transactiondate updatedat \
+                     modifiedat updated modified";
 
-/// Names of a key, the likeliest first; after them any that ends in `_id`.
+/// Usual names of a key, the likeliest first. Other names that end in `_id` come after them.
 const KEYS: &[&str] = &["id", "_id", "uuid", "guid", "key"];
 
-/// How likely a name is that of a key, the likeliest first; none where it is not.
+/// Ranks a name as that of a key, 0 for the likeliest; returns `None` if the name does not look
+/// like one.
 pub(super) fn key_rank(name: &str) -> Option<usize> {
     let known = KEYS.iter().position(|key| name.eq_ignore_ascii_case(key));
     let ends = name
@@ -59,22 +38,24 @@ pub(super) fn decide(
         inference.seen.iter().map(|seen| (seen.name.clone(), property(seen))).collect();
     let key = key(inference, choice, &mut reasons);
     for name in &key {
-        // The owner's word: what no row has may come in a later one.
+        // The owner knows better: a later row may have a field that no row has yet.
         properties.entry(name.clone()).or_insert_with(|| json!({ "type": "string" }));
     }
     let time = time(inference);
     reasons.push(match time {
         Some(seen) => format!(
             "`{}` orders the records and is what a grant's --since looks at: every value is {}",
-            shown(&seen.name),
+            printable(&seen.name),
             if seen.format() == Some(StringFormat::Date) { "a date" } else { "a date and time" }
         ),
-        None => "no field holds a date in most records, so they stand in the order of their keys, and a grant cannot be limited in time".to_owned(),
+        None => "no field holds a date in most records, so the records are ordered by their \
+                 keys, and a grant cannot be limited in time"
+            .to_owned(),
     });
     let query = query(inference, &mut reasons);
     if inference.left_out {
         reasons.push(format!(
-            "fields beyond the first {} are not declared: nobody but the owner sees them",
+            "fields beyond the first {} are not declared: only the owner sees them",
             inference.seen.len().min(MAX_FIELDS)
         ));
     }
@@ -96,7 +77,7 @@ pub(super) fn decide(
     Ok(InferredDeclaration { declaration: Declaration::parse(&declaration)?, reasons })
 }
 
-fn property(seen: &Seen) -> Json {
+fn property(seen: &FieldStatistics) -> Json {
     let mut names = seen.types().iter().map(JsonType::name);
     let kind: Json = match (names.next(), names.next()) {
         (Some(only), None) => only.into(),
@@ -109,8 +90,7 @@ fn property(seen: &Seen) -> Json {
 }
 
 fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> Vec<String> {
-    let from_content =
-        "keys are made from the content, so that a record that changes comes as another one";
+    let from_content = "keys are made from the content, so a changed record is added as a new one";
     match choice {
         KeyChoice::Given(names) if names.is_empty() => {
             reasons.push(format!("{from_content}: you chose it"));
@@ -136,25 +116,25 @@ fn key(inference: &Inference, choice: KeyChoice, reasons: &mut Vec<String>) -> V
             };
             reasons.push(format!(
                 "`{}` is the key: every record has one, and no two have the same",
-                shown(&seen.name)
+                printable(&seen.name)
             ));
             vec![seen.name.clone()]
         }
     }
 }
 
-/// The field that orders the records: a date in more than half of them, by its name or else the
-/// first.
-fn time(inference: &Inference) -> Option<&Seen> {
+/// Returns the field that orders the records: one that holds a date in more than half of them,
+/// chosen by name or else the first.
+fn time(inference: &Inference) -> Option<&FieldStatistics> {
     let plain = |name: &str| -> String {
         name.chars()
             .filter(|character| !matches!(character, '_' | '-' | ' '))
             .flat_map(char::to_lowercase)
             .collect()
     };
-    let usual = |seen: &Seen| {
+    let usual = |seen: &FieldStatistics| {
         let name = plain(&seen.name);
-        TIMES.iter().position(|&time| time == name).unwrap_or(TIMES.len())
+        TIMES.split(' ').position(|time| time == name).unwrap_or(usize::MAX)
     };
     let times = inference
         .seen
@@ -164,10 +144,11 @@ fn time(inference: &Inference) -> Option<&Seen> {
 }
 
 fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
-    let which = |fits: &dyn Fn(&Seen) -> bool| -> Vec<&str> {
+    let which = |fits: &dyn Fn(&FieldStatistics) -> bool| -> Vec<&str> {
         inference.seen.iter().filter(|seen| fits(seen)).map(|seen| seen.name.as_str()).collect()
     };
-    let number = |seen: &Seen| seen.types.are_only(&[JsonType::Integer, JsonType::Number]);
+    let number =
+        |seen: &FieldStatistics| seen.types.are_only(&[JsonType::Integer, JsonType::Number]);
     let numbers = which(&number);
     let times = which(&|seen| seen.format().is_some());
     let ordered = which(&|seen| number(seen) || seen.format().is_some());
@@ -197,16 +178,17 @@ fn query(inference: &Inference, reasons: &mut Vec<String>) -> Json {
     })
 }
 
-/// Some names for a line: the first of them, and how many more there are.
+/// Lists the first names for a line of text, and the number of the others.
 fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 8;
     let more = names.len().saturating_sub(SHOWN);
-    let names: Vec<String> = names.take(SHOWN).map(|name| format!("`{}`", shown(name))).collect();
+    let names: Vec<String> =
+        names.take(SHOWN).map(|name| format!("`{}`", printable(name))).collect();
     if more > 0 { format!("{} and {more} more", names.join(", ")) } else { names.join(", ") }
 }
 
-/// A name that is fit for a line of a terminal.
-fn shown(name: &str) -> String {
+/// Makes a name fit for a line of a terminal: at most 64 characters, control characters as `?`.
+fn printable(name: &str) -> String {
     const SHOWN_CHARS: usize = 64;
     let fit = |character: char| if character.is_control() { '?' } else { character };
     name.chars().take(SHOWN_CHARS).map(fit).collect()

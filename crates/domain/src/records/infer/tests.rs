@@ -1,5 +1,6 @@
-//! What is inferred from a few rows, and that it stays bounded.
+//! Tests of inferred declarations, and of the bounds on an inference's memory.
 
+use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::*;
@@ -26,25 +27,28 @@ fn cursor(rows: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn a_chat_is_declared_as_a_person_would() {
+fn a_chat_gets_the_declaration_a_person_would_write() {
     let InferredDeclaration { declaration, reasons } = inferred(&[
-        r#"{"id":"m1","sent_at":"2025-03-01T08:00:00Z","sender":"Ada","text":"Hello","length":5,"edited":false,"reply_to":null,"reactions":[]}"#,
-        r#"{"id":"m2","sent_at":"2025-03-01 08:01","sender":"Bo","text":"Hi","length":2.5,"edited":true,"reply_to":"m1","reactions":[1]}"#,
-        r#"{"id":"m3","sent_at":null,"sender":"Ada","text":"2025-03-01","length":10,"edited":true,"day":"2025-03-01"}"#,
+        r#"{"id":"m1","sent_at":"2025-03-01T08:00:00Z","sender":"Ada","text":"Hello",
+            "length":5,"edited":false,"reply_to":null,"reactions":[]}"#,
+        r#"{"id":"m2","sent_at":"2025-03-01 08:01","sender":"Bo","text":"Hi",
+            "length":2.5,"edited":true,"reply_to":"m1","reactions":[1]}"#,
+        r#"{"id":"m3","sent_at":null,"sender":"Ada","text":"2025-03-01",
+            "length":10,"edited":true,"day":"2025-03-01"}"#,
     ]);
     insta::assert_snapshot!(reasons.join("\n"));
     insta::assert_snapshot!(serde_json::to_string_pretty(&declaration.to_json()).unwrap());
 }
 
 #[test]
-fn nothing_is_inferred_from_nothing() {
+fn no_rows_give_an_empty_declaration() {
     let InferredDeclaration { declaration, reasons } = inferred(&[]);
     assert!(declaration.fields().is_empty() && declaration.primary_key().is_empty());
     insta::assert_snapshot!(reasons.join("\n"));
 }
 
 #[test]
-fn a_key_is_in_every_row_scalar_and_never_the_same() {
+fn a_key_is_a_unique_scalar_in_every_row() {
     assert_eq!(key(&[r#"{"user_id":1,"id":2}"#, r#"{"user_id":2,"id":3}"#]), ["id"]);
     assert_eq!(key(&[r#"{"user_id":1,"id":2}"#, r#"{"user_id":2,"id":2}"#]), ["user_id"]);
     assert_eq!(key(&[r#"{"ID":1}"#, r#"{"ID":"2"}"#]), ["ID"]);
@@ -78,7 +82,7 @@ fn the_owner_chooses_the_key() {
 }
 
 #[test]
-fn the_order_is_by_the_usual_name_or_else_the_first_date() {
+fn records_are_ordered_by_a_usual_name_or_else_the_first_date() {
     let day = "2025-03-01";
     let row = |names: &[&str]| {
         let members: Vec<String> =
@@ -97,7 +101,7 @@ fn the_order_is_by_the_usual_name_or_else_the_first_date() {
 }
 
 #[test]
-fn memory_is_bounded_by_the_fields_and_not_by_the_rows() {
+fn memory_does_not_grow_with_the_rows() {
     let mut inference = Inference::new();
     let fields = |names: usize| {
         (0..names).map(|at| (format!("f{at}"), FieldValue::Null)).collect::<RecordFields>()
@@ -124,17 +128,22 @@ fn memory_is_bounded_by_the_fields_and_not_by_the_rows() {
 
 proptest! {
     #[test]
-    fn whatever_the_rows_hold_is_declared(rows in prop::collection::vec(prop::collection::btree_map(
+    fn the_declaration_allows_every_value_in_the_rows(rows in vec(btree_map(
         prop::sample::select(vec!["id", "date", "x", "user_id", "y\"\n"]),
-        prop::sample::select(vec!["null", "true", "1", "1.5", "\"a\"", "\"2025-03-01\"", "\"2025-03-01T08:00Z\"", "[]", "{}"]),
+        prop::sample::select(vec![
+            "null", "true", "1", "1.5", r#""a""#, r#""2025-03-01""#, r#""2025-03-01T08:00Z""#,
+            "[]", "{}",
+        ]),
         0..5,
     ), 0..8)) {
         let mut inference = Inference::new();
         for row in &rows {
             let value = |json: &str| row::compact(json.as_bytes()).unwrap().0;
-            inference.observe(&row.iter().map(|(name, json)| ((*name).to_owned(), value(json))).collect());
+            let fields = row.iter().map(|(name, json)| ((*name).to_owned(), value(json)));
+            inference.observe(&fields.collect());
         }
-        let InferredDeclaration { declaration, reasons } = inference.finish(KeyChoice::Infer).unwrap();
+        let inferred = inference.finish(KeyChoice::Infer).unwrap();
+        let InferredDeclaration { declaration, reasons } = inferred;
         prop_assert!(declaration.required().is_empty());
         prop_assert_eq!(declaration.cursor_field(), declaration.consent_time_field());
         prop_assert!(reasons.iter().all(|line| !line.contains('\n')));
@@ -142,7 +151,10 @@ proptest! {
             for (name, json) in row {
                 let types = declaration.field(name).unwrap().types;
                 let kind = kind(&row::compact(json.as_bytes()).unwrap().0);
-                prop_assert!(types.contains(kind) || (kind == JsonType::Integer && types.contains(JsonType::Number)));
+                prop_assert!(
+                    types.contains(kind)
+                        || (kind == JsonType::Integer && types.contains(JsonType::Number)),
+                );
             }
         }
     }

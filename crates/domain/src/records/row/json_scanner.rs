@@ -1,8 +1,8 @@
-//! The scanner beneath a row: one pass over JSON, from left to right.
+//! The scanner that parses a row: one pass over JSON, from left to right.
 //!
-//! It works on text that is known to be UTF-8, copies the plain stretches of strings whole, and
-//! writes what is nested straight into its compact form. Every method leaves the scanner behind
-//! what it took and the white space after that, so that none has to look back.
+//! The scanner works on valid UTF-8, copies plain stretches of strings whole, and writes nested
+//! values straight in their compact form. Every method leaves the scanner after what it took and
+//! the white space that follows, so no method looks back.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,18 +10,18 @@ use std::ops::Range;
 use super::{MAX_DEPTH, MAX_NUMBER_CHARS, RowError, RowFault, repeated};
 use crate::records::value::FieldValue;
 
-/// A text and how far it was read.
-pub(super) struct Scan<'a> {
+/// A text and the position up to which it has been read.
+pub(super) struct JsonScanner<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
     replaced: u64,
 }
 
-/// What becomes of a character that a string has escaped.
-type Put = fn(&mut String, char);
+/// How to append a character that a string contains escaped.
+type AppendChar = fn(&mut String, char);
 
-impl<'a> Scan<'a> {
+impl<'a> JsonScanner<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, RowError> {
         let text = std::str::from_utf8(bytes)
             .map_err(|bad| RowFault::InvalidUtf8.at(bad.valid_up_to()))?;
@@ -50,7 +50,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes `wanted` and the white space after it, if it stands here.
+    /// Takes the byte `wanted`, if it is next, and the white space after it.
     pub(super) fn take(&mut self, wanted: u8) -> bool {
         let found = self.peek() == Some(wanted);
         if found {
@@ -68,12 +68,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether an array or object ends right where it began.
-    pub(super) fn closes(&mut self, close: u8) -> bool {
-        self.take(close)
-    }
-
-    /// Whether another item follows: takes the comma, or what closes the array or object.
+    /// Whether another item follows. Takes the comma, or the byte that closes the array or object.
     pub(super) fn another(&mut self, close: u8) -> Result<bool, RowError> {
         if self.take(b',') {
             return Ok(true);
@@ -92,14 +87,14 @@ impl<'a> Scan<'a> {
         if self.take(b':') { Ok(()) } else { Err(self.wrong("a `:` is missing")) }
     }
 
-    /// The name of a member, decoded.
+    /// Reads and decodes the name of a member.
     pub(super) fn name(&mut self) -> Result<String, RowError> {
         let mut name = String::new();
         self.quoted(&mut name, String::push)?;
         Ok(name)
     }
 
-    /// The value of a field. `depth` is how many arrays and objects it stands in.
+    /// Reads the value of a field. `depth` counts the arrays and objects around the value.
     pub(super) fn value(&mut self, depth: usize) -> Result<FieldValue, RowError> {
         Ok(match self.peek() {
             Some(b'"') => {
@@ -119,7 +114,7 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// Appends the value that stands here, in its compact form.
+    /// Appends the next value in its compact form.
     fn nested(&mut self, out: &mut String, depth: usize) -> Result<(), RowError> {
         match self.peek() {
             Some(b'"') => return self.quoted_again(out),
@@ -137,7 +132,7 @@ impl<'a> Scan<'a> {
         self.deeper(depth)?;
         self.take(b'[');
         out.push('[');
-        let mut more = !self.closes(b']');
+        let mut more = !self.take(b']');
         while more {
             self.nested(out, depth)?;
             more = self.another(b']')?;
@@ -153,10 +148,10 @@ impl<'a> Scan<'a> {
         self.deeper(depth)?;
         self.take(b'{');
         out.push('{');
-        // Where each name stands in `out` and in the text. Two names are equal where their compact
+        // The position of each name in `out` and in the text. Names are equal if their compact
         // forms are.
         let mut names: Vec<(Range<usize>, usize)> = Vec::new();
-        let mut more = !self.closes(b'}');
+        let mut more = !self.take(b'}');
         while more {
             let (from, at) = (out.len(), self.at);
             self.quoted_again(out)?;
@@ -196,7 +191,7 @@ impl<'a> Scan<'a> {
         Ok(word)
     }
 
-    /// A number as it is written.
+    /// Reads a number in its original spelling.
     fn number(&mut self) -> Result<&'a str, RowError> {
         let from = self.at;
         self.skip(b'-');
@@ -218,7 +213,7 @@ impl<'a> Scan<'a> {
         Ok(number)
     }
 
-    /// At least one digit of the number that began at `from`.
+    /// Reads at least one digit of the number that began at `from`.
     fn digits(&mut self, from: usize) -> Result<(), RowError> {
         let first = self.at;
         while let Some(b'0'..=b'9') = self.peek() {
@@ -237,7 +232,7 @@ impl<'a> Scan<'a> {
         found
     }
 
-    /// Appends the string that stands here, quoted and escaped anew.
+    /// Appends the next string, quoted and with new escapes.
     fn quoted_again(&mut self, out: &mut String) -> Result<(), RowError> {
         out.push('"');
         self.quoted(out, push_escaped)?;
@@ -245,8 +240,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Appends the content of the string that stands here; `put` appends what it has escaped.
-    fn quoted(&mut self, out: &mut String, put: Put) -> Result<(), RowError> {
+    /// Appends the content of the next string; `put` appends each escaped character.
+    fn quoted(&mut self, out: &mut String, put: AppendChar) -> Result<(), RowError> {
         let from = self.at;
         if !self.skip(b'"') {
             return Err(self.wrong("a name in quotes is missing"));
@@ -257,13 +252,13 @@ impl<'a> Scan<'a> {
                 return Err(RowFault::InvalidJson("a string is not closed").at(from));
             };
             let plain = self.text.get(self.at..self.at + length).unwrap_or_default();
-            // Without an early end this is a few instructions for many bytes.
+            // No early exit, so that the loop can be vectorized.
             if plain.bytes().fold(false, |any, byte| any | (byte < b' ')) {
-                let place = plain.bytes().position(|byte| byte < b' ').unwrap_or_default();
+                let offset = plain.bytes().position(|byte| byte < b' ').unwrap_or_default();
                 return Err(RowFault::InvalidJson(
                     "a control character in a string is not escaped",
                 )
-                .at(self.at + place));
+                .at(self.at + offset));
             }
             out.push_str(plain);
             self.at += length;
@@ -276,7 +271,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The character for the escape that stands here.
+    /// Reads the character of an escape.
     fn escape(&mut self) -> Result<char, RowError> {
         let from = self.at;
         self.at += 1;
@@ -294,8 +289,8 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// The character whose escape began at `from` and whose four digits stand here, with the escape
-    /// after it where the two are a surrogate pair.
+    /// Reads the character of a `\u` escape that began at `from`, and with it the second escape of
+    /// a surrogate pair.
     fn unicode(&mut self, from: usize) -> Result<char, RowError> {
         let bad = RowFault::InvalidJson("a `\\u` needs four hexadecimal digits").at(from);
         let Some(unit) = self.unit(self.at) else { return Err(bad) };
@@ -314,7 +309,7 @@ impl<'a> Scan<'a> {
         }))
     }
 
-    /// The four hexadecimal digits at a place.
+    /// Reads four hexadecimal digits at a position.
     fn unit(&self, at: usize) -> Option<u32> {
         let digits = self.bytes.get(at..at.checked_add(4)?)?;
         digits.iter().try_fold(0, |unit, &digit| Some(unit * 16 + char::from(digit).to_digit(16)?))

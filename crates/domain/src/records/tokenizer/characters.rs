@@ -1,27 +1,27 @@
-//! What a character does to the token beside it.
+//! How each character affects the token beside it.
 //!
-//! Letters and numbers are as the standard library knows them, marks as the normalization tables
-//! do. The scripts that are written without spaces, and emoji, are whole blocks of Unicode 17 here,
-//! unassigned places included: what is not there yet will be of the same kind.
+//! Letters and numbers are classified by the standard library, marks by the normalization tables.
+//! Scripts without spaces, and emoji, are listed as whole blocks of Unicode 17, including
+//! unassigned code points, which will be of the same kind once assigned.
 
 use unicode_normalization::char::is_combining_mark;
 
-/// What a character does.
+/// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    /// It belongs to the token of its neighbours.
+pub(super) enum CharacterClass {
+    /// The character joins the token of its neighbours.
     Joins,
-    /// It is a token by itself.
+    /// The character is a token by itself.
     Alone,
-    /// It has no meaning inside a token and does not end it.
+    /// The character has no meaning inside a token and does not end it.
     Ignored,
-    /// It ends a token.
+    /// The character ends a token.
     Separates,
 }
 
-impl Class {
-    /// That of one character.
-    pub(super) fn of(one: char) -> Self {
+impl CharacterClass {
+    /// Classifies a character.
+    pub(super) fn new(one: char) -> Self {
         if one.is_ascii() {
             return if one.is_ascii_alphanumeric() { Self::Joins } else { Self::Separates };
         }
@@ -31,7 +31,7 @@ impl Class {
         if one.is_alphanumeric() || is_combining_mark(one) {
             return if is_unspaced(one) { Self::Alone } else { Self::Joins };
         }
-        // Soft hyphen, joiners, word joiner, and the mark of byte order.
+        // Soft hyphen, joiners, word joiner, and the byte order mark.
         match one {
             '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{feff}' => Self::Ignored,
             _ => Self::Separates,
@@ -40,7 +40,9 @@ impl Class {
 }
 
 fn is_emoji(one: char) -> bool {
-    matches!(one, '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+    matches!(one,
+        '\u{2300}'..='\u{23ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}'
+        | '\u{1f000}'..='\u{1faff}')
 }
 
 fn is_unspaced(one: char) -> bool {
@@ -48,27 +50,31 @@ fn is_unspaced(one: char) -> bool {
         // Thai and Lao, Myanmar, Khmer.
         '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
         | '\u{a9e0}'..='\u{a9ff}' | '\u{aa60}'..='\u{aa7f}'
-        // Radicals, what stands for an ideograph, kana, Bopomofo, ideographs.
-        | '\u{2e80}'..='\u{2fdf}' | '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}' | '\u{3031}'..='\u{312f}'
-        | '\u{31a0}'..='\u{31bf}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        // Radicals, ideographic marks, kana, Bopomofo, ideographs.
+        | '\u{2e80}'..='\u{2fdf}' | '\u{3005}'..='\u{3007}' | '\u{3021}'..='\u{3029}'
+        | '\u{3031}'..='\u{312f}'
+        | '\u{31a0}'..='\u{31bf}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+        | '\u{4e00}'..='\u{9fff}'
         | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ff9f}'
         | '\u{1aff0}'..='\u{1b16f}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// An ideograph that is only another spelling of one, and decomposes to it.
+/// Whether a character is an ideograph that decomposes to another one.
 pub(super) fn is_compatibility_ideograph(one: char) -> bool {
     matches!(one, '\u{f900}'..='\u{faff}' | '\u{2f800}'..='\u{2fa1f}')
 }
 
-/// The marks that make another kana of one.
+/// Whether a character is a mark that changes a kana into another.
 pub(super) fn is_voicing(one: char) -> bool {
     matches!(one, '\u{3099}' | '\u{309a}')
 }
 
-/// A mark that a reader may leave out: those for Latin, Greek and Cyrillic, and variation
-/// selectors. The vowels and points of other scripts stay.
+/// Whether a character is a mark that a reader may omit: the marks of Latin, Greek and Cyrillic,
+/// and variation selectors. The vowels and points of other scripts are kept.
 pub(super) fn is_diacritic(one: char) -> bool {
     matches!(one,
-        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
-        | '\u{20d0}'..='\u{20ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}' | '\u{e0100}'..='\u{e01ef}')
+        '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}'
+        | '\u{1dc0}'..='\u{1dff}'
+        | '\u{20d0}'..='\u{20ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}'
+        | '\u{e0100}'..='\u{e01ef}')
 }

@@ -1,44 +1,44 @@
-//! What a person types to search, read so that nothing is an error.
+//! The parser of search queries. Every text is a valid query.
 //!
-//! Words are cut as texts are; all of them must occur, in any order and in any of a record's texts.
-//! A word of several tokens (`ann@example.org`, `foo_bar`, `日本語`) is a phrase, as is what stands
-//! between two quotation marks, straight or curly: its tokens follow each other in one text. A `*`
-//! right after a word makes a prefix of its last token; the tokens before it are asked for on their
-//! own, which finds no less. (A character that is a token by itself needs no star.) Other stars,
-//! and a quotation mark without its partner, are white space.
+//! Words are cut like texts. All words must occur, in any order and in any text of a record. A word
+//! of several tokens (`ann@example.org`, `foo_bar`, `日本語`) is a phrase, and so is the content of
+//! two quotation marks, straight or curly: its tokens must follow each other in one text. A `*`
+//! right after a word makes a prefix of the word's last token. The tokens before it are searched
+//! for separately, which finds no less. (A character that is a token by itself needs no star.)
+//! Other stars, and a quotation mark without its partner, count as white space.
 
-use super::characters::Class;
+use super::characters::CharacterClass;
 use super::tokens;
 
-/// How much of a query is read, in scalar values.
+/// The scalar values of a query that are read. The rest is ignored.
 pub const MAX_QUERY_SCALARS: usize = 1024;
-/// How many terms are asked for; further ones are left out, which finds more.
+/// The most terms of a search. Further terms are dropped, which finds more records.
 pub const MAX_TERMS: usize = 64;
-/// The most tokens of a phrase; a longer one is asked for in parts.
+/// The most tokens of a phrase. A longer phrase is split into several.
 pub const MAX_PHRASE_TOKENS: usize = 32;
 
-/// A search that is ready to be asked: all terms must occur.
+/// A parsed query. All its terms must occur.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedQuery {
-    /// No two are equal. None where the query holds nothing that can be searched for.
+    /// The terms, all different. Empty if the query contains nothing to search for.
     pub terms: Vec<SearchTerm>,
-    /// How many more there were.
+    /// The number of terms that were dropped.
     pub left_out: usize,
 }
 
-/// What must occur.
+/// A part of a query that must occur.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SearchTerm {
     /// This token.
     Word(String),
-    /// These tokens, 2 to [`MAX_PHRASE_TOKENS`], one right after the other in one text.
+    /// These 2 to [`MAX_PHRASE_TOKENS`] tokens, one right after the other in one text.
     Phrase(Vec<String>),
-    /// A token that begins with this.
+    /// A token that begins with this text.
     Prefix(String),
 }
 
 impl ParsedQuery {
-    /// Reads a query. Every text is one.
+    /// Parses a query. Every text is a query.
     pub fn parse(text: &str) -> Self {
         let end = text.char_indices().nth(MAX_QUERY_SCALARS).map_or(text.len(), |(at, _)| at);
         let text = text.get(..end).unwrap_or(text);
@@ -57,8 +57,8 @@ impl ParsedQuery {
     fn push_word(&mut self, word: &str) {
         let stem = word.trim_end_matches('*');
         let mut all = cut(stem);
-        // A star after punctuation says nothing of the token before that.
-        let touches = |last: char| matches!(Class::of(last), Class::Joins);
+        // A star after punctuation does not concern the token before it.
+        let touches = |last: char| matches!(CharacterClass::new(last), CharacterClass::Joins);
         if stem.len() < word.len() && stem.chars().next_back().is_some_and(touches) {
             let prefix = all.pop();
             self.push_phrase(all);
@@ -93,8 +93,8 @@ fn cut(text: &str) -> Vec<String> {
     tokens(text).map(|token| token.text.into_owned()).collect()
 }
 
-/// Whether a record with these texts is found, by reading all of them: what every engine is held
-/// to. An empty query asks for nothing and finds everything.
+/// Whether a record with these texts matches, decided by reading all of them. Every engine must
+/// agree with this function. An empty query matches everything.
 pub fn matches(texts: &[&str], query: &ParsedQuery) -> bool {
     let texts: Vec<Vec<String>> = texts.iter().map(|text| cut(text)).collect();
     let occurs = |term: &SearchTerm| {
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(query: &str) -> String {
+    fn summary(query: &str) -> String {
         let term = |term: SearchTerm| match term {
             SearchTerm::Word(word) => word,
             SearchTerm::Phrase(tokens) => format!("\"{}\"", tokens.join(" ")),
@@ -125,24 +125,36 @@ mod tests {
     }
 
     #[test]
-    fn words_phrases_and_prefixes() {
-        insta::assert_snapshot!(shown("Water the Ferns"), @"water + the + ferns");
-        insta::assert_snapshot!(shown(r#"garden "Water the  ferns!" moss*"#), @r#"garden + "water the ferns" + moss*"#);
-        insta::assert_snapshot!(shown("ann@example.org foo_bar 日本語"), @r#""ann example org" + "foo bar" + "日 本 語""#);
-        insta::assert_snapshot!(shown("foo_bar_ba* 日本* CAFÉ*"), @r#""foo bar" + ba* + "日 本" + cafe*"#);
-        insta::assert_snapshot!(shown("“all wet” „und so“"), @r#""all wet" + "und so""#);
+    fn words_phrases_and_prefixes_are_recognised() {
+        insta::assert_snapshot!(summary("Water the Ferns"), @"water + the + ferns");
+        insta::assert_snapshot!(
+            summary(r#"garden "Water the  ferns!" moss*"#),
+            @r#"garden + "water the ferns" + moss*"#
+        );
+        insta::assert_snapshot!(
+            summary("ann@example.org foo_bar 日本語"),
+            @r#""ann example org" + "foo bar" + "日 本 語""#
+        );
+        insta::assert_snapshot!(
+            summary("foo_bar_ba* 日本* CAFÉ*"),
+            @r#""foo bar" + ba* + "日 本" + cafe*"#
+        );
+        insta::assert_snapshot!(summary("“all wet” „und so“"), @r#""all wet" + "und so""#);
     }
 
     #[test]
     fn stray_syntax_is_white_space() {
         for nothing in ["", "  ", "*", "\"", "\"\"", "\"*\"*", "AND* *"] {
-            let shown = shown(nothing);
-            assert!(matches!(shown.as_str(), "" | "and*"), "{nothing}: {shown}");
+            let terms = summary(nothing);
+            assert!(matches!(terms.as_str(), "" | "and*"), "{nothing}: {terms}");
         }
-        insta::assert_snapshot!(shown(r#"a "b c"#), @"a + b + c");
-        insta::assert_snapshot!(shown(r#""a" "b c"* *d e-* f**"#), @r#"a + "b c" + d + e + f*"#);
-        insta::assert_snapshot!(shown("x OR y NOT z: (w) ^2 NEAR/3"), @r#"x + or + y + not + z + w + 2 + "near 3""#);
-        insta::assert_snapshot!(shown("again Again"), @"again");
+        insta::assert_snapshot!(summary(r#"a "b c"#), @"a + b + c");
+        insta::assert_snapshot!(summary(r#""a" "b c"* *d e-* f**"#), @r#"a + "b c" + d + e + f*"#);
+        insta::assert_snapshot!(
+            summary("x OR y NOT z: (w) ^2 NEAR/3"),
+            @r#"x + or + y + not + z + w + 2 + "near 3""#
+        );
+        insta::assert_snapshot!(summary("again Again"), @"again");
     }
 
     #[test]
@@ -159,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_may_stand_in_different_texts_and_a_phrase_may_not() {
+    fn terms_may_occur_in_different_texts_but_a_phrase_in_one() {
         let finds = |query: &str| {
             matches(&["Water the ferns.", "In May; 日本語の文"], &ParsedQuery::parse(query))
         };
@@ -175,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_text_is_a_query_within_its_bounds(text in "(\"|\\*| |_|a|é|語|\\PC){0,200}") {
+        fn every_text_is_a_bounded_query(text in "(\"|\\*| |_|a|é|語|\\PC){0,200}") {
             let query = ParsedQuery::parse(&text);
             prop_assert!(query.terms.len() <= MAX_TERMS);
             for term in &query.terms {
@@ -186,7 +198,10 @@ mod tests {
         }
 
         #[test]
-        fn a_text_is_found_by_its_own_words(text in "([a-zé]{1,5}[ _.,]|語|[ก-ฮ]|🙂){0,30}", skip in 0usize..20) {
+        fn a_text_matches_its_own_words(
+            text in "([a-zé]{1,5}[ _.,]|語|[ก-ฮ]|🙂){0,30}",
+            skip in 0usize..20,
+        ) {
             let part: String = text.split_inclusive(' ').skip(skip % 4).collect();
             prop_assert!(matches(&[&text], &ParsedQuery::parse(&part)));
             let quoted = format!("\"{part}\"");

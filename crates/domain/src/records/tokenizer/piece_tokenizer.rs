@@ -1,29 +1,32 @@
-//! Cutting a text that comes in parts, wherever those end, and beginning in the middle of one.
+//! Cuts a text that comes in pieces into the tokens of the whole text.
+//!
+//! Tokens may cross the ends of pieces. Cutting may also begin in the middle of a text.
 
-use super::characters::{Class, is_voicing};
+use super::characters::{CharacterClass, is_voicing};
 use super::{SearchToken, tokens};
 use crate::records::pieces;
 
-/// Cuts a text that comes in parts into the tokens of the whole. Holds no more than one part and
-/// one token.
+/// A tokenizer for a text in pieces. Holds no more than one piece and one token.
 #[derive(Debug, Default)]
 pub struct PieceTokenizer {
-    /// The end of what came, from the token on that may not be complete.
+    /// The end of the text so far, from the first token that may be incomplete.
     held: String,
-    /// Scalar values before that.
+    /// The scalar values before that.
     before: u64,
 }
 
 impl PieceTokenizer {
-    /// Begins at a position of a text, in scalar values: 0, or one that [`last_token_boundary`] gave.
+    /// Begins at a position of a text, in scalar values: 0, or a position from
+    /// [`last_token_boundary`].
     pub fn starting_at(position: u64) -> Self {
         Self { held: String::new(), before: position }
     }
 
-    /// Takes the next part and gives each token that is complete, with its place in the whole text.
+    /// Reads the next piece and passes each complete token to `take`, with its range in the whole
+    /// text.
     ///
     /// # Errors
-    /// What `take` says.
+    /// Those of `take`.
     pub fn feed<E>(
         &mut self,
         part: &str,
@@ -33,10 +36,10 @@ impl PieceTokenizer {
         self.cut(false, take)
     }
 
-    /// Gives what is left at the end of the text.
+    /// Passes the remaining tokens to `take` at the end of the text.
     ///
     /// # Errors
-    /// What `take` says.
+    /// Those of `take`.
     pub fn finish<E>(
         mut self,
         take: impl FnMut(SearchToken<'_>) -> Result<(), E>,
@@ -53,8 +56,8 @@ impl PieceTokenizer {
         let mut tokens = tokens(&held);
         let mut kept = None;
         while let Some(token) = tokens.next() {
-            // What reaches the end may go on in the next part; it is cut again there, from where it
-            // began.
+            // A token that reaches the end may continue in the next piece. It is cut again then,
+            // from its beginning.
             if !all && tokens.rest.is_empty() {
                 kept = Some(token.start);
                 break;
@@ -72,18 +75,18 @@ impl PieceTokenizer {
     }
 }
 
-/// The last place of a text where it may be cut in two without changing a token, in bytes; none
-/// where it has none.
+/// Returns the last byte offset at which a text can be split without changing a token, if there is
+/// one.
 pub fn last_token_boundary(text: &str) -> Option<usize> {
     text.char_indices().rev().find(|(_, one)| ends_a_token(*one)).map(|(at, _)| at)
 }
 
-/// Whether a token that stands before this character ends there, whatever it is.
+/// Whether a token that precedes this character always ends there.
 fn ends_a_token(one: char) -> bool {
-    match Class::of(one) {
-        Class::Separates => true,
-        Class::Alone => !is_voicing(one),
-        Class::Joins | Class::Ignored => false,
+    match CharacterClass::new(one) {
+        CharacterClass::Separates => true,
+        CharacterClass::Alone => !is_voicing(one),
+        CharacterClass::Joins | CharacterClass::Ignored => false,
     }
 }
 
@@ -101,7 +104,8 @@ mod tests {
     }
 
     fn some_text() -> impl Strategy<Value = String> {
-        let few = "([a-c]{1,70}|[ .,]|é|e\u{301}|\u{ad}{1,3}|\u{200d}|\u{fe0f}|か\u{3099}|\u{3099}|語|ก|🙂|한{1,30}){0,40}";
+        let few = "([a-c]{1,70}|[ .,]|é|e\u{301}|\u{ad}{1,3}|\u{200d}|\u{fe0f}|\
+                   か\u{3099}|\u{3099}|語|ก|🙂|한{1,30}){0,40}";
         prop_oneof![few, "(a|\u{ad}|\u{301}){0,60}", "\\PC{0,60}"]
     }
 
@@ -120,7 +124,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_have_the_tokens_of_the_whole(text in some_text(), cuts in proptest::collection::vec(0usize..300, 0..6)) {
+        fn pieces_have_the_tokens_of_the_whole_text(
+            text in some_text(),
+            cuts in proptest::collection::vec(0usize..300, 0..6),
+        ) {
             let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
             let mut parts = Vec::new();
             let mut rest = text.as_str();
@@ -135,7 +142,10 @@ mod tests {
         }
 
         #[test]
-        fn a_text_cut_at_a_restart_has_the_same_tokens(text in some_text(), end in 0usize..200) {
+        fn a_text_split_at_a_token_boundary_has_the_same_tokens(
+            text in some_text(),
+            end in 0usize..200,
+        ) {
             let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();
             let head = &text[..pieces::byte_offset(&text, end as u64)];
             if let Some(at) = last_token_boundary(head) {
@@ -148,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_without_end_are_no_token_without_end() {
+    fn endless_marks_do_not_make_an_endless_token() {
         for mark in ["\u{ad}", "\u{301}", "a\u{301}"] {
             let text = format!("a{}b", mark.repeat(5000));
             let whole: Vec<_> = tokens(&text).map(|token| owned(&token)).collect();

@@ -1,27 +1,27 @@
-//! Where a term stands in a text.
+//! Finds the first occurrence of a search term in a text.
 
 use std::collections::VecDeque;
 
 use super::{SearchTerm, SearchToken};
 use crate::records::pieces::CharRange;
 
-/// Looks for the first place of a term among tokens that are given to it in order.
+/// A search for the first occurrence of a term among tokens that come in order.
 #[derive(Debug)]
 pub struct TermFinder<'q> {
     term: &'q SearchTerm,
-    /// From this position on.
+    /// The position from which on the occurrence may begin.
     from: u64,
-    /// The last tokens, as many as a phrase has.
+    /// The last tokens, as many as the phrase has, with their positions.
     last: VecDeque<(String, u64)>,
 }
 
 impl<'q> TermFinder<'q> {
-    /// Looks for a term that begins at a position or after it, in scalar values.
+    /// Begins a search for an occurrence at or after a position, in scalar values.
     pub fn new(term: &'q SearchTerm, from: u64) -> Self {
         Self { term, from, last: VecDeque::new() }
     }
 
-    /// Takes the next token. Gives the place of the term where it ends with this token.
+    /// Reads the next token. Returns the range of the term if the term ends with this token.
     pub fn feed(&mut self, token: &SearchToken<'_>) -> Option<CharRange> {
         if token.start < self.from {
             return None;
@@ -43,7 +43,7 @@ impl<'q> TermFinder<'q> {
     }
 }
 
-/// The first place of a term in a text.
+/// Returns the first occurrence of a term in a text.
 pub fn find(term: &SearchTerm, text: &str) -> Option<CharRange> {
     let mut finder = TermFinder::new(term, 0);
     super::tokens(text).find_map(|token| finder.feed(&token))
@@ -53,14 +53,16 @@ pub fn find(term: &SearchTerm, text: &str) -> Option<CharRange> {
 mod tests {
     use proptest::prelude::*;
 
+    use crate::records::pieces;
+
     use super::super::{ParsedQuery, matches, tokens};
     use super::*;
 
     #[test]
-    fn the_first_place_is_found() {
+    fn the_first_occurrence_is_found() {
         let found = |query: &str, text: &str| {
             let query = ParsedQuery::parse(query);
-            find(&query.terms[0], text).map(|place| (place.start, place.end))
+            find(&query.terms[0], text).map(|range| (range.start, range.end))
         };
         assert_eq!(found("ferns", "Water the Ferns, the ferns!"), Some((10, 15)));
         assert_eq!(found("\"the ferns\"", "the moss, the – ferns"), Some((10, 21)));
@@ -71,18 +73,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_term_has_a_place_where_it_matches(text in "([ab]{1,2}|[ .]|語|É){0,30}", words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}") {
-            let cut = |text: &str| tokens(text).map(|token| token.text.into_owned()).collect::<Vec<_>>();
+        fn a_term_is_found_exactly_if_it_matches(
+            text in "([ab]{1,2}|[ .]|語|É){0,30}",
+            words in "(\"?([ab]{1,2}|語)\\*?( |\"| ){0,1}){1,4}",
+        ) {
+            let cut = |text: &str| -> Vec<String> {
+                tokens(text).map(|token| token.text.into_owned()).collect()
+            };
             for term in ParsedQuery::parse(&words).terms {
                 let alone = ParsedQuery { terms: vec![term.clone()], left_out: 0 };
-                let place = find(&term, &text);
-                prop_assert_eq!(place.is_some(), matches(&[&text], &alone));
-                if let Some(place) = place {
-                    let at: String = text.chars().skip(place.start as usize).take((place.end - place.start) as usize).collect();
-                    prop_assert!(matches(&[&at], &alone), "{:?} at {:?}", term, place);
-                    let before: String = text.chars().take(place.end as usize - 1).collect();
-                    if cut(&text)[..cut(&before).len()] == cut(&before)[..] {
-                        prop_assert!(!matches(&[&before], &alone));
+                let range = find(&term, &text);
+                prop_assert_eq!(range.is_some(), matches(&[&text], &alone));
+                if let Some(range) = range {
+                    let at = pieces::slice(&text, range.start, range.end);
+                    prop_assert!(matches(&[at], &alone), "{:?} at {:?}", term, range);
+                    let before = pieces::slice(&text, 0, range.end - 1);
+                    if cut(&text)[..cut(before).len()] == cut(before)[..] {
+                        prop_assert!(!matches(&[before], &alone));
                     }
                 }
             }

@@ -10,7 +10,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::FieldValue;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::calls::Call;
 use stile_testkit::chance::Chance;
 
@@ -81,7 +81,7 @@ pub(crate) fn draw(chance: &mut Chance) -> String {
 
 /// Asks for all of a blob, in parts, and tells it as JSON.
 pub(crate) fn send(
-    services: &RecordServices,
+    services: &RecordService,
     caller: &Principal,
     now: Instant,
     call: &Call,

@@ -20,7 +20,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::FieldValue;
 use stile_domain::scope::Scopes;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::calls::Call;
 use stile_records::endpoints::{ENDPOINTS, Endpoint};
 use stile_records::list::Address;
@@ -112,7 +112,7 @@ impl Ask {
 
     pub(crate) fn send(
         &self,
-        services: &RecordServices,
+        services: &RecordService,
         caller: &Principal,
     ) -> Result<String, Problem> {
         self.send_at(services, caller, Instant(model::NOW))
@@ -120,7 +120,7 @@ impl Ask {
 
     pub(crate) fn send_at(
         &self,
-        services: &RecordServices,
+        services: &RecordService,
         caller: &Principal,
         now: Instant,
     ) -> Result<String, Problem> {

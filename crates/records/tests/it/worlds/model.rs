@@ -14,7 +14,8 @@ use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::infer::{Inference, KeyChoice};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_records::{RecordServices, terms_of};
+use stile_records::RecordService;
+use stile_records::declarations::indexed_fields;
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::chance::Chance;
@@ -826,7 +827,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
 
 /// A world in a database.
 pub(crate) struct Stored {
-    pub(crate) services: RecordServices,
+    pub(crate) services: RecordService,
     _folder: tempfile::TempDir,
 }
 
@@ -913,7 +914,7 @@ impl Stored {
                 let text = json.to_string();
                 targets.insert(
                     at,
-                    batch.declare(&connection, &stream, &text, &terms_of(&declaration))?,
+                    batch.declare(&connection, &stream, &text, &indexed_fields(&declaration))?,
                 );
             }
             for op in ops {
@@ -935,7 +936,7 @@ impl Stored {
             Ok(())
         });
         written.unwrap();
-        let stored = Self { services: RecordServices::new(records), _folder: folder };
+        let stored = Self { services: RecordService::new(records), _folder: folder };
         stored.keep(grants);
         stored
     }
@@ -962,9 +963,9 @@ impl Stored {
     }
 
     /// The same database, opened anew.
-    pub(crate) fn reopened(&self) -> RecordServices {
+    pub(crate) fn reopened(&self) -> RecordService {
         let state = StateDir::open(&self._folder.path().join("state")).unwrap();
-        RecordServices::new(Records::open(&state, Instant(NOW)).unwrap())
+        RecordService::new(Records::open(&state, Instant(NOW)).unwrap())
     }
 
     /// Another connection to the database, to store what the program would not.

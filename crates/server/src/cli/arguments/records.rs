@@ -1,8 +1,9 @@
-//! The commands about records.
+//! The commands about records: arguments and help.
 
 use clap::{Arg, ArgAction, ArgGroup, Command};
 
-use super::{STATE_SETTINGS, settings};
+use super::{Settings, setting_arguments};
+use crate::config::TakenBy;
 
 /// The formats whose rows do not say themselves where they belong.
 const NAMED: [(&str, &str); 7] = [
@@ -15,9 +16,18 @@ const NAMED: [(&str, &str); 7] = [
     ("format", "slack"),
 ];
 
-/// All of them, in the order of the help.
-pub(super) fn commands() -> [Command; 8] {
-    [import(), connections(), streams(), records(), declare(), export(), backup(), grant()]
+/// Returns the commands about records, in the order of the help.
+pub(super) fn commands(settings: Settings<'_>) -> [Command; 8] {
+    let commands =
+        [import(), connections(), streams(), records(), declare(), export(), backup(), grant()];
+    commands.map(|command| match command.has_subcommands() {
+        true => command.mut_subcommands(|command| with_settings(command, settings)),
+        false => with_settings(command, settings),
+    })
+}
+
+fn with_settings(command: Command, settings: Settings<'_>) -> Command {
+    command.args(setting_arguments(settings, TakenBy::Records))
 }
 
 fn import() -> Command {
@@ -47,7 +57,6 @@ fn import() -> Command {
                 .value_parser(["jsonl", "json", "csv", "markdown", "mbox", "chatgpt", "slack", "stile"]),
         )
         .arg(flag("strict", "Store all rows or, where one is bad, nothing."))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
 A stream that is new is declared from what is in the first file: its key, the field that orders it, what can be \
@@ -75,7 +84,6 @@ fn connections() -> Command {
     Command::new("connections")
         .about("Shows the connections, with their streams and how many records they have.")
         .arg(json())
-        .args(settings(&[STATE_SETTINGS]))
         .after_help("Example:\n  stile connections --json")
 }
 
@@ -83,8 +91,10 @@ fn streams() -> Command {
     Command::new("streams")
         .about("Shows the streams: their records, fields, order and times.")
         .arg(json())
-        .args(settings(&[STATE_SETTINGS]))
-        .after_help("`stile declare --show` prints all that is declared of one.\n\nExample:\n  stile streams")
+        .after_help(
+            "`stile declare --show` prints the whole declaration of a stream.\n\nExample:\n  \
+             stile streams",
+        )
 }
 
 fn records() -> Command {
@@ -95,32 +105,33 @@ fn records() -> Command {
         .subcommand(
             Command::new("show")
                 .about("Prints one record as JSON.")
-                .arg(positional("stream", "STREAM", "Of which stream."))
-                .arg(positional("key", "KEY", "Which record.").allow_hyphen_values(true))
-                .arg(one("connection", "NAME", "Of which connection, where several have it."))
+                .arg(positional("stream", "STREAM", "The stream of the record."))
+                .arg(positional("key", "KEY", "The key of the record.").allow_hyphen_values(true))
+                .arg(one("connection", "NAME", "The connection, if several have the stream."))
                 .arg(
-                    one("preview_chars", "N", "Cut longer values after so many characters.")
+                    one("preview_chars", "N", "Cut longer values after this many characters.")
                         .long("preview-chars"),
                 )
-                .args(settings(&[STATE_SETTINGS]))
                 .after_help("Example:\n  stile records show messages m-17 --preview-chars 200"),
         )
 }
 
 fn declare() -> Command {
     Command::new("declare")
-        .about("Shows or changes what is declared of a stream: its fields, order, times and search.")
-        .arg(one("connection", "NAME", "Of which connection.").required(true))
-        .arg(one("stream", "NAME", "Which stream.").required(true))
+        .about(
+            "Shows or changes the declaration of a stream: its fields, order, times and search.",
+        )
+        .arg(one("connection", "NAME", "The connection of the stream.").required(true))
+        .arg(one("stream", "NAME", "The stream.").required(true))
         .arg(flag("show", "Print the declaration as JSON, to be edited."))
-        .arg(one("from", "FILE", "Declare what this file says."))
-        .arg(flag("infer", "Declare what all records of the stream say now. The key stays."))
+        .arg(one("from", "FILE", "Declare the stream as this file says."))
+        .arg(flag("infer", "Infer the declaration from all records of the stream. The key stays."))
         .group(ArgGroup::new("what").args(["show", "from", "infer"]).required(true))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
-What is declared decides what a grant can name, what can be filtered and searched, and in which order lists are. \
-It changes only here. A stream with records keeps its key. Grants that were made before stay as they are.
+The declaration decides what a grant can name, what can be filtered and searched, and how lists are \
+ordered. A declared stream changes only here. A stream with records keeps its key. Grants that were \
+made before stay as they are.
 
 Examples:
   stile declare --connection bank --stream transactions --show > transactions.json
@@ -135,7 +146,6 @@ fn export() -> Command {
         .arg(one("to", "DIR", "A folder that is new or empty.").required(true))
         .arg(one("connection", "NAME", "Of this connection only."))
         .arg(one("stream", "NAME", "Of this stream only."))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
 records.jsonl has a line for each stream and each record; texts of more than 1 MiB are files of their own in \
@@ -149,13 +159,15 @@ Examples:
 
 fn backup() -> Command {
     Command::new("backup")
-        .about("Writes a consistent copy of all records and grants to a new file, also while servers run.")
-        .arg(positional("file", "FILE", "Where to. There must be no such file."))
-        .args(settings(&[STATE_SETTINGS]))
+        .about(
+            "Writes a consistent copy of all records and grants to a new file, also while servers \
+             run.",
+        )
+        .arg(positional("file", "FILE", "The file to write. It must not exist yet."))
         .after_help(
             "\
-To restore it, stop every server, remove records.db, records.db-wal and records.db-shm from the state folder, and \
-copy FILE there as records.db.
+To restore the copy, stop every server, remove records.db, records.db-wal and records.db-shm from \
+the state folder, and copy FILE there as records.db.
 
 Example:
   stile backup /mnt/backup/records-2026-07-01.db",
@@ -164,27 +176,22 @@ Example:
 
 fn grant() -> Command {
     Command::new("grant")
-        .about("Makes, shows and ends grants: what one client may see of the records.")
+        .about("Makes, shows and revokes grants: what one client may see of the records.")
         .subcommand_required(true)
         .disable_help_subcommand(true)
         .subcommand(grant_create())
+        .subcommand(Command::new("list").about("Shows all grants.").arg(json()))
         .subcommand(
-            Command::new("list")
-                .about("Shows all grants.")
-                .arg(json())
-                .args(settings(&[STATE_SETTINGS])),
-        )
-        .subcommand(
-            Command::new("show")
-                .about("Prints what a grant allows, as JSON.")
-                .arg(positional("id", "ID", "Its identifier, as in `stile grant list`."))
-                .args(settings(&[STATE_SETTINGS])),
+            Command::new("show").about("Prints what a grant allows, as JSON.").arg(positional(
+                "id",
+                "ID",
+                "The grant's identifier, as in `stile grant list`.",
+            )),
         )
         .subcommand(
             Command::new("revoke")
-                .about("Ends a grant. Running servers refuse it from the next request on.")
-                .arg(positional("id", "ID", "Its identifier, as in `stile grant list`."))
-                .args(settings(&[STATE_SETTINGS])),
+                .about("Revokes a grant. Running servers refuse it from the next request on.")
+                .arg(positional("id", "ID", "The grant's identifier, as in `stile grant list`.")),
         )
         .after_help(
             "\
@@ -198,22 +205,25 @@ Examples:
 fn grant_create() -> Command {
     Command::new("create")
         .about("Makes a grant, and prints its identifier and nothing else.")
-        .arg(one("client", "NAME", "Who it is for.").required(true))
-        .arg(one("stream", "NAME", "Which stream."))
+        .arg(one("client", "NAME", "The client that gets the grant.").required(true))
+        .arg(one("stream", "NAME", "The stream to grant."))
         .arg(many(
             "connection",
             "NAME",
-            "Of which connection. May be repeated. [default: all that have the stream now]",
+            "A connection of the stream. May be repeated. [default: all that have the stream now]",
         ))
-        .arg(many("field", "FIELD", "Which field. May be repeated. [default: all that are declared now]"))
+        .arg(many("field", "FIELD", 
+            "A field to grant. May be repeated. [default: all that are declared now]",
+        ))
         .arg(
-            one("time_field", "FIELD", "The field that --since and --until look at. [default: as declared]")
+            one("time_field", "FIELD", "The field that --since and --until compare. \
+                 [default: as declared]")
                 .long("time-field"),
         )
-        .arg(one("since", "TIME", "Only records from this date or time on."))
-        .arg(one("until", "TIME", "Only records before this date or time."))
-        .arg(many("record", "KEY", "Only this record. May be repeated."))
-        .arg(one("from", "FILE", "The streams as JSON, where there are several.").conflicts_with_all([
+        .arg(one("since", "TIME", "Grant only records from this date or time on."))
+        .arg(one("until", "TIME", "Grant only records before this date or time."))
+        .arg(many("record", "KEY", "Grant only the record with this key. May be repeated."))
+        .arg(one("from", "FILE", "Grant the streams that this JSON file lists.").conflicts_with_all([
             "stream",
             "connection",
             "field",
@@ -222,23 +232,27 @@ fn grant_create() -> Command {
             "until",
             "record",
         ]))
-        .arg(one("purpose", "TEXT", "What for, in your words."))
-        .arg(flag("single_use", "Only for the first token that is used with it.").long("single-use"))
-        .arg(one("expires", "DURATION", "How long it lives, as in 12h or 30d. [default: until it is revoked]"))
+        .arg(one("purpose", "TEXT", "The purpose, in your words."))
+        .arg(flag("single_use", "Accept only the first token that is used with the grant.").long("single-use"))
+        .arg(one("expires", "DURATION", 
+            "How long the grant is valid, as in 12h or 30d. [default: until it is revoked]",
+        ))
         .group(ArgGroup::new("streams").args(["stream", "from"]).required(true))
-        .args(settings(&[STATE_SETTINGS]))
         .after_help(
             "\
-What is not named is not granted, also where it is declared or stored later. Fields that the stream requires are \
-added, and said so on standard error. A token for it comes from `stile token --grant ID`.
+What is not named is not granted, even if it is declared or stored later. Fields that the stream \
+requires are added, and standard error names them. `stile token --grant ID` mints a token for the \
+grant.
 
 A file for --from has a list of streams:
   [{\"name\": \"messages\", \"connection_ids\": [\"gmail-work\"], \"fields\": [\"subject\"],
     \"time_constraint\": {\"field\": \"sent_at\", \"since\": \"2026-01-01\"}}, {\"name\": \"people\"}]
 
 Examples:
-  stile grant create --client cursor --stream messages --field subject --field sent_at --since 2026-01-01
-  stile grant create --client accountant --from streams.json --purpose \"tax return\" --expires 30d",
+  stile grant create --client cursor --stream messages --field subject --field sent_at \\
+      --since 2026-01-01
+  stile grant create --client accountant --from streams.json --purpose \"tax return\" \\
+      --expires 30d",
         )
 }
 

@@ -20,7 +20,7 @@ use http::header::{
 use http::{HeaderMap, Method, Response, StatusCode};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::calls::Call;
 
 use super::ingest;
@@ -86,7 +86,7 @@ pub(super) async fn take(
 }
 
 /// The bytes from `start` up to but not including `end`.
-fn body(reading: Arc<(RecordServices, Principal, Call)>, start: u64, end: u64) -> Body {
+fn body(reading: Arc<(RecordService, Principal, Call)>, start: u64, end: u64) -> Body {
     Body::from_stream(stream::unfold(Some(start), move |at| {
         let reading = Arc::clone(&reading);
         async move {

@@ -22,7 +22,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::calls::Call;
 use stile_records::openapi;
 
@@ -31,7 +31,7 @@ use super::rate_limit::RateLimit;
 use super::{Timeouts, metadata};
 use crate::auth::TokenVerifier;
 use crate::clock::now;
-use crate::mcp::identity;
+use crate::mcp::server_info;
 
 /// Everything below it is about records.
 pub const RECORDS_PATH: &str = "/v1/{*rest}";
@@ -48,7 +48,7 @@ const NOSNIFF: (HeaderName, &str) = (http::header::X_CONTENT_TYPE_OPTIONS, "nosn
 
 /// The routes and what they decide with.
 pub struct V1 {
-    services: RecordServices,
+    services: RecordService,
     verifier: Arc<dyn TokenVerifier>,
     rate: Arc<RateLimit>,
     public_url: Option<String>,
@@ -78,7 +78,7 @@ impl From<Problem> for Refused {
 impl V1 {
     /// The records of `services`, for callers that `verifier` knows.
     pub fn new(
-        services: RecordServices,
+        services: RecordService,
         verifier: Arc<dyn TokenVerifier>,
         rate: Arc<RateLimit>,
         public_url: Option<String>,
@@ -147,7 +147,7 @@ pub async fn route(State(v1): State<Arc<V1>>, request: Request<Body>) -> Respons
 
 /// The route that describes the others.
 pub async fn description() -> Response<Body> {
-    let document = openapi::document(identity::VERSION).to_string();
+    let document = openapi::document(server_info::VERSION).to_string();
     marked(json_answer(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
 }
 

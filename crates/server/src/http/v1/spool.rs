@@ -16,9 +16,9 @@ use http::{Response, StatusCode};
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
-use stile_records::RecordServices;
+use stile_records::RecordService;
 use stile_records::calls::Call;
-use stile_records::sink::Sink;
+use stile_records::sink::ResponseSink;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -37,7 +37,7 @@ const SLOWEST: u64 = 16 * 1024;
 
 /// Answers a call that reads. A reader may stall for `stall`.
 pub(super) async fn answer(
-    services: RecordServices,
+    services: RecordService,
     caller: Principal,
     call: Call,
     now: Instant,
@@ -85,8 +85,8 @@ struct Spool {
     waited: Duration,
 }
 
-impl Sink for Spool {
-    fn put(&mut self, part: &str) {
+impl ResponseSink for Spool {
+    fn write(&mut self, part: &str) {
         if self.gone {
             return;
         }
@@ -96,7 +96,7 @@ impl Sink for Spool {
         }
     }
 
-    fn is_gone(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.gone
     }
 }
@@ -180,7 +180,7 @@ mod tests {
         let (mut spool, _begins, body) = Spool::new(Duration::from_secs(60));
         let text = "x".repeat(HOLD / 3);
         let work = tokio::task::spawn_blocking(move || {
-            (0..30).for_each(|_| spool.put(&text));
+            (0..30).for_each(|_| spool.write(&text));
             spool.finish(Ok(()))
         });
         assert_eq!(body.collect().await.unwrap().to_bytes().len(), 30 * (HOLD / 3));
@@ -192,8 +192,8 @@ mod tests {
         let body = spooled(Duration::from_millis(50), |mut spool| {
             spool.slowest = u64::MAX;
             let part = "x".repeat(HOLD);
-            while !spool.is_gone() {
-                spool.put(&part);
+            while !spool.is_closed() {
+                spool.write(&part);
             }
             spool.finish(Ok(())).unwrap();
         });
@@ -203,12 +203,12 @@ mod tests {
     #[tokio::test]
     async fn a_panic_and_an_error_in_the_middle_are_no_end() {
         let failed = spooled(Duration::from_secs(60), |mut spool| {
-            spool.put(&"x".repeat(HOLD));
+            spool.write(&"x".repeat(HOLD));
             spool.finish(Err(Problem::Corrupt)).unwrap();
         });
         assert!(failed.await.collect().await.is_err());
         let panicked = spooled(Duration::from_secs(60), |mut spool| {
-            spool.put(&"x".repeat(HOLD));
+            spool.write(&"x".repeat(HOLD));
             panic!("in the middle");
         });
         assert!(panicked.await.collect().await.is_err());

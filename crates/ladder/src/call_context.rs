@@ -1,0 +1,96 @@
+//! What one call works on: the caller, the arguments, the budgets and the resource server.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+use stile_domain::permit::Principal;
+use stile_domain::records::handle::{Handle, RecordPart};
+use stile_domain::records::record_id::RecordId;
+use stile_domain::records::sealed_cursor::Binding;
+
+use super::budget::Budgets;
+use stile_domain::records::request::ReadRequest;
+
+use super::error::LadderError;
+use super::port::{RecordServer, who};
+
+/// Where resources of records begin.
+pub(super) const RECORD_URI: &str = "pdpp://record/";
+/// Where resources of parts of fields begin.
+pub(super) const WINDOW_URI: &str = "pdpp://field-window/";
+
+/// What one call works on.
+pub struct CallContext {
+    server: Arc<dyn RecordServer>,
+    caller: Principal,
+    arguments: Json,
+    who: Arc<str>,
+    handles: Binding,
+    pub(super) budgets: Budgets,
+}
+
+impl CallContext {
+    pub(super) fn new(
+        server: Arc<dyn RecordServer>,
+        budgets: Budgets,
+        caller: Principal,
+        arguments: Json,
+    ) -> Self {
+        let who = who(&caller);
+        let handles = Binding::new([who.as_ref(), "handle"]);
+        Self { server, caller, arguments, who, handles, budgets }
+    }
+
+    /// Asks the resource server.
+    pub(super) async fn ask(&self, ask: ReadRequest) -> Result<String, LadderError> {
+        Ok(self.server.ask(&self.caller, ask).await?)
+    }
+
+    /// A digest of for whom this is, and of what more is said.
+    pub(super) fn binding<'p>(&'p self, parts: impl IntoIterator<Item = &'p str>) -> Binding {
+        Binding::new(std::iter::once(self.who.as_ref()).chain(parts))
+    }
+
+    /// For whom handles are made.
+    pub(super) fn handle_binding(&self) -> Binding {
+        self.handles
+    }
+
+    /// Seals state.
+    pub(super) fn seal(&self, plain: &[u8]) -> Result<String, LadderError> {
+        Ok(self.server.seal(plain)?)
+    }
+
+    /// Opens sealed state.
+    pub(super) fn unseal(&self, text: &str) -> Option<Vec<u8>> {
+        self.server.unseal(text)
+    }
+
+    /// The address of a part of a record.
+    pub(super) fn uri(&self, id: &RecordId, part: RecordPart) -> Result<String, LadderError> {
+        let scheme =
+            if matches!(part, RecordPart::Fields { .. }) { RECORD_URI } else { WINDOW_URI };
+        let handle = Handle {
+            caller: self.handle_binding(),
+            connection: id.connection.clone().unwrap_or_default(),
+            stream: id.stream.clone(),
+            key: id.key.clone(),
+            part,
+        };
+        Ok(format!("{scheme}{}", self.seal(&handle.encode())?))
+    }
+
+    /// The arguments of this call with another cursor, which go on with it.
+    pub(super) fn arguments_with(&self, cursor: &str) -> Json {
+        self.arguments_but("cursor", cursor.into())
+    }
+
+    /// The arguments of this call with another value of one.
+    pub(super) fn arguments_but(&self, name: &str, value: Json) -> Json {
+        let mut arguments: Map<String, Json> =
+            self.arguments.as_object().cloned().unwrap_or_default();
+        arguments.retain(|other, value| other != name && !value.is_null());
+        arguments.insert(name.to_owned(), value);
+        Json::Object(arguments)
+    }
+}

@@ -1,0 +1,257 @@
+//! Why a call of a record tool failed, and how the failure reads.
+
+use serde_json::{Map, Value as Json, json};
+use stile_domain::records::problem::{CursorProblem, Problem};
+use stile_tools::answer::{Answer, Failure, ResourceLink};
+use stile_tools::arguments::ArgumentError;
+use stile_tools::tool::{Denial, ToolError};
+use stile_tools::toolset::{ResourceError, ResourceErrorKind};
+
+use super::budget::{CEILING, is_longer};
+use super::lines;
+use super::port::{ErrorResponse, too_large};
+
+/// The code of a call that the token does not allow.
+const INSUFFICIENT_SCOPE: &str = "insufficient_scope";
+
+/// The tools that are called with a record; the others have nothing to be missing but a stream.
+const OF_RECORDS: [&str; 2] = ["fetch", "read_record_field"];
+
+/// A refused call: what the resource server said, unchanged, or what is wrong with the call itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LadderError {
+    /// The resource server refused the request.
+    Server {
+        /// Its response, unchanged.
+        response: ErrorResponse,
+        /// A link to the bytes of a field that holds no text, if the server may have any.
+        bytes: Option<ResourceLink>,
+    },
+    /// The call is wrong, and nothing was read.
+    InvalidCall {
+        /// A stable name.
+        code: &'static str,
+        /// What is wrong and what to send instead.
+        message: String,
+        /// Which argument.
+        param: Option<&'static str>,
+    },
+    /// A cursor or a resource address cannot be used.
+    Cursor(CursorProblem),
+}
+
+impl From<ErrorResponse> for LadderError {
+    fn from(response: ErrorResponse) -> Self {
+        // `fetch` calls it `cursor`, and an address has it inside.
+        match (response.code(), response.param()) {
+            ("invalid_cursor", "fields_cursor") => {
+                Self::Cursor(response.reason().unwrap_or(CursorProblem::Malformed))
+            }
+            _ => Self::Server { response, bytes: None },
+        }
+    }
+}
+
+impl LadderError {
+    /// Arguments that do not fit the schema.
+    pub(crate) fn arguments(message: impl Into<String>) -> Self {
+        Self::InvalidCall { code: "invalid_arguments", message: message.into(), param: None }
+    }
+
+    /// One argument that cannot be used.
+    pub(crate) fn call(
+        code: &'static str,
+        param: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::InvalidCall { code, message: message.into(), param: Some(param) }
+    }
+
+    /// An answer that is none of this interface's.
+    pub(crate) fn not_understood() -> Self {
+        let pairs = [
+            ("type", "adapter_error"),
+            ("code", "provider_error"),
+            (
+                "message",
+                "the resource server's answer is not one that this interface has; nothing can be shown of it",
+            ),
+        ];
+        let error =
+            pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        ErrorResponse { status: 502, error }.into()
+    }
+
+    /// The object under `error`.
+    pub fn to_json(&self) -> Map<String, Json> {
+        let mut error = Map::new();
+        let mut put = |name: &str, value: Json| drop(error.insert(name.to_owned(), value));
+        match self {
+            Self::Server { response, .. } => return response.error.clone(),
+            Self::InvalidCall { code, message, param } => {
+                put("type", "adapter_error".into());
+                put("code", (*code).into());
+                put("message", message.as_str().into());
+                if let Some(param) = param {
+                    put("param", (*param).into());
+                }
+            }
+            Self::Cursor(why) => {
+                put("type", "invalid_request_error".into());
+                put("code", "invalid_cursor".into());
+                put("message", lost(*why).into());
+                put("reason", why.reason().into());
+            }
+        }
+        error
+    }
+
+    /// The tool that shows what is there instead of what this one was called with, where one does.
+    pub fn next(&self, tool: &str) -> Option<&'static str> {
+        match self {
+            Self::Server { response, .. } => match response.code() {
+                "grant_stream_not_allowed"
+                | "field_not_granted"
+                | "unknown_field"
+                | "ambiguous_connection" => Some("schema"),
+                "field_not_found" | "query_not_found" => Some("fetch"),
+                "not_found" if response.param() == "stream" || !OF_RECORDS.contains(&tool) => {
+                    Some("schema")
+                }
+                "not_found" => Some("search"),
+                _ => None,
+            },
+            Self::Cursor(CursorProblem::Stale) => Some("fetch"),
+            Self::InvalidCall { .. } | Self::Cursor(_) => None,
+        }
+    }
+
+    /// The status that `/v1` gives it, or would.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Server { response, .. } => response.status,
+            Self::InvalidCall { .. } | Self::Cursor(_) => 400,
+        }
+    }
+}
+
+impl ToolError for LadderError {
+    fn from_arguments(error: ArgumentError, _: &Json) -> Self {
+        Self::arguments(error.to_string())
+    }
+
+    fn internal(incident: u64) -> Self {
+        ErrorResponse::from(Problem::Internal { incident }).into()
+    }
+
+    fn into_answer(self, tool: &'static str) -> Answer {
+        let mut error = self.to_json();
+        if let Some(next) = self.next(tool).filter(|_| !error.contains_key("next")) {
+            error.insert("next".to_owned(), json!({ "tool": next }));
+        }
+        let failure = self.failure(&error);
+        let structured = json!({ "error": error });
+        if is_longer(&structured, CEILING) {
+            return Self::from(too_large()).into_answer(tool);
+        }
+        let links = match self {
+            Self::Server { bytes: Some(link), .. } => vec![link],
+            _ => Vec::new(),
+        };
+        let text = lines::plain(structured.to_string());
+        Answer { links, ..Answer::failed(structured, Some(text), failure) }
+    }
+
+    fn into_denial(self) -> Denial {
+        let message =
+            self.to_json().get("message").and_then(Json::as_str).unwrap_or_default().to_owned();
+        Denial { code: INSUFFICIENT_SCOPE, message, scopes: Vec::new() }
+    }
+
+    /// The schema is open, since the resource server's error object is handed on whole.
+    fn schemas() -> Vec<Json> {
+        vec![json!({
+            "type": "object",
+            "properties": { "error": {
+                "type": "object",
+                "properties": { "type": { "type": "string" }, "code": { "type": "string" }, "message": { "type": "string" } },
+                "required": ["code", "message"]
+            } },
+            "required": ["error"],
+            "additionalProperties": false
+        })]
+    }
+}
+
+impl LadderError {
+    /// Returns what the journal and the metrics record. The code may be another server's, so the
+    /// metrics have a word of this program.
+    pub(crate) fn failure(&self, error: &Map<String, Json>) -> Failure {
+        let code = error.get("code").and_then(Json::as_str).unwrap_or("error").to_owned();
+        let outcome = if self.status() >= 500 { "failed" } else { "refused" };
+        let incident = error.get("incident").and_then(Json::as_u64);
+        Failure { code: code.into(), incident, outcome, upstream: "none" }
+    }
+
+    /// Converts the error for a resource: the error object of the tool that reads the same.
+    pub(crate) fn into_resource_error(self) -> ResourceError {
+        let data = self.to_json();
+        let kind = match self.status() {
+            404 => ResourceErrorKind::NotFound,
+            status if status >= 500 => ResourceErrorKind::Failed,
+            _ => ResourceErrorKind::Invalid,
+        };
+        let message = data.get("message").and_then(Json::as_str);
+        let message = message.unwrap_or("the resource was not read").to_owned();
+        ResourceError { kind, message, data }
+    }
+}
+
+fn lost(why: CursorProblem) -> &'static str {
+    match why {
+        CursorProblem::Malformed => {
+            "this is no cursor or resource address that was given out here; begin again with `search` or `fetch`"
+        }
+        CursorProblem::Mismatch => {
+            "this was given out for another record, field, call or grant; use it with what it came from"
+        }
+        CursorProblem::Stale => "what this continues has changed since; begin again with `fetch`",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stile_domain::records::problem::Problem;
+
+    #[test]
+    fn what_is_missing_is_looked_for_where_it_is_listed() {
+        let no_stream = LadderError::from(ErrorResponse::from(Problem::StreamNotFound {
+            stream: "x".to_owned(),
+            connection: None,
+        }));
+        let no_record = LadderError::from(ErrorResponse::from(Problem::NotFound));
+        for tool in ["schema", "query_records", "aggregate", "search", "fetch", "read_record_field"]
+        {
+            assert_eq!(no_stream.next(tool), Some("schema"));
+            // A server that does not say which of the two it is.
+            assert_eq!(
+                no_record.next(tool),
+                Some(if OF_RECORDS.contains(&tool) { "search" } else { "schema" })
+            );
+        }
+    }
+
+    #[test]
+    fn a_cursor_of_fields_is_a_cursor() {
+        for why in [CursorProblem::Malformed, CursorProblem::Mismatch, CursorProblem::Stale] {
+            assert_eq!(
+                LadderError::from(ErrorResponse::from(Problem::InvalidFieldsCursor(why))),
+                LadderError::Cursor(why)
+            );
+            let other = ErrorResponse::from(Problem::InvalidCursor(why));
+            let server = LadderError::Server { response: other.clone(), bytes: None };
+            assert_eq!(LadderError::from(other), server);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The key of a row: what its primary key holds, or, without one, what the row itself is.
+//!
+//! A key from the content is the beginning of a SHA-256 over the row with its fields sorted by
+//! name, and how many equal rows came before it in the same run. So a second run of the same file
+//! finds every row where it was, and two equal rows of a bank statement stay two. That costs about
+//! 44 MB for each million rows while it runs.
+
+use std::collections::HashMap;
+
+use stile_domain::hash::{ContentHash, hex};
+use stile_domain::records::identifiers::{MAX_KEY_BYTES, RecordKey};
+use stile_domain::records::row;
+use stile_domain::records::value::{FieldValue, RecordFields};
+
+use crate::printable::printable;
+
+/// Bytes of the digest that are in a key.
+const DIGEST_BYTES: usize = 16;
+
+/// Makes the keys of one run.
+#[derive(Debug)]
+pub struct RowKeys {
+    primary: Vec<String>,
+    seen: HashMap<[u8; DIGEST_BYTES], u32>,
+}
+
+/// Why a row has no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowKeyError {
+    /// A field of the key is absent, null or empty.
+    #[error("the field `{}`, which the key is made of, is missing or empty", printable(.field))]
+    Missing {
+        /// Which.
+        field: String,
+    },
+    /// A field of the key holds more than one value.
+    #[error("the field `{}`, which the key is made of, holds a list or an object", printable(.field))]
+    NotScalar {
+        /// Which.
+        field: String,
+    },
+    /// The key is too long.
+    #[error("the key has more than {MAX_KEY_BYTES} bytes")]
+    TooLong,
+}
+
+impl RowKeyError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "key_missing",
+            Self::NotScalar { .. } => "key_not_scalar",
+            Self::TooLong => "key_too_long",
+        }
+    }
+}
+
+impl RowKeys {
+    /// For a stream with this primary key; of no fields, keys are made from the content.
+    pub fn new(primary: &[String]) -> Self {
+        Self { primary: primary.to_vec(), seen: HashMap::new() }
+    }
+
+    /// Whether keys are made from the content.
+    pub fn from_content(&self) -> bool {
+        self.primary.is_empty()
+    }
+
+    /// Whether this field alone is the key.
+    pub fn is_only(&self, field: &str) -> bool {
+        matches!(self.primary.as_slice(), [only] if only == field)
+    }
+
+    /// The key of the next row.
+    ///
+    /// # Errors
+    /// [`RowKeyError`].
+    pub fn next(&mut self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
+        if self.from_content() {
+            return self.content(fields);
+        }
+        self.primary(fields)
+    }
+
+    /// The key that the primary key makes of these fields.
+    ///
+    /// # Errors
+    /// [`RowKeyError`], also where the stream has no primary key.
+    pub fn primary(&self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
+        let mut parts = Vec::with_capacity(self.primary.len());
+        for field in &self.primary {
+            let missing = || RowKeyError::Missing { field: field.clone() };
+            let value = fields.iter().find(|(name, _)| name == field).map(|(_, value)| value);
+            let value = value.filter(|value| **value != FieldValue::Null).ok_or_else(missing)?;
+            let text = value
+                .scalar_text()
+                .ok_or_else(|| RowKeyError::NotScalar { field: field.clone() })?;
+            parts.push(Some(text).filter(|text| !text.is_empty()).ok_or_else(missing)?);
+        }
+        let key = match parts.as_slice() {
+            [only] => (*only).to_owned(),
+            parts => serde_json::Value::from(parts).to_string(),
+        };
+        RecordKey::parse(&key).map_err(|_| RowKeyError::TooLong)
+    }
+
+    fn content(&mut self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
+        let sorted = fields.is_sorted_by(|(a, _), (b, _)| a <= b);
+        let json = if sorted {
+            row::to_json(fields)
+        } else {
+            let mut fields = fields.clone();
+            fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+            row::to_json(&fields)
+        };
+        let hash = ContentHash::digest(json.as_bytes());
+        let digest = hash.as_bytes().first_chunk().copied().unwrap_or_default();
+        let count = self.seen.entry(digest).or_insert(0);
+        *count += 1;
+        RecordKey::parse(&format!("{}-{count}", hex(&digest))).map_err(|_| RowKeyError::TooLong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> RecordFields {
+        row::parse(json.as_bytes()).unwrap().fields
+    }
+
+    fn key(primary: &[&str], json: &str) -> Result<String, &'static str> {
+        let primary: Vec<String> = primary.iter().map(|&name| name.to_owned()).collect();
+        let key = RowKeys::new(&primary).next(&fields(json));
+        key.map(|key| key.to_string()).map_err(|why| why.code())
+    }
+
+    #[test]
+    fn a_key_is_the_value_or_a_list_of_values_as_text() {
+        assert_eq!(key(&["id"], r#"{"id":"a b"}"#).unwrap(), "a b");
+        assert_eq!(key(&["id"], r#"{"id":1.50}"#).unwrap(), "1.50");
+        assert_eq!(key(&["id"], r#"{"id":true}"#).unwrap(), "true");
+        assert_eq!(key(&["b", "a"], r#"{"a":1,"b":"x\"y"}"#).unwrap(), r#"["x\"y","1"]"#);
+        for (json, code) in [
+            ("{}", "key_missing"),
+            (r#"{"id":null}"#, "key_missing"),
+            (r#"{"id":""}"#, "key_missing"),
+            (r#"{"id":[1]}"#, "key_not_scalar"),
+            (&format!(r#"{{"id":"{}"}}"#, "ä".repeat(257)), "key_too_long"),
+        ] {
+            assert_eq!(key(&["id"], json), Err(code), "{json}");
+        }
+    }
+
+    #[test]
+    fn equal_rows_stay_apart_and_come_back_to_the_same_keys() {
+        let run = || {
+            let mut keys = RowKeys::new(&[]);
+            [r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, r#"{"a":1,"b":3}"#, "{}"]
+                .map(|json| keys.next(&fields(json)).unwrap().to_string())
+        };
+        let first = run();
+        assert_eq!(first, run());
+        let (one, another) = (first[0].split_once('-').unwrap(), first[1].split_once('-').unwrap());
+        assert_eq!((one.0, one.1, another.1), (another.0, "1", "2"));
+        assert!(first[2].ends_with("-1") && first[2] != first[0] && first[0].len() == 34);
+    }
+}

@@ -1,0 +1,177 @@
+//! Opens what the commands work on: the state folder, the journal, the space and the records.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use stile_ladder::port::RecordServer;
+use stile_ladder::{Ladder, SchemaStyle};
+use stile_records::RecordService;
+use stile_store::journal::Journal;
+use stile_store::records::Records;
+use stile_store::space::{OpenError, Space, SpaceOptions};
+use stile_store::state::{StateDir, check_disjoint, create_space_folder, is_inside};
+use stile_tools::call_log::CallLog;
+use stile_tools::space::SpaceTools;
+
+use super::Failure;
+use crate::clock;
+use crate::config::declarations::ROOT;
+use crate::config::{Config, Resolved, Source, YesNo};
+use crate::service::Service;
+use crate::stored_records::StoredRecords;
+
+/// A space and the journal of its changes.
+pub(super) struct OpenSpace {
+    pub(super) space: Space,
+    pub(super) journal: Arc<Journal>,
+}
+
+impl OpenSpace {
+    /// Returns the tools of the space.
+    pub(super) fn tools(&self) -> SpaceTools {
+        SpaceTools::new(self.space.clone(), Arc::clone(&self.journal))
+    }
+}
+
+/// Opens the state folder, the journal and the space, in this order: a space is not touched if its
+/// changes could not be journalled. Makes the default root on first use.
+pub(super) fn open_space(resolved: &Resolved) -> Result<(StateDir, OpenSpace), Failure> {
+    let config = &resolved.config;
+    let (state, journal) = open_journal(config)?;
+    if *resolved.source(&ROOT) == Source::Default {
+        create_space_folder(&config.root).map_err(|error| {
+            Failure::Failed(format!("cannot make {}: {error}", config.root.display()))
+        })?;
+    }
+    // The only place that names the root of a space to the store in order to change files.
+    let (space, notices) = Space::open_ambient(&config.root, space_options(config, &journal))
+        .map_err(|error| cannot_open(config, &error))?;
+    for notice in notices {
+        writeln!(io::stderr(), "{notice}")?;
+    }
+    Ok((state, OpenSpace { space, journal }))
+}
+
+/// Opens the same for a command that only reads. A missing space is not made, and an existing one
+/// stays untouched.
+pub(super) fn open_space_to_read(config: &Config) -> Result<OpenSpace, Failure> {
+    let (_, journal) = open_journal(config)?;
+    let space = Space::open_ambient_to_read(&config.root, space_options(config, &journal))
+        .map_err(|error| cannot_open(config, &error))?;
+    Ok(OpenSpace { space, journal })
+}
+
+/// Opens the state folder and its journal, if agents can reach neither these nor the settings.
+fn open_journal(config: &Config) -> Result<(StateDir, Arc<Journal>), Failure> {
+    check_disjoint(&config.root, &config.state)?;
+    if is_inside(&config.config, &config.root)? {
+        return Err(Failure::Usage(format!(
+            "the settings file {} lies in the space, where an agent could change it; \
+             move it elsewhere",
+            config.config.display()
+        )));
+    }
+    let state = StateDir::open(&config.state)?;
+    let journal = Journal::open(&state).map_err(|error| {
+        Failure::Failed(format!("cannot open the journal in {}: {error}", state.path().display()))
+    })?;
+    Ok((state, Arc::new(journal)))
+}
+
+/// Opens the database of records, and makes it on first use.
+pub(super) fn open_records(
+    state: &StateDir,
+    journal: &Arc<Journal>,
+) -> Result<RecordService, Failure> {
+    let records = Records::open(state, clock::now())?;
+    Ok(RecordService::new(records).with_journal(Arc::clone(journal)))
+}
+
+/// Returns what a server of a space offers, with the records if there are any.
+pub(super) fn service(
+    config: &Config,
+    tools: SpaceTools,
+    journal: &Arc<Journal>,
+    records: Option<RecordService>,
+) -> Service {
+    let service = Service::of_space(tools);
+    let Some(records) = records else { return service };
+    let port = StoredRecords::new(records.clone(), clock::now);
+    let ladder = ladder(config, port).with_log(CallLog::new(Arc::clone(journal)));
+    service.with(ladder).with_records(records)
+}
+
+/// Returns the tools over a resource server, as the settings want them.
+pub(super) fn ladder(config: &Config, server: impl RecordServer) -> Ladder {
+    let style = match config.strict_schemas {
+        YesNo::Yes => SchemaStyle::Strict,
+        YesNo::No => SchemaStyle::Portable,
+    };
+    Ladder::new(server).with_budgets(config.budgets()).with_schema_style(style)
+}
+
+fn space_options(config: &Config, journal: &Arc<Journal>) -> SpaceOptions {
+    let events = Arc::clone(journal);
+    SpaceOptions {
+        limits: config.limits(),
+        lock_wait: Duration::from_secs(config.lock_wait_seconds),
+        // No caller waits for an event. A failure is logged, and the next change is refused.
+        events: Arc::new(move |line| {
+            if let Err(error) = events.append(line) {
+                let _ = stile_store::incident("journal", &error);
+            }
+        }),
+    }
+}
+
+fn cannot_open(config: &Config, error: &OpenError) -> Failure {
+    Failure::Usage(format!("cannot serve {}: {error}", config.root.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(
+        root: &std::path::Path,
+        state: &std::path::Path,
+        file: Option<&std::path::Path>,
+    ) -> Resolved {
+        let flag = |name: &str| {
+            let path = match name {
+                "root" => root,
+                "state" => state,
+                "config" => file?,
+                _ => return None,
+            };
+            path.to_str().map(str::to_owned)
+        };
+        crate::config::resolve(&flag, &|_| None).unwrap()
+    }
+
+    #[test]
+    fn a_state_folder_in_the_space_is_refused_and_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join(".state");
+        let failure = open_space(&resolved(folder.path(), &state, None)).map(drop).unwrap_err();
+        assert!(
+            matches!(failure, Failure::Usage(ref message) if message.contains("must lie apart")),
+            "{failure:?}"
+        );
+        assert!(!state.exists());
+    }
+
+    #[test]
+    fn a_settings_file_in_the_space_is_refused() {
+        let (root, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = root.path().join("stile.toml");
+        std::fs::write(&file, "").unwrap();
+        let failure =
+            open_space(&resolved(root.path(), state.path(), Some(&file))).map(drop).unwrap_err();
+        assert!(
+            matches!(failure, Failure::Usage(ref message) if message.contains("lies in the space")),
+            "{failure:?}"
+        );
+    }
+}

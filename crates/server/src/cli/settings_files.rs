@@ -1,0 +1,41 @@
+//! Reads the files that settings name: secrets, tokens and certificates.
+
+use std::path::Path;
+use std::time::Duration;
+
+use stile_store::state::read_settings;
+
+use super::Failure;
+use crate::config::Config;
+use crate::outbound::OutboundClient;
+
+/// Returns the client for requests to other servers, which trusts the configured authorities.
+pub(super) fn http_client(config: &Config) -> Result<OutboundClient, Failure> {
+    let authorities = config.ca_file.as_deref().map(|file| read("--ca-file", file)).transpose()?;
+    OutboundClient::new(
+        authorities.as_deref(),
+        Duration::from_secs(config.upstream_connect_seconds),
+    )
+    .map_err(|error| Failure::Usage(format!("--ca-file {error}")))
+}
+
+/// Reads the one line of a file that holds a secret or a token. `flag` names the file in errors.
+pub(super) fn read_secret(flag: &str, file: &Path) -> Result<String, Failure> {
+    let text = read(flag, file)?;
+    let secret = text.trim();
+    let fits = !secret.is_empty()
+        && secret.len() <= 8 * 1024
+        && secret.bytes().all(|byte| byte.is_ascii_graphic());
+    if fits {
+        Ok(secret.to_owned())
+    } else {
+        Err(Failure::Usage(format!(
+            "the file of {flag} must hold one line of printable ASCII without spaces"
+        )))
+    }
+}
+
+fn read(flag: &str, file: &Path) -> Result<String, Failure> {
+    read_settings(file)
+        .map_err(|error| Failure::Usage(format!("cannot read the file of {flag}: {error}")))
+}

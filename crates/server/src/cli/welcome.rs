@@ -1,0 +1,172 @@
+//! What `stile serve` prints once it accepts connections: its address, and to a person at a terminal
+//! how to connect a client.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use stile_domain::records::authority::RecordsClaim;
+use stile_domain::scope::{Scope, Verb};
+use stile_store::state::{TokenKey, TokenStore};
+
+use super::http_server::print_address;
+use super::user_name;
+use crate::auth::{MintRequest, mint};
+use crate::config::declarations::STATE;
+use crate::config::{Config, Environment, Resolved, Source};
+
+/// How long the token is valid that is printed to a terminal.
+const PRINTED_TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Prints the server's address to standard error.
+///
+/// If standard output is a terminal, mints a token and prints how to connect a client there. If
+/// not, prints the command that mints a token to standard error.
+pub(super) fn announce(
+    resolved: &Resolved,
+    environment: Environment<'_>,
+    key: &TokenKey,
+    tokens: &TokenStore,
+    address: SocketAddr,
+) {
+    print_address(address);
+    if !io::stdout().is_terminal() {
+        let _ = writeln!(io::stderr(), "mint a token with: {}", mint_command(&program(), resolved));
+        return;
+    }
+    // Not before the server listens, so that a server that cannot listen leaves no token behind.
+    let order = MintRequest {
+        subject: user_name(environment),
+        scopes: [Scope::everything(Verb::Write)].into_iter().collect(),
+        client: None,
+        records: RecordsClaim::None,
+        life: PRINTED_TOKEN_LIFE,
+    };
+    let _ = match mint(key, tokens, &order, SystemTime::now()) {
+        Ok(minted) => {
+            io::stdout().write_all(welcome(&program(), resolved, address, &minted.token).as_bytes())
+        }
+        Err(error) => writeln!(io::stderr(), "no token was minted: {error}"),
+    };
+}
+
+/// Returns the flag that other commands need to find the same state folder.
+fn state_arguments(resolved: &Resolved) -> Vec<String> {
+    match resolved.source(&STATE) {
+        Source::Default => Vec::new(),
+        _ => vec!["--state".to_owned(), resolved.config.state.to_string_lossy().into_owned()],
+    }
+}
+
+/// Returns the program as a command line or a client can start it: its path if the system knows the
+/// path, because a person who runs the program from a checkout has no command `stile`.
+fn program() -> String {
+    std::env::current_exe()
+        .map_or_else(|_| "stile".to_owned(), |path| path.to_string_lossy().into_owned())
+}
+
+fn mint_command(program: &str, resolved: &Resolved) -> String {
+    let words = [program, "token", "--scope", "write:/"].map(str::to_owned);
+    words
+        .into_iter()
+        .chain(state_arguments(resolved))
+        .map(|word| quoted(&word))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Quotes a word for a shell if it needs quotes.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:=+,@%~\\".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Returns the address that a client on this machine, or behind the operator's proxy, connects to.
+fn client_url(config: &Config, address: SocketAddr) -> String {
+    let origin = config.public_url.clone().unwrap_or_else(|| match address {
+        SocketAddr::V4(address) if address.ip().is_unspecified() => {
+            format!("http://127.0.0.1:{}", address.port())
+        }
+        SocketAddr::V6(address) if address.ip().is_unspecified() => {
+            format!("http://[::1]:{}", address.port())
+        }
+        address => format!("http://{address}"),
+    });
+    origin + "/mcp"
+}
+
+/// Returns what a person at a terminal needs to connect a client.
+fn welcome(program: &str, resolved: &Resolved, address: SocketAddr, token: &str) -> String {
+    let root = resolved.config.root.to_string_lossy().into_owned();
+    let mut args = vec!["stdio".to_owned(), root.clone()];
+    args.extend(state_arguments(resolved));
+    let http = json!({
+        "mcpServers": {
+            "stile": {
+                "type": "http",
+                "url": client_url(&resolved.config, address),
+                "headers": { "Authorization": format!("Bearer {token}") }
+            }
+        }
+    });
+    let stdio = json!({ "command": program, "args": args });
+    format!(
+        "\nServing {root}. Paste this into an MCP client that speaks HTTP; the token in it may \
+         read and\nchange everything for 30 days, so treat it as a password:\n\n{http:#}\n\n\
+         For a client that starts its servers itself:\n\n\"stile\": {stdio}\n\n\
+         A token that may do less: {program} token --scope read:/notes/ (see its --help).\n\
+         Stop with Ctrl-C.\n\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(flags: &[(&str, &str)]) -> Resolved {
+        let flag = |name: &str| {
+            flags.iter().find(|(flag, _)| *flag == name).map(|(_, value)| (*value).to_owned())
+        };
+        crate::config::resolve(&flag, &|name| (name == "HOME").then(|| "/home/ann".to_owned()))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_terminal_shows_how_to_connect_a_client() {
+        let resolved = resolved(&[("root", "/srv/my notes"), ("state", "/nonexistent/the state")]);
+        insta::assert_snapshot!(welcome(
+            "/opt/stile",
+            &resolved,
+            resolved.config.listen,
+            "THE.TOKEN.ITSELF"
+        ));
+        assert_eq!(
+            mint_command("stile", &resolved),
+            "stile token --scope write:/ --state '/nonexistent/the state'"
+        );
+    }
+
+    #[test]
+    fn clients_connect_to_the_public_url_or_to_this_machine() {
+        let default = resolved(&[]);
+        for (address, url) in [
+            ("127.0.0.1:9999", "http://127.0.0.1:9999/mcp"),
+            ("0.0.0.0:80", "http://127.0.0.1:80/mcp"),
+            ("[::]:80", "http://[::1]:80/mcp"),
+            ("[fe80::1]:80", "http://[fe80::1]:80/mcp"),
+        ] {
+            assert_eq!(client_url(&default.config, address.parse().unwrap()), url);
+        }
+        let public = resolved(&[("public_url", "https://notes.example.org")]);
+        assert_eq!(
+            client_url(&public.config, public.config.listen),
+            "https://notes.example.org/mcp"
+        );
+        assert_eq!(mint_command("stile", &default), "stile token --scope write:/");
+    }
+}

@@ -1,0 +1,74 @@
+//! What the server says about itself.
+
+use std::sync::LazyLock;
+
+use crate::service::Service;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{
+    Icon, Implementation, JsonObject, MetaObject, PromptsCapability, ProtocolVersion,
+    ResourcesCapability, ServerCapabilities, ServerConfig, ToolsCapability,
+};
+use stile_tools::toolset::Feature;
+
+/// The protocol's name for the server.
+pub const NAME: &str = "stile";
+/// For people.
+pub const TITLE: &str = "Stile";
+/// Of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The revisions that are spoken, oldest first. Older ones oblige a server to accept batches.
+pub const PROTOCOL_VERSIONS: &[ProtocolVersion] =
+    &[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
+
+/// Returns the answer to `initialize`, on which the answer to `server/discover` is based.
+///
+/// Prompts and completions are declared though there are none: the SDK answers their lists anyway,
+/// and a server should declare what it answers. `resources.subscribe` waits for change
+/// notifications.
+pub(crate) fn server_config(service: &Service) -> ServerConfig {
+    let mut capabilities = ServerCapabilities::default();
+    capabilities.tools = Some(ToolsCapability::default());
+    if service.has(Feature::Resources) {
+        capabilities.resources = Some(ResourcesCapability::default());
+    }
+    if service.has(Feature::PromptsAndCompletions) {
+        capabilities.prompts = Some(PromptsCapability::default());
+        capabilities.completions = Some(JsonObject::default());
+    }
+    ServerConfig::new(capabilities)
+        .with_protocol_version(ProtocolVersion::V_2025_11_25)
+        .with_server_info(implementation().with_icons(vec![icon()]))
+        .with_instructions(service.instructions())
+}
+
+/// `_meta` of a result in the sessionless lifecycle, where every result should say who answers.
+pub(crate) fn result_meta() -> MetaObject {
+    static META: LazyLock<MetaObject> = LazyLock::new(|| {
+        let mut meta = MetaObject::new();
+        let who = serde_json::to_value(implementation()).unwrap_or_default();
+        meta.insert("io.modelcontextprotocol/serverInfo".to_owned(), who);
+        meta
+    });
+    META.clone()
+}
+
+/// The same as compact JSON.
+pub(crate) fn result_meta_text() -> &'static str {
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| serde_json::to_string(&result_meta()).unwrap_or_default());
+    &TEXT
+}
+
+fn implementation() -> Implementation {
+    Implementation::new(NAME, VERSION).with_title(TITLE)
+}
+
+/// Inline, so that no client has to fetch anything to draw it.
+fn icon() -> Icon {
+    let drawing = STANDARD.encode(include_str!("icon.svg").trim());
+    Icon::new(format!("data:image/svg+xml;base64,{drawing}"))
+        .with_mime_type("image/svg+xml")
+        .with_sizes(vec!["any".to_owned()])
+}

@@ -1,0 +1,216 @@
+//! What a server offers: a list of toolsets, and what they have in common whatever they work on.
+//!
+//! Both transports and both lifecycles of the protocol call a [`Service`]. A [`Caller`] is made for
+//! each request from the token that came with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use stile_records::RecordService;
+use stile_tools::answer::Answer;
+use stile_tools::definition::ToolDefinition;
+use stile_tools::space::SpaceTools;
+use stile_tools::tool::Denial;
+use stile_tools::toolset::{
+    Caller, Feature, OnHangUp, ResourceContent, ResourceError, ResourceErrorKind, ResourceKind,
+    Toolset, UnknownTool,
+};
+
+use crate::auth::VerifiedCaller;
+use crate::gateway::session_factory::{InvalidVaultClaim, SessionFactory};
+use crate::metrics::{CallLabels, Metrics};
+
+/// What a server offers. Clones share everything.
+#[derive(Clone, Default)]
+pub struct Service {
+    toolsets: Vec<Arc<dyn Toolset>>,
+    /// How tokens become sessions, where another server has the notes.
+    sessions: Option<Arc<SessionFactory>>,
+    space: Option<SpaceTools>,
+    records: Option<RecordService>,
+    metrics: Arc<Metrics>,
+}
+
+impl Service {
+    /// Offers one toolset. Its instructions are the server's.
+    pub fn new(toolset: impl Toolset + 'static) -> Self {
+        Self { toolsets: vec![Arc::new(toolset)], ..Self::default() }
+    }
+
+    /// Offers the tools of a space, and whole notes to a gateway.
+    pub fn of_space(tools: SpaceTools) -> Self {
+        Self { space: Some(tools.clone()), ..Self::new(tools) }
+    }
+
+    /// Adds a toolset.
+    #[must_use]
+    pub fn with(mut self, toolset: impl Toolset + 'static) -> Self {
+        self.toolsets.push(Arc::new(toolset));
+        self
+    }
+
+    /// Makes a session of each token, for tools over notes that another server has.
+    #[must_use]
+    pub fn with_sessions(self, sessions: SessionFactory) -> Self {
+        Self { sessions: Some(Arc::new(sessions)), ..self }
+    }
+
+    /// Offers records at `/v1`.
+    #[must_use]
+    pub fn with_records(self, records: RecordService) -> Self {
+        Self { records: Some(records), ..self }
+    }
+
+    /// Counts calls in `metrics`.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// The records of `/v1`, if the service has any.
+    pub fn records(&self) -> Option<&RecordService> {
+        self.records.as_ref()
+    }
+
+    /// The space whose whole notes a gateway may read, if the service has one.
+    pub fn space(&self) -> Option<&SpaceTools> {
+        self.space.as_ref()
+    }
+
+    /// Returns the caller of a request that came with this token.
+    ///
+    /// # Errors
+    /// [`InvalidVaultClaim`], if the token does not say which vault it is for.
+    pub fn caller(
+        &self,
+        verified: &VerifiedCaller,
+        token: &str,
+    ) -> Result<Caller, InvalidVaultClaim> {
+        let session = match &self.sessions {
+            Some(sessions) => Some(sessions.session(verified, token)?),
+            None => None,
+        };
+        Ok(Caller { principal: verified.principal.clone(), session })
+    }
+
+    /// Returns what an agent reads when it connects.
+    pub fn instructions(&self) -> &'static str {
+        self.toolsets.first().map_or("", |toolset| toolset.instructions())
+    }
+
+    /// Returns whether the server offers a feature of the protocol beside tools.
+    pub fn has(&self, feature: Feature) -> bool {
+        self.toolsets.iter().any(|toolset| toolset.features().contains(&feature))
+    }
+
+    /// Returns the definitions of all tools that any caller is ever shown.
+    pub fn definitions(&self) -> Vec<ToolDefinition> {
+        self.toolsets.iter().flat_map(|toolset| toolset.definitions()).collect()
+    }
+
+    /// Returns the names of the tools that this caller is shown, sorted.
+    pub fn listed(&self, caller: &Caller) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> =
+            self.toolsets.iter().flat_map(|toolset| toolset.listed(caller)).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn find(&self, name: &str) -> Option<(&dyn Toolset, &'static str)> {
+        self.toolsets.iter().find_map(|toolset| Some((toolset.as_ref(), toolset.find(name)?)))
+    }
+
+    fn find_resource(&self, uri: &str) -> Option<(&dyn Toolset, &'static str)> {
+        let mut toolsets = self.toolsets.iter();
+        toolsets.find_map(|toolset| Some((toolset.as_ref(), toolset.find_resource(uri)?)))
+    }
+
+    /// Decides from the token alone whether a call may be made. An unknown tool passes; the call
+    /// itself says so.
+    ///
+    /// # Errors
+    /// [`Denial`].
+    pub fn ask(&self, name: &str, arguments: &Value, caller: &Caller) -> Result<(), Denial> {
+        let Some((toolset, name)) = self.find(name) else { return Ok(()) };
+        toolset.ask(name, arguments, caller).inspect_err(|denial| self.count_denial(name, denial))
+    }
+
+    /// Returns what happens to a call of this tool whose client hangs up.
+    pub fn on_hang_up(&self, name: &str) -> OnHangUp {
+        self.find(name).map_or(OnHangUp::Finish, |(toolset, _)| toolset.on_hang_up())
+    }
+
+    /// Makes a call.
+    ///
+    /// # Errors
+    /// [`UnknownTool`]. Every other failure is an answer.
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Value,
+        caller: &Caller,
+    ) -> Result<Answer, UnknownTool> {
+        let began = Instant::now();
+        let (toolset, tool) = self.find(name).ok_or(UnknownTool)?;
+        let answer = toolset.call(tool, arguments, caller).await?;
+        let (outcome, upstream) = match &answer.failure {
+            Some(failure) => (failure.outcome, failure.upstream),
+            None => ("ok", toolset.upstream_on_success()),
+        };
+        self.metrics.count(CallLabels { tool, outcome, upstream }, began.elapsed());
+        Ok(answer)
+    }
+
+    /// Returns the resources that are listed for this caller.
+    pub fn resources(&self, caller: &Caller) -> Vec<ResourceKind> {
+        self.toolsets.iter().flat_map(|toolset| toolset.resources(caller)).collect()
+    }
+
+    /// Returns the templates of resources that are listed for this caller.
+    pub fn resource_templates(&self, caller: &Caller) -> Vec<ResourceKind> {
+        self.toolsets.iter().flat_map(|toolset| toolset.resource_templates(caller)).collect()
+    }
+
+    /// Decides from the token alone whether a resource may be read. An unknown resource passes; the
+    /// read itself says so.
+    ///
+    /// # Errors
+    /// [`Denial`].
+    pub fn ask_resource(&self, uri: &str, caller: &Caller) -> Result<(), Denial> {
+        let Some((toolset, name)) = self.find_resource(uri) else { return Ok(()) };
+        toolset.ask_resource(uri, caller).inspect_err(|denial| self.count_denial(name, denial))
+    }
+
+    /// Reads a resource.
+    ///
+    /// # Errors
+    /// [`ResourceError`].
+    pub async fn read_resource(
+        &self,
+        uri: &str,
+        caller: &Caller,
+    ) -> Result<ResourceContent, ResourceError> {
+        let Some((toolset, tool)) = self.find_resource(uri) else {
+            return Err(if self.has(Feature::Resources) {
+                ResourceError::unknown(uri)
+            } else {
+                ResourceError::none_here()
+            });
+        };
+        let began = Instant::now();
+        let read = toolset.read_resource(uri, caller).await;
+        let outcome = match read.as_ref().map_err(|error| error.kind) {
+            Ok(_) => "ok",
+            Err(ResourceErrorKind::Failed) => "failed",
+            Err(_) => "refused",
+        };
+        self.metrics.count(CallLabels { tool, outcome, upstream: "none" }, began.elapsed());
+        read
+    }
+
+    fn count_denial(&self, tool: &'static str, denial: &Denial) {
+        self.metrics
+            .count(CallLabels { tool, outcome: denial.code, upstream: "none" }, Duration::ZERO);
+    }
+}

@@ -1,0 +1,81 @@
+//! The journal as calls write it: one line for each, and the same line wherever a call comes from.
+
+use std::sync::Arc;
+
+use stile_domain::journal::{CallTrace, JournalLine};
+use stile_domain::permit::Principal;
+use stile_store::journal::Journal;
+
+use crate::answer::Answer;
+
+/// Where calls are journaled, if anywhere. Clones share one journal.
+#[derive(Clone, Default)]
+pub struct CallLog {
+    journal: Option<Arc<Journal>>,
+}
+
+impl CallLog {
+    /// Journals calls in `journal`.
+    pub fn new(journal: Arc<Journal>) -> Self {
+        Self { journal: Some(journal) }
+    }
+
+    /// Journals nothing, for a program that keeps nothing.
+    pub fn disabled() -> Self {
+        Self { journal: None }
+    }
+
+    /// Checks whether a line could be written now.
+    ///
+    /// # Errors
+    /// The number of the incident in the log.
+    pub(crate) fn check_writable(&self) -> Result<(), u64> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        journal.check_writable().map_err(|error| stile_store::log_incident("journal", &error))
+    }
+
+    /// Writes the line of a finished call. `outcome` is `ok` or a stable code.
+    pub fn record(
+        &self,
+        operation: &str,
+        principal: &Principal,
+        trace: CallTrace,
+        outcome: &str,
+        incident: Option<u64>,
+    ) {
+        let line = JournalLine::for_call(principal, operation, trace, outcome, incident);
+        // A failure is in the server's log; the call changed nothing, so its answer stays true.
+        let _ = self.write(line);
+    }
+
+    /// Writes the line of a call that was answered before it could begin.
+    pub fn record_failure(&self, tool: &str, principal: &Principal, answer: &Answer) {
+        let _ = self.record_answer(tool, principal, CallTrace::default(), answer);
+    }
+
+    /// Writes the line of an answered call.
+    ///
+    /// # Errors
+    /// The number of the incident in the log.
+    pub(crate) fn record_answer(
+        &self,
+        tool: &str,
+        principal: &Principal,
+        trace: CallTrace,
+        answer: &Answer,
+    ) -> Result<(), u64> {
+        let failure = answer.failure.as_ref();
+        let outcome = failure.map_or("ok", |failure| failure.code.as_ref());
+        let incident = failure.and_then(|failure| failure.incident);
+        self.write(JournalLine::for_call(principal, tool, trace, outcome, incident))
+    }
+
+    /// Writes a line.
+    ///
+    /// # Errors
+    /// The number of the incident in the log.
+    pub(crate) fn write(&self, line: JournalLine) -> Result<(), u64> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        journal.append(line).map_err(|error| stile_store::log_incident("journal", &error))
+    }
+}

@@ -1,0 +1,127 @@
+//! A tool as clients see it, derived from the tool's types.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+use stile_domain::permit::Permits;
+
+use crate::tool::{Output, Tool, ToolError};
+
+/// A tool as clients see it in `tools/list`.
+#[derive(Clone, Debug)]
+pub struct ToolDefinition {
+    /// The canonical name.
+    pub name: &'static str,
+    /// A short title for people.
+    pub title: &'static str,
+    /// What agents read about the tool.
+    pub description: String,
+    /// The flat, closed schema of the arguments.
+    pub input: Map<String, Value>,
+    /// The schema of the structured answer, which admits a refusal.
+    pub output: Map<String, Value>,
+    /// `readOnlyHint`: true if the tool's permits allow no change.
+    pub read_only: bool,
+    /// `destructiveHint`.
+    pub destructive: bool,
+    /// `idempotentHint`.
+    pub idempotent: bool,
+}
+
+impl ToolDefinition {
+    /// Derives the definition of a tool from its types.
+    pub fn new<T: Tool>() -> Self {
+        let next = if T::NEXT.is_empty() { String::new() } else { format!(" {}", T::NEXT) };
+        Self {
+            name: T::NAME,
+            title: T::TITLE,
+            description: description::<T>() + &next,
+            input: input_schema::<T>(),
+            output: output_schema::<T>(),
+            read_only: <T::Permits as Permits>::READ_ONLY,
+            destructive: T::DESTRUCTIVE,
+            idempotent: T::IDEMPOTENT,
+        }
+    }
+}
+
+/// Returns the doc comment of a type, which is the description of a tool.
+fn description<T: JsonSchema>() -> String {
+    schema::<T>().get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Returns the schema of a type without its description.
+pub(crate) fn input_schema<T: JsonSchema>() -> Map<String, Value> {
+    let mut schema = schema::<T>();
+    schema.remove("description");
+    schema
+}
+
+/// Returns the schema of a tool's structured answers: `type: object` at the root, for clients that
+/// read no further, and beside it the output or one of the refusals.
+fn output_schema<T: Tool>() -> Map<String, Value> {
+    let mut success = input_schema::<T::Output>();
+    if !T::Output::IS_OPEN {
+        success.insert("additionalProperties".to_owned(), false.into());
+    }
+    let choices = std::iter::once(Value::Object(success)).chain(T::Error::schemas());
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("anyOf".to_owned(), choices.collect());
+    schema
+}
+
+fn schema<T: JsonSchema>() -> Map<String, Value> {
+    let generator = SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .into_generator();
+    let mut schema = Value::from(generator.into_root_schema_for::<T>());
+    simplify(&mut schema);
+    match schema {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// Removes what some clients refuse a whole tool list for: `$schema`, titles, any `format` but `uri`
+/// and nullable unions.
+fn simplify(value: &mut Value) {
+    if let Value::Object(object) = value {
+        if !object.get("format").is_some_and(|format| format == "uri") {
+            object.remove("format");
+        }
+        object.remove("title");
+        if object.get("default").is_some_and(Value::is_null) {
+            object.remove("default");
+        }
+        if let Some(Value::String(description)) = object.get_mut("description") {
+            // The doc comment is wrapped for readers of the source.
+            *description = description.replace('\n', " ");
+        }
+        object.remove("$schema");
+        if let Some(Value::Array(words)) = object.get_mut("enum") {
+            words.retain(|word| !word.is_null());
+        }
+        if let Some(Value::Array(types)) = object.get_mut("type") {
+            types.retain(|name| name != "null");
+            if let [only] = types.as_slice() {
+                let only = only.clone();
+                object.insert("type".to_owned(), only);
+            }
+        }
+        for (keyword, value) in object {
+            match value {
+                // These names are a tool's own and not keywords of the schema language.
+                Value::Object(properties) if keyword == "properties" => {
+                    properties.values_mut().for_each(simplify);
+                }
+                _ => simplify(value),
+            }
+        }
+    } else if let Value::Array(items) = value {
+        items.iter_mut().for_each(simplify);
+    }
+}

@@ -1,0 +1,71 @@
+//! A note tool over a note that another server has.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{Deserialize, Deserializer};
+use stile_domain::notes::NoteTooLarge;
+use stile_domain::permit::Gate;
+
+use super::RemoteNote;
+use super::error::RemoteNoteError;
+use super::source::NoteRequest;
+use crate::notes::NoteTool;
+use crate::tool::Tool;
+
+/// The bytes of a body from which on the note is parsed on a blocking thread, so that no other call
+/// waits for the parser.
+const LONG_BODY_BYTES: usize = 32 * 1024;
+
+/// A note tool over a note that another server has. The definition names no tool that is missing
+/// there.
+pub(crate) struct Remote<T>(T);
+
+impl<'de, T: NoteTool> Deserialize<'de> for Remote<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Self)
+    }
+}
+
+impl<T: NoteTool> JsonSchema for Remote<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<T: NoteTool> Tool for Remote<T> {
+    const NAME: &'static str = T::NAME;
+    const TITLE: &'static str = T::TITLE;
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = true;
+    type Context = RemoteNote;
+    type Permits = ();
+    type Output = T::Answer;
+    type Error = RemoteNoteError;
+
+    /// Needs no permit: the role table has allowed the tool, and the server that has the notes
+    /// decides about the path.
+    fn ask(&self, _: Gate<'_>) -> Result<(), RemoteNoteError> {
+        Ok(())
+    }
+
+    async fn run(self, (): (), context: &RemoteNote) -> Result<T::Answer, RemoteNoteError> {
+        let Self(tool) = self;
+        let request = NoteRequest::new(tool.path(), &context.session);
+        let note = context.source.read(request).await.map_err(RemoteNoteError::Upstream)?;
+        let body_bytes = note.body_bytes();
+        let derive = move || {
+            T::derive(tool.path(), note.as_note()).map_err(|NoteTooLarge| RemoteNoteError::TooLarge)
+        };
+        if body_bytes <= LONG_BODY_BYTES {
+            return derive();
+        }
+        tokio::task::spawn_blocking(derive).await.unwrap_or_else(|_| {
+            Err(RemoteNoteError::Internal { incident: stile_store::new_incident() })
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! `file.create`: a new file, and never over an old one.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::journal::CallTrace;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Edit, Gate, Permit};
+use stile_store::space::Space;
+
+use crate::answer::Answer;
+use crate::tool::{Output, Tool};
+
+/// Make a new file. Missing folders are made too. Refused with `already_exists` if anything is at
+/// the path: this never overwrites. Returns the hash that the next change of the file needs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileCreate {
+    /// Where to make it, from the root of the space, e.g. `/notes/today.md`.
+    path: SpacePath,
+    /// All of the file: text, or base64 when `encoding` says so.
+    content: String,
+    /// How `content` is written: `utf-8` (the default) or `base64` for a file that is not text.
+    #[serde(default)]
+    encoding: Encoding,
+}
+
+/// How `content` is written.
+#[derive(Clone, Copy, Debug, Default, JsonSchema)]
+enum Encoding {
+    #[default]
+    #[schemars(rename = "utf-8")]
+    Utf8,
+    #[schemars(rename = "base64")]
+    Base64,
+}
+
+/// By hand, because a derived one also takes `{"base64": null}`, which the schema does not.
+impl<'de> Deserialize<'de> for Encoding {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match String::deserialize(deserializer)?.as_str() {
+            "utf-8" => Ok(Self::Utf8),
+            "base64" => Ok(Self::Base64),
+            _ => Err(serde::de::Error::custom("not an encoding")),
+        }
+    }
+}
+
+/// A file that was made.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FileCreated {
+    /// Its canonical path.
+    path: SpacePath,
+    /// The hash of its bytes.
+    hash: ContentHash,
+    /// Its size.
+    size_bytes: u64,
+    /// How many lines it has; absent where it is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_lines: Option<u64>,
+}
+
+impl Output for FileCreated {
+    fn render(self) -> serde_json::Result<Answer> {
+        Answer::json(&self)
+    }
+
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (None, Some(self.hash))
+    }
+}
+
+impl Tool for FileCreate {
+    const NAME: &'static str = "file.create";
+    const TITLE: &'static str = "Create a file";
+    const DESTRUCTIVE: bool = false;
+    const IDEMPOTENT: bool = false;
+    type Context = Space;
+    type Permits = Permit<Edit>;
+    type Output = FileCreated;
+    type Error = Refusal;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
+        gate.permit(&self.path)
+    }
+
+    async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<FileCreated, Refusal> {
+        let bytes = match self.encoding {
+            Encoding::Utf8 => self.content.into_bytes(),
+            Encoding::Base64 => STANDARD.decode(self.content).map_err(|_| {
+                Refusal::invalid_argument(
+                    "`content` must be base64 with padding when `encoding` is `base64`",
+                )
+            })?,
+        };
+        let created = space.create(permit, bytes).await?;
+        Ok(FileCreated {
+            path: self.path,
+            hash: created.hash,
+            size_bytes: created.size_bytes,
+            total_lines: created.total_lines,
+        })
+    }
+
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(&self.path, None)
+    }
+}

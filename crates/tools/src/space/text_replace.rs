@@ -1,0 +1,92 @@
+//! `text.replace`: whole lines become other lines, if the file is still the one that was read.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stile_domain::edit;
+use stile_domain::error::Refusal;
+use stile_domain::hash::ContentHash;
+use stile_domain::journal::CallTrace;
+use stile_domain::lines::LineRange;
+use stile_domain::path::SpacePath;
+use stile_domain::permit::{Edit, Gate, Permit};
+use stile_store::space::{EditedFile, Space};
+
+use crate::answer::Answer;
+use crate::tool::{Output, Tool};
+
+/// Replace whole lines of a text file that you have read. `old` must stand exactly once inside
+/// `lines`. Refused with `stale` if the file changed since you read it; then read again.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TextReplace {
+    /// Which file, from the root of the space.
+    path: SpacePath,
+    /// The `hash` that `text.read` or the last change returned for it.
+    hash: ContentHash,
+    /// `[start, end]` within which to look, from 1, end exclusive, 0 as end for the end of the
+    /// file.
+    lines: LineRange,
+    /// The full content of one or more consecutive lines, every character of them, as `text.read`
+    /// showed them.
+    old: String,
+    /// The lines that take their place; empty to delete them.
+    new: String,
+}
+
+/// A text file that was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TextChanged {
+    /// Its canonical path.
+    path: SpacePath,
+    /// The new hash, which the next change needs.
+    hash: ContentHash,
+    /// How many lines it has now.
+    total_lines: u64,
+    #[serde(skip)]
+    base: Option<ContentHash>,
+}
+
+impl TextChanged {
+    pub(crate) fn new(path: SpacePath, base: ContentHash, edited: &EditedFile) -> Self {
+        Self { path, hash: edited.hash, total_lines: edited.total_lines, base: Some(base) }
+    }
+}
+
+impl Output for TextChanged {
+    fn render(self) -> serde_json::Result<Answer> {
+        Answer::json(&self)
+    }
+
+    fn versions(&self) -> (Option<ContentHash>, Option<ContentHash>) {
+        (self.base, Some(self.hash))
+    }
+}
+
+impl Tool for TextReplace {
+    const NAME: &'static str = "text.replace";
+    const TITLE: &'static str = "Replace lines";
+    const DESTRUCTIVE: bool = true;
+    const IDEMPOTENT: bool = false;
+    type Context = Space;
+    type Permits = Permit<Edit>;
+    type Output = TextChanged;
+    type Error = Refusal;
+
+    fn ask(&self, gate: Gate<'_>) -> Result<Permit<Edit>, Refusal> {
+        gate.permit(&self.path)
+    }
+
+    async fn run(self, permit: Permit<Edit>, space: &Space) -> Result<TextChanged, Refusal> {
+        let Self { path, hash, lines, old, new } = self;
+        let edited = space
+            .edit(permit, hash, ["lines", "old"], move |text| {
+                edit::replace(text, lines, &old, &new)
+            })
+            .await?;
+        Ok(TextChanged::new(path, hash, &edited))
+    }
+
+    fn trace(&self) -> CallTrace {
+        CallTrace::of_file(&self.path, Some(self.hash))
+    }
+}

@@ -1,0 +1,220 @@
+//! A set of tools and resources over one thing, as a server holds it.
+//!
+//! A server has a list of toolsets and knows nothing of what each of them works on. There are three:
+//! the files of a space, notes that another server has, and records.
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use serde_json::{Map, Value};
+use stile_domain::permit::Principal;
+
+use crate::answer::Answer;
+use crate::definition::ToolDefinition;
+use crate::remote_notes::NoteSession;
+use crate::tool::{Denial, ToolEntry};
+
+/// A caller whose token was verified for this request.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Who calls, with the scopes and the claim about records of the token.
+    pub principal: Principal,
+    /// The session for notes that another server has; `None` where this server has the files.
+    pub session: Option<NoteSession>,
+}
+
+impl Caller {
+    /// Creates the caller for the local user, who started this process.
+    pub fn local(principal: Principal) -> Self {
+        Self { principal, session: None }
+    }
+}
+
+/// No tool of that name exists for this caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownTool;
+
+/// A feature of the protocol beside tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feature {
+    /// Resources and their templates.
+    Resources,
+    /// Prompts and completions. Both lists are empty; the SDK answers them, so they are declared.
+    PromptsAndCompletions,
+}
+
+/// What happens to a call whose client hangs up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnHangUp {
+    /// The call runs to its end, so that no change stops half way to its journal line.
+    Finish,
+    /// The call is dropped, since it changes and journals nothing.
+    Drop,
+}
+
+/// A resource that is listed, or a template of resources.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceKind {
+    /// The address, or the template of addresses (RFC 6570).
+    pub uri: &'static str,
+    /// The name.
+    pub name: &'static str,
+    /// A short title for people.
+    pub title: &'static str,
+    /// What agents read about the resource.
+    pub description: &'static str,
+    /// The media type, if all resources of this kind have the same one.
+    pub mime_type: Option<&'static str>,
+}
+
+/// What was read from a resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceContent {
+    /// The text or the bytes.
+    pub body: ResourceBody,
+    /// The media type.
+    pub mime_type: String,
+    /// The members of `_meta`, such as where the content continues.
+    pub meta: Map<String, Value>,
+}
+
+/// The body of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResourceBody {
+    /// Text.
+    Text(String),
+    /// Bytes in base64 (RFC 4648, section 4).
+    Base64(String),
+}
+
+/// Why a resource was not read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResourceError {
+    /// Which error code of JSON-RPC fits.
+    pub kind: ResourceErrorKind,
+    /// What is wrong and what to do instead.
+    pub message: String,
+    /// What a program can use: `code` and more.
+    pub data: Map<String, Value>,
+}
+
+/// The kinds of errors that the protocol tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceErrorKind {
+    /// Nothing has that address, or nothing is there.
+    NotFound,
+    /// The request is wrong.
+    Invalid,
+    /// The server, or a server behind it, failed.
+    Failed,
+}
+
+/// A set of tools and resources over one thing.
+pub trait Toolset: Send + Sync {
+    /// Returns what an agent reads when it connects to a server whose first toolset is this one.
+    fn instructions(&self) -> &'static str;
+
+    /// Returns the features of the protocol that this toolset offers beside tools.
+    fn features(&self) -> &'static [Feature];
+
+    /// Returns what happens to a call whose client hangs up.
+    fn on_hang_up(&self) -> OnHangUp {
+        OnHangUp::Finish
+    }
+
+    /// Returns the metrics' label for the status of the server behind this toolset when a call
+    /// succeeds; `none` if there is no such server.
+    fn upstream_on_success(&self) -> &'static str {
+        "none"
+    }
+
+    /// Returns the definitions of all tools that any caller is ever shown, in reading order.
+    fn definitions(&self) -> Vec<ToolDefinition>;
+
+    /// Returns the canonical name of a tool, given in either spelling.
+    fn find(&self, name: &str) -> Option<&'static str>;
+
+    /// Returns the names of the tools that this caller is shown, in any order.
+    fn listed(&self, caller: &Caller) -> Vec<&'static str>;
+
+    /// Decides from the token alone whether `caller` may make exactly this call. `name` is canonical.
+    ///
+    /// # Errors
+    /// [`Denial`].
+    fn ask(&self, name: &'static str, arguments: &Value, caller: &Caller) -> Result<(), Denial>;
+
+    /// Makes a call. `name` is canonical.
+    fn call<'a>(
+        &'a self,
+        name: &'static str,
+        arguments: Value,
+        caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<Answer, UnknownTool>>;
+
+    /// Returns the resources that are listed for this caller.
+    fn resources(&self, _caller: &Caller) -> Vec<ResourceKind> {
+        Vec::new()
+    }
+
+    /// Returns the templates of resources that are listed for this caller.
+    fn resource_templates(&self, _caller: &Caller) -> Vec<ResourceKind> {
+        Vec::new()
+    }
+
+    /// Returns the name under which reads of this resource are counted; `None` if the address is not
+    /// one of this toolset's.
+    fn find_resource(&self, _uri: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// Decides from the token alone whether `caller` may read this resource.
+    ///
+    /// # Errors
+    /// [`Denial`].
+    fn ask_resource(&self, _uri: &str, _caller: &Caller) -> Result<(), Denial> {
+        Ok(())
+    }
+
+    /// Reads a resource that [`Toolset::find_resource`] knows.
+    fn read_resource<'a>(
+        &'a self,
+        uri: &'a str,
+        _caller: &'a Caller,
+    ) -> BoxFuture<'a, Result<ResourceContent, ResourceError>> {
+        futures::future::ready(Err(ResourceError::unknown(uri))).boxed()
+    }
+}
+
+impl ResourceError {
+    /// Creates the error for an address that nothing has.
+    pub fn unknown(uri: &str) -> Self {
+        let data = [("code", "not_found"), ("uri", uri)];
+        Self {
+            kind: ResourceErrorKind::NotFound,
+            message: "There is no such resource; read `list:///` to see what there is.".to_owned(),
+            data: data.map(|(name, value)| (name.to_owned(), value.into())).into_iter().collect(),
+        }
+    }
+
+    /// Creates the error for a server without resources. The error does not repeat the address, in
+    /// which a caller may have put a path.
+    pub fn none_here() -> Self {
+        Self {
+            kind: ResourceErrorKind::NotFound,
+            message: "There is no such resource; this server has none.".to_owned(),
+            data: Map::from_iter([("code".to_owned(), "not_found".into())]),
+        }
+    }
+}
+
+/// Spells a tool's name for clients that refuse dots in it: `file_create` for `file.create`.
+pub fn underscored(name: &str) -> String {
+    name.replace('.', "_")
+}
+
+/// Finds a tool by its name in either spelling.
+pub(crate) fn find_entry<'t, C: Send + Sync + 'static>(
+    tools: impl IntoIterator<Item = &'t ToolEntry<C>>,
+    name: &str,
+) -> Option<&'t ToolEntry<C>> {
+    tools.into_iter().find(|tool| tool.name == name || underscored(tool.name) == name)
+}
