@@ -1,4 +1,6 @@
-//! One note over HTTP: `GET {upstream}/api/v1/notes/{path}`, once.
+//! Reads one note over HTTP with one request, `GET {upstream}/api/v1/notes/{path}`.
+//!
+//! The request is never repeated. The module maps failures to the port of [`stile_tools::hosted`].
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -12,28 +14,29 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::outbound::{Bounds, Failed, Outbound};
 
-/// The vault that the path is looked for in.
+/// The header that names the vault of the note.
 pub const VAULT_ID: HeaderName = HeaderName::from_static("x-vault-id");
-/// The user in whose name the note is read.
+/// The header that names the user in whose name the note is read.
 pub const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
-/// The secret that the gateway and the server share.
+/// The header with the secret that the gateway and the server with the notes share.
 pub const GATEWAY_AUTH: HeaderName = HeaderName::from_static("x-gateway-auth");
-/// Reads at once. Each may hold an answer of the greatest size, so this bounds memory; more wait
-/// their turn, within their own time.
-const MOST_READS: usize = 64;
+/// Reads in flight at once. Each may hold a response of the largest size, so the number bounds
+/// memory. Further reads wait, within their own time.
+const MAX_IN_FLIGHT: usize = 64;
 
-/// A server that has the notes.
+/// A server that has the notes, over HTTP.
 pub struct HttpNoteStore {
     outbound: Outbound,
     /// `{upstream}/api/v1/notes/`.
     notes: String,
     secret: Option<HeaderValue>,
     bounds: Bounds,
-    reads: Semaphore,
+    in_flight: Semaphore,
 }
 
 impl HttpNoteStore {
-    /// The server at `base`, an origin that a path may follow. `secret` goes along with every read.
+    /// Prepares reads from the server at `base`, an origin that a path may follow. Every read has
+    /// `secret` in its header [`GATEWAY_AUTH`].
     pub fn new(
         outbound: Outbound,
         base: &str,
@@ -41,7 +44,7 @@ impl HttpNoteStore {
         bounds: Bounds,
     ) -> Self {
         let notes = format!("{}/api/v1/notes/", base.trim_end_matches('/'));
-        Self { outbound, notes, secret, bounds, reads: Semaphore::new(MOST_READS) }
+        Self { outbound, notes, secret, bounds, in_flight: Semaphore::new(MAX_IN_FLIGHT) }
     }
 
     async fn fetch(&self, reading: Reading<'_>) -> Result<PortableNote, Failure> {
@@ -51,19 +54,20 @@ impl HttpNoteStore {
             .parse()
             .map_err(|_| Failure::Unavailable)?;
         let due = Instant::now() + self.bounds.total;
-        let turn = timeout_at(due, self.reads.acquire()).await.map_err(|_| Failure::Timeout)?;
-        // Waiting for a turn is part of the time that a caller waits.
+        let permit =
+            timeout_at(due, self.in_flight.acquire()).await.map_err(|_| Failure::Timeout)?;
+        // The wait for a permit counts towards the time of the call.
         let bounds = Bounds { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
-        let json = self.outbound.get(uri, headers, bounds).await.map_err(failure)?;
-        drop(turn);
+        let json = self.outbound.get(uri, headers, bounds).await.map_err(to_failure)?;
+        drop(permit);
         PortableNote::parse(&json).map_err(|_| Failure::InvalidResponse)
     }
 
-    /// All headers but `Host`. What the caller sent has no part in them but its token.
+    /// Returns all headers but `Host`. Of what the caller sent, the headers have only the token.
     fn headers(&self, reading: &Reading<'_>) -> Result<HeaderMap, Failure> {
         let session = reading.session();
         let credential = session.credential.as_ref().ok_or(Failure::NotForwarded)?;
-        // All of these were checked when the token was; a value that is none would not have come
+        // These texts were checked with the token. A text that is not a header value never comes
         // here.
         let value = |text: &str| {
             HeaderValue::from_bytes(text.as_bytes()).map_err(|_| Failure::NotForwarded)
@@ -89,7 +93,7 @@ impl NoteStore for HttpNoteStore {
     }
 }
 
-fn failure(failed: Failed) -> Failure {
+fn to_failure(failed: Failed) -> Failure {
     match failed {
         Failed::Timeout => Failure::Timeout,
         Failed::Unavailable => Failure::Unavailable,
