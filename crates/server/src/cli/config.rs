@@ -49,12 +49,11 @@ mod tests {
     use super::super::{arguments, setting_argument};
     use super::*;
     use crate::config::declarations::{CONFIG, STATE};
-    use crate::config::{Setting, SettingsList as _, TakenBy, parse_count, resolve, settings_list};
+    use crate::config::{Setting, SettingsList as _, TakenBy, count, resolve, settings_list};
 
-    const VOLUME: Setting<u32> =
-        Setting::new("volume_level", "LEVEL", parse_count, "Ring this loudly.")
-            .default("3")
-            .taken_by(&[TakenBy::Serve]);
+    const VOLUME: Setting<u32> = Setting::new("volume_level", "LEVEL", count, "Ring this loudly.")
+        .default("3")
+        .taken_by(&[TakenBy::Serve]);
 
     settings_list! {
         /// A list with a setting that the program does not have.

@@ -257,13 +257,16 @@ mod tests {
             "gateway --state <state>/none --upstream http://127.0.0.1:1",
             "gateway --state <state>/none --upstream ftp://127.0.0.1",
             "gateway --state <state>/none --upstream http://u:p@127.0.0.1:1",
-            "gateway --state <state>/none --upstream http://127.0.0.1:1 --jwks http://id.example.org/keys",
-            "gateway --state <state>/none --upstream http://127.0.0.1:1 --jwks https://id.example.org/keys",
+            "gateway --state <state>/none --upstream http://127.0.0.1:1 \
+             --jwks http://id.example.org/keys",
+            "gateway --state <state>/none --upstream http://127.0.0.1:1 \
+             --jwks https://id.example.org/keys",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --issuer i",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --upstream-credential mine",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --upstream-credential own",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --metrics-listen 0.0.0.0:1",
-            "gateway --state <state>/none --upstream http://127.0.0.1:1 --gateway-secret-file <state>/none",
+            "gateway --state <state>/none --upstream http://127.0.0.1:1 \
+             --gateway-secret-file <state>/none",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --trust-gateway g",
             "serve <state>/space --state <state>/state --jwks http://127.0.0.1:1/keys",
             "serve --upstream http://127.0.0.1:1",
@@ -274,12 +277,14 @@ mod tests {
             "mcp --provider http://127.0.0.1:1 --token-file <state>/none",
             "mcp --provider http://127.0.0.1:1 --token-file <state>/empty",
             "mcp --provider http://127.0.0.1:1 --token-file <state>/two-lines",
-            "mcp --provider http://127.0.0.1:1 --token-file <state>/two-lines --ca-file <state>/empty",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/two-lines \
+             --ca-file <state>/empty",
             "mcp --provider ftp://127.0.0.1 --token-file <state>/empty",
             "mcp --provider http://u:p@127.0.0.1:1 --token-file <state>/empty",
             "mcp --provider http://127.0.0.1:1/?token=x --token-file <state>/empty",
             "mcp --provider http://127.0.0.1:1/#x --token-file <state>/empty",
-            "mcp --provider http://127.0.0.1:1 --token-file <state>/empty --provider-timeout-seconds 0",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/empty \
+             --provider-timeout-seconds 0",
             "mcp --provider http://127.0.0.1:1 --token-file <state>/empty --strict-schemas maybe",
             "mcp --provider http://127.0.0.1:1 --token t",
             "import --state <state>",
@@ -381,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_folder_that_cannot_be_trusted_exits_with_1() {
+    fn a_damaged_key_file_exits_with_1() {
         let state = tempfile::tempdir().unwrap();
         std::fs::write(state.path().join("key.json"), "{}").unwrap();
         #[cfg(unix)]

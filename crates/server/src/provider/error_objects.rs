@@ -88,7 +88,8 @@ fn code_and_message(status: StatusCode) -> (&'static str, String) {
         ),
         401 => (
             "token_refused",
-            "refuses the token; the user should put a new one into the token file, which is read again then",
+            "refuses the token; the user should put a new one into the token file, which is read \
+             again after a refusal",
         ),
         403 => (
             "provider_forbids",
@@ -231,7 +232,8 @@ mod tests {
 
     #[test]
     fn an_error_object_of_the_server_is_returned_unchanged() {
-        let error = json!({ "type": "t", "code": "c", "message": "m", "param": "p", "x": { "y": [1, null] } });
+        let extra = json!({ "y": [1, null] });
+        let error = json!({ "type": "t", "code": "c", "message": "m", "param": "p", "x": extra });
         let declined = declined(418, &json!({ "error": error, "more": 1 }).to_string());
         assert_eq!((declined.status, Json::Object(declined.error)), (418, error));
     }

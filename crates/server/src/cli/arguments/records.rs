@@ -233,7 +233,10 @@ fn grant_create() -> Command {
             "record",
         ]))
         .arg(one("purpose", "TEXT", "The purpose, in your words."))
-        .arg(flag("single_use", "Accept only the first token that is used with the grant.").long("single-use"))
+        .arg(
+            flag("single_use", "Accept only the first token that is used with the grant.")
+                .long("single-use"),
+        )
         .arg(one("expires", "DURATION", 
             "How long the grant is valid, as in 12h or 30d. [default: until it is revoked]",
         ))
