@@ -19,11 +19,13 @@ use stile_ladder::budget::Budgets;
 pub(crate) use lookup::{
     ConfigError, Environment, Lookup, Resolved, ResolvedSetting, Source, resolve,
 };
-pub(crate) use setting::{Declaration, Form, SettingsList, TakenBy, settings_list};
+pub(crate) use setting::{
+    Declaration, DefaultValue, Form, Setting, SettingsList, TakenBy, settings_list,
+};
 pub use values::ToolNames;
 pub(crate) use values::{CredentialMode, LogLevel, YesNo, is_exposed};
 #[cfg(test)]
-pub(crate) use {setting::Setting, values::count};
+pub(crate) use {setting::declare_settings, values::count};
 
 settings_list! {
     /// Every setting with the value in force, in the order of help and `stile config`.

@@ -145,8 +145,8 @@ pub(super) fn header_value(text: &str, _: &ParseContext<'_>) -> Result<String, S
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
 /// Parses texts between commas. Blanks around a text and empty texts are dropped.
+#[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
 pub(super) fn list(text: &str, _: &ParseContext<'_>) -> Result<Vec<String>, String> {
     Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
 }
