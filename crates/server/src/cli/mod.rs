@@ -37,7 +37,9 @@ use std::process::ExitCode;
 use clap::ArgMatches;
 use stile_store::state::StateError;
 
-use crate::config::{Config, ConfigError, Environment, Resolved, SettingsList as _, resolve};
+use crate::config::{
+    Config, ConfigError, Environment, Resolved, SettingsList as _, is_exposed, resolve,
+};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -144,6 +146,20 @@ fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolv
 /// does not take the setting.
 fn setting_argument(matches: &ArgMatches, key: &str) -> Option<String> {
     matches.try_get_one::<String>(key).ok().flatten().cloned()
+}
+
+/// Returns the value of a setting that a command cannot do without. `meaning` says what the value
+/// of `flag` is.
+fn required<'c, T>(value: &'c Option<T>, flag: &str, meaning: &str) -> Result<&'c T, Failure> {
+    value.as_ref().ok_or_else(|| Failure::Usage(format!("{flag} is missing: {meaning}")))
+}
+
+/// Warns if requests to `url`, the value of `flag`, cross a network as plain text.
+fn warn_if_exposed(url: &str, flag: &str, content: &str) -> io::Result<()> {
+    if !is_exposed(url) {
+        return Ok(());
+    }
+    writeln!(io::stderr(), "warning: {content} pass to and from {flag} as plain text; use https")
 }
 
 /// Returns the name of the user who started the program.

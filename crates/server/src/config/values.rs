@@ -312,27 +312,15 @@ impl ToToml for SocketAddr {
     }
 }
 
-impl ToToml for Option<String> {
+impl<T: ToToml> ToToml for Option<T> {
     fn to_toml(&self) -> Option<String> {
-        self.as_deref().and_then(quoted)
+        self.as_ref().and_then(ToToml::to_toml)
     }
 }
 
 impl ToToml for String {
     fn to_toml(&self) -> Option<String> {
         quoted(self)
-    }
-}
-
-impl ToToml for Option<PathBuf> {
-    fn to_toml(&self) -> Option<String> {
-        self.as_ref().and_then(ToToml::to_toml)
-    }
-}
-
-impl ToToml for Option<SocketAddr> {
-    fn to_toml(&self) -> Option<String> {
-        self.as_ref().and_then(ToToml::to_toml)
     }
 }
 
