@@ -127,8 +127,8 @@ pub(super) fn from_failure(failed: Failed) -> Declined {
         Failed::Encoded => adapter_error(
             502,
             "answer_encoded",
-            "the resource server compressed its answer although the request did not allow that; \
-             tell the user",
+            "the resource server compressed its answer although the request did not allow that, \
+             and the answer is not unpacked; tell the user",
         ),
         Failed::Status(status) => from_status(status),
     }
