@@ -1,12 +1,13 @@
 //! What does a call through the gateway cost?
 //!
-//! Measured, in turns within one run: the processor time of the gateway's process for a call of a
-//! tool, beside that of a process which only hands requests on to the same note store with the same
-//! HTTP library; how much the gateway grows over ten thousand calls; what a session costs in
-//! memory. Tokens are signed with ES256, the dearer of the two, and verified anew for each call.
+//! Measures three things. First, the processor time of the gateway's process for one call of a tool,
+//! beside that of a process that only forwards requests to the same note store with the same HTTP
+//! library; the two take turns within one run. Second, how much the gateway's memory grows over ten
+//! thousand calls. Third, the memory of a session. Tokens are signed with ES256, the more expensive
+//! of the two algorithms, and verified again for each call.
 //!
-//! What the numbers do not say: how long a call takes, which depends on the note store; and TLS,
-//! which neither speaks here.
+//! The numbers do not say how long a call takes, because that depends on the note store. They do not
+//! include TLS, which neither process uses here.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,19 +35,19 @@ use stile_testkit::issuer::{Alg, Issuer};
 use stile_testkit::process::Rig;
 use stile_testkit::upstream::{Behaviour, Reply, Upstream};
 
-/// Clients that call at once: a server that is idle between two calls pays for falling asleep and
-/// waking up.
+/// Clients that call at once. A server that is idle between two calls would also pay for sleeping
+/// and waking up.
 const CALLERS: usize = 16;
 const AUDIENCE: &str = "https://gateway.example.org/mcp";
 
 fn main() {
     if let Some(upstream) =
-        std::env::args().skip_while(|argument| argument != "--hand-on-to").nth(1)
+        std::env::args().skip_while(|argument| argument != "--forward-to").nth(1)
     {
-        return hand_on(upstream);
+        return forward(upstream);
     }
     let plan = Plan::from_arguments();
-    // A note as people write them: eight headings, and some four kilobytes of text.
+    // A note as people write notes: eight headings, and about four kilobytes of text.
     let body: String = (1..=8)
         .map(|day| {
             format!(
@@ -76,7 +77,7 @@ fn main() {
 
     let mut proxy = Command::new(std::env::current_exe().unwrap());
     let mut proxy = proxy
-        .args(["--hand-on-to", &url])
+        .args(["--forward-to", &url])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -87,29 +88,30 @@ fn main() {
 
     let (rounds, calls) = (plan.rounds(8), plan.rounds(200));
     let read = format!(
-        "GET /api/v1/notes/garden%2Fferns.md HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+        "GET /api/v1/notes/garden%2Fferns.md HTTP/1.1\r\nHost: localhost\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
     );
     let mut callers: Vec<Http> = (0..CALLERS).map(|_| gateway.client(&token)).collect();
     let mut readers: Vec<Http> = (0..CALLERS).map(|_| Http::new(through, &token)).collect();
     let mut call = || {
         at_once(&mut callers, calls, |client| {
-            let told =
+            let answer =
                 client.tool("get_section_source", json!({ "path": "garden/ferns.md" })).unwrap();
-            assert!(told.get("schema").is_some(), "{told}");
+            assert!(answer.get("schema").is_some(), "{answer}");
         });
     };
-    let mut hand_on = || {
+    let mut forward = || {
         at_once(&mut readers, calls, |client| {
             assert_eq!(client.send(read.as_bytes()).unwrap().status, 200)
         })
     };
     call();
-    hand_on();
-    let grown_from = resident(gateway.id());
+    forward();
+    let grown_from = resident_kib(gateway.id());
     let mut ratios = Vec::new();
     for _ in 0..rounds {
-        let ours = spent(gateway.id(), &mut call);
-        let theirs = spent(proxy.id(), &mut hand_on);
+        let ours = processor_time_during(gateway.id(), &mut call);
+        let theirs = processor_time_during(proxy.id(), &mut forward);
         store.take_requests();
         ratios.push((ours.as_secs_f64() / theirs.as_secs_f64(), ours, theirs));
     }
@@ -118,7 +120,8 @@ fn main() {
     if let Some((ratio, ours, theirs)) = ratios.get(ratios.len() / 2) {
         let each = |time: &Duration| *time / u32::try_from(calls).unwrap();
         println!(
-            "processor time of a call through the gateway {:?}   of a request that is only handed on {:?}   ratio {ratio:.2}",
+            "processor time of a call through the gateway {:?}   \
+             of a request that is only forwarded {:?}   ratio {ratio:.2}",
             each(ours),
             each(theirs)
         );
@@ -126,12 +129,12 @@ fn main() {
     println!(
         "grown over {} calls: {} KiB, to {} KiB",
         rounds * calls,
-        resident(gateway.id()).saturating_sub(grown_from),
-        resident(gateway.id())
+        resident_kib(gateway.id()).saturating_sub(grown_from),
+        resident_kib(gateway.id())
     );
 
     let sessions = plan.rounds(1_000);
-    let before = resident(gateway.id());
+    let before = resident_kib(gateway.id());
     let open: Vec<_> = (0..sessions)
         .map(|_| {
             let mut client = gateway.client(&token);
@@ -140,7 +143,7 @@ fn main() {
             client
         })
         .collect();
-    let grown = resident(gateway.id()).saturating_sub(before);
+    let grown = resident_kib(gateway.id()).saturating_sub(before);
     println!(
         "memory of a session, its connection included: {} KiB over {sessions}",
         grown / sessions as u64
@@ -151,22 +154,25 @@ fn main() {
     assert!(status.success());
 }
 
-/// A request that opens a session.
+/// Returns a request that opens a session.
 fn initialize(token: &str) -> Vec<u8> {
     let params = json!({
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "bench", "version": "1" }
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": { "name": "bench", "version": "1" }
     });
     let body =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }).to_string();
     format!(
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+         Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
 }
 
-/// Each client does the same so many times, all at once.
+/// Lets every client do the same work `times` times, all clients at once.
 fn at_once(clients: &mut [Http], times: usize, work: impl Fn(&mut Http) + Sync) {
     std::thread::scope(|scope| {
         for client in clients {
@@ -180,15 +186,15 @@ fn end(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// The processor time that a process spends meanwhile, in its own code and in the kernel for it.
-fn spent(pid: u32, work: impl FnOnce()) -> Duration {
+/// Returns the processor time that a process spends during `work`, in its own code and in the kernel.
+fn processor_time_during(pid: u32, work: impl FnOnce()) -> Duration {
     let before = processor_time(pid);
     work();
     processor_time(pid).saturating_sub(before)
 }
 
 fn processor_time(pid: u32) -> Duration {
-    // In nanoseconds, for each thread; `stat` counts in hundredths of a second.
+    // `schedstat` counts nanoseconds for each thread; `stat` counts hundredths of a second.
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of_task = |task: std::io::Result<std::fs::DirEntry>| -> u64 {
         let text =
@@ -198,16 +204,16 @@ fn processor_time(pid: u32) -> Duration {
     Duration::from_nanos(tasks.map(of_task).sum())
 }
 
-/// Resident memory in KiB.
-fn resident(pid: u32) -> u64 {
+/// Returns the resident memory of a process in KiB.
+fn resident_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Hands every request on to `upstream`, as a process of its own.
-fn hand_on(upstream: String) {
-    // However the benchmark ends, this process goes with it.
+/// Forwards every request to `upstream`. Runs as a process of its own.
+fn forward(upstream: String) {
+    // Standard input closes when the benchmark ends, in whatever way. This process ends then too.
     std::thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(0);
@@ -223,12 +229,12 @@ fn hand_on(upstream: String) {
             let (client, upstream) = (client.clone(), upstream.clone());
             let service = service_fn(move |request: Request<Incoming>| {
                 let uri = format!("{upstream}{}", request.uri());
-                let mut handed = Request::new(Empty::new());
-                *handed.uri_mut() = uri.parse().unwrap();
-                *handed.headers_mut() = request.headers().clone();
+                let mut forwarded = Request::new(Empty::new());
+                *forwarded.uri_mut() = uri.parse().unwrap();
+                *forwarded.headers_mut() = request.headers().clone();
                 let client = client.clone();
                 async move {
-                    let response: Response<Incoming> = client.request(handed).await.unwrap();
+                    let response: Response<Incoming> = client.request(forwarded).await.unwrap();
                     Ok::<_, Infallible>(response)
                 }
             });

@@ -1,11 +1,11 @@
 //! How long does a client wait for the program?
 //!
-//! Measured: from spawning `stile stdio` to its answer to `tools/list`, beside spawning the program
-//! for its version alone; the structure of a long note on stdio beside a read of its beginning; a
-//! small read over HTTP through every layer, beside a tool that answers a constant through the SDK
-//! alone, on the same kind of connection in the same run.
+//! Measures three pairs, each in the same run. First, from spawning `stile stdio` to its answer to
+//! `tools/list`, beside spawning the program for its version alone. Second, the structure of a long
+//! note on stdio, beside a read of the note's beginning. Third, a small read over HTTP through every
+//! layer, beside a tool that answers a constant through the SDK alone on the same kind of connection.
 //!
-//! What the numbers do not say: what the client itself costs. It is one thread on the same cores.
+//! The numbers include what the client costs, one thread on the same cores.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -44,7 +44,7 @@ impl ServerHandler for Constant {
     }
 }
 
-/// The SDK on a connection, with Nagle's algorithm off as it is for us, and nothing else.
+/// Serves the SDK alone, with Nagle's algorithm off as this program has it, and returns the address.
 fn bare_sdk(runtime: &tokio::runtime::Runtime) -> std::net::SocketAddr {
     use axum::serve::ListenerExt as _;
     let handler = Arc::new(Constant);
@@ -84,7 +84,7 @@ fn main() {
         || timed(|| rig.command(&["--version"]).stdout(Stdio::null()).status().unwrap()),
     );
 
-    // A note of some 300 KB, of which the structure says what a read would have to show.
+    // A note of about 300 KB. Its structure replaces a read of the whole note.
     let long: String = (0..3000)
         .map(|day| format!("## Day {day}\n\n{}\n\n", "Watered the ferns. ".repeat(4)))
         .collect();

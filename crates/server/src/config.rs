@@ -19,11 +19,13 @@ use stile_ladder::budget::Budgets;
 pub(crate) use lookup::{
     ConfigError, Environment, Lookup, Resolved, ResolvedSetting, Source, resolve,
 };
-pub(crate) use setting::{Declaration, Form, SettingsList, TakenBy, settings_list};
+pub(crate) use setting::{
+    Declaration, DefaultValue, Form, Setting, SettingsList, TakenBy, settings_list,
+};
 pub use values::ToolNames;
 pub(crate) use values::{CredentialMode, LogLevel, YesNo, is_exposed};
 #[cfg(test)]
-pub(crate) use {setting::Setting, values::count as parse_count};
+pub(crate) use {setting::declare_settings, values::count};
 
 settings_list! {
     /// Every setting with the value in force, in the order of help and `stile config`.
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_what_the_contract_says() {
+    fn documented_defaults_are_in_force() {
         let config = with_flags(&[]).unwrap().config;
         assert_eq!(config.listen.to_string(), "127.0.0.1:9999");
         assert_eq!(config.root, Path::new("/home/ann/stile"));
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_record_has_room_in_the_structure() {
+    fn record_text_is_at_most_half_of_the_structured_content() {
         let least =
             with_flags(&[("record_structure_bytes", "16KiB"), ("record_preview_chars", "2000")])
                 .unwrap()
@@ -146,9 +148,8 @@ mod tests {
         assert_eq!((most.text, most.structured, most.document), (128 << 10, 128 << 10, 64 << 10));
     }
 
-    /// What help and documents say of the bounds is what they are.
     #[test]
-    fn the_bounds_of_budgets_are_told() {
+    fn help_and_docs_state_the_bounds_of_record_budgets() {
         let page = include_str!("../../../docs/ladder.md");
         for (name, bounds) in [
             ("record_text_bytes", "1KiB to 128KiB"),
@@ -158,13 +159,13 @@ mod tests {
         ] {
             assert!(page.contains(&format!("`{name}` | {bounds} |")), "{name}");
             let setting = Config::DECLARATIONS.iter().find(|setting| setting.key == name).unwrap();
-            let (_, most) = bounds.split_once(" to ").unwrap();
-            assert!(setting.help.ends_with(&format!("o more than {most}.")), "{}", setting.help);
+            let (_, max) = bounds.split_once(" to ").unwrap();
+            assert!(setting.help.ends_with(&format!("o more than {max}.")), "{}", setting.help);
         }
     }
 
     #[test]
-    fn the_examples_of_a_deployment_are_settings_that_fit_each_other() {
+    fn the_example_deployment_has_matching_settings() {
         let [origin, gateway] = [
             include_str!("../../../examples/gateway/origin.toml"),
             include_str!("../../../examples/gateway/gateway.toml"),
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
+    fn a_flag_overrides_a_variable_and_a_variable_overrides_the_file() {
         let state = tempfile::tempdir().unwrap();
         std::fs::write(
             state.path().join("stile.toml"),
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_written_with_commas_or_as_arrays() {
+    fn a_list_is_text_with_commas_or_an_array() {
         let hosts =
             with_flags(&[("allowed_hosts", "a.example, b.example")]).unwrap().config.allowed_hosts;
         assert_eq!(hosts, ["a.example", "b.example"]);
@@ -244,13 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn what_config_shows_can_be_read_back() {
-        let shown = with_flags(&[
+    fn config_output_is_a_valid_settings_file() {
+        let resolved = with_flags(&[
             ("public_url", "https://a.example/"),
             ("allowed_hosts", "x,y"),
             ("log", "debug"),
         ]);
-        let Resolved { config, settings } = shown.unwrap();
+        let Resolved { config, settings } = resolved.unwrap();
         let in_file = settings.iter().filter(|setting| setting.declaration.form != Form::FlagOnly);
         let lines = in_file.filter_map(|setting| {
             let value = setting.toml.as_ref()?;

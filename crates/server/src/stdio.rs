@@ -1,13 +1,13 @@
 //! MCP over standard input and output: one line, one message.
 //!
-//! The SDK's own transport passes over lines that it cannot read in silence, and a notification
-//! that comes first ends its process. This one answers what it can be asked about, reads as
-//! strictly as the HTTP edge does ([`crate::mcp::envelope`]), and holds no more of a line than a
-//! message may be long. Only protocol is written to standard output.
+//! The SDK's own transport ignores lines that it cannot read, and ends the process if the first
+//! message is a notification. This transport answers such lines, reads as strictly as the HTTP edge
+//! ([`crate::mcp::envelope`]), and never holds more of a line than [`MAX_LINE_BYTES`]. Only messages
+//! of the protocol are written to standard output.
 //!
-//! The process ends when standard input ends, and when its parent goes away without closing it.
-//! Input is read by a thread of its own that nothing waits for: a read that never returns must not
-//! keep the process alive.
+//! The process ends when standard input ends, or when the parent process is gone. A thread of its
+//! own reads the input, and nothing waits for that thread: a read that never returns must not keep
+//! the process alive.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -34,23 +34,23 @@ use crate::mcp::server_info;
 use crate::service::Service;
 use stile_tools::toolset::Caller;
 
-/// The longest line, without its end. A message that is accepted over HTTP fits four times.
+/// The longest line in bytes, without its end: four times the default limit of a body over HTTP.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
-/// How often it is looked whether the parent is still there.
-const PARENT_WATCH: Duration = Duration::from_secs(1);
-/// Lines read ahead of the SDK, and answers waiting for the client to read.
-const QUEUE: usize = 16;
+/// How often the process checks that its parent still exists.
+const PARENT_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The most lines that are read ahead of the SDK, and the most responses that wait to be written.
+const QUEUE_LENGTH: usize = 16;
 
 /// Serves this process's standard input and output until the input ends or the parent goes away.
 ///
 /// # Errors
-/// What writing to standard output met.
+/// Writing to standard output failed.
 pub async fn serve(
     service: Service,
     principal: Principal,
     tool_names: ToolNames,
 ) -> io::Result<()> {
-    // Before a word is answered: whoever has an answer may be gone the next moment.
+    // Before the first response is sent, because a parent that has its response may exit.
     let parent_gone = parent_gone();
     tokio::select! {
         served = serve_on(io::stdin(), tokio::io::stdout(), service, principal, tool_names) => served,
@@ -61,7 +61,7 @@ pub async fn serve(
 /// Serves on any pair of streams until `input` ends.
 ///
 /// # Errors
-/// What writing to `output` met.
+/// Writing to `output` failed.
 pub async fn serve_on(
     input: impl Read + Send + 'static,
     output: impl AsyncWrite + Unpin + Send + 'static,
@@ -69,29 +69,31 @@ pub async fn serve_on(
     principal: Principal,
     tool_names: ToolNames,
 ) -> io::Result<()> {
-    let (lines_in, lines) = mpsc::channel(QUEUE);
-    // Not joined: it ends with its input, or with the process.
+    let (line_sender, lines) = mpsc::channel(QUEUE_LENGTH);
+    // Not joined: the thread ends with its input or with the process.
     std::thread::Builder::new()
         .name("stdin".to_owned())
-        .spawn(move || read_lines(input, &lines_in))?;
-    let (answers, answers_out) = mpsc::channel(QUEUE);
-    let writer = tokio::spawn(write_lines(answers_out, output));
+        .spawn(move || read_lines(input, &line_sender))?;
+    let (responses, unwritten) = mpsc::channel(QUEUE_LENGTH);
+    let writer = tokio::spawn(write_lines(unwritten, output));
     let handler = Handler::new(service, CallerSource::Fixed(Caller::local(principal)), tool_names);
-    let served =
-        serve_server(handler, Lines { lines, answers: Some(answers), unsent: None, opened: false })
-            .await;
+    let served = serve_server(
+        handler,
+        StdioTransport { lines, responses: Some(responses), unsent: None, is_opened: false },
+    )
+    .await;
     match served {
         Ok(running) => drop(running.waiting().await),
-        // The input ended before anything was opened, which is no failure of ours.
+        // The input ended before the client opened a lifecycle, which is not an error here.
         Err(error) => {
-            tracing::debug!(target: "stile::stdio", kind = kind(&error), "nothing was opened")
+            tracing::debug!(target: "stile::stdio", kind = error_kind(&error), "nothing was opened")
         }
     }
     finish(writer).await
 }
 
-/// The SDK's errors may quote messages; only their kind is logged.
-fn kind(error: &rmcp::service::ServerInitializeError) -> &'static str {
+/// Names the kind of an SDK error for the log. The error itself may quote messages.
+fn error_kind(error: &rmcp::service::ServerInitializeError) -> &'static str {
     match error {
         rmcp::service::ServerInitializeError::ConnectionClosed(_) => "closed",
         rmcp::service::ServerInitializeError::ExpectedInitializeRequest(_) => "unexpected message",
@@ -103,13 +105,13 @@ async fn finish(writer: JoinHandle<io::Result<()>>) -> io::Result<()> {
     writer.await.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// Completes once this process has another parent than it had.
+/// Completes once the parent of this process is not the parent that it had at the call.
 fn parent_gone() -> impl Future<Output = ()> {
     let parent = rustix::process::getppid();
     async move {
-        let mut look = tokio::time::interval(PARENT_WATCH);
+        let mut interval = tokio::time::interval(PARENT_CHECK_INTERVAL);
         loop {
-            look.tick().await;
+            interval.tick().await;
             if rustix::process::getppid() != parent {
                 tracing::info!(target: "stile::stdio", "the parent process is gone");
                 return;
@@ -119,14 +121,14 @@ fn parent_gone() -> impl Future<Output = ()> {
 }
 
 /// One line of input.
-enum Line {
-    Whole(Vec<u8>),
-    /// It was too long; what was read of it is gone.
+enum InputLine {
+    Complete(Vec<u8>),
+    /// The line was too long, and its content was dropped.
     TooLong,
 }
 
-/// Reads lines until the input or their receiver ends.
-fn read_lines(input: impl Read, lines: &mpsc::Sender<Line>) {
+/// Reads lines until the input ends or nobody receives the lines.
+fn read_lines(input: impl Read, lines: &mpsc::Sender<InputLine>) {
     let mut input = BufReader::with_capacity(64 * 1024, input);
     while let Ok(Some(line)) = read_line(&mut input) {
         if lines.blocking_send(line).is_err() {
@@ -135,22 +137,22 @@ fn read_lines(input: impl Read, lines: &mpsc::Sender<Line>) {
     }
 }
 
-/// Reads one line, `None` at the end. A last line without an end is one too.
-fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
+/// Reads one line; `None` at the end of the input. The last line may lack a line end.
+fn read_line(input: &mut impl BufRead) -> io::Result<Option<InputLine>> {
     let mut line = Vec::new();
-    // One more than may be, to tell a line that fits from one that does not.
-    let most = MAX_LINE_BYTES as u64 + 1;
-    if input.take(most).read_until(b'\n', &mut line)? == 0 {
+    // One byte more than the limit, to tell a line that fits from a line that does not.
+    let limit = MAX_LINE_BYTES as u64 + 1;
+    if input.take(limit).read_until(b'\n', &mut line)? == 0 {
         return Ok(None);
     }
     if line.last() == Some(&b'\n') || line.len() <= MAX_LINE_BYTES {
-        return Ok(Some(Line::Whole(line)));
+        return Ok(Some(InputLine::Complete(line)));
     }
     skip_line(input)?;
-    Ok(Some(Line::TooLong))
+    Ok(Some(InputLine::TooLong))
 }
 
-/// Drops the rest of a line, a buffer at a time.
+/// Reads to the end of a line, a buffer at a time, and drops what is read.
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
         let buffer = input.fill_buf()?;
@@ -163,39 +165,41 @@ fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// Writes each answer as it comes; ends when there can be no more, or nobody reads.
+/// Writes each response as it comes, until all senders are gone or a write fails.
 async fn write_lines(
-    mut answers: mpsc::Receiver<Vec<u8>>,
+    mut responses: mpsc::Receiver<Vec<u8>>,
     mut output: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    while let Some(mut answer) = answers.recv().await {
-        answer.push(b'\n');
-        output.write_all(&answer).await?;
+    while let Some(mut response) = responses.recv().await {
+        response.push(b'\n');
+        output.write_all(&response).await?;
         output.flush().await?;
     }
     Ok(())
 }
 
-/// The transport as the SDK sees it.
-struct Lines {
-    lines: mpsc::Receiver<Line>,
-    answers: Option<mpsc::Sender<Vec<u8>>>,
-    /// An answer to a line that was no message. It waits here, since a wait for room may be
-    /// cancelled.
+/// The transport that the SDK reads from and writes to.
+struct StdioTransport {
+    lines: mpsc::Receiver<InputLine>,
+    responses: Option<mpsc::Sender<Vec<u8>>>,
+    /// The response to a line that was not a message. The response waits here until the queue has
+    /// room, because the SDK may cancel that wait.
     unsent: Option<Value>,
-    /// Whether a lifecycle was chosen. Before that the SDK takes anything but a request for a fatal
-    /// error.
-    opened: bool,
+    /// Whether a request opened a lifecycle. Before that the SDK treats everything but a request as
+    /// a fatal error.
+    is_opened: bool,
 }
 
-/// What becomes of a line.
-enum Reading {
+/// What a line leads to.
+enum LineOutcome {
+    /// The SDK gets the message.
     Message(Box<ClientJsonRpcMessage>),
-    Answer(Value),
-    Nothing,
+    /// The client gets this response, and the SDK gets nothing.
+    Response(Value),
+    Ignored,
 }
 
-impl Transport<RoleServer> for Lines {
+impl Transport<RoleServer> for StdioTransport {
     type Error = Infallible;
 
     fn name() -> Cow<'static, str> {
@@ -206,76 +210,76 @@ impl Transport<RoleServer> for Lines {
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        let answers = self.answers.clone();
+        let responses = self.responses.clone();
         async move {
-            queue(answers, &item).await;
+            queue(responses, &item).await;
             Ok(())
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            if let (Some(answer), Some(answers)) = (&self.unsent, &self.answers) {
-                if let Ok(room) = answers.reserve().await {
-                    room.send(answer.to_string().into_bytes());
+            if let (Some(response), Some(responses)) = (&self.unsent, &self.responses) {
+                if let Ok(permit) = responses.reserve().await {
+                    permit.send(response.to_string().into_bytes());
                 }
                 self.unsent = None;
             }
             self.unsent = match self.lines.recv().await? {
-                Line::Whole(line) => match self.read(&line) {
-                    Reading::Message(message) => return Some(*message),
-                    Reading::Answer(answer) => Some(answer),
-                    Reading::Nothing => None,
+                InputLine::Complete(line) => match self.read(&line) {
+                    LineOutcome::Message(message) => return Some(*message),
+                    LineOutcome::Response(response) => Some(response),
+                    LineOutcome::Ignored => None,
                 },
-                Line::TooLong => Some(too_long()),
+                InputLine::TooLong => Some(too_long()),
             };
         }
     }
 
     async fn close(&mut self) -> Result<(), Infallible> {
-        self.answers = None;
+        self.responses = None;
         self.lines.close();
         Ok(())
     }
 }
 
-async fn queue(answers: Option<mpsc::Sender<Vec<u8>>>, message: &ServerJsonRpcMessage) {
-    // Where the writer is gone nobody reads, and the input will end as well.
-    if let (Some(answers), Ok(bytes)) = (answers, serde_json::to_vec(message)) {
-        let _ = answers.send(bytes).await;
+async fn queue(responses: Option<mpsc::Sender<Vec<u8>>>, message: &ServerJsonRpcMessage) {
+    if let (Some(responses), Ok(bytes)) = (responses, serde_json::to_vec(message)) {
+        // An error means that the writer is gone, because nobody reads. The input will end too.
+        let _ = responses.send(bytes).await;
     }
 }
 
-impl Lines {
-    fn read(&mut self, line: &[u8]) -> Reading {
+impl StdioTransport {
+    fn read(&mut self, line: &[u8]) -> LineOutcome {
         if line.iter().all(u8::is_ascii_whitespace) {
-            return Reading::Nothing;
+            return LineOutcome::Ignored;
         }
         let message = match Envelope::parse(line) {
             Ok(message) => message,
-            Err(malformed) => return Reading::Answer(malformed.to_json()),
+            Err(malformed) => return LineOutcome::Response(malformed.to_json()),
         };
         let id = message.id().filter(|_| message.is_request()).cloned();
         let Ok(message) = serde_json::from_value::<ClientJsonRpcMessage>(message.into_value())
         else {
             let message = "the message is not one of the protocol's".to_owned();
-            return Reading::Answer(
+            return LineOutcome::Response(
                 Malformed { code: envelope::INVALID_REQUEST, message, id }.to_json(),
             );
         };
         match &message {
             ClientJsonRpcMessage::Request(request) => {
-                self.opened = self.opened || opens(&request.request)
+                self.is_opened = self.is_opened || opens_lifecycle(&request.request)
             }
-            _ if self.opened => {}
-            _ => return Reading::Nothing,
+            _ if self.is_opened => {}
+            _ => return LineOutcome::Ignored,
         }
-        Reading::Message(Box::new(message))
+        LineOutcome::Message(Box::new(message))
     }
 }
 
-/// Whether the SDK leaves its opening loop with this request.
-fn opens(request: &ClientRequest) -> bool {
+/// Returns whether this request opens a lifecycle, so that the SDK leaves its opening loop.
+fn opens_lifecycle(request: &ClientRequest) -> bool {
     match request {
         ClientRequest::InitializeRequest(_) => true,
         ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,

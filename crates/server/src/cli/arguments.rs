@@ -158,19 +158,19 @@ fn note(settings: Settings<'_>) -> Command {
         Command::new(name)
             .about(about)
             .arg(
-                Arg::new("path")
-                    .value_name("PATH")
-                    .required(true)
-                    .allow_hyphen_values(true)
-                    .help("The note, from the root of the space, as in inbox/one.md."),
+                positional(
+                    "path",
+                    "PATH",
+                    "The note, from the root of the space, as in inbox/one.md.",
+                )
+                .allow_hyphen_values(true),
             )
             // Here the root is a flag, because the note is the argument.
-            .arg(
-                Arg::new(ROOT.declaration.key)
-                    .long(ROOT.declaration.flag())
-                    .value_name("DIR")
-                    .help("The folder that holds the notes. [default: ~/stile]"),
-            )
+            .arg(one(
+                ROOT.declaration.key,
+                "DIR",
+                "The folder that holds the notes. [default: ~/stile]",
+            ))
             .args(setting_arguments(settings, TakenBy::Note))
     };
     Command::new("note")
@@ -204,41 +204,39 @@ fn token(settings: Settings<'_>) -> Command {
              records.",
         ))
         .arg(
-            Arg::new("expires")
-                .long("expires")
-                .value_name("DURATION")
-                .default_value("30d")
-                .help("How long the token is valid, as in 45s, 90m, 12h or 30d; at most 366d."),
+            one(
+                "expires",
+                "DURATION",
+                "How long the token is valid, as in 45s, 90m, 12h or 30d; at most 366d.",
+            )
+            .default_value("30d"),
         )
-        .arg(
-            Arg::new("user")
-                .long("user")
-                .value_name("NAME")
-                .help("Who the agent acts for. [default: your user name on this machine]"),
-        )
-        .arg(Arg::new("client").long("client").value_name("NAME").help(
+        .arg(one(
+            "user",
+            "NAME",
+            "Who the agent acts for. [default: your user name on this machine]",
+        ))
+        .arg(one(
+            "client",
+            "NAME",
             "The program that gets the token, so that tool names are spelled as that program \
              accepts them.",
         ))
         .arg(grant("Let the token see the records of this grant.").conflicts_with("owner"))
-        .arg(Arg::new("owner").long("owner").action(ArgAction::SetTrue).help(
+        .arg(flag(
+            "owner",
             "Mint an owner's token, which may read, import and delete all records, and make grants.",
         ))
         .args_conflicts_with_subcommands(true)
         .subcommand(
             Command::new("list")
                 .about("Shows all tokens: who they are for, what they allow, until when.")
-                .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON.")),
+                .arg(json()),
         )
         .subcommand(
             Command::new("revoke")
                 .about("Revokes a token. Running servers refuse it from the next request on.")
-                .arg(
-                    Arg::new("jti")
-                        .value_name("JTI")
-                        .required(true)
-                        .help("The token's identifier, as in `stile token list`."),
-                ),
+                .arg(positional("jti", "JTI", "The token's identifier, as in `stile token list`.")),
         )
         .after_help(
             "\
@@ -292,11 +290,34 @@ fn setting_argument(setting: &'static Declaration) -> Arg {
 }
 
 fn grant(help: &'static str) -> Arg {
-    Arg::new("grant").long("grant").value_name("ID").help(help)
+    one("grant", "ID", help)
 }
 
 fn scope(help: &'static str) -> Arg {
-    Arg::new("scope").long("scope").value_name("SCOPE").action(ArgAction::Append).help(help)
+    many("scope", "SCOPE", help)
+}
+
+/// Returns a flag with a value. Its name has dashes for the underscores of `name`.
+fn one(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name.replace('_', "-")).value_name(value).help(help)
+}
+
+/// Returns a flag that may be repeated.
+fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    one(name, value, help).action(ArgAction::Append)
+}
+
+/// Returns a flag without a value.
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name.replace('_', "-")).action(ArgAction::SetTrue).help(help)
+}
+
+fn positional(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(value).required(true).help(help)
+}
+
+fn json() -> Arg {
+    flag("json", "Print JSON.")
 }
 
 #[cfg(test)]

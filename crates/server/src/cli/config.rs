@@ -49,12 +49,14 @@ mod tests {
     use super::super::{arguments, setting_argument};
     use super::*;
     use crate::config::declarations::{CONFIG, STATE};
-    use crate::config::{Setting, SettingsList as _, TakenBy, parse_count, resolve, settings_list};
+    use crate::config::{
+        SettingsList as _, TakenBy, count, declare_settings, resolve, settings_list,
+    };
 
-    const VOLUME: Setting<u32> =
-        Setting::new("volume_level", "LEVEL", parse_count, "Ring this loudly.")
-            .default("3")
-            .taken_by(&[TakenBy::Serve]);
+    declare_settings! {
+        /// Ring this loudly.
+        VOLUME: u32 = Flag("volume_level", "LEVEL"), count, default Text("3"), for &[TakenBy::Serve];
+    }
 
     settings_list! {
         /// A list with a setting that the program does not have.

@@ -3,7 +3,6 @@
 //! The gateway makes no file, no folder and no key. With an identity provider it reads nothing in
 //! the state folder but the settings file.
 
-use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,9 +12,9 @@ use stile_tools::remote_notes::{Credential, RemoteNotes};
 
 use super::identity_provider::IdentityProvider;
 use super::settings_files::{http_client, read_secret};
-use super::{Failure, http_server, process};
+use super::{Failure, http_server, process, required, warn_if_exposed};
 use crate::auth::{LocalVerifier, TokenVerifier};
-use crate::config::{Config, CredentialMode, Resolved, is_exposed};
+use crate::config::{Config, CredentialMode, Resolved};
 use crate::gateway::http_note_store::HttpNoteStore;
 use crate::gateway::session_factory::{SessionFactory, UpstreamCredential};
 use crate::http::HttpOptions;
@@ -25,20 +24,12 @@ use crate::service::Service;
 /// Serves until the process is asked to stop.
 pub(super) fn run(resolved: &Resolved) -> Result<(), Failure> {
     let config = &resolved.config;
-    let upstream = config.upstream.as_deref().ok_or_else(|| {
-        Failure::Usage(
-            "--upstream is missing: the address of the server that has the notes".to_owned(),
-        )
-    })?;
+    let upstream =
+        required(&config.upstream, "--upstream", "the address of the server that has the notes")?;
     let provider = IdentityProvider::from_config(config)?;
     let outbound = http_client(config)?;
     let store = note_store(config, outbound.clone(), upstream)?;
-    if is_exposed(upstream) {
-        writeln!(
-            io::stderr(),
-            "warning: tokens and notes pass to and from --upstream as plain text; use https"
-        )?;
-    }
+    warn_if_exposed(upstream, "--upstream", "tokens and notes")?;
     let issuer = TokenIssuer::new(provider, config)?;
     process::log_without_targets(config.log);
     process::raise_file_limit();

@@ -3,7 +3,6 @@
 //! The command opens no state folder and writes no file. It sends no request to the resource server
 //! before the client calls a tool.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +12,9 @@ use stile_domain::scope::Scopes;
 use stile_ladder::port::MAX_ANSWER_BYTES;
 
 use super::settings_files::{http_client, read_secret};
-use super::{Failure, open, process, stdio, user_name};
+use super::{Failure, open, process, required, stdio, user_name, warn_if_exposed};
 use crate::auth;
-use crate::config::{Config, Environment, Resolved, is_exposed};
+use crate::config::{Config, Environment, Resolved, YesNo};
 use crate::outbound::OutboundLimits;
 use crate::provider::{HttpRecordServer, TokenReader};
 use crate::service::Service;
@@ -23,23 +22,15 @@ use crate::service::Service;
 /// Serves until standard input ends.
 pub(super) fn run(resolved: &Resolved, environment: Environment<'_>) -> Result<(), Failure> {
     let config = &resolved.config;
-    let base = config.provider.as_deref().ok_or_else(|| {
-        Failure::Usage(
-            "--provider is missing: the address of the server that has the records".to_owned(),
-        )
-    })?;
-    let token_file = config.token_file.clone().ok_or_else(|| {
-        Failure::Usage(
-            "--token-file is missing: the file with the token that the server gave you".to_owned(),
-        )
-    })?;
-    let server = record_server(config, base, token_file)?;
-    if is_exposed(base) {
-        writeln!(
-            io::stderr(),
-            "warning: the token and records pass to and from --provider as plain text; use https"
-        )?;
-    }
+    let base =
+        required(&config.provider, "--provider", "the address of the server that has the records")?;
+    let token_file = required(
+        &config.token_file,
+        "--token-file",
+        "the file with the token that the server gave you",
+    )?;
+    let server = record_server(config, base, token_file.clone())?;
+    warn_if_exposed(base, "--provider", "the token and records")?;
     // The resource server decides for each request, from the token, what the client may see. This
     // process lets the client ask for everything.
     let principal = auth::local_user(&user_name(environment), Scopes::none(), RecordsClaim::Owner);

@@ -37,7 +37,9 @@ use std::process::ExitCode;
 use clap::ArgMatches;
 use stile_store::state::StateError;
 
-use crate::config::{Config, ConfigError, Environment, Resolved, SettingsList as _, resolve};
+use crate::config::{
+    Config, ConfigError, Environment, Resolved, SettingsList as _, is_exposed, resolve,
+};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -144,6 +146,20 @@ fn settings(matches: &ArgMatches, environment: Environment<'_>) -> Result<Resolv
 /// does not take the setting.
 fn setting_argument(matches: &ArgMatches, key: &str) -> Option<String> {
     matches.try_get_one::<String>(key).ok().flatten().cloned()
+}
+
+/// Returns the value of a setting that a command cannot do without. `meaning` says what the value
+/// of `flag` is.
+fn required<'c, T>(value: &'c Option<T>, flag: &str, meaning: &str) -> Result<&'c T, Failure> {
+    value.as_ref().ok_or_else(|| Failure::Usage(format!("{flag} is missing: {meaning}")))
+}
+
+/// Warns if requests to `url`, the value of `flag`, cross a network as plain text.
+fn warn_if_exposed(url: &str, flag: &str, content: &str) -> io::Result<()> {
+    if !is_exposed(url) {
+        return Ok(());
+    }
+    writeln!(io::stderr(), "warning: {content} pass to and from {flag} as plain text; use https")
 }
 
 /// Returns the name of the user who started the program.
@@ -257,13 +273,16 @@ mod tests {
             "gateway --state <state>/none --upstream http://127.0.0.1:1",
             "gateway --state <state>/none --upstream ftp://127.0.0.1",
             "gateway --state <state>/none --upstream http://u:p@127.0.0.1:1",
-            "gateway --state <state>/none --upstream http://127.0.0.1:1 --jwks http://id.example.org/keys",
-            "gateway --state <state>/none --upstream http://127.0.0.1:1 --jwks https://id.example.org/keys",
+            "gateway --state <state>/none --upstream http://127.0.0.1:1 \
+             --jwks http://id.example.org/keys",
+            "gateway --state <state>/none --upstream http://127.0.0.1:1 \
+             --jwks https://id.example.org/keys",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --issuer i",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --upstream-credential mine",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --upstream-credential own",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --metrics-listen 0.0.0.0:1",
-            "gateway --state <state>/none --upstream http://127.0.0.1:1 --gateway-secret-file <state>/none",
+            "gateway --state <state>/none --upstream http://127.0.0.1:1 \
+             --gateway-secret-file <state>/none",
             "gateway --state <state>/none --upstream http://127.0.0.1:1 --trust-gateway g",
             "serve <state>/space --state <state>/state --jwks http://127.0.0.1:1/keys",
             "serve --upstream http://127.0.0.1:1",
@@ -274,12 +293,14 @@ mod tests {
             "mcp --provider http://127.0.0.1:1 --token-file <state>/none",
             "mcp --provider http://127.0.0.1:1 --token-file <state>/empty",
             "mcp --provider http://127.0.0.1:1 --token-file <state>/two-lines",
-            "mcp --provider http://127.0.0.1:1 --token-file <state>/two-lines --ca-file <state>/empty",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/two-lines \
+             --ca-file <state>/empty",
             "mcp --provider ftp://127.0.0.1 --token-file <state>/empty",
             "mcp --provider http://u:p@127.0.0.1:1 --token-file <state>/empty",
             "mcp --provider http://127.0.0.1:1/?token=x --token-file <state>/empty",
             "mcp --provider http://127.0.0.1:1/#x --token-file <state>/empty",
-            "mcp --provider http://127.0.0.1:1 --token-file <state>/empty --provider-timeout-seconds 0",
+            "mcp --provider http://127.0.0.1:1 --token-file <state>/empty \
+             --provider-timeout-seconds 0",
             "mcp --provider http://127.0.0.1:1 --token-file <state>/empty --strict-schemas maybe",
             "mcp --provider http://127.0.0.1:1 --token t",
             "import --state <state>",
@@ -381,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_folder_that_cannot_be_trusted_exits_with_1() {
+    fn a_damaged_key_file_exits_with_1() {
         let state = tempfile::tempdir().unwrap();
         std::fs::write(state.path().join("key.json"), "{}").unwrap();
         #[cfg(unix)]

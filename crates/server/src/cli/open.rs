@@ -131,13 +131,11 @@ fn cannot_open(config: &Config, error: &OpenError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
-    fn resolved(
-        root: &std::path::Path,
-        state: &std::path::Path,
-        file: Option<&std::path::Path>,
-    ) -> Resolved {
+    fn resolved(root: &Path, state: &Path, file: Option<&Path>) -> Resolved {
         let flag = |name: &str| {
             let path = match name {
                 "root" => root,

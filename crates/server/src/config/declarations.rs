@@ -1,4 +1,5 @@
-//! The settings, each declared once: key, placeholder in help, parser, help, default, commands.
+//! The settings, each declared once: help text, type, key, placeholder in help, parser, default and
+//! the commands that take the setting.
 //!
 //! To add a setting, declare it here and add a line to [`Config`](super::Config). The flag, the
 //! environment variable, the key in `stile.toml`, help and `stile config` follow from these two.
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use stile_ladder::budget::Budgets;
 
 use super::setting::TakenBy::{Gateway, Mcp, Note, Records, Serve, Stdio, Token};
-use super::setting::{Form, Setting, TakenBy};
+use super::setting::{TakenBy, declare_settings};
 use super::values::{
     CredentialMode, LogLevel, MIN_BYTES, ParseContext, ToolNames, YesNo, address, bytes,
     bytes_within, count, count_to, header_value, list, loopback, optional_path, origin, path, text,
@@ -24,351 +25,172 @@ const HTTP: &[TakenBy] = &[Serve, Gateway];
 /// The commands that serve the tools about records.
 const RECORD_TOOLS: &[TakenBy] = &[Serve, Stdio, Mcp];
 
-pub(crate) const STATE: Setting<PathBuf> = Setting::new(
-    "state",
-    "DIR",
-    path,
-    "Keep keys, tokens and the journal in this folder. It must lie outside the space.",
-)
-.form(Form::FlagOnly)
-.computed_default(STATE_SHOWN, state_default)
-.taken_by(&[Serve, Stdio, Gateway, Note, Token, Records]);
+declare_settings! {
+    /// Keep keys, tokens and the journal in this folder. It must lie outside the space.
+    STATE: PathBuf = FlagOnly("state", "DIR"), path,
+        default Computed { shown: STATE_SHOWN, compute: state_default },
+        for &[Serve, Stdio, Gateway, Note, Token, Records];
 
-pub(crate) const CONFIG: Setting<PathBuf> =
-    Setting::new("config", "FILE", path, "Read settings from this file.")
-        .form(Form::FlagOnly)
-        .computed_default("stile.toml in the state folder", config_default)
-        .taken_by(&[Serve, Stdio, Gateway, Mcp, Note, Token, Records]);
+    /// Read settings from this file.
+    CONFIG: PathBuf = FlagOnly("config", "FILE"), path,
+        default Computed { shown: "stile.toml in the state folder", compute: config_default },
+        for &[Serve, Stdio, Gateway, Mcp, Note, Token, Records];
 
-pub(crate) const ROOT: Setting<PathBuf> =
-    Setting::new("root", "ROOT", path, "The folder that agents are let into.")
-        .form(Form::Positional)
-        .default("~/stile")
-        .taken_by(SPACE);
+    /// The folder that agents are let into.
+    ROOT: PathBuf = Positional("root", "ROOT"), path, default Text("~/stile"), for SPACE;
 
-pub(crate) const LISTEN: Setting<SocketAddr> =
-    Setting::new("listen", "ADDR:PORT", address, "Accept connections on this address and port.")
-        .default("127.0.0.1:9999")
-        .taken_by(HTTP);
+    /// Accept connections on this address and port.
+    LISTEN: SocketAddr = Flag("listen", "ADDR:PORT"), address, default Text("127.0.0.1:9999"),
+        for HTTP;
 
-pub(crate) const PUBLIC_URL: Setting<Option<String>> = Setting::new(
-    "public_url",
-    "URL",
-    origin,
-    "Name this origin in challenges and metadata, as in `https://notes.example.org`; left \
-     out, the request's own Host is named.",
-)
-.taken_by(HTTP);
+    /// Name this origin in challenges and metadata, as in `https://notes.example.org`; left
+    /// out, the request's own Host is named.
+    PUBLIC_URL: Option<String> = Flag("public_url", "URL"), origin, for HTTP;
 
-pub(crate) const ALLOWED_HOSTS: Setting<Vec<String>> = Setting::new(
-    "allowed_hosts",
-    "HOST,…",
-    list,
-    "Accept these names in the Host header besides localhost and the address listened on.",
-)
-.taken_by(HTTP);
+    /// Accept these names in the Host header besides localhost and the address listened on.
+    ALLOWED_HOSTS: Vec<String> = Flag("allowed_hosts", "HOST,…"), list, for HTTP;
 
-pub(crate) const ALLOWED_ORIGINS: Setting<Vec<String>> = Setting::new(
-    "allowed_origins",
-    "ORIGIN,…",
-    list,
-    "Accept requests from web pages of these origins, as in `https://app.example.org`.",
-)
-.taken_by(HTTP);
+    /// Accept requests from web pages of these origins, as in `https://app.example.org`.
+    ALLOWED_ORIGINS: Vec<String> = Flag("allowed_origins", "ORIGIN,…"), list, for HTTP;
 
-pub(crate) const MAX_BODY_BYTES: Setting<usize> =
-    Setting::new("max_body_bytes", "BYTES", bytes, "Refuse a request with a longer body.")
-        .default("4MiB")
-        .taken_by(HTTP);
+    /// Refuse a request with a longer body.
+    MAX_BODY_BYTES: usize = Flag("max_body_bytes", "BYTES"), bytes, default Text("4MiB"), for HTTP;
 
-pub(crate) const READ_BUDGET_BYTES: Setting<usize> = Setting::new(
-    "read_budget_bytes",
-    "BYTES",
-    bytes,
-    "Return at most this much text from one read.",
-)
-.default("64KiB")
-.taken_by(SPACE);
+    /// Return at most this much text from one read.
+    READ_BUDGET_BYTES: usize = Flag("read_budget_bytes", "BYTES"), bytes, default Text("64KiB"),
+        for SPACE;
 
-pub(crate) const MAX_FILE_BYTES: Setting<u64> = Setting::new(
-    "max_file_bytes",
-    "BYTES",
-    bytes,
-    "Refuse a change that would leave a longer file.",
-)
-.default("64MiB")
-.taken_by(SPACE);
+    /// Refuse a change that would leave a longer file.
+    MAX_FILE_BYTES: u64 = Flag("max_file_bytes", "BYTES"), bytes, default Text("64MiB"), for SPACE;
 
-pub(crate) const MAX_READ_BYTES: Setting<u64> =
-    Setting::new("max_read_bytes", "BYTES", bytes, "Refuse to read a longer file.")
-        .default("1GiB")
-        .taken_by(SPACE);
+    /// Refuse to read a longer file.
+    MAX_READ_BYTES: u64 = Flag("max_read_bytes", "BYTES"), bytes, default Text("1GiB"), for SPACE;
 
-pub(crate) const RATE_PER_SECOND: Setting<u32> = Setting::new(
-    "rate_per_second",
-    "COUNT",
-    count,
-    "Answer at most this many requests a second from one user, on average.",
-)
-.default("2000")
-.taken_by(HTTP);
+    /// Answer at most this many requests a second from one user, on average.
+    RATE_PER_SECOND: u32 = Flag("rate_per_second", "COUNT"), count, default Text("2000"), for HTTP;
 
-pub(crate) const RATE_BURST: Setting<u32> = Setting::new(
-    "rate_burst",
-    "COUNT",
-    count,
-    "Answer at most this many requests at once from one user.",
-)
-.default("5000")
-.taken_by(HTTP);
+    /// Answer at most this many requests at once from one user.
+    RATE_BURST: u32 = Flag("rate_burst", "COUNT"), count, default Text("5000"), for HTTP;
 
-pub(crate) const SESSIONS_PER_SUBJECT: Setting<usize> = Setting::new(
-    "sessions_per_subject",
-    "COUNT",
-    count,
-    "Keep at most this many sessions of one user; the session that was idle longest is \
-     dropped first.",
-)
-.default("64")
-.taken_by(HTTP);
+    /// Keep at most this many sessions of one user; the session that was idle longest is
+    /// dropped first.
+    SESSIONS_PER_SUBJECT: usize = Flag("sessions_per_subject", "COUNT"), count, default Text("64"),
+        for HTTP;
 
-pub(crate) const SESSION_IDLE_SECONDS: Setting<u64> = Setting::new(
-    "session_idle_seconds",
-    "SECONDS",
-    count,
-    "Drop a session that was idle for this long.",
-)
-.default("3600")
-.taken_by(HTTP);
+    /// Drop a session that was idle for this long.
+    SESSION_IDLE_SECONDS: u64 = Flag("session_idle_seconds", "SECONDS"), count,
+        default Text("3600"), for HTTP;
 
-pub(crate) const MAX_CONNECTIONS: Setting<usize> =
-    Setting::new("max_connections", "COUNT", count, "Hold at most this many connections open.")
-        .default("4096")
-        .taken_by(HTTP);
+    /// Hold at most this many connections open.
+    MAX_CONNECTIONS: usize = Flag("max_connections", "COUNT"), count, default Text("4096"),
+        for HTTP;
 
-pub(crate) const TOOL_NAMES: Setting<ToolNames> = Setting::new(
-    "tool_names",
-    "SPELLING",
-    word,
-    "Spell tool names in lists: auto, dotted (file.create) or underscored (file_create). \
-     Calls may use either.",
-)
-.default("auto")
-.taken_by(&[Serve, Stdio, Gateway]);
+    /// Spell tool names in lists: auto, dotted (file.create) or underscored (file_create).
+    /// Calls may use either.
+    TOOL_NAMES: ToolNames = Flag("tool_names", "SPELLING"), word, default Text("auto"),
+        for &[Serve, Stdio, Gateway];
 
-pub(crate) const RECORD_TEXT_BYTES: Setting<usize> = Setting::new(
-    "record_text_bytes",
-    "BYTES",
-    bytes_within::<MIN_BYTES, { Budgets::MOST_BYTES }>,
-    "Show at most this much text in an answer that lists records; its structured content may \
-     have more. No more than 128KiB.",
-)
-.default("1800")
-.taken_by(RECORD_TOOLS);
+    /// Show at most this much text in an answer that lists records; its structured content may
+    /// have more. No more than 128KiB.
+    RECORD_TEXT_BYTES: usize = Flag("record_text_bytes", "BYTES"), bytes_within::<MIN_BYTES, { Budgets::MOST_BYTES }>,
+        default Text("1800"),
+        for RECORD_TOOLS;
 
-pub(crate) const RECORD_PREVIEW_CHARS: Setting<usize> = Setting::new(
-    "record_preview_chars",
-    "COUNT",
-    count_to::<{ Budgets::MOST_PREVIEW_CHARS }>,
-    "Show at most this many characters of a field in a list of records. No more than 2000.",
-)
-.default("512")
-.taken_by(RECORD_TOOLS);
+    /// Show at most this many characters of a field in a list of records. No more than 2000.
+    RECORD_PREVIEW_CHARS: usize = Flag("record_preview_chars", "COUNT"), count_to::<{ Budgets::MOST_PREVIEW_CHARS }>,
+        default Text("512"),
+        for RECORD_TOOLS;
 
-pub(crate) const RECORD_STRUCTURE_BYTES: Setting<usize> = Setting::new(
-    "record_structure_bytes",
-    "BYTES",
-    bytes_within::<{ Budgets::LEAST_STRUCTURED }, { Budgets::MOST_BYTES }>,
-    "Answer with at most this much structured content about records. No less than 16KiB, and \
-     no more than 128KiB.",
-)
-.default("64KiB")
-.taken_by(RECORD_TOOLS);
+    /// Answer with at most this much structured content about records. No less than 16KiB, and
+    /// no more than 128KiB.
+    RECORD_STRUCTURE_BYTES: usize = Flag("record_structure_bytes", "BYTES"), bytes_within::<{ Budgets::LEAST_STRUCTURED }, { Budgets::MOST_BYTES }>,
+        default Text("64KiB"),
+        for RECORD_TOOLS;
 
-pub(crate) const RECORD_DOCUMENT_BYTES: Setting<usize> = Setting::new(
-    "record_document_bytes",
-    "BYTES",
-    bytes_within::<MIN_BYTES, { Budgets::MOST_BYTES }>,
-    "Show at most this much text of one record, and no more than half of the structured \
-     content. No more than 128KiB.",
-)
-.default("16KiB")
-.taken_by(RECORD_TOOLS);
+    /// Show at most this much text of one record, and no more than half of the structured
+    /// content. No more than 128KiB.
+    RECORD_DOCUMENT_BYTES: usize = Flag("record_document_bytes", "BYTES"), bytes_within::<MIN_BYTES, { Budgets::MOST_BYTES }>,
+        default Text("16KiB"),
+        for RECORD_TOOLS;
 
-pub(crate) const STRICT_SCHEMAS: Setting<YesNo> = Setting::new(
-    "strict_schemas",
-    "yes|no",
-    word,
-    "State in tool schemas, too, which arguments exclude each other (yes or no). The \
-     interfaces of models refuse tool lists with such schemas.",
-)
-.form(Form::Switch)
-.default("no")
-.taken_by(RECORD_TOOLS);
+    /// State in tool schemas, too, which arguments exclude each other (yes or no). The
+    /// interfaces of models refuse tool lists with such schemas.
+    STRICT_SCHEMAS: YesNo = Switch("strict_schemas", "yes|no"), word, default Text("no"),
+        for RECORD_TOOLS;
 
-pub(crate) const LOCK_WAIT_SECONDS: Setting<u64> = Setting::new(
-    "lock_wait_seconds",
-    "SECONDS",
-    count,
-    "Wait this long for another process that is changing the same file.",
-)
-.default("10")
-.taken_by(SPACE);
+    /// Wait this long for another process that is changing the same file.
+    LOCK_WAIT_SECONDS: u64 = Flag("lock_wait_seconds", "SECONDS"), count, default Text("10"),
+        for SPACE;
 
-pub(crate) const JWKS: Setting<Option<String>> = Setting::new(
-    "jwks",
-    "URL",
-    trusted_url,
-    "Accept only tokens of the identity provider whose keys are at this address.",
-)
-.taken_by(HTTP);
+    /// Accept only tokens of the identity provider whose keys are at this address.
+    JWKS: Option<String> = Flag("jwks", "URL"), trusted_url, for HTTP;
 
-pub(crate) const ISSUER: Setting<Option<String>> =
-    Setting::new("issuer", "ISS", text, "The `iss` of the identity provider's tokens.")
-        .taken_by(HTTP);
+    /// The `iss` of the identity provider's tokens.
+    ISSUER: Option<String> = Flag("issuer", "ISS"), text, for HTTP;
 
-pub(crate) const AUDIENCE: Setting<Option<String>> = Setting::new(
-    "audience",
-    "AUD",
-    text,
-    "The `aud` of the identity provider's tokens: this server's address, as in \
-     `https://notes.example.org/mcp`; left out, it is made from the public URL.",
-)
-.taken_by(HTTP);
+    /// The `aud` of the identity provider's tokens: this server's address, as in
+    /// `https://notes.example.org/mcp`; left out, it is made from the public URL.
+    AUDIENCE: Option<String> = Flag("audience", "AUD"), text, for HTTP;
 
-pub(crate) const VAULT: Setting<String> = Setting::new(
-    "vault",
-    "ID",
-    header_value,
-    "The vault that the space is; for the gateway, the vault of tokens that name none.",
-)
-.default("default")
-.taken_by(HTTP);
+    /// The vault that the space is; for the gateway, the vault of tokens that name none.
+    VAULT: String = Flag("vault", "ID"), header_value, default Text("default"), for HTTP;
 
-pub(crate) const GATEWAY_SECRET_FILE: Setting<Option<PathBuf>> = Setting::new(
-    "gateway_secret_file",
-    "FILE",
-    optional_path,
-    "Read the secret that the gateway and the server with the notes share from this file.",
-)
-.taken_by(HTTP);
+    /// Read the secret that the gateway and the server with the notes share from this file.
+    GATEWAY_SECRET_FILE: Option<PathBuf> = Flag("gateway_secret_file", "FILE"), optional_path,
+        for HTTP;
 
-pub(crate) const TRUST_GATEWAY: Setting<Option<String>> = Setting::new(
-    "trust_gateway",
-    "ID",
-    text,
-    "Let the gateway whose own token has this subject read notes in its users' names.",
-)
-.taken_by(&[Serve]);
+    /// Let the gateway whose own token has this subject read notes in its users' names.
+    TRUST_GATEWAY: Option<String> = Flag("trust_gateway", "ID"), text, for &[Serve];
 
-pub(crate) const CA_FILE: Setting<Option<PathBuf>> = Setting::new(
-    "ca_file",
-    "FILE",
-    optional_path,
-    "Trust the certificate authorities in this PEM file, too, when connecting to other \
-     servers.",
-)
-.taken_by(&[Serve, Gateway, Mcp]);
+    /// Trust the certificate authorities in this PEM file, too, when connecting to other
+    /// servers.
+    CA_FILE: Option<PathBuf> = Flag("ca_file", "FILE"), optional_path, for &[Serve, Gateway, Mcp];
 
-pub(crate) const UPSTREAM: Setting<Option<String>> =
-    Setting::new("upstream", "URL", url, "Read notes from the server at this address.")
-        .taken_by(&[Gateway]);
+    /// Read notes from the server at this address.
+    UPSTREAM: Option<String> = Flag("upstream", "URL"), url, for &[Gateway];
 
-pub(crate) const UPSTREAM_AUDIENCE: Setting<Option<String>> = Setting::new(
-    "upstream_audience",
-    "AUD",
-    text,
-    "Forward a token only if its `aud` also has this; left out, the gateway's own audience.",
-)
-.taken_by(&[Gateway]);
+    /// Forward a token only if its `aud` also has this; left out, the gateway's own audience.
+    UPSTREAM_AUDIENCE: Option<String> = Flag("upstream_audience", "AUD"), text, for &[Gateway];
 
-pub(crate) const UPSTREAM_CREDENTIAL: Setting<CredentialMode> = Setting::new(
-    "upstream_credential",
-    "WHOSE",
-    word,
-    "Send the server with the notes the caller's token (forward), or the gateway's own (own).",
-)
-.default("forward")
-.taken_by(&[Gateway]);
+    /// Send the server with the notes the caller's token (forward), or the gateway's own (own).
+    UPSTREAM_CREDENTIAL: CredentialMode = Flag("upstream_credential", "WHOSE"), word,
+        default Text("forward"), for &[Gateway];
 
-pub(crate) const UPSTREAM_TOKEN_FILE: Setting<Option<PathBuf>> = Setting::new(
-    "upstream_token_file",
-    "FILE",
-    optional_path,
-    "Read the gateway's own token from this file.",
-)
-.taken_by(&[Gateway]);
+    /// Read the gateway's own token from this file.
+    UPSTREAM_TOKEN_FILE: Option<PathBuf> = Flag("upstream_token_file", "FILE"), optional_path,
+        for &[Gateway];
 
-pub(crate) const UPSTREAM_CONNECT_SECONDS: Setting<u64> = Setting::new(
-    "upstream_connect_seconds",
-    "SECONDS",
-    count,
-    "Wait this long for a connection to the server with the notes.",
-)
-.default("5")
-.taken_by(&[Gateway]);
+    /// Wait this long for a connection to the server with the notes.
+    UPSTREAM_CONNECT_SECONDS: u64 = Flag("upstream_connect_seconds", "SECONDS"), count,
+        default Text("5"), for &[Gateway];
 
-pub(crate) const UPSTREAM_TIMEOUT_SECONDS: Setting<u64> = Setting::new(
-    "upstream_timeout_seconds",
-    "SECONDS",
-    count,
-    "Wait this long for a note, connecting included.",
-)
-.default("30")
-.taken_by(&[Gateway]);
+    /// Wait this long for a note, connecting included.
+    UPSTREAM_TIMEOUT_SECONDS: u64 = Flag("upstream_timeout_seconds", "SECONDS"), count,
+        default Text("30"), for &[Gateway];
 
-pub(crate) const UPSTREAM_MAX_BYTES: Setting<usize> = Setting::new(
-    "upstream_max_bytes",
-    "BYTES",
-    bytes,
-    "Read at most this much of a response from the server with the notes.",
-)
-.default("4MiB")
-.taken_by(&[Gateway]);
+    /// Read at most this much of a response from the server with the notes.
+    UPSTREAM_MAX_BYTES: usize = Flag("upstream_max_bytes", "BYTES"), bytes, default Text("4MiB"),
+        for &[Gateway];
 
-pub(crate) const PROVIDER: Setting<Option<String>> = Setting::new(
-    "provider",
-    "URL",
-    url,
-    "Read records from the server at this address, which answers at `/v1` below it.",
-)
-.taken_by(&[Mcp]);
+    /// Read records from the server at this address, which answers at `/v1` below it.
+    PROVIDER: Option<String> = Flag("provider", "URL"), url, for &[Mcp];
 
-pub(crate) const TOKEN_FILE: Setting<Option<PathBuf>> = Setting::new(
-    "token_file",
-    "FILE",
-    optional_path,
-    "Read the token for that server from this file, and again when the server refuses the \
-     token.",
-)
-.taken_by(&[Mcp]);
+    /// Read the token for that server from this file, and again when the server refuses the
+    /// token.
+    TOKEN_FILE: Option<PathBuf> = Flag("token_file", "FILE"), optional_path, for &[Mcp];
 
-pub(crate) const PROVIDER_TIMEOUT_SECONDS: Setting<u64> = Setting::new(
-    "provider_timeout_seconds",
-    "SECONDS",
-    count,
-    "Wait this long for an answer about records, connecting included.",
-)
-.default("30")
-.taken_by(&[Mcp]);
+    /// Wait this long for an answer about records, connecting included.
+    PROVIDER_TIMEOUT_SECONDS: u64 = Flag("provider_timeout_seconds", "SECONDS"), count,
+        default Text("30"), for &[Mcp];
 
-pub(crate) const METRICS_LISTEN: Setting<Option<SocketAddr>> = Setting::new(
-    "metrics_listen",
-    "ADDR:PORT",
-    loopback,
-    "Serve the counts of calls at `/metrics` on this address of this machine; left out, they \
-     are not served.",
-)
-.taken_by(HTTP);
+    /// Serve the counts of calls at `/metrics` on this address of this machine; left out, they
+    /// are not served.
+    METRICS_LISTEN: Option<SocketAddr> = Flag("metrics_listen", "ADDR:PORT"), loopback, for HTTP;
 
-pub(crate) const LOG: Setting<LogLevel> = Setting::new(
-    "log",
-    "LEVEL",
-    word,
-    "Log at this level to standard error: error, warn, info, debug or trace.",
-)
-.default("info")
-.taken_by(&[Serve, Stdio, Gateway, Mcp, Note]);
+    /// Log at this level to standard error: error, warn, info, debug or trace.
+    LOG: LogLevel = Flag("log", "LEVEL"), word, default Text("info"),
+        for &[Serve, Stdio, Gateway, Mcp, Note];
+}
 
 #[cfg(target_os = "macos")]
 const STATE_SHOWN: &str = "~/Library/Application Support/stile";

@@ -1,8 +1,8 @@
 //! What a setting is: its key, help, default, parser, and the commands that take it.
 //!
-//! A [`Setting`] is declared once, as a constant. [`settings_list!`](super::settings_list) makes a
-//! struct of values from a list of settings. The command line, the reader of the settings file and
-//! `stile config` work from the [`Declaration`]s of that list.
+//! [`declare_settings!`] declares a [`Setting`] as a constant. [`settings_list!`] makes a struct of
+//! values from a list of settings. The command line, the reader of the settings file and `stile
+//! config` work from the [`Declaration`]s of that list.
 
 use super::lookup::{ConfigError, Lookup};
 use super::values::ParseContext;
@@ -16,7 +16,7 @@ pub(crate) type Parser<T> = fn(&str, &ParseContext<'_>) -> Result<T, String>;
 pub(crate) struct Setting<T: 'static> {
     /// Everything about the setting that does not depend on its type.
     pub(crate) declaration: Declaration,
-    pub(super) parse: Parser<T>,
+    pub(crate) parse: Parser<T>,
 }
 
 /// What the command line, the settings file and `stile config` know of a setting.
@@ -26,13 +26,13 @@ pub(crate) struct Declaration {
     pub(crate) key: &'static str,
     /// What help shows in place of the value, for example `COUNT`.
     pub(crate) value_name: &'static str,
-    /// What the setting does, in one or two sentences.
+    /// What the setting does, in one or two sentences. Each line has a leading space.
     pub(crate) help: &'static str,
     /// How the command line and the file give the setting.
     pub(crate) form: Form,
     /// The commands that have the setting as an argument. `stile config` has all settings.
     pub(crate) commands: &'static [TakenBy],
-    pub(super) default: DefaultValue,
+    pub(crate) default: DefaultValue,
 }
 
 /// How the command line and the file give a setting.
@@ -80,70 +80,56 @@ pub(crate) enum DefaultValue {
     },
 }
 
-impl<T> Setting<T> {
-    /// Declares a setting that is given by a flag or in the file, is not set by default, and is an
-    /// argument of no command but `stile config`.
-    pub(crate) const fn new(
-        key: &'static str,
-        value_name: &'static str,
-        parse: Parser<T>,
-        help: &'static str,
-    ) -> Self {
-        let default = DefaultValue::Text("");
-        let declaration =
-            Declaration { key, value_name, help, form: Form::Flag, commands: &[], default };
-        Self { declaration, parse }
-    }
-
-    pub(crate) const fn form(mut self, form: Form) -> Self {
-        self.declaration.form = form;
-        self
-    }
-
-    pub(crate) const fn default(mut self, text: &'static str) -> Self {
-        self.declaration.default = DefaultValue::Text(text);
-        self
-    }
-
-    pub(crate) const fn computed_default(
-        mut self,
-        shown: &'static str,
-        compute: fn(&ParseContext<'_>) -> Option<String>,
-    ) -> Self {
-        self.declaration.default = DefaultValue::Computed { shown, compute };
-        self
-    }
-
-    pub(crate) const fn taken_by(mut self, commands: &'static [TakenBy]) -> Self {
-        self.declaration.commands = commands;
-        self
-    }
-}
-
 impl Declaration {
-    /// The flag without its dashes, for example `rate-burst`.
+    /// Returns the flag without its dashes, for example `rate-burst`.
     pub(crate) fn flag(&self) -> String {
         self.key.replace('_', "-")
     }
 
-    /// The environment variable, for example `STILE_RATE_BURST`.
+    /// Returns the environment variable, for example `STILE_RATE_BURST`.
     pub(crate) fn variable(&self) -> String {
         format!("STILE_{}", self.key.to_uppercase())
     }
 
-    /// The help text with the default, if there is one.
+    /// Returns the help text with the default, if there is one.
     pub(crate) fn help_with_default(&self) -> String {
+        let help = self.help.trim_start();
         match self.default {
-            DefaultValue::Text("") => self.help.to_owned(),
+            DefaultValue::Text("") => help.to_owned(),
             DefaultValue::Text(shown) | DefaultValue::Computed { shown, .. } => {
-                format!("{} [default: {shown}]", self.help)
+                format!("{help} [default: {shown}]")
             }
         }
     }
 }
 
-/// A struct with a field for each setting of a list. [`settings_list!`](super::settings_list) makes
-/// such structs.
+/// Declares settings as constants. The doc comment of a setting is its help text.
+///
+/// A declaration reads `NAME: Type = Form("key", "PLACEHOLDER"), parser, default Text("…"), for
+/// COMMANDS;`. A setting without a default is not set by default.
+macro_rules! declare_settings {
+    ($( $(#[doc = $help:literal])+
+        $name:ident: $type:ty = $form:ident($key:literal, $value_name:literal), $parse:expr
+        $(, default $kind:ident $default:tt)?, for $commands:expr; )+) => {
+        $( $(#[doc = $help])+
+        pub(crate) const $name: $crate::config::Setting<$type> = $crate::config::Setting {
+            declaration: $crate::config::Declaration {
+                key: $key,
+                value_name: $value_name,
+                help: concat!($($help),+),
+                form: $crate::config::Form::$form,
+                commands: $commands,
+                default: declare_settings!(@default $($kind $default)?),
+            },
+            parse: $parse,
+        }; )+
+    };
+    (@default) => { $crate::config::DefaultValue::Text("") };
+    (@default $kind:ident $default:tt) => { $crate::config::DefaultValue::$kind $default };
+}
+pub(crate) use declare_settings;
+
+/// A struct with a field for each setting of a list. [`settings_list!`] makes these structs.
 pub(crate) trait SettingsList: Sized {
     /// The settings, in the order in which help and `stile config` show them.
     const DECLARATIONS: &'static [&'static Declaration];
@@ -155,7 +141,7 @@ pub(crate) trait SettingsList: Sized {
     fn read(lookup: &mut Lookup<'_>) -> Result<Self, ConfigError>;
 }
 
-/// Makes a [`SettingsList`] struct: a line `field: Type = SETTING` for each setting.
+/// Makes a [`SettingsList`] struct from a line `field: Type = SETTING,` for each setting.
 macro_rules! settings_list {
     ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
         $( $field:ident: $type:ty = $setting:path, )+

@@ -145,8 +145,8 @@ pub(super) fn header_value(text: &str, _: &ParseContext<'_>) -> Result<String, S
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
 /// Parses texts between commas. Blanks around a text and empty texts are dropped.
+#[expect(clippy::unnecessary_wraps, reason = "the parsers have one shape")]
 pub(super) fn list(text: &str, _: &ParseContext<'_>) -> Result<Vec<String>, String> {
     Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
 }
@@ -312,27 +312,15 @@ impl ToToml for SocketAddr {
     }
 }
 
-impl ToToml for Option<String> {
+impl<T: ToToml> ToToml for Option<T> {
     fn to_toml(&self) -> Option<String> {
-        self.as_deref().and_then(quoted)
+        self.as_ref().and_then(ToToml::to_toml)
     }
 }
 
 impl ToToml for String {
     fn to_toml(&self) -> Option<String> {
         quoted(self)
-    }
-}
-
-impl ToToml for Option<PathBuf> {
-    fn to_toml(&self) -> Option<String> {
-        self.as_ref().and_then(ToToml::to_toml)
-    }
-}
-
-impl ToToml for Option<SocketAddr> {
-    fn to_toml(&self) -> Option<String> {
-        self.as_ref().and_then(ToToml::to_toml)
     }
 }
 

@@ -1,4 +1,6 @@
-//! One note over HTTP: `GET {upstream}/api/v1/notes/{path}`, once.
+//! Reads one note over HTTP with one request, `GET {upstream}/api/v1/notes/{path}`.
+//!
+//! The request is never repeated. The module maps failures to the port of [`stile_tools::hosted`].
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -12,28 +14,29 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::outbound::{OutboundClient, OutboundError, OutboundLimits};
 
-/// The vault that the path is looked for in.
+/// The header that names the vault of the note.
 pub const VAULT_ID: HeaderName = HeaderName::from_static("x-vault-id");
-/// The user in whose name the note is read.
+/// The header that names the user in whose name the note is read.
 pub const USER_ID: HeaderName = HeaderName::from_static("x-user-id");
-/// The secret that the gateway and the server share.
+/// The header with the secret that the gateway and the server with the notes share.
 pub const GATEWAY_AUTH: HeaderName = HeaderName::from_static("x-gateway-auth");
-/// Reads at once. Each may hold an answer of the greatest size, so this bounds memory; more wait
-/// their turn, within their own time.
-const MOST_READS: usize = 64;
+/// Reads in flight at once. Each may hold a response of the largest size, so the number bounds
+/// memory. Further reads wait, within their own time.
+const MAX_IN_FLIGHT: usize = 64;
 
-/// A server that has the notes.
+/// A server that has the notes, over HTTP.
 pub struct HttpNoteStore {
     outbound: OutboundClient,
     /// `{upstream}/api/v1/notes/`.
     notes: String,
     secret: Option<HeaderValue>,
     bounds: OutboundLimits,
-    reads: Semaphore,
+    in_flight: Semaphore,
 }
 
 impl HttpNoteStore {
-    /// The server at `base`, an origin that a path may follow. `secret` goes along with every read.
+    /// Prepares reads from the server at `base`, an origin that a path may follow. Every read has
+    /// `secret` in its header [`GATEWAY_AUTH`].
     pub fn new(
         outbound: OutboundClient,
         base: &str,
@@ -41,7 +44,7 @@ impl HttpNoteStore {
         bounds: OutboundLimits,
     ) -> Self {
         let notes = format!("{}/api/v1/notes/", base.trim_end_matches('/'));
-        Self { outbound, notes, secret, bounds, reads: Semaphore::new(MOST_READS) }
+        Self { outbound, notes, secret, bounds, in_flight: Semaphore::new(MAX_IN_FLIGHT) }
     }
 
     async fn fetch(&self, request: NoteRequest<'_>) -> Result<PortableNote, UpstreamFailure> {
@@ -51,21 +54,21 @@ impl HttpNoteStore {
             .parse()
             .map_err(|_| UpstreamFailure::Unavailable)?;
         let due = Instant::now() + self.bounds.total;
-        let turn =
-            timeout_at(due, self.reads.acquire()).await.map_err(|_| UpstreamFailure::Timeout)?;
-        // Waiting for a turn is part of the time that a caller waits.
+        let permit =
+            timeout_at(due, self.in_flight.acquire()).await.map_err(|_| UpstreamFailure::Timeout)?;
+        // The wait for a permit counts towards the time of the call.
         let bounds =
             OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
-        let json = self.outbound.get(uri, headers, bounds).await.map_err(failure)?;
-        drop(turn);
+        let json = self.outbound.get(uri, headers, bounds).await.map_err(to_failure)?;
+        drop(permit);
         PortableNote::parse(&json).map_err(|_| UpstreamFailure::InvalidResponse)
     }
 
-    /// All headers but `Host`. What the caller sent has no part in them but its token.
+    /// Returns all headers but `Host`. Of what the caller sent, the headers have only the token.
     fn headers(&self, request: &NoteRequest<'_>) -> Result<HeaderMap, UpstreamFailure> {
         let session = request.session();
         let credential = session.credential.as_ref().ok_or(UpstreamFailure::NotForwarded)?;
-        // All of these were checked when the token was; a value that is none would not have come
+        // These texts were checked with the token. A text that is not a header value never comes
         // here.
         let value = |text: &str| {
             HeaderValue::from_bytes(text.as_bytes()).map_err(|_| UpstreamFailure::NotForwarded)
@@ -94,7 +97,7 @@ impl NoteSource for HttpNoteStore {
     }
 }
 
-fn failure(failed: OutboundError) -> UpstreamFailure {
+fn to_failure(failed: OutboundError) -> UpstreamFailure {
     match failed {
         OutboundError::Timeout => UpstreamFailure::Timeout,
         OutboundError::Unavailable => UpstreamFailure::Unavailable,

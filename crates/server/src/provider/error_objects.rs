@@ -1,7 +1,7 @@
-//! What is said of an answer that is no success, or of none at all.
+//! Maps HTTP errors and transport failures of the resource server to error objects.
 //!
-//! An error object of the resource server is handed on unchanged. Everything else is told in words
-//! of our own, of the type `adapter_error`: nothing of a page, an address or the token is repeated.
+//! An error object of the resource server is returned unchanged. Everything else becomes an error
+//! object of the type `adapter_error`, which repeats nothing of a page, an address or the token.
 
 use http::StatusCode;
 use http::header::RETRY_AFTER;
@@ -11,19 +11,19 @@ use stile_ladder::port::{ErrorResponse, too_large};
 
 use crate::outbound::{OutboundError, OutboundResponse};
 
-/// The longest `Retry-After` that is repeated: a date has 29 characters.
+/// The longest `Retry-After` that is repeated, in bytes. A date has 29.
 const MAX_RETRY_AFTER: usize = 32;
 
-/// What an answer with another status than 200 says. `token` is the one that was shown, and is not
-/// repeated.
-pub(super) fn of_answer(answered: &OutboundResponse, token: &str) -> ErrorResponse {
-    let said = serde_json::from_slice::<Map<String, Json>>(&answered.body).ok();
-    let declined = said
-        .and_then(|said| of_body(answered.status, said))
-        .filter(|said| !repeats(&said.error, token));
-    let mut declined = declined.unwrap_or_else(|| of_status(answered.status));
-    if answered.status == StatusCode::TOO_MANY_REQUESTS
-        && let Some(when) = retry_after(answered)
+/// Maps a response whose status is not 200. `token` is the token that the request had, which the
+/// error object never repeats.
+pub(super) fn from_response(response: &OutboundResponse, token: &str) -> ErrorResponse {
+    let body = serde_json::from_slice::<Map<String, Json>>(&response.body).ok();
+    let declined = body
+        .and_then(|body| from_body(response.status, body))
+        .filter(|declined| !repeats(&declined.error, token));
+    let mut declined = declined.unwrap_or_else(|| from_status(response.status));
+    if response.status == StatusCode::TOO_MANY_REQUESTS
+        && let Some(when) = retry_after(response)
         && let Some(Json::String(message)) = declined.error.get_mut("message")
     {
         message.push_str(&format!(" (Retry-After: {when})"));
@@ -31,32 +31,33 @@ pub(super) fn of_answer(answered: &OutboundResponse, token: &str) -> ErrorRespon
     declined
 }
 
-/// What an error body says, if it is one.
-fn of_body(status: StatusCode, mut body: Map<String, Json>) -> Option<ErrorResponse> {
+/// Returns the error object of a body; `None` if the body has none.
+fn from_body(status: StatusCode, mut body: Map<String, Json>) -> Option<ErrorResponse> {
     let status_code = status.as_u16();
     match body.remove("error")? {
         Json::Object(mut error) => {
-            // It may be missing, but is a text where it is there.
+            // The type may be missing, and must be a string otherwise.
             if error.get("type").is_some_and(|kind| !kind.is_string()) {
                 error.remove("type");
             }
-            let is_whole = ["code", "message"]
+            let is_complete = ["code", "message"]
                 .iter()
                 .all(|name| error.get(*name).is_some_and(Json::is_string));
-            is_whole.then_some(ErrorResponse { status: status_code, error })
+            is_complete.then_some(ErrorResponse { status: status_code, error })
         }
-        // RFC 6749, section 5.2, which servers of tokens use and RFC 6750 refers to.
+        // The form of RFC 6749, section 5.2, which authorization servers use. RFC 6750 refers to
+        // this form.
         Json::String(code) => {
             let description = body.remove("error_description");
             let message = description.as_ref().and_then(Json::as_str);
-            let message = message.map_or_else(|| told_of(status).1, str::to_owned);
+            let message = message.map_or_else(|| code_and_message(status).1, str::to_owned);
             Some(adapter_error(status_code, &code, &message))
         }
         _ => None,
     }
 }
 
-/// Whether an error repeats the token, as a server may that quotes what it was sent.
+/// Returns whether an error object repeats the token. A server may quote what it received.
 fn repeats(error: &Map<String, Json>, token: &str) -> bool {
     fn holds(value: &Json, token: &str) -> bool {
         match value {
@@ -71,22 +72,24 @@ fn repeats(error: &Map<String, Json>, token: &str) -> bool {
     error.iter().any(|(name, value)| name.contains(token) || holds(value, token))
 }
 
-/// What a status alone says.
-fn of_status(status: StatusCode) -> ErrorResponse {
-    let (code, message) = told_of(status);
+/// Maps a status without a usable body.
+fn from_status(status: StatusCode) -> ErrorResponse {
+    let (code, message) = code_and_message(status);
     adapter_error(status.as_u16(), code, &message)
 }
 
-fn told_of(status: StatusCode) -> (&'static str, String) {
+fn code_and_message(status: StatusCode) -> (&'static str, String) {
     let number = status.as_u16();
     let (code, what) = match number {
         300..=399 => (
             "provider_redirects",
-            "sends requests elsewhere, which are not followed; the user should give its final address as --provider",
+            "redirects requests, and redirects are not followed; the user should give its final \
+             address as --provider",
         ),
         401 => (
             "token_refused",
-            "refuses the token; the user should put a new one into the token file, which is read again then",
+            "refuses the token; the user should put a new one into the token file, which is read \
+             again after a refusal",
         ),
         403 => (
             "provider_forbids",
@@ -94,19 +97,20 @@ fn told_of(status: StatusCode) -> (&'static str, String) {
         ),
         404 => (
             "provider_has_no_such_path",
-            "has nothing at this path; where every call is answered so, the user should check --provider",
+            "has nothing at this path; if every call gets this answer, the user should check \
+             --provider",
         ),
-        429 => ("rate_limited", "is asked too often; wait before the next call"),
+        429 => ("rate_limited", "gets too many requests; wait before the next call"),
         500..=599 => {
             ("provider_failed", "failed; try again later, and tell the user if it goes on")
         }
-        _ => ("provider_error", "gives an answer that is none of this interface's; tell the user"),
+        _ => ("provider_error", "gives an answer that this interface does not have; tell the user"),
     };
     (code, format!("the resource server {what} (HTTP status {number})"))
 }
 
-/// What is said where no answer came.
-pub(super) fn of_failure(failed: OutboundError) -> ErrorResponse {
+/// Maps a request that got no response.
+pub(super) fn from_failure(failed: OutboundError) -> ErrorResponse {
     match failed {
         OutboundError::Timeout => adapter_error(
             504,
@@ -116,30 +120,32 @@ pub(super) fn of_failure(failed: OutboundError) -> ErrorResponse {
         OutboundError::Unavailable => adapter_error(
             502,
             "provider_unreachable",
-            "the resource server cannot be reached, or hung up before its answer was whole; try again later, and tell the \
-             user if it goes on",
+            "the resource server cannot be reached, or hung up before its answer was complete; \
+             try again later, and tell the user if it goes on",
         ),
         OutboundError::TooLarge => too_large(),
         OutboundError::Encoded => adapter_error(
             502,
             "answer_encoded",
-            "the resource server compressed its answer unasked, and it is not unpacked; tell the user",
+            "the resource server compressed its answer although the request did not allow that, \
+             and the answer is not unpacked; tell the user",
         ),
-        OutboundError::Status(status) => of_status(status),
+        OutboundError::Status(status) => from_status(status),
     }
 }
 
-/// What is said of a success whose body is no JSON.
+/// Maps a success whose body is not JSON.
 pub(super) fn not_json() -> ErrorResponse {
     adapter_error(
         502,
         "answer_not_json",
-        "the resource server's answer is no JSON, so it may not be one; the user should check --provider",
+        "the answer is not JSON, so it may not come from a resource server; the user should check \
+         --provider",
     )
 }
 
-/// What is said of a request that no address has room for.
-pub(super) fn too_long() -> ErrorResponse {
+/// Maps a request whose address would be too long.
+pub(super) fn request_too_long() -> ErrorResponse {
     adapter_error(
         414,
         "request_too_long",
@@ -152,11 +158,12 @@ fn adapter_error(status: u16, code: &str, message: &str) -> ErrorResponse {
     ErrorResponse { status, error: error.as_object().cloned().unwrap_or_default() }
 }
 
-/// When to ask again: seconds or a date (RFC 9110, section 10.2.3).
-fn retry_after(answered: &OutboundResponse) -> Option<String> {
-    let value = answered.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let is_one = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ,:-+".contains(&byte));
-    let fits = is_one && !value.is_empty() && value.len() <= MAX_RETRY_AFTER;
+/// Returns when to send the next request: seconds or a date (RFC 9110, section 10.2.3).
+fn retry_after(response: &OutboundResponse) -> Option<String> {
+    let value = response.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let is_printable =
+        value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ,:-+".contains(&byte));
+    let fits = is_printable && !value.is_empty() && value.len() <= MAX_RETRY_AFTER;
     fits.then(|| {
         if value.bytes().all(|byte| byte.is_ascii_digit()) {
             format!("{value} s")
@@ -166,25 +173,26 @@ fn retry_after(answered: &OutboundResponse) -> Option<String> {
     })
 }
 
-/// Whether a server may have refused a request for a parameter that it does not know. What codes it
-/// has for that is its own affair; the status alone says that the request is wrong.
-pub(super) fn is_of_parameters(declined: &ErrorResponse) -> bool {
+/// Returns whether the server may have refused a request because of a parameter that it does not
+/// know. Servers have different codes for that, so only the status counts.
+pub(super) fn may_be_about_parameters(declined: &ErrorResponse) -> bool {
     matches!(declined.status, 400 | 422)
 }
 
-/// Whether it names a parameter that this request has too, or its path, and so would be made of it
-/// as well.
-pub(super) fn is_of_one(declined: &ErrorResponse, ask: &ReadRequest) -> bool {
+/// Returns whether the error names a parameter of `request`, or its path. The server would then
+/// refuse `request` too.
+pub(super) fn names_parameter_of(declined: &ErrorResponse, request: &ReadRequest) -> bool {
     let named = declined.error.get("param").and_then(Json::as_str);
     named.is_some_and(|named| {
-        named == "stream" || ask.parameters.iter().any(|(name, _)| name == named)
+        named == "stream" || request.parameters.iter().any(|(name, _)| name == named)
     })
 }
 
-/// Whether it says no more than that something is wrong with a request.
-pub(super) fn says_little(declined: &ErrorResponse) -> bool {
+/// Returns whether the error says only that something is wrong with the request.
+pub(super) fn is_unspecific(declined: &ErrorResponse) -> bool {
     let code = declined.code();
-    let is_ours = declined.error.get("type").and_then(Json::as_str) == Some("adapter_error");
+    let is_adapter_error =
+        declined.error.get("type").and_then(Json::as_str) == Some("adapter_error");
     let general = [
         "invalid_request",
         "bad_request",
@@ -192,19 +200,19 @@ pub(super) fn says_little(declined: &ErrorResponse) -> bool {
         "invalid_query",
         "invalid_argument",
     ];
-    is_ours || general.contains(&code) || code.contains("param")
+    is_adapter_error || general.contains(&code) || code.contains("param")
 }
 
-/// Whether a refusal says who may not ask or what there is not, which is so whatever the parameters
-/// are.
-pub(super) fn is_of_what_is_there(declined: &ErrorResponse) -> bool {
+/// Returns whether the error is about the caller's access or about something that does not exist. The
+/// parameters make no difference to such an error.
+pub(super) fn is_about_access(declined: &ErrorResponse) -> bool {
     matches!(declined.status, 401 | 403 | 404 | 410)
 }
 
-/// Whether a refusal is about one of these parameters.
-pub(super) fn names_one(declined: &ErrorResponse, names: &[&str]) -> bool {
-    let said = |member: &str| declined.error.get(member).and_then(Json::as_str).unwrap_or_default();
-    names.iter().any(|name| said("param") == *name || said("message").contains(name))
+/// Returns whether the error names one of these parameters.
+pub(super) fn names_any(declined: &ErrorResponse, names: &[&str]) -> bool {
+    let text = |member: &str| declined.error.get(member).and_then(Json::as_str).unwrap_or_default();
+    names.iter().any(|name| text("param") == *name || text("message").contains(name))
 }
 
 #[cfg(test)]
@@ -212,7 +220,7 @@ mod tests {
     use super::*;
     use http::{HeaderMap, HeaderValue};
 
-    fn answered(status: u16, body: &str, retry_after: Option<&'static str>) -> OutboundResponse {
+    fn response(status: u16, body: &str, retry_after: Option<&'static str>) -> OutboundResponse {
         let headers = retry_after.map(|when| (RETRY_AFTER, HeaderValue::from_static(when)));
         let headers = HeaderMap::from_iter(headers);
         OutboundResponse {
@@ -222,21 +230,22 @@ mod tests {
         }
     }
 
-    fn told(status: u16, body: &str) -> ErrorResponse {
-        of_answer(&answered(status, body, None), "the-token")
+    fn declined(status: u16, body: &str) -> ErrorResponse {
+        from_response(&response(status, body, None), "the-token")
     }
 
     #[test]
-    fn an_error_object_arrives_unchanged() {
-        let error = json!({ "type": "t", "code": "c", "message": "m", "param": "p", "x": { "y": [1, null] } });
-        let declined = told(418, &json!({ "error": error, "more": 1 }).to_string());
+    fn an_error_object_of_the_server_is_returned_unchanged() {
+        let extra = json!({ "y": [1, null] });
+        let error = json!({ "type": "t", "code": "c", "message": "m", "param": "p", "x": extra });
+        let declined = declined(418, &json!({ "error": error, "more": 1 }).to_string());
         assert_eq!((declined.status, Json::Object(declined.error)), (418, error));
     }
 
     #[test]
-    fn a_type_that_is_no_text_is_left_out() {
+    fn a_type_that_is_not_a_string_is_left_out() {
         for kind in [json!(null), json!(7), json!({ "x": 1 })] {
-            let declined = told(
+            let declined = declined(
                 418,
                 &json!({ "error": { "type": kind, "code": "c", "message": "m" } }).to_string(),
             );
@@ -245,8 +254,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_error_object_is_told_in_our_words() {
-        let oauth = told(401, r#"{"error":"invalid_token","error_description":"it expired"}"#);
+    fn a_body_without_an_error_object_becomes_an_adapter_error() {
+        let oauth = declined(401, r#"{"error":"invalid_token","error_description":"it expired"}"#);
         assert_eq!(
             Json::Object(oauth.error),
             json!({
@@ -267,7 +276,7 @@ mod tests {
             (404, "secret", "provider_has_no_such_path"),
             (429, "secret", "rate_limited"),
         ] {
-            let declined = told(status, body);
+            let declined = declined(status, body);
             assert_eq!((declined.status, declined.code()), (status, code), "{body}");
             assert_eq!(declined.error["type"], "adapter_error");
             assert!(!Json::Object(declined.error).to_string().contains("secret"), "{body}");
@@ -275,41 +284,41 @@ mod tests {
     }
 
     #[test]
-    fn security_a_token_that_a_server_repeats_goes_no_further() {
+    fn a_token_that_the_server_repeats_is_not_returned() {
         for error in [
             json!({ "code": "c", "message": "no token the-token" }),
             json!({ "code": "the-token", "message": "m" }),
             json!({ "code": "c", "message": "m", "detail": [{ "the-token": 1 }] }),
             json!("the-token"),
         ] {
-            let declined = told(401, &json!({ "error": error }).to_string());
+            let declined = declined(401, &json!({ "error": error }).to_string());
             assert_eq!(declined.code(), "token_refused", "{error}");
             assert!(!Json::Object(declined.error).to_string().contains("the-token"));
         }
     }
 
-    /// Whoever sees a code finds it in the documentation, with what to do.
+    /// The page explains each code, and says what to do.
     #[test]
     fn every_code_is_documented() {
         let page = include_str!("../../../../docs/mcp-provider.md");
-        let statuses = (100..600).map(|number| of_status(StatusCode::from_u16(number).unwrap()));
+        let statuses = (100..600).map(|number| from_status(StatusCode::from_u16(number).unwrap()));
         let failures = [
             OutboundError::Timeout,
             OutboundError::Unavailable,
             OutboundError::TooLarge,
             OutboundError::Encoded,
         ]
-        .map(of_failure);
-        for declined in statuses.chain(failures).chain([not_json(), too_long()]) {
+        .map(from_failure);
+        for declined in statuses.chain(failures).chain([not_json(), request_too_long()]) {
             assert!(page.contains(&format!("| `{}` |", declined.code())), "{}", declined.code());
         }
     }
 
     #[test]
-    fn when_to_ask_again_is_told() {
+    fn an_error_for_too_many_requests_says_when_to_retry() {
         let body = r#"{"error":{"code":"rate_limit_exceeded","message":"slower"}}"#;
         let message = |status, body, when| {
-            of_answer(&answered(status, body, when), "the-token").error["message"].clone()
+            from_response(&response(status, body, when), "the-token").error["message"].clone()
         };
         assert_eq!(message(429, body, Some("7")), "slower (Retry-After: 7 s)");
         let date = "Sun, 06 Nov 1994 08:49:37 GMT";

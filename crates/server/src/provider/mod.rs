@@ -1,16 +1,15 @@
-//! A resource server that is elsewhere, asked over HTTP with a token from a file.
+//! A resource server elsewhere, which answers requests about records over HTTP.
 //!
-//! Requests go to the one address that is configured, byte for byte as the ladder made them. What
-//! comes back is handed on as it is; what is no answer becomes an error that says so (`error_objects`).
-//! Servers differ: one that does not know the parameters which shorten an answer is asked without
-//! them, and that is remembered while this process lives.
-//!
-//! Nothing is written down. What the ladder seals is sealed with a key that is made of the token.
+//! Requests go to the one configured address, byte for byte as the ladder made them. A response is
+//! returned unchanged. [`error_objects`] maps everything that is not a success to an error object.
+//! A server that does not know the parameters which shorten a response is asked without these. That
+//! is remembered while this process lives. The module writes no file. The key that seals handles is
+//! made from the token.
 
 mod error_objects;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -27,44 +26,46 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::outbound::{OutboundClient, OutboundError, OutboundLimits, OutboundResponse};
 
-/// Requests at once. Each may hold an answer of the greatest size, so this bounds memory; more wait
-/// their turn, within their own time.
-const MOST_ASKS: usize = 8;
-/// What shortens an answer and what only this program's own servers are sure to know. An answer
-/// without them is longer and says the same.
-const OPTIONAL: [&str; 3] = ["preview_chars", "preview_bytes", "cursors"];
-/// The most values of an answer, nested ones included. Each takes up to a kilobyte while an answer
-/// is made of it, so that 16 MiB of small ones would take gigabytes. A record of a hundred thousand
-/// fields still fits.
+/// Requests in flight at once. Each may hold a response of the largest size, so the number bounds
+/// memory. Further requests wait, within their own time.
+const MAX_IN_FLIGHT: usize = 8;
+/// The parameters that shorten a response. Only servers of this program are sure to know these. A
+/// response without these parameters is longer and holds the same data.
+const OPTIONAL_PARAMETERS: [&str; 3] = ["preview_chars", "preview_bytes", "cursors"];
+/// The most JSON values of a response, nested values included. A value takes up to a kilobyte of
+/// memory while the tool's answer is made, so 16 MiB of small values would take gigabytes. A record
+/// of a hundred thousand fields still fits.
 const MAX_VALUES: usize = 150_000;
-/// What the key is for, and of which generation: handles of another one do not open.
-const PURPOSE: &str = "stile mcp handles 1";
+/// The purpose and the generation of the key. A handle of another generation cannot be opened.
+const KEY_PURPOSE: &str = "stile mcp handles 1";
 
-/// Reads the token anew from where it is kept; none where that holds no token now.
+/// Reads the token from its file again. Returns `None` if the file holds no token now.
 pub type TokenReader = Arc<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// A resource server at an address.
 pub struct HttpRecordServer {
     outbound: OutboundClient,
-    /// Its address, without a slash at the end.
+    /// The server's address, without a slash at the end.
     base: String,
     bounds: OutboundLimits,
     token: Mutex<Arc<str>>,
     read_token: TokenReader,
     sealer: Sealer,
-    /// The endpoints, by name, that do not know [`OPTIONAL`].
-    plain: Mutex<HashSet<&'static str>>,
-    asks: Semaphore,
-    /// Of those who read the token anew.
-    reading: Arc<Semaphore>,
+    /// The endpoints, by name, that reject [`OPTIONAL_PARAMETERS`].
+    without_optional: Mutex<HashSet<&'static str>>,
+    in_flight: Semaphore,
+    /// Lets one caller at a time read the token again.
+    token_reads: Arc<Semaphore>,
 }
 
 impl HttpRecordServer {
-    /// The server at `base`, an address of http or https without user, query and fragment, which a
-    /// path may follow. `token` is what `read_token` gives now. Nothing is asked yet.
+    /// Prepares requests to a server. The first call of a tool sends the first request.
+    ///
+    /// `base` is an http or https address without user, query and fragment, which a path may
+    /// follow. `token` is what `read_token` returns now.
     ///
     /// # Errors
-    /// [`SealerError`].
+    /// [`SealerError`] if no key can be made from the token.
     pub fn new(
         outbound: OutboundClient,
         base: &str,
@@ -73,147 +74,162 @@ impl HttpRecordServer {
         bounds: OutboundLimits,
     ) -> Result<Self, SealerError> {
         let base = base.trim_end_matches('/').to_owned();
-        // It stays this key when the token is renewed, so that handles do too.
-        let sealer = Sealer::from_secret(token, &base, PURPOSE)?;
-        let token = Mutex::new(token.into());
-        let (plain, asks) = (Mutex::default(), Semaphore::new(MOST_ASKS));
-        let reading = Arc::new(Semaphore::new(1));
-        Ok(Self { outbound, base, bounds, token, read_token, sealer, plain, asks, reading })
+        // The key stays the same when the token is renewed, so that handles stay valid.
+        let sealer = Sealer::from_secret(token, &base, KEY_PURPOSE)?;
+        Ok(Self {
+            outbound,
+            base,
+            bounds,
+            token: Mutex::new(token.into()),
+            read_token,
+            sealer,
+            without_optional: Mutex::default(),
+            in_flight: Semaphore::new(MAX_IN_FLIGHT),
+            token_reads: Arc::new(Semaphore::new(1)),
+        })
     }
 
-    /// Asks, and where the server does not know what shortens its answers, asks without that.
-    /// All of that is over when the time is that one call has.
-    async fn answer(&self, ask: ReadRequest) -> Result<String, ErrorResponse> {
+    /// Sends a request, and sends it again without [`OPTIONAL_PARAMETERS`] if the server may have
+    /// refused these. Both together have the time of one call.
+    async fn send(&self, request: ReadRequest) -> Result<String, ErrorResponse> {
         let due = Instant::now() + self.bounds.total;
-        let mut plain = ask.clone();
-        plain.parameters.retain(|(name, _)| !OPTIONAL.contains(&name.as_str()));
-        let endpoint = ask.operation.id();
-        if plain.parameters.len() == ask.parameters.len() || self.is_plain(endpoint) {
-            return self.ask_once(&plain, due).await;
+        let mut reduced = request.clone();
+        reduced.parameters.retain(|(name, _)| !OPTIONAL_PARAMETERS.contains(&name.as_str()));
+        let endpoint = request.operation.id();
+        let is_reduced = reduced.parameters.len() < request.parameters.len();
+        if !is_reduced || lock(&self.without_optional).contains(endpoint) {
+            return self.send_authorized(&reduced, due).await;
         }
-        let first = match self.ask_once(&ask, due).await {
+        let first = match self.send_authorized(&request, due).await {
             Err(first)
-                if error_objects::is_of_parameters(&first)
-                    && !error_objects::is_of_one(&first, &plain) =>
+                if error_objects::may_be_about_parameters(&first)
+                    && !error_objects::names_parameter_of(&first, &reduced) =>
             {
                 first
             }
             other => return other,
         };
-        match self.ask_once(&plain, due).await {
-            Ok(answer) => {
-                self.remember_plain(endpoint);
-                Ok(answer)
+        match self.send_authorized(&reduced, due).await {
+            Ok(body) => {
+                self.remember_without_optional(endpoint);
+                Ok(body)
             }
-            Err(second) if error_objects::names_one(&first, &OPTIONAL) => Err(second),
-            Err(second) if error_objects::is_of_parameters(&second) => Err(first),
-            Err(second)
-                if error_objects::says_little(&first)
-                    || error_objects::is_of_what_is_there(&second) =>
-            {
-                Err(second)
-            }
-            Err(_) => Err(first),
+            Err(second) => Err(more_helpful(first, second)),
         }
     }
 
-    fn is_plain(&self, endpoint: &str) -> bool {
-        self.plain.lock().unwrap_or_else(PoisonError::into_inner).contains(endpoint)
-    }
-
-    fn remember_plain(&self, endpoint: &'static str) {
+    fn remember_without_optional(&self, endpoint: &'static str) {
         tracing::debug!(
             endpoint,
             "the resource server does not know previews and cursors for each item"
         );
-        self.plain.lock().unwrap_or_else(PoisonError::into_inner).insert(endpoint);
+        lock(&self.without_optional).insert(endpoint);
     }
 
-    /// One request, and a second one where the token is refused that another program has renewed
-    /// meanwhile.
-    async fn ask_once(&self, ask: &ReadRequest, due: Instant) -> Result<String, ErrorResponse> {
-        let token = self.token();
-        let mut answered = self.exchange(ask, &token, due).await?;
-        let mut shown = token;
-        if answered.status == StatusCode::UNAUTHORIZED
-            && let Some(renewed) = self.renewed(&shown, due).await
+    /// Sends a request, and sends it again if the server refuses the token and the file holds
+    /// another token by then. Returns the JSON text of the response.
+    async fn send_authorized(
+        &self,
+        request: &ReadRequest,
+        due: Instant,
+    ) -> Result<String, ErrorResponse> {
+        let mut token = lock(&self.token).clone();
+        let mut response = self.send_once(request, &token, due).await?;
+        if response.status == StatusCode::UNAUTHORIZED
+            && let Some(renewed) = self.renewed_token(&token, due).await
         {
-            answered = self.exchange(ask, &renewed, due).await?;
-            shown = renewed;
+            response = self.send_once(request, &renewed, due).await?;
+            token = renewed;
         }
-        if answered.status != StatusCode::OK {
-            return Err(error_objects::of_answer(&answered, &shown));
+        if response.status != StatusCode::OK {
+            return Err(error_objects::from_response(&response, &token));
         }
-        if values(&answered.body) > MAX_VALUES {
+        if max_values(&response.body) > MAX_VALUES {
             return Err(too_large());
         }
-        let text = String::from_utf8(answered.body).map_err(|_| error_objects::not_json())?;
+        let text = String::from_utf8(response.body).map_err(|_| error_objects::not_json())?;
         serde_json::from_str::<IgnoredAny>(&text).map_err(|_| error_objects::not_json())?;
         Ok(text)
     }
 
-    async fn exchange(
+    async fn send_once(
         &self,
-        ask: &ReadRequest,
+        request: &ReadRequest,
         token: &str,
         due: Instant,
     ) -> Result<OutboundResponse, ErrorResponse> {
-        let uri = self.uri(ask)?;
+        let uri = self.uri(request)?;
         let headers = headers(token)?;
-        let turn = timeout_at(due, self.asks.acquire())
+        let permit = timeout_at(due, self.in_flight.acquire())
             .await
-            .map_err(|_| error_objects::of_failure(OutboundError::Timeout))?;
-        // Waiting for a turn is part of the time that a caller waits.
+            .map_err(|_| error_objects::from_failure(OutboundError::Timeout))?;
+        // The wait for a permit counts towards the time of the call.
         let bounds =
             OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };
-        let answered =
-            self.outbound.exchange(uri, headers, bounds).await.map_err(error_objects::of_failure);
-        drop(turn);
-        answered
+        let response =
+            self.outbound.exchange(uri, headers, bounds).await.map_err(error_objects::from_failure);
+        drop(permit);
+        response
     }
 
-    /// The address of a request. Nothing in it is resolved or encoded anew.
-    fn uri(&self, ask: &ReadRequest) -> Result<Uri, ErrorResponse> {
-        let (path, query) = (ask.path(), ask.query());
+    /// Returns the address of a request. Nothing in the request is resolved or encoded again.
+    fn uri(&self, request: &ReadRequest) -> Result<Uri, ErrorResponse> {
+        let (path, query) = (request.path(), request.query());
         let mark = if query.is_empty() { "" } else { "?" };
-        // Of the parts of an address only its length can be wrong by now.
-        format!("{}{path}{mark}{query}", self.base).parse().map_err(|_| error_objects::too_long())
+        // The parts of the address were checked before, so only its length can be wrong.
+        format!("{}{path}{mark}{query}", self.base)
+            .parse()
+            .map_err(|_| error_objects::request_too_long())
     }
 
-    fn token(&self) -> Arc<str> {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The token that is in the file now, where it is another one and can be read in time.
+    /// Returns the token that the file holds now, if it differs from the refused one and can be read
+    /// in time.
     ///
-    /// A file may be a pipe that nobody writes to. It is read in a thread of its own, which the end
-    /// of the process does not wait for, and by one at a time.
-    async fn renewed(&self, refused: &str, due: Instant) -> Option<Arc<str>> {
-        let turn = timeout_at(due, Arc::clone(&self.reading).acquire_owned()).await.ok()?.ok()?;
-        let current = self.token();
+    /// The file may be a pipe that nobody writes to. A thread of its own reads the file, one at a
+    /// time, and the end of the process does not wait for the thread.
+    async fn renewed_token(&self, refused: &str, due: Instant) -> Option<Arc<str>> {
+        let permit =
+            timeout_at(due, Arc::clone(&self.token_reads).acquire_owned()).await.ok()?.ok()?;
+        let current = lock(&self.token).clone();
         if *current != *refused {
             return Some(current);
         }
         let read = Arc::clone(&self.read_token);
-        let (tell, told) = oneshot::channel();
-        let reading = move || {
+        let (sender, receiver) = oneshot::channel();
+        let read_file = move || {
             let token = read();
-            drop(turn);
-            // Whoever asked may have gone.
-            let _ = tell.send(token);
+            drop(permit);
+            // The receiver is gone if the call has run out of time.
+            let _ = sender.send(token);
         };
-        std::thread::Builder::new().name("token".to_owned()).spawn(reading).ok()?;
-        let token: Arc<str> = timeout_at(due, told).await.ok()?.ok()??.into();
+        std::thread::Builder::new().name("token".to_owned()).spawn(read_file).ok()?;
+        let token: Arc<str> = timeout_at(due, receiver).await.ok()?.ok()??.into();
         if *token == *refused {
             return None;
         }
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&token);
+        *lock(&self.token) = Arc::clone(&token);
         Some(token)
     }
 }
 
-/// How many values a JSON text has at most, nested ones included, without reading them.
-fn values(json: &[u8]) -> usize {
+/// Locks a value that a panic cannot leave half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Chooses the error to return: `first` came with the optional parameters, `second` without.
+fn more_helpful(first: Declined, second: Declined) -> Declined {
+    if error_objects::names_any(&first, &OPTIONAL_PARAMETERS) {
+        return second;
+    }
+    let is_second = !error_objects::may_be_about_parameters(&second)
+        && (error_objects::is_unspecific(&first) || error_objects::is_about_access(&second));
+    if is_second { second } else { first }
+}
+
+/// Returns an upper bound for the number of values of a JSON text, nested values included, without
+/// parsing the text.
+fn max_values(json: &[u8]) -> usize {
     let (mut count, mut is_in_text, mut is_escaped) = (1, false, false);
     for byte in json {
         match byte {
@@ -227,10 +243,10 @@ fn values(json: &[u8]) -> usize {
     count
 }
 
-/// All headers but `Host`.
+/// Returns all headers but `Host`.
 fn headers(token: &str) -> Result<HeaderMap, ErrorResponse> {
     let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))
-        .map_err(|_| error_objects::of_failure(OutboundError::Unavailable))?;
+        .map_err(|_| error_objects::from_failure(OutboundError::Unavailable))?;
     authorization.set_sensitive(true);
     Ok(HeaderMap::from_iter([
         (AUTHORIZATION, authorization),
@@ -243,9 +259,9 @@ impl RecordServer for HttpRecordServer {
     fn ask<'a>(
         &'a self,
         _: &'a Principal,
-        ask: ReadRequest,
+        request: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
-        self.answer(ask).boxed()
+        self.send(request).boxed()
     }
 
     fn seal(&self, plain: &[u8]) -> Result<String, ErrorResponse> {
@@ -256,6 +272,12 @@ impl RecordServer for HttpRecordServer {
 
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.sealer.open(text)
+    }
+
+    /// Logs that a tool was called, and nothing of the answer. The journal of the call is the
+    /// resource server's.
+    fn tell(&self, _: &Principal, tool: &'static str, outcome: Result<(), &Map<String, Json>>) {
+        tracing::debug!(tool, is_ok = outcome.is_ok(), "a call was made");
     }
 }
 
@@ -279,21 +301,21 @@ mod tests {
         })
     }
 
-    /// All values, counted one by one.
-    fn counted(value: &Json) -> usize {
+    /// Counts all values one by one.
+    fn exact_count(value: &Json) -> usize {
         1 + match value {
-            Json::Array(items) => items.iter().map(counted).sum(),
-            Json::Object(members) => members.values().map(counted).sum(),
+            Json::Array(items) => items.iter().map(exact_count).sum(),
+            Json::Object(members) => members.values().map(exact_count).sum(),
             _ => 0,
         }
     }
 
     proptest! {
         #[test]
-        fn security_values_are_counted_whatever_texts_hold(value in json()) {
-            let (guess, exact) = (values(value.to_string().as_bytes()), counted(&value));
-            // An empty array or object is taken for one that has a value.
-            prop_assert!(exact <= guess && guess <= 2 * exact, "{exact} {guess}");
+        fn the_estimated_number_of_values_is_never_too_low(value in json()) {
+            let (estimate, exact) = (max_values(value.to_string().as_bytes()), exact_count(&value));
+            // An empty array or object is counted as if it had a value.
+            prop_assert!(exact <= estimate && estimate <= 2 * exact, "{exact} {estimate}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The commands about records: arguments and help.
 
-use clap::{Arg, ArgAction, ArgGroup, Command};
+use clap::{Arg, ArgGroup, Command};
 
-use super::{Settings, setting_arguments};
+use super::{Settings, flag, json, many, one, positional, setting_arguments};
 use crate::config::TakenBy;
 
 /// The formats whose rows do not say themselves where they belong.
@@ -108,10 +108,7 @@ fn records() -> Command {
                 .arg(positional("stream", "STREAM", "The stream of the record."))
                 .arg(positional("key", "KEY", "The key of the record.").allow_hyphen_values(true))
                 .arg(one("connection", "NAME", "The connection, if several have the stream."))
-                .arg(
-                    one("preview_chars", "N", "Cut longer values after this many characters.")
-                        .long("preview-chars"),
-                )
+                .arg(one("preview_chars", "N", "Cut longer values after this many characters."))
                 .after_help("Example:\n  stile records show messages m-17 --preview-chars 200"),
         )
 }
@@ -217,8 +214,7 @@ fn grant_create() -> Command {
         ))
         .arg(
             one("time_field", "FIELD", "The field that --since and --until compare. \
-                 [default: as declared]")
-                .long("time-field"),
+                 [default: as declared]"),
         )
         .arg(one("since", "TIME", "Grant only records from this date or time on."))
         .arg(one("until", "TIME", "Grant only records before this date or time."))
@@ -233,7 +229,9 @@ fn grant_create() -> Command {
             "record",
         ]))
         .arg(one("purpose", "TEXT", "The purpose, in your words."))
-        .arg(flag("single_use", "Accept only the first token that is used with the grant.").long("single-use"))
+        .arg(
+            flag("single_use", "Accept only the first token that is used with the grant."),
+        )
         .arg(one("expires", "DURATION", 
             "How long the grant is valid, as in 12h or 30d. [default: until it is revoked]",
         ))
@@ -254,24 +252,4 @@ Examples:
   stile grant create --client accountant --from streams.json --purpose \"tax return\" \\
       --expires 30d",
         )
-}
-
-fn one(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
-}
-
-fn many(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    one(name, value, help).action(ArgAction::Append)
-}
-
-fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-}
-
-fn positional(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).value_name(value).required(true).help(help)
-}
-
-fn json() -> Arg {
-    flag("json", "Print JSON.")
 }
