@@ -14,7 +14,7 @@ use stile_ladder::port::MAX_ANSWER_BYTES;
 use super::settings_files::{http_client, read_secret};
 use super::{Failure, open, process, required, stdio, user_name, warn_if_exposed};
 use crate::auth;
-use crate::config::{Config, Environment, Resolved, YesNo};
+use crate::config::{Config, Environment, Resolved};
 use crate::outbound::OutboundLimits;
 use crate::provider::{HttpRecordServer, TokenReader};
 use crate::service::Service;

@@ -54,8 +54,9 @@ impl HttpNoteStore {
             .parse()
             .map_err(|_| UpstreamFailure::Unavailable)?;
         let due = Instant::now() + self.bounds.total;
-        let permit =
-            timeout_at(due, self.in_flight.acquire()).await.map_err(|_| UpstreamFailure::Timeout)?;
+        let permit = timeout_at(due, self.in_flight.acquire())
+            .await
+            .map_err(|_| UpstreamFailure::Timeout)?;
         // The wait for a permit counts towards the time of the call.
         let bounds =
             OutboundLimits { total: due.saturating_duration_since(Instant::now()), ..self.bounds };

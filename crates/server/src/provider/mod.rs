@@ -218,7 +218,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Chooses the error to return: `first` came with the optional parameters, `second` without.
-fn more_helpful(first: Declined, second: Declined) -> Declined {
+fn more_helpful(first: ErrorResponse, second: ErrorResponse) -> ErrorResponse {
     if error_objects::names_any(&first, &OPTIONAL_PARAMETERS) {
         return second;
     }
@@ -272,12 +272,6 @@ impl RecordServer for HttpRecordServer {
 
     fn unseal(&self, text: &str) -> Option<Vec<u8>> {
         self.sealer.open(text)
-    }
-
-    /// Logs that a tool was called, and nothing of the answer. The journal of the call is the
-    /// resource server's.
-    fn tell(&self, _: &Principal, tool: &'static str, outcome: Result<(), &Map<String, Json>>) {
-        tracing::debug!(tool, is_ok = outcome.is_ok(), "a call was made");
     }
 }
 
