@@ -1,10 +1,10 @@
 //! Measures the cost of a note's structure, compared with the parser's own pass over its events.
 //!
 //! A seed generates three corpora: many small notes, a few large ones, and pathological ones. For
-//! each corpus one run measures in turns the bare event pass and `section_source`. It prints the best
-//! round of each in megabytes a second, their ratio, of which the contract allows 1.5, and the
-//! allocations per note. The numbers do not cover the disk, a transport, or notes in other languages.
-//! `--smoke` runs each once, to check that it runs.
+//! each corpus one run measures in turns the bare event pass and `section_source`. It prints the
+//! best round of each in megabytes a second, their ratio, of which the contract allows 1.5, and the
+//! allocations per note. The numbers do not cover the disk, a transport, or notes in other
+//! languages. `--smoke` runs each once, to check that it runs.
 
 #![allow(
     clippy::print_stdout,

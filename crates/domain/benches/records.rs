@@ -4,9 +4,9 @@
 //! filter by rare bytes does not help. The needle is absent or at the end. The text comes in pieces
 //! of 16,384 bytes. One run measures in turns our search, which ignores case, and `memchr::memmem`
 //! for the exact bytes in the whole text. Only their ratio can be compared between machines. The
-//! splitting is compared with `char::is_alphanumeric` over the same text. The best round is printed,
-//! in megabytes a second. The numbers do not cover a store, which must fetch the pieces first.
-//! `--smoke` runs each once, over little text, to check that it runs.
+//! splitting is compared with `char::is_alphanumeric` over the same text. The best round is
+//! printed, in megabytes a second. The numbers do not cover a store, which must fetch the pieces
+//! first. `--smoke` runs each once, over little text, to check that it runs.
 
 #![allow(
     clippy::print_stdout,
@@ -37,11 +37,12 @@ impl Random {
 }
 
 fn english(bytes: usize) -> String {
-    let words = "the of and a to in is you that it he was for on are as with his they I at be this \
-                 have from or one had by word but not what all were we when your can said there use \
-                 an each which she do how their if will up other about out many then them these so \
-                 some her would make like him into time has look two more write go see number no way \
-                 could people my than first water been call who oil its now find";
+    let words = "the of and a to in is you that it he was for on are as with his they I at be \
+                 this have from or one had by word but not what all were we when your can said \
+                 there use an each which she do how their if will up other about out many then \
+                 them these so some her would make like him into time has look two more write go \
+                 see number no way could people my than first water been call who oil its now \
+                 find";
     let words: Vec<&str> = words.split_whitespace().collect();
     let mut random = Random(0x5eed);
     let mut text = String::with_capacity(bytes + 16);

@@ -2,9 +2,9 @@
 //!
 //! The four corpora are chat messages, rows of small numbers and names, nested metadata, and long
 //! texts. One run measures both parsers in turns, and prints the best round of each in megabytes a
-//! second. The parsers do different work: ours refuses repeated names, keeps digits, and makes compact
-//! text of nested values. The numbers do not cover the disk or the store. `--smoke` runs each once, to
-//! check that it runs.
+//! second. The parsers do different work: ours refuses repeated names, keeps digits, and makes
+//! compact text of nested values. The numbers do not cover the disk or the store. `--smoke` runs
+//! each once, to check that it runs.
 
 #![allow(
     clippy::print_stdout,
@@ -36,8 +36,9 @@ fn corpora(bytes: usize) -> [(&'static str, Vec<String>); 4] {
             rows(bytes, |index| {
                 let text = words.repeat(1 + index % 7);
                 format!(
-                    "{{\"id\":\"msg_{index:08}\",\"channel\":\"general\",\"sender\":\"Ada Lovelace\",\
-                     \"sent_at\":\"2025-03-01T08:{:02}:00Z\",\"text\":\"{text}\",\"edited\":false,\
+                    "{{\"id\":\"msg_{index:08}\",\"channel\":\"general\",\
+                     \"sender\":\"Ada Lovelace\",\"sent_at\":\"2025-03-01T08:{:02}:00Z\",\
+                     \"text\":\"{text}\",\"edited\":false,\
                      \"reactions\":[{{\"name\":\"leaf\",\"count\":{}}}]}}",
                     index % 60,
                     index % 9

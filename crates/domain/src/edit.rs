@@ -1,9 +1,9 @@
 //! Edits of whole lines: replace, insert, append. Bytes outside the edit never change.
 //!
-//! Each function takes the whole text of a file and returns the whole new text. The store writes the
-//! new text or leaves the file as it was. Comparing a caller's lines with the file's lines ignores
-//! line terminators and nothing else. A byte order mark belongs to the file and not to the first
-//! line, so the mark stays in front of every edit.
+//! Each function takes the whole text of a file and returns the whole new text. The store writes
+//! the new text or leaves the file as it was. Comparing a caller's lines with the file's lines
+//! ignores line terminators and nothing else. A byte order mark belongs to the file and not to the
+//! first line, so the mark stays in front of every edit.
 
 use crate::error::LineExcerpt;
 use crate::limits::{MAX_EXCERPT_LINE_CHARS, MAX_EXCERPT_LINES, MAX_LISTED_MATCHES};
@@ -42,8 +42,8 @@ const BOM: char = '\u{feff}';
 
 /// Replaces the one occurrence of the lines of `old` inside `range` by the lines of `new`.
 ///
-/// One final terminator of `old` and of `new` is ignored. An empty `new` deletes the lines. The last
-/// replaced line keeps its terminator. *Source*: MCP-013, MCP-045.
+/// One final terminator of `old` and of `new` is ignored. An empty `new` deletes the lines. The
+/// last replaced line keeps its terminator. *Source*: MCP-013, MCP-045.
 ///
 /// # Errors
 /// Every [`EditError`].
@@ -172,39 +172,33 @@ impl<'t> Body<'t> {
         }
     }
 
-    /// Returns the first `most` matches of the lines of `old` inside `within`. Matches may overlap.
-    fn find_all(&self, within: ResolvedLines, old: &str, most: usize) -> Vec<Match> {
-        let wanted = content_lines(old);
+    /// Returns the first `max` matches of the lines of `old` inside `within`. Matches may overlap.
+    fn find_all(&self, within: ResolvedLines, old: &str, max: usize) -> Vec<Match> {
+        let old_lines = content_lines(old);
         let bare = content_lines(self.for_line(0, old));
-        if bare == wanted || within.start > 1 {
-            return find_all(self, within, &wanted, most);
+        if bare == old_lines || within.start > 1 {
+            return find_all(self, within, &old_lines, max);
         }
         // On the first line the mark belongs to the file. From the second line on it is content.
         let top = ResolvedLines { start: 1, end: within.end.min(bare.len() as u64 + 1) };
         let mut found = find_all(self, top, &bare, 1);
         let below = ResolvedLines { start: within.end.min(2), end: within.end };
-        found.extend(find_all(self, below, &wanted, most - found.len()));
+        found.extend(find_all(self, below, &old_lines, max - found.len()));
         found
     }
 
-    /// Returns the line ending of an edited region: its own first one, else that of the line before.
+    /// Returns the line ending of an edited region: its own first one, else that of the line
+    /// before.
     fn ending_at(&self, first: LineSpan, last: LineSpan) -> &'static str {
         let own = line_spans(self.text, first.start)
             .take_while(|span| span.start <= last.start)
             .map(|span| span.terminator(self.text))
             .find(|terminator| !terminator.is_empty());
-        let used = match own {
-            Some(terminator) => terminator,
-            None => match first
-                .start
-                .checked_sub(2)
-                .and_then(|from| self.text.as_bytes().get(from..first.start))
-            {
-                Some(b"\r\n") => "\r\n",
-                _ => "\n",
-            },
+        let is_crlf = match own {
+            Some(terminator) => terminator == "\r\n",
+            None => self.text.get(..first.start).is_some_and(|before| before.ends_with("\r\n")),
         };
-        if used == "\r\n" { "\r\n" } else { "\n" }
+        if is_crlf { "\r\n" } else { "\n" }
     }
 
     /// Returns the lines of a range, bounded in number and length.
@@ -254,31 +248,32 @@ struct Match {
     last: LineSpan,
 }
 
-/// Returns the first `most` matches of `wanted` as consecutive whole lines inside `within`. Matches
-/// may overlap. Time is linear in the number of lines, whatever they hold (Knuth, Morris and Pratt).
-fn find_all(body: &Body<'_>, within: ResolvedLines, wanted: &[&str], most: usize) -> Vec<Match> {
-    let pattern = Pattern::new(wanted.to_vec());
+/// Returns the first `max` matches of `sought` as consecutive whole lines inside `within`. Matches
+/// may overlap. Time is linear in the number of lines, whatever they hold (Knuth, Morris and
+/// Pratt).
+fn find_all(body: &Body<'_>, within: ResolvedLines, sought: &[&str], max: usize) -> Vec<Match> {
+    let pattern = Pattern::new(sought.to_vec());
     let mut found = Vec::new();
     let mut matched = 0;
     let from = usize::try_from(within.start - 1).unwrap_or(usize::MAX);
     let count = usize::try_from(within.count()).unwrap_or(usize::MAX);
     // The spans of the lines that the current match covers, oldest first.
-    let mut recent = std::collections::VecDeque::with_capacity(wanted.len().min(1024));
+    let mut recent = std::collections::VecDeque::with_capacity(sought.len().min(1024));
     for (span, line) in body.spans().zip(0u64..).skip(from).take(count) {
         recent.push_back(span);
-        if recent.len() > wanted.len() {
+        if recent.len() > sought.len() {
             recent.pop_front();
         }
         matched = pattern.step(matched, &span.content(body.text));
-        if matched == wanted.len() {
+        if matched == sought.len() {
             if let Some(first) = recent.front() {
                 found.push(Match {
-                    line: line + 1 - wanted.len() as u64,
+                    line: line + 1 - sought.len() as u64,
                     first: *first,
                     last: span,
                 });
             }
-            if found.len() == most {
+            if found.len() == max {
                 break;
             }
         }
@@ -427,6 +422,11 @@ mod tests {
         assert!(matches!(replace(&file, ALL, &old, "x"), Err(EditError::NoMatch { .. })));
     }
 
+    fn joined(lines: &[(String, String)]) -> String {
+        lines.iter().map(|(content, terminator)| format!("{content}{terminator}")).collect()
+    }
+
+    /// Splits a text into pairs of content and terminator.
     fn model(text: &str) -> Vec<(String, String)> {
         let mut lines = Vec::new();
         let mut rest = text;
@@ -462,8 +462,12 @@ mod tests {
                 }
                 Ok(within) => {
                     let places: Vec<usize> = (0..lines.len())
-                        .filter(|at| *at + 1 >= within.start as usize && at + wanted.len() < within.end as usize)
-                        .filter(|at| wanted.iter().enumerate().all(|(offset, line)| lines[at + offset].0 == *line))
+                        .filter(|at| *at + 1 >= within.start as usize)
+                        .filter(|at| at + wanted.len() < within.end as usize)
+                        .filter(|at| {
+                            let found = lines[*at..].iter().map(|(content, _)| content);
+                            found.take(wanted.len()).eq(&wanted)
+                        })
                         .collect();
                     match places.as_slice() {
                         [] => {
@@ -472,8 +476,8 @@ mod tests {
                         }
                         [at] => {
                             let result = outcome.unwrap();
-                            let before: String = lines[..*at].iter().map(|(content, end)| format!("{content}{end}")).collect();
-                            let after: String = lines[at + wanted.len()..].iter().map(|(content, end)| format!("{content}{end}")).collect();
+                            let before = joined(&lines[..*at]);
+                            let after = joined(&lines[at + wanted.len()..]);
                             prop_assert!(result.starts_with(&before) && result.ends_with(&after));
                             let middle = &result[before.len()..result.len() - after.len()];
                             if new.is_empty() {
@@ -482,7 +486,8 @@ mod tests {
                                 let last_end = &lines[at + wanted.len() - 1].1;
                                 prop_assert!(middle.ends_with(last_end.as_str()));
                                 let content = &middle[..middle.len() - last_end.len()];
-                                prop_assert_eq!(content.replace("\r\n", "\n"), without_final_terminator(&new));
+                                let expected = without_final_terminator(&new);
+                                prop_assert_eq!(content.replace("\r\n", "\n"), expected);
                             }
                         }
                         _ => {
@@ -495,21 +500,26 @@ mod tests {
         }
 
         #[test]
-        fn an_insertion_keeps_every_other_byte(text in "(a|b|\n|\r\n){1,14}", line in -6i64..7, content in "(x|\n){0,4}") {
+        fn an_insertion_keeps_every_other_byte(
+            text in "(a|b|\n|\r\n){1,14}", line in -6i64..7, content in "(x|\n){0,4}"
+        ) {
             let lines = model(&text);
             if let Some(at) = resolve_line(line, lines.len() as u64) {
                 let at = at as usize;
                 let result = insert(&text, line, &lines[at].0, &content).unwrap();
-                let before: String = lines[..at].iter().map(|(content, end)| format!("{content}{end}")).collect();
+                let before = joined(&lines[..at]);
                 let after = &text[before.len()..];
                 prop_assert!(result.starts_with(&before) && result.ends_with(after));
                 let middle = &result[before.len()..result.len() - after.len()];
-                prop_assert_eq!(middle.replace("\r\n", "\n"), format!("{}\n", without_final_terminator(&content)));
+                let expected = format!("{}\n", without_final_terminator(&content));
+                prop_assert_eq!(middle.replace("\r\n", "\n"), expected);
             }
         }
 
         #[test]
-        fn appending_keeps_every_byte_of_the_text(text in "(a|\n|\r\n){0,9}", content in "(x|\n){1,5}") {
+        fn appending_keeps_every_byte_of_the_text(
+            text in "(a|\n|\r\n){0,9}", content in "(x|\n){1,5}"
+        ) {
             let result = append(&text, &content);
             prop_assert!(result.starts_with(&text));
             let added = &result[text.len()..];

@@ -40,7 +40,8 @@ pub enum Remedy {
 pub enum Refusal {
     /// The argument is not a space path.
     #[error(
-        "`{argument}` {why}. Nothing was read or written. Name files from the root of the space, as in `/notes/a.md`; read the resource `list:///` to see what is there."
+        "`{argument}` {why}. Nothing was read or written. Name files from the root of the space, \
+         as in `/notes/a.md`; read the resource `list:///` to see what is there."
     )]
     InvalidPath {
         /// The argument's name, as the caller wrote it.
@@ -49,7 +50,12 @@ pub enum Refusal {
         why: BadPath,
     },
     /// A line range or a line number selects nothing.
-    #[error("`{argument}` selects no line: the file has {total_lines} line{}. Nothing was written. Lines count from 1, negative numbers from the end, and the end of a range is exclusive, with 0 for \"to the end\".", if *.total_lines == 1 {""} else {"s"})]
+    #[error(
+        "`{argument}` selects no line: the file has {total_lines} line{}. Nothing was written. \
+         Lines count from 1, negative numbers from the end, and the end of a range is exclusive, \
+         with 0 for \"to the end\".",
+        if *.total_lines == 1 {""} else {"s"}
+    )]
     InvalidRange {
         /// The argument's name, as the caller wrote it.
         argument: &'static str,
@@ -64,7 +70,8 @@ pub enum Refusal {
     },
     /// The path names nothing.
     #[error(
-        "there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its folder holds; `file.create` makes a new file."
+        "there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its \
+         folder holds; `file.create` makes a new file."
     )]
     NotFound {
         /// The path that the call named.
@@ -74,7 +81,8 @@ pub enum Refusal {
     },
     /// The path to be created exists already.
     #[error(
-        "`{path}` exists already, and `file.create` never overwrites. Nothing was written. Call `text.read` on it and change it with `text.replace`, or choose another name."
+        "`{path}` exists already, and `file.create` never overwrites. Nothing was written. Call \
+         `text.read` on it and change it with `text.replace`, or choose another name."
     )]
     AlreadyExists {
         /// The path that was to be created.
@@ -82,7 +90,8 @@ pub enum Refusal {
     },
     /// The path names a directory, FIFO, socket or device.
     #[error(
-        "`{path}` is not a regular file. Nothing was read or written. If it is a directory, read the resource `{list}`."
+        "`{path}` is not a regular file. Nothing was read or written. If it is a directory, read \
+         the resource `{list}`."
     )]
     NotAFile {
         /// The path that the call named.
@@ -92,7 +101,8 @@ pub enum Refusal {
     },
     /// A component of the path, or the path to be listed, is not a directory.
     #[error(
-        "`{path}` is not a directory, or leads through something that is not one. Nothing was written. Call `text.read` if it is a file."
+        "`{path}` is not a directory, or leads through something that is not one. Nothing was \
+         written. Call `text.read` if it is a file."
     )]
     NotADirectory {
         /// The path that the call named.
@@ -100,7 +110,8 @@ pub enum Refusal {
     },
     /// The path is a symbolic link or leads through one.
     #[error(
-        "`{path}` is a symbolic link or leads through one, and links are never followed. Nothing was read or written. Name the file by its own path in the space."
+        "`{path}` is a symbolic link or leads through one, and links are never followed. Nothing \
+         was read or written. Name the file by its own path in the space."
     )]
     SymlinkRefused {
         /// The path that the call named.
@@ -108,7 +119,8 @@ pub enum Refusal {
     },
     /// The file has more than one hard link.
     #[error(
-        "`{path}` has more than one name (hard links), so a change here would separate it from the others. Nothing was written. Ask the user to make a separate copy."
+        "`{path}` has more than one name (hard links), so a change here would separate it from \
+         the others. Nothing was written. Ask the user to make a separate copy."
     )]
     HardLinked {
         /// The path that the call named.
@@ -116,7 +128,9 @@ pub enum Refusal {
     },
     /// The operating system refused, or the file's metadata could not be preserved.
     #[error(
-        "the system does not let the server do that to `{path}`, or its owner, mode or attributes could not be kept. Nothing was written. Retrying will not help: ask the user to check the file's permissions."
+        "the system does not let the server do that to `{path}`, or its owner, mode or attributes \
+         could not be kept. Nothing was written. Retrying will not help: ask the user to check \
+         the file's permissions."
     )]
     NotPermitted {
         /// The path that the call named.
@@ -124,7 +138,8 @@ pub enum Refusal {
     },
     /// Too many callers change the folder, or another program locks it.
     #[error(
-        "`{path}` is busy: others are changing that folder. Nothing was written. Wait a moment and send the same call again."
+        "`{path}` is busy: others are changing that folder. Nothing was written. Wait a moment \
+         and send the same call again."
     )]
     Busy {
         /// The path that the call named.
@@ -132,7 +147,8 @@ pub enum Refusal {
     },
     /// The file is not UTF-8.
     #[error(
-        "`{path}` is not UTF-8 text ({size_bytes} bytes, hash {hash}). Nothing was written, and its bytes are not shown. `file.remove` takes this hash; text tools cannot be used on it."
+        "`{path}` is not UTF-8 text ({size_bytes} bytes, hash {hash}). Nothing was written, and \
+         its bytes are not shown. `file.remove` takes this hash; text tools cannot be used on it."
     )]
     NotText {
         /// The path that the call named.
@@ -146,7 +162,9 @@ pub enum Refusal {
     ///
     /// The message withholds the current hash on purpose: a caller must read the file to get it.
     #[error(
-        "`{path}` has changed since you read it: `{argument}` does not match its current bytes. Nothing was written. Call `text.read` on it again, redo the change on the text that is there now, and send the hash that it returns."
+        "`{path}` has changed since you read it: `{argument}` does not match its current bytes. \
+         Nothing was written. Call `text.read` on it again, redo the change on the text that is \
+         there now, and send the hash that it returns."
     )]
     Stale {
         /// The path that the call named.
@@ -155,7 +173,11 @@ pub enum Refusal {
         argument: &'static str,
     },
     /// The text to match does not occur in the searched lines.
-    #[error("`{argument}` does not occur in `{path}` as whole lines {place}; compare every character, spaces included. Nothing was written.{hint} {}", quoted(.lines))]
+    #[error(
+        "`{argument}` does not occur in `{path}` as whole lines {place}; compare every character, \
+         spaces included. Nothing was written.{hint} {}",
+        quoted(.lines)
+    )]
     NoMatch {
         /// The path that the call named.
         path: SpacePath,
@@ -171,7 +193,12 @@ pub enum Refusal {
         elsewhere: Vec<u64>,
     },
     /// No searched line contains the text `q`.
-    #[error("no line of `{path}` from {first} to {last} contains `q`, ignoring case; the file has {total_lines} line{}. Nothing was written. Try fewer words, a wider `lines`, or read without `q`.", if *.total_lines == 1 {""} else {"s"})]
+    #[error(
+        "no line of `{path}` from {first} to {last} contains `q`, ignoring case; the file has \
+         {total_lines} line{}. Nothing was written. Try fewer words, a wider `lines`, or read \
+         without `q`.",
+        if *.total_lines == 1 {""} else {"s"}
+    )]
     NoSuchText {
         /// The path that the call named.
         path: SpacePath,
@@ -183,7 +210,11 @@ pub enum Refusal {
         total_lines: u64,
     },
     /// The text to match occurs more than once in the searched lines.
-    #[error("`old` occurs {} times in those lines of `{path}`, beginning at lines {}. Nothing was written. Narrow `lines` to the one you mean, or add neighbouring lines to `old`.", counted(.matches, *.more), list(.matches))]
+    #[error(
+        "`old` occurs {} times in those lines of `{path}`, beginning at lines {}. Nothing was \
+         written. Narrow `lines` to the one you mean, or add neighbouring lines to `old`.",
+        counted(.matches, *.more), list(.matches)
+    )]
     AmbiguousMatch {
         /// The path that the call named.
         path: SpacePath,
@@ -206,7 +237,8 @@ pub enum Refusal {
     },
     /// The disk is full, or a quota is used up.
     #[error(
-        "the disk that holds the space is full. `{path}` is as it was. Tell the user; the same call works once there is room."
+        "the disk that holds the space is full. `{path}` is as it was. Tell the user; the same \
+         call works once there is room."
     )]
     NoSpace {
         /// The path that the call named.
@@ -214,14 +246,20 @@ pub enum Refusal {
     },
     /// An error occurred after the change may have been made.
     #[error(
-        "the change to `{path}` may or may not have been made: an error came after the point of no return. Call `text.read` to see what is there now before you do anything else."
+        "the change to `{path}` may or may not have been made: an error came after the point of \
+         no return. Call `text.read` to see what is there now before you do anything else."
     )]
     UnknownOutcome {
         /// The path that the call named.
         path: SpacePath,
     },
     /// The caller's scopes do not cover the call. Decided before anything is looked up.
-    #[error("this needs the scope {}, and your token grants {}. Nothing was looked up or written. Retrying will not help: carry on without it, or ask the user for a token with that scope.", scope_list(.needed), granted_scopes(.granted))]
+    #[error(
+        "this needs the scope {}, and your token grants {}. Nothing was looked up or written. \
+         Retrying will not help: carry on without it, or ask the user for a token with that \
+         scope.",
+        scope_list(.needed), granted_scopes(.granted)
+    )]
     InsufficientScope {
         /// Every scope that the call needs.
         needed: Vec<Scope>,
@@ -230,7 +268,8 @@ pub enum Refusal {
     },
     /// The server failed for a reason that is not the caller's.
     #[error(
-        "the server failed (incident {incident}). Before repeating a change, call `text.read` to see whether it happened; if it fails again, give the user that number."
+        "the server failed (incident {incident}). Before repeating a change, call `text.read` to \
+         see whether it happened; if it fails again, give the user that number."
     )]
     Internal {
         /// The number that the server's log repeats.

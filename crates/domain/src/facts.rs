@@ -1,10 +1,10 @@
 //! A cache of hashes and line indexes, keyed by the state of a file.
 //!
-//! The key is the file's identity, size, and change and modification time at full resolution. A file
-//! that changed less than one clock tick before a read could change again with the same key. So the
-//! cache rejects the facts of such a read, as careful version-control tools do for their index. A
-//! write through a shared memory mapping moves no clock until much later; the cache may answer such
-//! a file from before the write.
+//! The key is the file's identity, size, and change and modification time at full resolution. A
+//! file that changed less than one clock tick before a read could change again with the same key.
+//! So the cache rejects the facts of such a read, as careful version-control tools do for their
+//! index. A write through a shared memory mapping moves no clock until much later; the cache may
+//! answer such a file from before the write.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ pub struct FileStamp {
     pub changed: UnixNanos,
 }
 
-/// Twice the coarsest tick of a clock with fractions of a second, in nanoseconds. The slowest kernel
-/// clock in use ticks at 100 Hz.
+/// Twice the coarsest tick of a clock with fractions of a second, in nanoseconds. The slowest
+/// kernel clock in use ticks at 100 Hz.
 pub const FINE_GRANULARITY: UnixNanos = 20_000_000;
 /// The tick of file systems that store whole seconds or pairs of seconds, in nanoseconds.
 pub const COARSE_GRANULARITY: UnixNanos = 2_000_000_000;
@@ -196,7 +196,8 @@ mod tests {
                     stamped = now - now % tick;
                     continue;
                 }
-                let stamp = FileStamp { device: 1, inode: 1, size: 1, modified: stamped, changed: stamped };
+                let (modified, changed) = (stamped, stamped);
+                let stamp = FileStamp { device: 1, inode: 1, size: 1, modified, changed };
                 match cache.get(&stamp) {
                     Some(known) => prop_assert_eq!(known.hash, ContentHash::digest(&[content])),
                     None => cache.insert(stamp, &facts(content), now),

@@ -1,9 +1,10 @@
 //! Cursors with which `text.read` continues exactly where the last answer stopped.
 //!
-//! A cursor names a position in one version of one file. A cursor carries the digest of the path and
-//! the hash of the bytes, and decoding refuses any other path. The store refuses any other hash. A
-//! cursor holds no content and gives no access, because every call is authorized by its path. A
-//! checksum makes a damaged cursor malformed; without one it could name a different position.
+//! A cursor names a position in one version of one file. A cursor carries the digest of the path
+//! and the hash of the bytes, and decoding refuses any other path. The store refuses any other
+//! hash. A cursor holds no content and gives no access, because every call is authorized by its
+//! path. A checksum makes a damaged cursor malformed; without one it could name a different
+//! position.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -58,7 +59,8 @@ impl FileCursor {
     /// Parses the text that [`FileCursor::encode`] returned for the same path.
     ///
     /// # Errors
-    /// [`BadFileCursor::Malformed`] for any other text, [`BadFileCursor::Mismatch`] for another path.
+    /// [`BadFileCursor::Malformed`] for any other text. [`BadFileCursor::Mismatch`] for another
+    /// path.
     pub fn decode(text: &str, path: &SpacePath) -> Result<Self, BadFileCursor> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadFileCursor::Malformed)?;
         let (body, check) = bytes.split_at_checked(LENGTH - 9).ok_or(BadFileCursor::Malformed)?;
@@ -123,11 +125,14 @@ mod tests {
             let path = SpacePath::parse("/notes/a.md").unwrap();
             prop_assert_eq!(FileCursor::decode(&cursor.encode(&path), &path), Ok(cursor));
             let other = SpacePath::parse("/notes/b.md").unwrap();
-            prop_assert_eq!(FileCursor::decode(&cursor.encode(&path), &other), Err(BadFileCursor::Mismatch));
+            let decoded = FileCursor::decode(&cursor.encode(&path), &other);
+            prop_assert_eq!(decoded, Err(BadFileCursor::Mismatch));
         }
 
         #[test]
-        fn a_cursor_with_a_changed_character_is_malformed(cursor in cursor(), at in 0usize..99, to in "[A-Za-z0-9_-]") {
+        fn a_cursor_with_a_changed_character_is_malformed(
+            cursor in cursor(), at in 0usize..99, to in "[A-Za-z0-9_-]"
+        ) {
             let path = SpacePath::root();
             let text = cursor.encode(&path);
             prop_assert_eq!(text.len(), 99);
@@ -140,7 +145,8 @@ mod tests {
 
         #[test]
         fn arbitrary_text_is_malformed_and_never_panics(text in "\\PC{0,140}") {
-            prop_assert_eq!(FileCursor::decode(&text, &SpacePath::root()), Err(BadFileCursor::Malformed));
+            let decoded = FileCursor::decode(&text, &SpacePath::root());
+            prop_assert_eq!(decoded, Err(BadFileCursor::Malformed));
         }
     }
 }

@@ -153,7 +153,9 @@ mod tests {
         }
 
         #[test]
-        fn pieces_have_the_hash_of_the_whole(bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in 0usize..300) {
+        fn pieces_have_the_hash_of_the_whole(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in 0usize..300
+        ) {
             let cut = cut.min(bytes.len());
             let mut hasher = ContentHasher::default();
             hasher.update(&bytes[..cut]);

@@ -1,8 +1,8 @@
 //! The rules of Stile as values and pure functions.
 //!
 //! Paths, scopes, permits, hashes, lines, edits, windows, cursors and every error are defined here.
-//! This crate opens no file, reads no clock and awaits nothing. So a test can check each rule alone,
-//! and every transport and every store follows the same rule.
+//! This crate opens no file, reads no clock and awaits nothing. So a test can check each rule
+//! alone, and every transport and every store follows the same rule.
 
 mod civil;
 pub mod edit;

@@ -6,7 +6,8 @@ pub struct FileLimits {
     /// The most content in one answer of `text.read`. The default of 64 KiB is some 16,000 tokens.
     /// More floods an agent's context, and less takes many calls for a long note.
     pub read_budget: usize,
-    /// The largest file that a change may produce. An edit holds the old and the new text in memory.
+    /// The largest file that a change may produce. An edit holds the old and the new text in
+    /// memory.
     pub file_size: u64,
     /// The largest file that can be read. The first read hashes the whole file.
     pub read_size: u64,

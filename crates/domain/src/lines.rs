@@ -1,9 +1,9 @@
 //! Lines of a text: their definition, the lines that a range selects, and the index of line starts.
 //!
-//! A line ends at `\n`. A `\r` directly before the `\n` belongs to the terminator. The last line may
-//! have no terminator. So `""` has 0 lines, `"a"` 1, `"a\n"` 1 and `"a\n\n"` 2. A [`LineIndex`] is
-//! sparse: it holds one line start about every [`STRIDE`] bytes. So a window costs at most one extra
-//! stride of reading, and the index of a gigabyte stays in the hundreds of kilobytes.
+//! A line ends at `\n`. A `\r` directly before the `\n` belongs to the terminator. The last line
+//! may have no terminator. So `""` has 0 lines, `"a"` 1, `"a\n"` 1 and `"a\n\n"` 2. A [`LineIndex`]
+//! is sparse: it holds one line start about every [`STRIDE`] bytes. So a window costs at most one
+//! extra stride of reading, and the index of a gigabyte stays in the hundreds of kilobytes.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// A range of lines as a caller writes it: `[start, end)`, 1-indexed, end exclusive.
 ///
-/// Negative numbers count from the end: `-1` is the last line. A start of `0` is the first line, and
-/// an end of `0` is the end of the file. *Source*: MCP-040 to MCP-042.
+/// Negative numbers count from the end: `-1` is the last line. A start of `0` is the first line,
+/// and an end of `0` is the end of the file. *Source*: MCP-040 to MCP-042.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineRange(pub i64, pub i64);
 
@@ -30,7 +30,9 @@ impl JsonSchema for LineRange {
         true
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2 })
+        json_schema!({
+            "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2
+        })
     }
 }
 
@@ -55,7 +57,8 @@ impl ResolvedLines {
 pub struct EmptyRange;
 
 impl LineRange {
-    /// Resolves the range for a file with `total` lines. A start or end outside the file is clipped.
+    /// Resolves the range for a file with `total` lines. A start or end outside the file is
+    /// clipped.
     ///
     /// # Errors
     /// [`EmptyRange`] where the range selects no line of a file that has lines, or where the start
@@ -77,8 +80,8 @@ impl LineRange {
     }
 }
 
-/// Returns the 0-based line for a caller's line number: from 1, negative from the end. Returns `None`
-/// for 0 and for a number outside the file.
+/// Returns the 0-based line for a caller's line number: from 1, negative from the end. Returns
+/// `None` for 0 and for a number outside the file.
 pub fn resolve_line(number: i64, total: u64) -> Option<u64> {
     let total = i128::from(total);
     let line = if number < 0 { total + 1 + i128::from(number) } else { i128::from(number) };
@@ -180,8 +183,8 @@ impl LineIndex {
         self.size_bytes
     }
 
-    /// Returns the last indexed line start at or before the 0-based `line`: its 0-based line and its
-    /// byte offset.
+    /// Returns the last indexed line start at or before the 0-based `line`: its 0-based line and
+    /// its byte offset.
     pub fn nearest(&self, line: u64) -> (u64, u64) {
         let after = self.marks.partition_point(|(marked, _)| *marked <= line);
         after.checked_sub(1).and_then(|index| self.marks.get(index)).copied().unwrap_or((0, 0))
@@ -298,11 +301,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_resolved_range_equals_slicing_a_list(start in -12i64..12, end in -12i64..12, total in 0u64..10) {
+        fn a_resolved_range_equals_a_slice_of_a_list(
+            start in -12i64..12, end in -12i64..12, total in 0u64..10
+        ) {
             let lines: Vec<u64> = (1..=total).collect();
             let first = match start { 0 => 1, s if s < 0 => total as i64 + 1 + s, s => s };
             let last = match end { 0 => i64::MAX, e if e < 0 => total as i64 + 1 + e, e => e };
-            let chosen: Vec<u64> = lines.iter().copied().filter(|line| (*line as i64) >= first && (*line as i64) < last).collect();
+            let is_chosen = |line: &u64| (*line as i64) >= first && (*line as i64) < last;
+            let chosen: Vec<u64> = lines.into_iter().filter(is_chosen).collect();
             match LineRange(start, end).resolve(total) {
                 Ok(lines) => prop_assert_eq!((lines.start..lines.end).collect::<Vec<_>>(), chosen),
                 Err(EmptyRange) => prop_assert!(chosen.is_empty() && (total > 0 || first > last)),
@@ -324,7 +330,9 @@ mod tests {
         }
 
         #[test]
-        fn the_index_finds_every_line_start(lengths in proptest::collection::vec(0usize..90_000, 0..8), cut in 1usize..70_000) {
+        fn the_index_finds_every_line_start(
+            lengths in proptest::collection::vec(0usize..90_000, 0..8), cut in 1usize..70_000
+        ) {
             let text: Vec<u8> = lengths.iter().flat_map(|length| {
                 let mut line = vec![b'x'; *length];
                 line.push(b'\n');
@@ -338,7 +346,8 @@ mod tests {
             for (line, length) in lengths.iter().enumerate() {
                 let (marked, byte) = index.nearest(line as u64);
                 prop_assert!(marked <= line as u64 && byte <= start);
-                let between = text[byte as usize..start as usize].iter().filter(|byte| **byte == b'\n').count() as u64;
+                let between = memchr::memchr_iter(b'\n', &text[byte as usize..start as usize]);
+                let between = between.count() as u64;
                 prop_assert_eq!(between, line as u64 - marked);
                 prop_assert!(start - byte < STRIDE + 90_001);
                 start += *length as u64 + 1;

@@ -174,27 +174,36 @@ mod tests {
         assert_eq!(parse_uri("list:///a?after=f.a%2Fb"), Err(BadListUri::After));
     }
 
+    fn kind(is_directory: bool) -> EntryKind {
+        if is_directory { EntryKind::Directory } else { EntryKind::File }
+    }
+
     proptest! {
         #[test]
-        fn a_position_is_before_every_entry_that_sorts_after_it(one in "\\PC{0,3}", other in "\\PC{0,3}", kinds in 0..4) {
-            let kind = |is_directory| if is_directory { EntryKind::Directory } else { EntryKind::File };
+        fn a_position_is_before_every_entry_that_sorts_after_it(
+            one in "\\PC{0,3}", other in "\\PC{0,3}", kinds in 0..4
+        ) {
             let (first, second) = (kind(kinds & 1 == 0), kind(kinds & 2 == 0));
             let position = ListPosition::new(first, &one);
-            prop_assert_eq!(position.is_before(second, &other), position < ListPosition::new(second, &other));
+            let expected = position < ListPosition::new(second, &other);
+            prop_assert_eq!(position.is_before(second, &other), expected);
         }
 
         #[test]
         fn parsing_undoes_formatting_of_a_uri(
-            parts in proptest::collection::vec("\\PC{1,6}", 0..4), name in "\\PC{1,8}", is_directory in any::<bool>()
+            parts in proptest::collection::vec("\\PC{1,6}", 0..4),
+            name in "\\PC{1,8}",
+            is_directory in any::<bool>(),
         ) {
             if let Ok(path) = SpacePath::parse(&format!("/{}", parts.join("/"))) {
-                prop_assert_eq!(parse_uri(&uri(&path)).unwrap(), ListRequest { path: path.clone(), after: None });
+                let first = ListRequest { path: path.clone(), after: None };
+                prop_assert_eq!(parse_uri(&uri(&path)).unwrap(), first);
                 if path.child(&name).is_some() {
-                    let kind = if is_directory { EntryKind::Directory } else { EntryKind::File };
-                    let after = ListPosition::new(kind, &name);
+                    let after = ListPosition::new(kind(is_directory), &name);
                     let link = next_page_uri(&path, &after);
                     prop_assert!(link.is_ascii());
-                    prop_assert_eq!(parse_uri(&link).unwrap(), ListRequest { path, after: Some(after) });
+                    let next = ListRequest { path, after: Some(after) };
+                    prop_assert_eq!(parse_uri(&link).unwrap(), next);
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! Authority as values: verified callers, and permits for one action on one path.
 //!
-//! A [`Principal`] is a caller whose token was verified. The caller's [`Gate`] checks the scopes and
-//! returns a [`Permit`], which contains its path and its action. Store functions take a permit and
-//! no path beside it, so code cannot act on a path that was not authorized. Nothing clones a permit.
-//! `disallowed-methods` bans `Principal::assert_verified`, `Gate::permit`, `Gate::records` and
-//! `Gate::owner` outside of their one place each. Compile-fail tests check the rest.
+//! A [`Principal`] is a caller whose token was verified. The caller's [`Gate`] checks the scopes
+//! and returns a [`Permit`], which contains its path and its action. Store functions take a permit
+//! and no path beside it, so code cannot act on a path that was not authorized. Nothing clones a
+//! permit. `disallowed-methods` bans `Principal::assert_verified`, `Gate::permit`, `Gate::records`
+//! and `Gate::owner` outside of their one place each. Compile-fail tests check the rest.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

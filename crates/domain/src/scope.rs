@@ -1,7 +1,8 @@
 //! Path scopes: the paths that the bearer of a token may read and write.
 //!
-//! This module holds the one rule for matching: whole components of canonical paths, case-sensitive.
-//! A claim with one malformed item grants nothing at all. Removing a scope never permits more.
+//! This module holds the one rule for matching: whole components of canonical paths,
+//! case-sensitive. A claim with one malformed item grants nothing at all. Removing a scope never
+//! permits more.
 
 use std::fmt;
 
@@ -75,7 +76,8 @@ impl Scope {
         Self { path: path.clone(), verb, reach: Reach::Subtree }
     }
 
-    /// Returns the scope that a challenge names for a listing: the directory and its direct children.
+    /// Returns the scope that a challenge names for a listing: the directory and its direct
+    /// children.
     pub fn needed_to_list(path: &SpacePath) -> Self {
         Self { path: path.clone(), verb: Verb::Read, reach: Reach::Children }
     }
@@ -85,7 +87,8 @@ impl Scope {
         Self { path: SpacePath::root(), verb, reach: Reach::Directory }
     }
 
-    /// Parses the encoded form, as a token holds it. A program wrote the token, so nothing is repaired.
+    /// Parses the encoded form, as a token holds it. A program wrote the token, so nothing is
+    /// repaired.
     ///
     /// # Errors
     /// Every [`BadScope`].
@@ -370,14 +373,18 @@ mod tests {
         }
 
         #[test]
-        fn parsing_undoes_formatting_of_a_claim(scopes in proptest::collection::vec(scope(), 0..4)) {
+        fn parsing_undoes_formatting_of_a_claim(
+            scopes in proptest::collection::vec(scope(), 0..4)
+        ) {
             let scopes = Scopes(scopes);
             prop_assert_eq!(Scopes::from_claim(&scopes.to_string()), scopes);
         }
 
         #[test]
         fn removing_a_scope_never_permits_more(
-            scopes in proptest::collection::vec(scope(), 1..5), gone in any::<prop::sample::Index>(), path in path()
+            scopes in proptest::collection::vec(scope(), 1..5),
+            gone in any::<prop::sample::Index>(),
+            path in path(),
         ) {
             let all = Scopes(scopes.clone());
             let mut fewer = scopes;
@@ -389,7 +396,11 @@ mod tests {
         }
 
         #[test]
-        fn covers_agrees_with_the_oracle(scope in scope(), path in path(), verb in prop_oneof![Just(Verb::Read), Just(Verb::Write)]) {
+        fn covers_agrees_with_the_oracle(
+            scope in scope(),
+            path in path(),
+            verb in prop_oneof![Just(Verb::Read), Just(Verb::Write)],
+        ) {
             let ours: Vec<_> = scope.path.components().collect();
             let theirs: Vec<_> = path.components().collect();
             let below = theirs.len() >= ours.len() && theirs[..ours.len()] == ours[..];
@@ -402,14 +413,17 @@ mod tests {
 
         #[test]
         fn cover_children_agrees_with_cover_of_each_child(
-            scopes in proptest::collection::vec(scope(), 0..4), folder in path(), name in component()
+            scopes in proptest::collection::vec(scope(), 0..4),
+            folder in path(),
+            name in component(),
         ) {
             let scopes = Scopes(scopes);
             if let Some(child) = folder.child(&name) {
-                prop_assert!(!scopes.cover_children(Verb::Read, &folder) || scopes.cover(Verb::Read, &child));
+                let covers_all = scopes.cover_children(Verb::Read, &folder);
+                prop_assert!(!covers_all || scopes.cover(Verb::Read, &child));
                 // A refusal means that some name is not covered.
                 let other = folder.child("a name in no scope").unwrap();
-                prop_assert_eq!(scopes.cover_children(Verb::Read, &folder), scopes.cover(Verb::Read, &other));
+                prop_assert_eq!(covers_all, scopes.cover(Verb::Read, &other));
             }
         }
 

@@ -106,12 +106,15 @@ mod tests {
                 // As the store does: the rest of the file, or a little more than the budget.
                 let whole = rest.len() <= budget + 4;
                 let piece = if whole { rest } else { &rest[..budget + 4] };
-                let cut = find_end(piece, line, total + 1, budget, if whole { ToEndOfFile } else { Partial });
-                prop_assert!(cut.bytes > 0 && cut.bytes <= budget);
-                read.push_str(&text[at..at + cut.bytes]);
-                at += cut.bytes;
-                prop_assert_eq!(cut.line, text[..at].matches('\n').count() as u64 + 1 + u64::from(at == text.len() && !text.ends_with('\n')));
-                line = cut.line;
+                let input = if whole { ToEndOfFile } else { Partial };
+                let end = find_end(piece, line, total + 1, budget, input);
+                prop_assert!(end.bytes > 0 && end.bytes <= budget);
+                read.push_str(&text[at..at + end.bytes]);
+                at += end.bytes;
+                let breaks = text[..at].matches('\n').count() as u64;
+                let open_end = at == text.len() && !text.ends_with('\n');
+                prop_assert_eq!(end.line, breaks + 1 + u64::from(open_end));
+                line = end.line;
             }
             prop_assert_eq!(read, text);
         }

@@ -16,8 +16,8 @@ pub(super) fn events(body: &str) -> impl Iterator<Item = (Event<'_>, Range<usize
 /// Rewrites a text so that the parser reads it as the specification does. Most texts are borrowed.
 ///
 /// - A NUL becomes U+FFFD (2.3).
-/// - A lone carriage return becomes a line feed (2.1). The parser ignores a carriage return after an
-///   HTML block in a list.
+/// - A lone carriage return becomes a line feed (2.1). The parser ignores a carriage return after
+///   an HTML block in a list.
 /// - A tab before `>` becomes spaces up to the next multiple of four (2.2), so that an indented `>`
 ///   is code and not a quote (5.1). The parser accepts any width for the tab.
 pub(super) fn readable(body: &str) -> Cow<'_, str> {

@@ -84,8 +84,8 @@ impl Scan<'_> {
         self.0.len() < before
     }
 
-    /// Takes the time zone at the end of the text: nothing, `Z`, `+1` or `-05:30`. Returns the minutes
-    /// east of UTC.
+    /// Takes the time zone at the end of the text: nothing, `Z`, `+1` or `-05:30`. Returns the
+    /// minutes east of UTC.
     fn zone(&mut self) -> Option<i64> {
         if self.is_empty() {
             return Some(0);

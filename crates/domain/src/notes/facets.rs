@@ -1,5 +1,5 @@
-//! The facets of a note: a few values of its front matter and its path, as slugs and dates. The title
-//! comes from the same places.
+//! The facets of a note: a few values of its front matter and its path, as slugs and dates. The
+//! title comes from the same places.
 
 use super::answers::{Facets, MetadataFacets, PathFacets};
 use super::front_matter::Front;

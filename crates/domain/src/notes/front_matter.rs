@@ -1,7 +1,7 @@
 //! Splits a note into its front matter and its Markdown body.
 //!
-//! The front matter is the YAML at the head of a file, or a JSON object of a note that another server
-//! sent. The rest of the module reads the values of either form.
+//! The front matter is the YAML at the head of a file, or a JSON object of a note that another
+//! server sent. The rest of the module reads the values of either form.
 
 use std::borrow::Cow;
 

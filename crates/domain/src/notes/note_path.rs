@@ -1,5 +1,5 @@
-//! Paths of notes as callers of the note tools write them: relative to the root of the space, without
-//! a leading `/`.
+//! Paths of notes as callers of the note tools write them: relative to the root of the space,
+//! without a leading `/`.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::path::{BadPath, SpacePath};
 
 /// A note's path such as `inbox/one.md`, canonical, relative, and never outside the space.
 ///
-/// *Shape*: a [`SpacePath`] that is not the root, written without its leading `/`. Parsing trims the
-/// text, turns backslashes into `/`, and drops empty components. Unlike a space path, a note path may
-/// not begin with `/` and may not hold `..`, not even one that stays inside the space.
+/// *Shape*: a [`SpacePath`] that is not the root, written without its leading `/`. Parsing trims
+/// the text, turns backslashes into `/`, and drops empty components. Unlike a space path, a note
+/// path may not begin with `/` and may not hold `..`, not even one that stays inside the space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NotePath(SpacePath);
@@ -118,7 +118,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_note_path_is_a_space_path_and_parses_to_itself(text in "(/|\\.|\\.\\.|a|C:|\\\\| |\u{e9}|\u{feff}|\\.stile-){0,10}") {
+        fn a_note_path_is_a_space_path_and_parses_to_itself(
+            text in "(/|\\.|\\.\\.|a|C:|\\\\| |\u{e9}|\u{feff}|\\.stile-){0,10}"
+        ) {
             if let Ok(path) = NotePath::parse(&text) {
                 // `a /` names the file `a `. Only its slash keeps trimming from removing the space.
                 if trim(path.as_str()) == path.as_str() {

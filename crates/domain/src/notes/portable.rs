@@ -34,8 +34,8 @@ struct Wire {
 impl PortableNote {
     /// Parses `{ "frontmatter"?, "body", … }`.
     ///
-    /// The front matter is an object, the JSON text of an object, or the JSON text of that text. Any
-    /// other string counts as absent front matter, as invalid YAML does in a file.
+    /// The front matter is an object, the JSON text of an object, or the JSON text of that text.
+    /// Any other string counts as absent front matter, as invalid YAML does in a file.
     ///
     /// # Errors
     /// [`BadNote`] for a text that is not JSON, for a `body` that is not a string, for a
@@ -82,8 +82,8 @@ fn unwrapped(text: &str) -> Option<FrontMatterMembers> {
 /// Converts the note of a file to JSON: `{"path","frontmatter","body"}`.
 ///
 /// Values of the front matter keep their spelling in the source. A number that JSON would spell
-/// otherwise becomes a string. A YAML date in `date` or `updated` becomes ISO 8601, because JSON has
-/// no dates and readers of these two members need a time.
+/// otherwise becomes a string. A YAML date in `date` or `updated` becomes ISO 8601, because JSON
+/// has no dates and readers of these two members need a time.
 pub fn to_json(path: &NotePath, text: &str) -> String {
     let note = Note::parse(text);
     let front = match note.front {
@@ -155,14 +155,15 @@ mod tests {
 
     #[test]
     fn values_keep_their_spelling() {
-        let text = "---\nn: 1\nf: 1.50\nh: 0x1F\nt: True\nb: true\nz: ~\nd: 2025-03-01\ndate: 2025-03-01\n\
-                    updated: '2025-03-01'\nl: [2, a, {x: [~]}, 2025-03-01]\n? [k]\n: v\n---\n# A\n\nb \n";
+        let text = "---\nn: 1\nf: 1.50\nh: 0x1F\nt: True\nb: true\nz: ~\nd: 2025-03-01\n\
+                    date: 2025-03-01\nupdated: '2025-03-01'\nl: [2, a, {x: [~]}, 2025-03-01]\n\
+                    ? [k]\n: v\n---\n# A\n\nb \n";
         let sent = to_json(&NotePath::parse("a/b.md").unwrap(), text);
         let expected = json!({
             "path": "a/b.md",
             "frontmatter": {
-                "n": 1, "f": "1.50", "h": "0x1F", "t": "True", "b": true, "z": null, "d": "2025-03-01",
-                "date": "2025-03-01T00:00:00.000Z", "updated": "2025-03-01",
+                "n": 1, "f": "1.50", "h": "0x1F", "t": "True", "b": true, "z": null,
+                "d": "2025-03-01", "date": "2025-03-01T00:00:00.000Z", "updated": "2025-03-01",
                 "l": [2, "a", { "x": [null] }, "2025-03-01"]
             },
             "body": "# A\n\nb"

@@ -1,10 +1,10 @@
 //! Reads values of YAML front matter, each in its spelling in the source.
 //!
-//! One pass over the parser's events takes the text of the requested values, because facets keep the
-//! spelling of a number, a date or a boolean. The same pass checks whether the YAML is so plain that
-//! it is valid for certain ([`WatchedEvents`]). For other YAML a second pass decides: `serde-saphyr`
-//! reads all of it under a budget and refuses duplicate keys. Neither pass keeps anything else. No
-//! error leaves this module, because an error could quote the note.
+//! One pass over the parser's events takes the text of the requested values, because facets keep
+//! the spelling of a number, a date or a boolean. The same pass checks whether the YAML is so plain
+//! that it is valid for certain ([`WatchedEvents`]). For other YAML a second pass decides:
+//! `serde-saphyr` reads all of it under a budget and refuses duplicate keys. Neither pass keeps
+//! anything else. No error leaves this module, because an error could quote the note.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -226,8 +226,8 @@ const MAX_DEPTH: usize = 16;
 const MAX_NODES: usize = 5_000;
 const _: () = assert!(MAX_FACET_VALUES < MAX_NODES);
 
-/// The kind of the root of a document. Deserializing visits the whole document, so that any fault is
-/// found, and keeps nothing.
+/// The kind of the root of a document. Deserializing visits the whole document, so that any fault
+/// is found, and keeps nothing.
 enum Shape {
     Mapping,
     Other,

@@ -1,9 +1,9 @@
-//! Compares our headings, from an event parser, with a slow and simple reading of the syntax tree of
-//! a second CommonMark implementation.
+//! Compares our headings, from an event parser, with a slow and simple reading of the syntax tree
+//! of a second CommonMark implementation.
 //!
 //! A seed generates the documents from every construct of the specification: 4,000 by default, and
-//! 100,000 with `STILE_RIG_SCALE=full`. `docs/commonmark.md` lists the known disagreements, and which
-//! implementation the specification supports.
+//! 100,000 with `STILE_RIG_SCALE=full`. `docs/commonmark.md` lists the known disagreements, and
+//! which implementation the specification supports.
 
 use comrak::nodes::{AstNode, NodeValue};
 use comrak::{Arena, Options, parse_document};
@@ -31,8 +31,8 @@ fn ours(markdown: &str) -> Vec<FoundHeading> {
 /// Reads the headings as the contract defines them, by recursion over the tree.
 fn theirs(markdown: &str) -> Vec<FoundHeading> {
     let arena = Arena::new();
-    // Without a final line ending, comrak takes an empty list item at the end, such as `1.`, for text
-    // (5.2, rule 3).
+    // Without a final line ending, comrak takes an empty list item at the end, such as `1.`, for
+    // text (5.2, rule 3).
     let document = parse_document(&arena, &format!("{markdown}\n"), &Options::default());
     let blocks: Vec<&AstNode<'_>> = document.children().collect();
     let mut headings: Vec<(usize, bool, u8, String)> = Vec::new();

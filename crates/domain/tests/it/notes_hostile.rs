@@ -1,4 +1,5 @@
-//! Derives the structure of hostile Markdown and YAML: a megabyte within a second, on a small stack.
+//! Derives the structure of hostile Markdown and YAML: a megabyte within a second, on a small
+//! stack.
 
 use std::time::{Duration, SystemTime};
 
@@ -133,16 +134,16 @@ fn front_matter() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the run time of this thread, so that other work on the machine does not count. On a system
-/// without that counter, returns the time of day.
+/// Returns the run time of this thread, so that other work on the machine does not count. On a
+/// system without that counter, returns the time of day.
 fn thread_time() -> Duration {
     let counters = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanoseconds = counters.as_deref().and_then(|text| text.split(' ').next()?.parse().ok());
     nanoseconds.map_or_else(|| SystemTime::UNIX_EPOCH.elapsed().unwrap(), Duration::from_nanos)
 }
 
-/// Derives the sections, which are the most work, and the facets on a small stack. Returns the time of
-/// the slower one.
+/// Derives the sections, which are the most work, and the facets on a small stack. Returns the time
+/// of the slower one.
 fn slowest(text: String) -> Duration {
     let work = move || {
         let path = NotePath::parse("a.md").unwrap();
@@ -175,8 +176,8 @@ fn slowest(text: String) -> Duration {
         .expect("no panic and no overflow")
 }
 
-/// Measures up to three times, because other work on the machine disturbs a measurement. Returns the
-/// best time if each one exceeds the limit.
+/// Measures up to three times, because other work on the machine disturbs a measurement. Returns
+/// the best time if each one exceeds the limit.
 fn check_time(text: &str) -> Result<(), Duration> {
     let mut best = Duration::MAX;
     for _ in 0..3 {

@@ -32,12 +32,13 @@ fn one_of(texts: &'static str) -> impl Strategy<Value = String> + Clone {
     select(texts.split('·').collect::<Vec<_>>()).prop_map(str::to_owned)
 }
 
-const SCALARS: &str = "a·b·x y·'a'·\"a\"·\"\\x61\"·\"\\L\\e\"·\"a·'·''··~·null·Null·nULL·true·True·yes·Off·y·2025-03-01·\
-    1·0x1·+1·01·1_0·0o1·0b1·-0·1:30·170141183460469231731687303715884105728·99999999999999999999999999999999999999999999·\
-    1.0·1e2·1e999·-9e400·+1e400·.inf·-.Inf·+.NAN·.nan·.5·..·inf·infinity·nan·1e·\u{a0}1e999·1e999\u{a0}·1e999 ·<<·'<<'·=·\
-    !!str a·!!binary a·!!binary YQ==·!!int a·!!null a·!!float .inf·!a b·!·! a·!<tag:yaml.org,2002:str> a·!!merge <<·\
-    &x a·*x·&x·|\n    a\n    b·>-\n    a\n\n    b·|2\n   a·|·@·`·%a·- a·? a·: a·a: b·a:b·a #b·#b·a#b·---·...·[·}·,·\
-    \u{e9}·\u{85}·\u{feff}·\u{2028}·\0·\u{7f}·\u{1f680}";
+const SCALARS: &str = "a·b·x y·'a'·\"a\"·\"\\x61\"·\"\\L\\e\"·\"a·'·''··~·null·Null·nULL·true·True·\
+    yes·Off·y·2025-03-01·1·0x1·+1·01·1_0·0o1·0b1·-0·1:30·170141183460469231731687303715884105728·\
+    99999999999999999999999999999999999999999999·1.0·1e2·1e999·-9e400·+1e400·.inf·-.Inf·+.NAN·.nan·\
+    .5·..·inf·infinity·nan·1e·\u{a0}1e999·1e999\u{a0}·1e999 ·<<·'<<'·=·!!str a·!!binary a·\
+    !!binary YQ==·!!int a·!!null a·!!float .inf·!a b·!·! a·!<tag:yaml.org,2002:str> a·!!merge <<·\
+    &x a·*x·&x·|\n    a\n    b·>-\n    a\n\n    b·|2\n   a·|·@·`·%a·- a·? a·: a·a: b·a:b·a #b·#b·\
+    a#b·---·...·[·}·,·\u{e9}·\u{85}·\u{feff}·\u{2028}·\0·\u{7f}·\u{1f680}";
 
 /// Makes nodes, most of them at valid positions.
 fn node() -> impl Strategy<Value = String> + Clone {
@@ -62,8 +63,10 @@ fn lines() -> impl Strategy<Value = String> {
     let start =
         prop_oneof![20 => Just(String::new()), 1 => one_of("- ·- - ·? ·: ·-\t·&x ·!!map ·!!set ")];
     let key = prop_oneof![10 => one_of("a·b·c·d·e·f·g·h·'a'·\"b\""), 1 => node()];
-    let colon = prop_oneof![10 => Just(": ".to_owned()), 1 => one_of(":· : ·:\t·:\n  ·:\n- ·:\n  - ·: # c\n  ")];
-    let value = prop_oneof![3 => one_of("·x·1·'y'·[x, y]·{c: d}·|\n  x·\n  c: d\n  e: f·\n- x\n- c: d"), 1 => node()];
+    let odd_colon = one_of(":· : ·:\t·:\n  ·:\n- ·:\n  - ·: # c\n  ");
+    let colon = prop_oneof![10 => Just(": ".to_owned()), 1 => odd_colon];
+    let usual = one_of("·x·1·'y'·[x, y]·{c: d}·|\n  x·\n  c: d\n  e: f·\n- x\n- c: d");
+    let value = prop_oneof![3 => usual, 1 => node()];
     let entry =
         (indent, start, key, colon, value).prop_map(|(indent, start, key, colon, value)| {
             format!("{indent}{start}{key}{colon}{value}")
@@ -78,8 +81,9 @@ fn lines() -> impl Strategy<Value = String> {
     )
 }
 
-const PIECES: &str = "a·b·c·: ·:·- ·-·? ·[·]·{·}·, ·,·\n·\n  ·\n·\n\n·\r\n·\t· ·'·\"·&x·*x·!!str ·!·|·>·|+\n·#· # c·%·\
-    ---\n·...\n·<<·~·1·0x1·1e999·.inf·\\·\u{feff}·\u{85}·a: 1\n·b: [x, y]\n·c:\n  d: e\n";
+const PIECES: &str = "a·b·c·: ·:·- ·-·? ·[·]·{·}·, ·,·\n·\n  ·\n·\n\n·\r\n·\t· ·'·\"·&x·*x·!!str ·\
+    !·|·>·|+\n·#· # c·%·---\n·...\n·<<·~·1·0x1·1e999·.inf·\\·\u{feff}·\u{85}·a: 1\n·b: [x, y]\n·\
+    c:\n  d: e\n";
 
 /// Makes pieces of YAML in any order.
 fn pieces() -> impl Strategy<Value = String> {

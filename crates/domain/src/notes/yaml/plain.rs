@@ -1,10 +1,10 @@
 //! Detects YAML that is so plain that it is valid for certain, so that a second parse is saved.
 //!
-//! `serde-saphyr` decides whether front matter is valid, but costs another parse: for a note of some
-//! kilobytes a tenth of the whole time. Nearly every front matter is a mapping of words to scalars,
-//! lists and such mappings, which is always valid. [`WatchedEvents`] looks for anything else while
-//! the events pass. A plain text must be valid. Any other text may be valid, and `serde-saphyr`
-//! decides.
+//! `serde-saphyr` decides whether front matter is valid, but costs another parse: for a note of
+//! some kilobytes a tenth of the whole time. Nearly every front matter is a mapping of words to
+//! scalars, lists and such mappings, which is always valid. [`WatchedEvents`] looks for anything
+//! else while the events pass. A plain text must be valid. Any other text may be valid, and
+//! `serde-saphyr` decides.
 
 use std::borrow::Cow;
 
@@ -53,8 +53,8 @@ impl<'a> WatchedEvents<'a> {
         }
     }
 
-    /// Reads the remaining events. Returns whether the text is plain: a mapping within the budget that
-    /// is valid for certain.
+    /// Reads the remaining events. Returns whether the text is plain: a mapping within the budget
+    /// that is valid for certain.
     pub(super) fn plain(mut self) -> bool {
         while self.plain && self.next().is_some() {}
         self.plain && self.begun
@@ -142,7 +142,8 @@ fn is_word(key: &str) -> bool {
     key.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Whether a value is valid for certain. `serde-saphyr` refuses a number beyond the range of a double.
+/// Whether a value is valid for certain. `serde-saphyr` refuses a number beyond the range of a
+/// double.
 fn is_value(text: &str, style: ScalarStyle) -> bool {
     style != ScalarStyle::Plain
         || !(text.trim_start_matches(['+', '-']).starts_with('.')
@@ -163,7 +164,8 @@ mod tests {
             "title: A note\ntags: [one, two]",
             "title: \"A: note\" # with a comment\r\ndate: 2025-03-01\r\n",
             "tags:\n  - one\n  - 'two'\naliases:\n- x\nempty:\nnumber: -1.5e3\nflag: yes\n",
-            "author: {name: x, url: y}\nmore:\n  name: z\n  deep: [{name: x}, {name: y}]\nname: u\n",
+            "author: {name: x, url: y}\nmore:\n  name: z\n  deep: [{name: x}, {name: y}]\n\
+             name: u\n",
             "text: |\n  one\n  two\nfolded: >-\n  one\n  two\n'quoted key': 1\nna\u{ef}ve: x\n",
             "title: one that\n  goes on\nescaped: \"\\u263a\"\n",
         ] {
