@@ -1,12 +1,12 @@
 //! SHA-256 hashes of file contents. A caller gets the hash with the text, and every write names the
 //! hash that it replaces.
 
-use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::inline_schema::inline_schema;
 
 /// The SHA-256 of the stored bytes, without any normalization of newlines or Unicode.
 ///
@@ -111,17 +111,7 @@ impl From<ContentHash> for String {
     }
 }
 
-impl JsonSchema for ContentHash {
-    fn schema_name() -> Cow<'static, str> {
-        "ContentHash".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })
-    }
-}
+inline_schema!(ContentHash, { "type": "string", "pattern": "^[0-9a-f]{64}$" });
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ pub mod error;
 pub mod facts;
 pub mod file_cursor;
 pub mod hash;
+mod inline_schema;
 pub mod journal;
 pub mod limits;
 pub mod line_search;

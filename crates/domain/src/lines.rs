@@ -5,10 +5,9 @@
 //! is sparse: it holds one line start about every [`STRIDE`] bytes. So a window costs at most one
 //! extra stride of reading, and the index of a gigabyte stays in the hundreds of kilobytes.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+
+use crate::inline_schema::inline_schema;
 
 /// A range of lines as a caller writes it: `[start, end)`, 1-indexed, end exclusive.
 ///
@@ -22,19 +21,9 @@ impl LineRange {
     pub const ALL: Self = Self(0, 0);
 }
 
-impl JsonSchema for LineRange {
-    fn schema_name() -> Cow<'static, str> {
-        "LineRange".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2
-        })
-    }
-}
+inline_schema!(LineRange, {
+    "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2
+});
 
 /// The lines of a file that a [`LineRange`] selects; `start <= end <= total + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

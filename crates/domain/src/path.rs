@@ -4,11 +4,11 @@
 //! and the store always mean the same file. The check is textual. The store handles symbolic links,
 //! devices and races, because it resolves the components beneath one directory handle.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+
+use crate::inline_schema::inline_schema;
 
 /// The prefix of the file names that Stile uses for its own files inside an edited folder.
 ///
@@ -215,17 +215,7 @@ impl From<SpacePath> for String {
     }
 }
 
-impl JsonSchema for SpacePath {
-    fn schema_name() -> Cow<'static, str> {
-        "SpacePath".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1, "maxLength": 4096 })
-    }
-}
+inline_schema!(SpacePath, { "type": "string", "minLength": 1, "maxLength": 4096 });
 
 #[cfg(test)]
 mod tests {

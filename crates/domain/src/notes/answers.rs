@@ -10,6 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use super::note_path::NotePath;
+use crate::inline_schema::inline_schema;
 
 /// The id of a heading, such as `h2-water-the-ferns-0007`: level, slug, and number among all
 /// headings, from 1.
@@ -25,17 +26,7 @@ impl Serialize for AlwaysFalse {
     }
 }
 
-impl JsonSchema for AlwaysFalse {
-    fn schema_name() -> Cow<'static, str> {
-        "AlwaysFalse".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "boolean", "const": false })
-    }
-}
+inline_schema!(AlwaysFalse, { "type": "boolean", "const": false });
 
 /// The schema of a string or null, in the one spelling that every client accepts.
 fn nullable_string(_: &mut SchemaGenerator) -> Schema {
@@ -54,17 +45,7 @@ macro_rules! schema_id {
             }
         }
 
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn inline_schema() -> bool {
-                true
-            }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "const": $id })
-            }
-        }
+        inline_schema!($name, { "type": "string", "const": $id });
     };
 }
 
@@ -213,7 +194,7 @@ pub struct SectionSource {
     pub(super) truncated: bool,
 }
 
-/// A section: its heading, its place in the tree, and whether text follows.
+/// A section: its heading, its place in the tree, and whether content follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Section {

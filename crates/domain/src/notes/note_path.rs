@@ -1,12 +1,10 @@
 //! Paths of notes as callers of the note tools write them: relative to the root of the space,
 //! without a leading `/`.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::whitespace::trim;
+use crate::inline_schema::inline_schema;
 use crate::path::{BadPath, SpacePath};
 
 /// A note's path such as `inbox/one.md`, canonical, relative, and never outside the space.
@@ -66,17 +64,7 @@ impl From<NotePath> for String {
     }
 }
 
-impl JsonSchema for NotePath {
-    fn schema_name() -> Cow<'static, str> {
-        "NotePath".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1, "maxLength": 4096 })
-    }
-}
+inline_schema!(NotePath, { "type": "string", "minLength": 1, "maxLength": 4096 });
 
 #[cfg(test)]
 mod tests {
