@@ -335,50 +335,53 @@ impl Refusal {
     /// program can use, such as `path` or `matches`.
     pub fn to_json(&self) -> Value {
         let mut error = Map::new();
-        error.insert("code".to_owned(), self.code().0.into());
-        error.insert("message".to_owned(), self.to_string().into());
+        let mut set = |name: &str, value: Value| {
+            error.insert(name.to_owned(), value);
+        };
+        set("code", self.code().0.into());
+        set("message", self.to_string().into());
         match self {
             Self::InvalidPath { argument, .. } => {
-                error.insert("argument".to_owned(), (*argument).into());
+                set("argument", (*argument).into());
             }
             Self::InvalidRange { argument, total_lines } => {
-                error.insert("argument".to_owned(), (*argument).into());
-                error.insert("total_lines".to_owned(), (*total_lines).into());
+                set("argument", (*argument).into());
+                set("total_lines", (*total_lines).into());
             }
             Self::NotText { size_bytes, hash, .. } => {
-                error.insert("size_bytes".to_owned(), (*size_bytes).into());
-                error.insert("hash".to_owned(), hash.to_string().into());
+                set("size_bytes", (*size_bytes).into());
+                set("hash", hash.to_string().into());
             }
             Self::NoMatch { argument, lines, elsewhere, .. } => {
-                error.insert("argument".to_owned(), (*argument).into());
-                error.insert("lines".to_owned(), json!(lines));
+                set("argument", (*argument).into());
+                set("lines", json!(lines));
                 if !elsewhere.is_empty() {
-                    error.insert("elsewhere".to_owned(), json!(elsewhere));
+                    set("elsewhere", json!(elsewhere));
                 }
             }
             Self::NoSuchText { total_lines, .. } => {
-                error.insert("argument".to_owned(), "q".into());
-                error.insert("total_lines".to_owned(), (*total_lines).into());
+                set("argument", "q".into());
+                set("total_lines", (*total_lines).into());
             }
             Self::AmbiguousMatch { matches, .. } => {
-                error.insert("matches".to_owned(), json!(matches));
+                set("matches", json!(matches));
             }
             Self::TooLarge { limit_bytes, .. } => {
-                error.insert("limit_bytes".to_owned(), (*limit_bytes).into());
+                set("limit_bytes", (*limit_bytes).into());
             }
             Self::InsufficientScope { needed, .. } => {
-                error.insert(
-                    "required_scopes".to_owned(),
+                set(
+                    "required_scopes",
                     needed.iter().map(|scope| Value::from(scope.to_string())).collect(),
                 );
             }
             Self::Internal { incident } => {
-                error.insert("incident".to_owned(), (*incident).into());
+                set("incident", (*incident).into());
             }
             _ => {}
         }
         if let Some(path) = self.path() {
-            error.insert("path".to_owned(), path.as_str().into());
+            set("path", path.as_str().into());
         }
         Value::Object(error)
     }
