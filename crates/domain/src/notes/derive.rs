@@ -72,8 +72,8 @@ pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, No
     Ok(answer)
 }
 
-/// Derives the sections of a note: each heading with its ancestors and children, and whether text
-/// follows the heading.
+/// Derives the sections of a note: each heading with its ancestors and children, and whether
+/// content follows the heading.
 ///
 /// # Errors
 /// [`NoteTooLarge`] where the body is too long to be parsed.

@@ -5,7 +5,7 @@ use super::answers::{Facets, MetadataFacets, PathFacets};
 use super::front_matter::Front;
 use super::note_path::NotePath;
 use super::whitespace::{slug, trim, truncate};
-use super::yaml::{YamlScalar, YamlValue};
+use super::yaml::{FrontMatterScalar, FrontMatterValue};
 use super::{MAX_FACET_CHARS, MAX_FACET_VALUES, MAX_TEXT_CHARS, dates};
 
 /// Returns the facets of a note with this front matter.
@@ -69,9 +69,9 @@ fn project_of(path: &NotePath) -> Option<&str> {
     path.as_str().strip_prefix("projects/")?.split_once('/').map(|(project, _)| project)
 }
 
-fn scalar(value: Option<YamlValue<'_>>) -> Option<YamlScalar<'_>> {
+fn scalar(value: Option<FrontMatterValue<'_>>) -> Option<FrontMatterScalar<'_>> {
     match value {
-        Some(YamlValue::Scalar(scalar)) => Some(scalar),
+        Some(FrontMatterValue::Scalar(scalar)) => Some(scalar),
         _ => None,
     }
 }
@@ -92,13 +92,13 @@ impl FacetValues {
         (!slug.is_empty()).then_some(slug)
     }
 
-    fn list(&mut self, value: Option<YamlValue<'_>>) -> Vec<String> {
+    fn list(&mut self, value: Option<FrontMatterValue<'_>>) -> Vec<String> {
         let mut slugs: Vec<String> = match value {
             None => Vec::new(),
-            Some(YamlValue::Scalar(scalar)) => {
+            Some(FrontMatterValue::Scalar(scalar)) => {
                 scalar.text.split(',').filter_map(|text| self.slug(text)).collect()
             }
-            Some(YamlValue::List(list)) => {
+            Some(FrontMatterValue::List(list)) => {
                 list.iter().filter_map(|scalar| self.slug(&scalar.text)).collect()
             }
         };
@@ -107,7 +107,7 @@ impl FacetValues {
         slugs
     }
 
-    fn date(&mut self, value: Option<YamlValue<'_>>) -> Option<String> {
+    fn date(&mut self, value: Option<FrontMatterValue<'_>>) -> Option<String> {
         let scalar = scalar(value)?;
         if let Some(iso) = scalar.plain.then(|| dates::iso(&scalar.text)).flatten() {
             return Some(iso);

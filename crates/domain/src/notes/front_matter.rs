@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value as Json};
 
 use super::whitespace::trim_end;
-use super::yaml::{self, YamlScalar, YamlValue};
+use super::yaml::{self, FrontMatterScalar, FrontMatterValue};
 
 /// The members of a front matter as JSON.
 pub(super) type FrontMatterMembers = Map<String, Json>;
@@ -34,7 +34,10 @@ pub(super) enum Front<'a> {
 
 impl<'a> Front<'a> {
     /// Returns the values of `keys` in the same order. All are `None` for invalid front matter.
-    pub(super) fn values<const N: usize>(self, keys: [&str; N]) -> [Option<YamlValue<'a>>; N] {
+    pub(super) fn values<const N: usize>(
+        self,
+        keys: [&str; N],
+    ) -> [Option<FrontMatterValue<'a>>; N] {
         match self {
             Self::None => [const { None }; N],
             Self::Yaml(text) => yaml::values(text, keys),
@@ -73,23 +76,25 @@ pub fn parse_front_matter(text: &str) -> (FrontMatterMembers, usize) {
 }
 
 /// Returns a member as a facet needs it; `None` for null, an object, and an absent member.
-fn value<'a>(members: &'a FrontMatterMembers, key: &str) -> Option<YamlValue<'a>> {
+fn value<'a>(members: &'a FrontMatterMembers, key: &str) -> Option<FrontMatterValue<'a>> {
     match members.get(key)? {
-        Json::Array(items) => Some(YamlValue::List(items.iter().filter_map(scalar).collect())),
-        other => scalar(other).map(YamlValue::Scalar),
+        Json::Array(items) => {
+            Some(FrontMatterValue::List(items.iter().filter_map(scalar).collect()))
+        }
+        other => scalar(other).map(FrontMatterValue::Scalar),
     }
 }
 
 /// Returns a JSON scalar as text. No scalar is `plain`, because JSON has no dates: the other server
 /// has converted each date to text.
-fn scalar(value: &Json) -> Option<YamlScalar<'_>> {
+fn scalar(value: &Json) -> Option<FrontMatterScalar<'_>> {
     let text = match value {
         Json::String(text) => Cow::Borrowed(text.as_str()),
         Json::Number(number) => Cow::Owned(number.to_string()),
         Json::Bool(truth) => Cow::Owned(truth.to_string()),
         Json::Null | Json::Array(_) | Json::Object(_) => return None,
     };
-    Some(YamlScalar { text, plain: false })
+    Some(FrontMatterScalar { text, plain: false })
 }
 
 /// Returns the front matter between the fences and the text after them.

@@ -1,4 +1,4 @@
-//! Collects the headings of a body, their texts, and whether text follows each heading.
+//! Collects the headings of a body, their texts, and whether content follows each heading.
 //!
 //! The parser yields events in document order. One walk over the events keeps only the open parts:
 //! the text of at most one heading, at most six headings whose section has not ended (each deeper
@@ -17,7 +17,7 @@ pub(super) struct Heading {
     pub(super) level: u8,
     /// The text, with white space normalized, truncated to [`MAX_TEXT_CHARS`].
     pub(super) text: String,
-    /// Whether text follows the heading in its section.
+    /// Whether content follows the heading in its section.
     pub(super) body: bool,
 }
 
@@ -48,15 +48,15 @@ struct Walk {
     depth: usize,
     /// The number of the top-level block that the next event belongs to.
     block: usize,
-    /// Whether that block holds any text.
-    has_text: bool,
+    /// Whether that block holds content: text, code, HTML or a thematic break.
+    has_content: bool,
     /// The number of open images.
     images: usize,
     /// The text of the open heading.
     text: Option<Text>,
     /// The headings whose section may contain the next block.
     open: Vec<Open>,
-    /// The headings whose section ends inside the current block. Text in the block is theirs.
+    /// The headings whose section ends inside the current block. Content of the block is theirs.
     ending: Vec<usize>,
 }
 
@@ -116,13 +116,13 @@ impl Walk {
             }
             Event::SoftBreak => self.text("\n"),
             Event::Code(text) | Event::InlineHtml(text) => self.leaf(text),
-            Event::Html(text) => self.mark_text(text),
+            Event::Html(text) => self.mark_content(text),
             // A hard break separates children of a heading. In the alternative text of an image a
             // hard break is nothing.
             Event::HardBreak if self.images > 0 => {}
             Event::HardBreak => self.separate(),
             Event::Rule => {
-                self.has_text = true;
+                self.has_content = true;
                 if self.depth == 0 {
                     self.close_block();
                 }
@@ -164,7 +164,7 @@ impl Walk {
     fn text(&mut self, piece: &str) {
         match &mut self.text {
             Some(text) => text.piece(piece, true),
-            None => self.mark_text(piece),
+            None => self.mark_content(piece),
         }
     }
 
@@ -173,7 +173,7 @@ impl Walk {
         let inside = self.images > 0;
         match &mut self.text {
             Some(text) => text.piece(piece, inside),
-            None => self.mark_text(piece),
+            None => self.mark_content(piece),
         }
     }
 
@@ -185,8 +185,8 @@ impl Walk {
         }
     }
 
-    fn mark_text(&mut self, piece: &str) {
-        self.has_text = self.has_text || !piece.chars().all(whitespace::is_whitespace);
+    fn mark_content(&mut self, piece: &str) {
+        self.has_content = self.has_content || !piece.chars().all(whitespace::is_whitespace);
     }
 
     fn heading(&mut self, level: u8, body: &str, range: Range<usize>) {
@@ -214,12 +214,12 @@ impl Walk {
         let index = self.open.last().and_then(|open| open.index);
         if index.is_none() && self.depth == 0 {
             // The heading is beyond the limit and in no block, so its text is not needed.
-            self.has_text = false;
+            self.has_content = false;
             return;
         }
         let mut text = text.finish();
-        // A heading in a quote or a list is text of its block. A heading by itself is not.
-        self.has_text = self.depth > 0 && (self.has_text || !text.is_empty());
+        // A heading in a quote or a list is content of its block. A heading by itself is not.
+        self.has_content = self.depth > 0 && (self.has_content || !text.is_empty());
         if let Some(index) = index
             && let Some(heading) = self.found.list.get_mut(index)
         {
@@ -229,7 +229,7 @@ impl Walk {
     }
 
     fn close_block(&mut self) {
-        if self.has_text {
+        if self.has_content {
             let before = self
                 .open
                 .iter()
@@ -242,7 +242,7 @@ impl Walk {
             }
         }
         self.ending.clear();
-        self.has_text = false;
+        self.has_content = false;
         self.block += 1;
     }
 }

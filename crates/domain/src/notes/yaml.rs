@@ -23,16 +23,16 @@ mod plain;
 
 /// A value of the front matter from which a facet can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum YamlValue<'a> {
+pub(super) enum FrontMatterValue<'a> {
     /// A scalar that is not null.
-    Scalar(YamlScalar<'a>),
+    Scalar(FrontMatterScalar<'a>),
     /// The scalars of a list, without nulls, lists and mappings.
-    List(Vec<YamlScalar<'a>>),
+    List(Vec<FrontMatterScalar<'a>>),
 }
 
 /// The text of a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct YamlScalar<'a> {
+pub(super) struct FrontMatterScalar<'a> {
     pub(super) text: Cow<'a, str>,
     /// Whether the scalar has no quotes, so that it may be a number, a date or a boolean.
     pub(super) plain: bool,
@@ -44,7 +44,7 @@ pub(super) struct YamlScalar<'a> {
 pub(super) fn values<'a, const N: usize>(
     front: &'a str,
     keys: [&str; N],
-) -> [Option<YamlValue<'a>>; N] {
+) -> [Option<FrontMatterValue<'a>>; N] {
     if front.is_empty() || front.len() > MAX_FRONT_MATTER_BYTES {
         return [const { None }; N];
     }
@@ -57,7 +57,7 @@ pub(super) fn values<'a, const N: usize>(
 fn values_in_first_mapping<'a, const N: usize>(
     events: &mut impl Iterator<Item = Event<'a>>,
     keys: [&str; N],
-) -> [Option<YamlValue<'a>>; N] {
+) -> [Option<FrontMatterValue<'a>>; N] {
     if !events.any(|event| matches!(event, Event::MappingStart(..))) {
         return [const { None }; N];
     }
@@ -95,7 +95,7 @@ pub(super) fn members(front: &str) -> Option<Map<String, Json>> {
     for key in ["date", "updated"] {
         let Some(member) = members.get_mut(key) else { continue };
         let [value] = values(front, [key]);
-        if let Some(YamlValue::Scalar(YamlScalar { text, plain: true })) = value
+        if let Some(FrontMatterValue::Scalar(FrontMatterScalar { text, plain: true })) = value
             && let Some(iso) = dates::iso(&text)
         {
             *member = iso.into();
@@ -144,7 +144,7 @@ fn node<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> O
 }
 
 /// Converts a scalar to JSON: to a number or a boolean only where JSON has the same spelling.
-fn json(scalar: YamlScalar<'_>) -> Json {
+fn json(scalar: FrontMatterScalar<'_>) -> Json {
     if scalar.plain
         && let Ok(value @ (Json::Number(_) | Json::Bool(_))) =
             serde_json::from_str::<Json>(&scalar.text)
@@ -158,14 +158,14 @@ fn json(scalar: YamlScalar<'_>) -> Json {
 fn value<'a>(
     first: Event<'a>,
     events: &mut impl Iterator<Item = Event<'a>>,
-) -> Option<YamlValue<'a>> {
+) -> Option<FrontMatterValue<'a>> {
     match first {
-        Event::Scalar(text, style, ..) => scalar(text, style).map(YamlValue::Scalar),
+        Event::Scalar(text, style, ..) => scalar(text, style).map(FrontMatterValue::Scalar),
         Event::SequenceStart(..) => {
             let mut list = Vec::new();
             loop {
                 match events.next()? {
-                    Event::SequenceEnd => return Some(YamlValue::List(list)),
+                    Event::SequenceEnd => return Some(FrontMatterValue::List(list)),
                     Event::Scalar(text, style, ..) => list.extend(scalar(text, style)),
                     other => skip(&other, events),
                 }
@@ -178,10 +178,10 @@ fn value<'a>(
     }
 }
 
-fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Option<YamlScalar<'_>> {
+fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Option<FrontMatterScalar<'_>> {
     let plain = style == ScalarStyle::Plain;
     let null = plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL");
-    (!null).then_some(YamlScalar { text, plain })
+    (!null).then_some(FrontMatterScalar { text, plain })
 }
 
 /// Skips the rest of a node that began with `first`.
@@ -304,10 +304,10 @@ mod tests {
             .into_iter()
             .map(|value| match value {
                 None => "-".to_owned(),
-                Some(YamlValue::Scalar(scalar)) => {
+                Some(FrontMatterValue::Scalar(scalar)) => {
                     format!("{}{}", scalar.text, if scalar.plain { "" } else { "\"" })
                 }
-                Some(YamlValue::List(list)) => list
+                Some(FrontMatterValue::List(list)) => list
                     .iter()
                     .map(|scalar| format!("[{}]", scalar.text))
                     .collect::<Vec<_>>()

@@ -8,7 +8,7 @@ use serde_saphyr::granit_parser::Parser;
 use super::*;
 
 /// Reads with both passes, whatever the text.
-fn two_passes(front: &str) -> [Option<YamlValue<'_>>; 2] {
+fn two_passes(front: &str) -> [Option<FrontMatterValue<'_>>; 2] {
     if front.len() > MAX_FRONT_MATTER_BYTES || !is_valid(front) {
         return [None, None];
     }
