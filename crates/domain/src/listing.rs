@@ -30,7 +30,7 @@ pub enum EntryKind {
 pub struct ListEntry {
     /// The name in the directory.
     pub name: String,
-    /// The file type.
+    /// The file type of the entry.
     #[serde(rename = "type")]
     pub kind: EntryKind,
     /// The size of a regular file, in bytes; absent for every other type.

@@ -57,9 +57,9 @@ schema_id!(SectionSourceV0, "knowtation.section_source/v0");
 /// The headings of a note, in document order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NoteOutline {
-    /// Answer format.
+    /// Format of this answer.
     schema: NoteOutlineV1,
-    /// The note's path.
+    /// Path of the note.
     path: NotePath,
     /// From the front matter or the file's name.
     #[schemars(schema_with = "nullable_string")]
@@ -83,9 +83,9 @@ pub struct OutlineHeading {
 /// The headings of a note, as a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DocumentTree {
-    /// Answer format.
+    /// Format of this answer.
     schema: DocumentTreeV0,
-    /// The note's path.
+    /// Path of the note.
     path: NotePath,
     /// From the front matter or the file's name.
     #[schemars(schema_with = "nullable_string")]
@@ -140,9 +140,9 @@ impl JsonSchema for TreeNode {
 /// Facets from the front matter and the path of a note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MetadataFacets {
-    /// Answer format.
+    /// Format of this answer.
     schema: MetadataFacetsV0,
-    /// The note's path.
+    /// Path of the note.
     path: NotePath,
     facets: Facets,
     inferred: PathFacets,
@@ -181,9 +181,9 @@ pub struct PathFacets {
 /// The sections of a note, without their text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SectionSource {
-    /// Answer format.
+    /// Format of this answer.
     schema: SectionSourceV0,
-    /// The note's path.
+    /// Path of the note.
     path: NotePath,
     /// From the front matter or the file's name.
     #[schemars(schema_with = "nullable_string")]

@@ -13,7 +13,7 @@ use super::{MAX_HEADINGS, MAX_TEXT_CHARS, commonmark, whitespace};
 /// A heading, without the text of its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Heading {
-    /// 1 to 6.
+    /// The level, from 1 to 6.
     pub(super) level: u8,
     /// The text, with white space normalized, truncated to [`MAX_TEXT_CHARS`].
     pub(super) text: String,
