@@ -2,9 +2,8 @@
 //!
 //! The functions of `derive` borrow the text and walk its Markdown events once. They build no
 //! syntax tree and never recurse, so the size of a note bounds time and memory. The types of
-//! [`answers`] have no field for a body, so no code can leak one. The other modules split the front
-//! matter off, read its YAML, and read and write notes that travel as JSON ([`portable`]).
-//!
+//! [`answers`] have no field for a body, so no code can leak one. The other modules read front
+//! matter, YAML, and notes that travel as JSON ([`portable`]).
 //! *Source*: the contract of the note tools; CommonMark 0.31.2 without extensions. White space and
 //! trimming follow JavaScript, because the other readers of the notes are JavaScript programs.
 
