@@ -1,19 +1,18 @@
-//! How fast a long text is searched, and how fast one is cut into tokens.
+//! Measures the search in a long text, and the splitting of a text into tokens.
 //!
-//! Texts are made up from a seed: English-like words, Chinese-like characters, and what a filter by
-//! rare bytes cannot help with. The needle is absent or stands at the end; the text comes in pieces
-//! of 16,384 bytes. For each, in turns within one run: megabytes a second of our search, which
-//! knows no case, and of `memchr::memmem` for the exact bytes in the whole text; and their ratio,
-//! which is what can be compared between machines. The cutting is compared with
-//! `char::is_alphanumeric` over the same text. The best of all rounds is told. The numbers say
-//! nothing of a store, which must fetch the pieces first. `--smoke` runs each once, over little, to
-//! see that it runs.
+//! A seed generates the texts: English-like words, Chinese-like characters, and texts in which a
+//! filter by rare bytes does not help. The needle is absent or at the end. The text comes in pieces
+//! of 16,384 bytes. One run measures in turns our search, which ignores case, and `memchr::memmem`
+//! for the exact bytes in the whole text. Only their ratio can be compared between machines. The
+//! splitting is compared with `char::is_alphanumeric` over the same text. The best round is
+//! printed, in megabytes a second. The numbers do not cover a store, which must fetch the pieces
+//! first. `--smoke` runs each once, over little text, to check that it runs.
 
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "a program that measures"
+    reason = "a benchmark prints and reads the clock"
 )]
 
 use std::hint::black_box;
@@ -25,9 +24,10 @@ use stile_domain::records::tokenizer::tokens;
 
 const PIECE: usize = 16_384;
 
-struct Dice(u64);
+/// A xorshift64 random number generator, the same numbers in every run.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -37,25 +37,27 @@ impl Dice {
 }
 
 fn english(bytes: usize) -> String {
-    let words = "the of and a to in is you that it he was for on are as with his they I at be this have from or one \
-                 had by word but not what all were we when your can said there use an each which she do how their if \
-                 will up other about out many then them these so some her would make like him into time has look two \
-                 more write go see number no way could people my than first water been call who oil its now find";
+    let words = "the of and a to in is you that it he was for on are as with his they I at be \
+                 this have from or one had by word but not what all were we when your can said \
+                 there use an each which she do how their if will up other about out many then \
+                 them these so some her would make like him into time has look two more write go \
+                 see number no way could people my than first water been call who oil its now \
+                 find";
     let words: Vec<&str> = words.split_whitespace().collect();
-    let mut dice = Dice(0x5eed);
+    let mut random = Random(0x5eed);
     let mut text = String::with_capacity(bytes + 16);
     while text.len() < bytes {
-        text += words.get(dice.below(words.len() as u64) as usize).unwrap_or(&"");
-        text += if dice.below(12) == 0 { ".\n" } else { " " };
+        text += words.get(random.below(words.len() as u64) as usize).unwrap_or(&"");
+        text += if random.below(12) == 0 { ".\n" } else { " " };
     }
     text
 }
 
 fn chinese(bytes: usize) -> String {
-    let mut dice = Dice(0x5eed);
+    let mut random = Random(0x5eed);
     let mut text = String::with_capacity(bytes + 4);
     while text.len() < bytes {
-        let common = dice.below(3_000).min(dice.below(3_000)) as u32;
+        let common = random.below(3_000).min(random.below(3_000)) as u32;
         text.push(char::from_u32(0x4e00 + common).unwrap_or_default());
     }
     text
@@ -81,7 +83,7 @@ fn once(work: impl FnOnce()) -> Duration {
     began.elapsed()
 }
 
-/// Two ways through one text, in turns.
+/// Measures two functions over one text in turns, and prints both speeds.
 fn compare(
     what: &str,
     bytes: usize,

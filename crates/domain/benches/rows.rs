@@ -1,16 +1,16 @@
-//! How fast rows are read, beside `serde_json` reading the same bytes into its own values.
+//! Measures the parsing of rows, compared with `serde_json` parsing the same bytes into its values.
 //!
-//! Four corpora: chat messages, rows of small numbers and names, nested metadata, and long texts.
-//! For each, in turns within one run, megabytes a second of both; the best of all rounds is told.
-//! The readers do not do the same work: ours refuses repeated names, keeps digits and makes compact
-//! text of what is nested. The numbers say nothing of the disk or the store. `--smoke` runs each
-//! once, to see that it runs.
+//! The four corpora are chat messages, rows of small numbers and names, nested metadata, and long
+//! texts. One run measures both parsers in turns, and prints the best round of each in megabytes a
+//! second. The parsers do different work: ours refuses repeated names, keeps digits, and makes
+//! compact text of nested values. The numbers do not cover the disk or the store. `--smoke` runs
+//! each once, to check that it runs.
 
 #![allow(
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "a program that measures"
+    reason = "a benchmark prints and reads the clock"
 )]
 
 use std::hint::black_box;
@@ -36,7 +36,10 @@ fn corpora(bytes: usize) -> [(&'static str, Vec<String>); 4] {
             rows(bytes, |index| {
                 let text = words.repeat(1 + index % 7);
                 format!(
-                    "{{\"id\":\"msg_{index:08}\",\"channel\":\"general\",\"sender\":\"Ada Lovelace\",\"sent_at\":\"2025-03-01T08:{:02}:00Z\",\"text\":\"{text}\",\"edited\":false,\"reactions\":[{{\"name\":\"leaf\",\"count\":{}}}]}}",
+                    "{{\"id\":\"msg_{index:08}\",\"channel\":\"general\",\
+                     \"sender\":\"Ada Lovelace\",\"sent_at\":\"2025-03-01T08:{:02}:00Z\",\
+                     \"text\":\"{text}\",\"edited\":false,\
+                     \"reactions\":[{{\"name\":\"leaf\",\"count\":{}}}]}}",
                     index % 60,
                     index % 9
                 )
@@ -55,7 +58,8 @@ fn corpora(bytes: usize) -> [(&'static str, Vec<String>); 4] {
             "nested",
             rows(bytes, |index| {
                 format!(
-                    "{{\"id\":{index},\"meta\":{{\"headers\":[{}],\"flags\":{{\"seen\":true,\"draft\":null}}}}}}",
+                    "{{\"id\":{index},\"meta\":{{\"headers\":[{}],\
+                     \"flags\":{{\"seen\":true,\"draft\":null}}}}}}",
                     (0..20)
                         .map(|at| format!(
                             "{{\"name\": \"X-Header-{at}\", \"value\": \"a value of it\"}}"

@@ -1,10 +1,9 @@
-//! Days and dates of the Gregorian calendar, which every program here that reads a time needs, and
-//! no clock.
+//! Converts between Gregorian dates and day numbers. No clock is read here.
 //!
 //! *Source*: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms": `days_from_civil`,
 //! `civil_from_days`.
 
-/// Days from 1970-01-01 to a day; a month or a day past its end counts on.
+/// Returns the days from 1970-01-01 to a date. A month or day past its end runs into the next one.
 pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let months = year * 12 + month - 1;
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
@@ -15,7 +14,7 @@ pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The year, month and day that are so many days after 1970-01-01.
+/// Returns the year, month and day that lie `days` after 1970-01-01.
 pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -33,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_day_of_many_years_is_one_after_the_last() {
+    fn every_day_number_converts_to_a_date_and_back() {
         assert_eq!(
             (
                 days_from_civil(1970, 1, 1),

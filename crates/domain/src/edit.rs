@@ -1,9 +1,9 @@
-//! Changing lines of a text: text in, text out, and not one byte outside the edit different.
+//! Edits of whole lines: replace, insert, append. Bytes outside the edit never change.
 //!
-//! Every function here is pure. It gets the whole file and says what the whole file becomes; the
-//! store makes that true or leaves everything as it was. Terminators are ignored where a caller's
-//! lines are compared with the file's, and nothing else is. A byte order mark belongs to the file,
-//! not to its first line: it stays in front whatever happens to that line.
+//! Each function takes the whole text of a file and returns the whole new text. The store writes
+//! the new text or leaves the file as it was. Comparing a caller's lines with the file's lines
+//! ignores line terminators and nothing else. A byte order mark belongs to the file and not to the
+//! first line, so the mark stays in front of every edit.
 
 use crate::error::LineExcerpt;
 use crate::limits::{MAX_EXCERPT_LINE_CHARS, MAX_EXCERPT_LINES, MAX_LISTED_MATCHES};
@@ -12,93 +12,100 @@ use crate::lines::{
     LineRange, LineSpan, ResolvedLines, line_spans, resolve_line, without_final_terminator,
 };
 
-/// Why a text was left as it was.
+/// Why an edit was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditError {
     /// `lines` or `line` selects nothing.
     Range {
-        /// How many lines the text has.
+        /// The number of lines in the text.
         total_lines: u64,
     },
-    /// `old` or `anchor` does not stand there.
+    /// `old` or `anchor` does not occur in the searched lines.
     NoMatch {
-        /// Where it was looked for: 1-based, end exclusive.
+        /// The lines that were searched: 1-based, end exclusive.
         searched: ResolvedLines,
-        /// What stands there now, bounded.
+        /// The searched lines as they are now: at most [`MAX_EXCERPT_LINES`].
         lines: Vec<LineExcerpt>,
-        /// 1-based lines of the text where it stands instead, bounded.
+        /// The 1-based lines where the text occurs instead: at most [`MAX_LISTED_MATCHES`].
         elsewhere: Vec<u64>,
     },
-    /// `old` stands there more than once.
+    /// `old` occurs more than once in the searched lines.
     Ambiguous {
-        /// The 1-based first line of each match, bounded.
+        /// The 1-based first line of each match: at most [`MAX_LISTED_MATCHES`].
         matches: Vec<u64>,
-        /// Whether there are more.
+        /// Whether there are more matches than `matches` lists.
         more: bool,
     },
 }
 
 const BOM: char = '\u{feff}';
 
-/// Replaces the one place inside `range` where the lines of `old` stand by the lines of `new`.
+/// Replaces the one occurrence of the lines of `old` inside `range` by the lines of `new`.
 ///
-/// One final terminator of `old` and of `new` is ignored; an empty `new` deletes the lines. The
-/// terminator of the last replaced line is kept as it is. *Source*: MCP-013, MCP-045.
+/// One final terminator of `old` and of `new` is ignored. An empty `new` deletes the lines. The
+/// last replaced line keeps its terminator. *Source*: MCP-013, MCP-045.
 ///
 /// # Errors
-/// [`EditError`]; the text is then unchanged.
+/// Every [`EditError`].
 pub fn replace(text: &str, range: LineRange, old: &str, new: &str) -> Result<String, EditError> {
     let body = Body::of(text);
     let total_lines = body.count();
     let within = range.resolve(total_lines).map_err(|_| EditError::Range { total_lines })?;
 
     let found = body.find_all(within, old, MAX_LISTED_MATCHES + 1);
-    let [place] = found.as_slice() else {
-        if found.is_empty() {
+    let first_lines = |found: &[Match]| {
+        found.iter().take(MAX_LISTED_MATCHES).map(|found| found.line + 1).collect()
+    };
+    let found = match found.as_slice() {
+        [found] => found,
+        [] => {
             let everywhere = ResolvedLines { start: 1, end: total_lines + 1 };
             let elsewhere = body.find_all(everywhere, old, MAX_LISTED_MATCHES);
             return Err(EditError::NoMatch {
                 searched: within,
-                lines: body.show(within),
-                elsewhere: elsewhere.iter().map(|place| place.line + 1).collect(),
+                lines: body.excerpt(within),
+                elsewhere: first_lines(&elsewhere),
             });
         }
-        let more = found.len() > MAX_LISTED_MATCHES;
-        let matches = found.iter().take(MAX_LISTED_MATCHES).map(|place| place.line + 1).collect();
-        return Err(EditError::Ambiguous { matches, more });
+        several => {
+            return Err(EditError::Ambiguous {
+                matches: first_lines(several),
+                more: several.len() > MAX_LISTED_MATCHES,
+            });
+        }
     };
 
-    let before = body.text.get(..place.first.start).unwrap_or_default();
-    let new = body.for_line(place.line, new);
+    let before = body.text.get(..found.first.start).unwrap_or_default();
+    let new = body.for_line(found.line, new);
     if new.is_empty() {
-        let after = body.text.get(place.last.end..).unwrap_or_default();
+        let after = body.text.get(found.last.end..).unwrap_or_default();
         return Ok([body.bom, before, after].concat());
     }
-    let after = body.text.get(place.last.content_end..).unwrap_or_default();
-    let ending = body.ending_at(place.first, place.last);
+    let after = body.text.get(found.last.content_end..).unwrap_or_default();
+    let ending = body.ending_at(found.first, found.last);
     Ok([body.bom, before, &with_ending(without_final_terminator(new), ending), after].concat())
 }
 
-/// Puts `content` as new lines before the line `line`, which must be exactly `anchor`.
+/// Inserts `content` as new lines before the line `line`, which must equal `anchor`.
 ///
 /// Exactly one terminator ends the new lines. *Source*: MCP-014, MCP-046.
 ///
 /// # Errors
-/// [`EditError`]; the text is then unchanged.
+/// [`EditError::Range`] and [`EditError::NoMatch`].
 pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<String, EditError> {
     let body = Body::of(text);
     let total_lines = body.count();
     let line = resolve_line(line, total_lines).ok_or(EditError::Range { total_lines })?;
     let index = usize::try_from(line).unwrap_or(usize::MAX);
     let span = body.spans().nth(index).ok_or(EditError::Range { total_lines })?;
-    let stands_at = |span: LineSpan, line: u64| {
+    let equals_anchor = |span: LineSpan, line: u64| {
         span.content(body.text) == body.for_line(line, without_final_terminator(anchor))
     };
-    if !stands_at(span, line) {
+    if !equals_anchor(span, line) {
         let here = ResolvedLines { start: line + 1, end: line + 2 };
-        let elsewhere = body.spans().zip(0u64..).filter(|(span, line)| stands_at(*span, *line));
+        let elsewhere = body.spans().zip(0u64..).filter(|(span, line)| equals_anchor(*span, *line));
         let elsewhere = elsewhere.map(|(_, line)| line + 1).take(MAX_LISTED_MATCHES).collect();
-        return Err(EditError::NoMatch { searched: here, lines: body.show(here), elsewhere });
+        return Err(EditError::NoMatch { searched: here, lines: body.excerpt(here), elsewhere });
     }
     let ending = body.ending_at(span, span);
     let (before, after) = body.text.split_at_checked(span.start).unwrap_or((body.text, ""));
@@ -106,12 +113,13 @@ pub fn insert(text: &str, line: i64, anchor: &str, content: &str) -> Result<Stri
     Ok([body.bom, before, &with_ending(content, ending), ending, after].concat())
 }
 
-/// Adds `content` as new lines at the end, after supplying the last line's missing terminator
-/// unless `content` itself begins with a line break. No final terminator is added. *Source*:
-/// MCP-015.
+/// Appends `content` as new lines.
+///
+/// A last line without a terminator gets one first, unless `content` begins with a line break. No
+/// final terminator is added. *Source*: MCP-015.
 pub fn append(text: &str, content: &str) -> String {
     let Body { text: body, .. } = Body::of(text);
-    // The last terminator tells which ending is in use; do not walk the file for it.
+    // The last terminator shows which ending the file uses, without a walk over the file.
     let ending = match last_newline(body) {
         Some(at) if at > 0 && body.as_bytes().get(at - 1) == Some(&b'\r') => "\r\n",
         _ => "\n",
@@ -126,7 +134,7 @@ fn last_newline(text: &str) -> Option<usize> {
     memchr::memrchr(b'\n', text.as_bytes())
 }
 
-/// A text without its byte order mark, which stays in front whatever happens to the lines.
+/// A text without its byte order mark.
 struct Body<'t> {
     bom: &'t str,
     text: &'t str,
@@ -138,7 +146,7 @@ impl<'t> Body<'t> {
         Self { bom, text }
     }
 
-    /// Its lines. A file that is a mark and nothing else has one, which is empty.
+    /// Returns the lines. A file that holds only a mark has one empty line.
     fn spans(&self) -> impl Iterator<Item = LineSpan> + 't {
         let lone = (self.text.is_empty() && !self.bom.is_empty()).then_some(LineSpan {
             start: 0,
@@ -152,8 +160,10 @@ impl<'t> Body<'t> {
         self.spans().count() as u64
     }
 
-    /// A caller's text as it stands for the 0-based line: what was read from the first line began
-    /// with the mark, and on any other line such a character is content.
+    /// Returns a caller's text for the 0-based line `line`, without the file's mark.
+    ///
+    /// A caller who read the first line also read the mark. On every other line the same character
+    /// is content.
     fn for_line<'c>(&self, line: u64, text: &'c str) -> &'c str {
         if line == 0 && !self.bom.is_empty() {
             text.strip_prefix(BOM).unwrap_or(text)
@@ -162,54 +172,48 @@ impl<'t> Body<'t> {
         }
     }
 
-    /// Every place, overlapping ones too, where the lines of `old` stand inside `within`; at most
-    /// `most`.
-    fn find_all(&self, within: ResolvedLines, old: &str, most: usize) -> Vec<Place> {
-        let wanted = wanted_lines(old);
-        let bare = wanted_lines(self.for_line(0, old));
-        if bare == wanted || within.start > 1 {
-            return find_all(self, within, &wanted, most);
+    /// Returns the first `max` matches of the lines of `old` inside `within`. Matches may overlap.
+    fn find_all(&self, within: ResolvedLines, old: &str, max: usize) -> Vec<Match> {
+        let old_lines = content_lines(old);
+        let bare = content_lines(self.for_line(0, old));
+        if bare == old_lines || within.start > 1 {
+            return find_all(self, within, &old_lines, max);
         }
-        // At the very beginning the mark is the file's, and from the second line on it is content.
+        // On the first line the mark belongs to the file. From the second line on it is content.
         let top = ResolvedLines { start: 1, end: within.end.min(bare.len() as u64 + 1) };
         let mut found = find_all(self, top, &bare, 1);
         let below = ResolvedLines { start: within.end.min(2), end: within.end };
-        found.extend(find_all(self, below, &wanted, most - found.len()));
+        found.extend(find_all(self, below, &old_lines, max - found.len()));
         found
     }
 
-    /// The line ending in use at an edited region: its own first one, else that of the line before
-    /// it.
+    /// Returns the line ending of an edited region: its own first one, else that of the line
+    /// before.
     fn ending_at(&self, first: LineSpan, last: LineSpan) -> &'static str {
         let own = line_spans(self.text, first.start)
             .take_while(|span| span.start <= last.start)
             .map(|span| span.terminator(self.text))
             .find(|terminator| !terminator.is_empty());
-        let used = match own {
-            Some(terminator) => terminator,
-            None => match first
-                .start
-                .checked_sub(2)
-                .and_then(|from| self.text.as_bytes().get(from..first.start))
-            {
-                Some(b"\r\n") => "\r\n",
-                _ => "\n",
-            },
+        let is_crlf = match own {
+            Some(terminator) => terminator == "\r\n",
+            None => self.text.get(..first.start).is_some_and(|before| before.ends_with("\r\n")),
         };
-        if used == "\r\n" { "\r\n" } else { "\n" }
+        if is_crlf { "\r\n" } else { "\n" }
     }
 
-    /// The lines of a range, bounded in number and length.
-    fn show(&self, lines: ResolvedLines) -> Vec<LineExcerpt> {
+    /// Returns the lines of a range, bounded in number and length.
+    fn excerpt(&self, lines: ResolvedLines) -> Vec<LineExcerpt> {
         let from = usize::try_from(lines.start - 1).unwrap_or(usize::MAX);
         let count = usize::try_from(lines.count()).unwrap_or(usize::MAX).min(MAX_EXCERPT_LINES);
-        let shown = self.spans().zip(1u64..).skip(from).take(count);
+        let chosen = self.spans().zip(1u64..).skip(from).take(count);
         let cut = |text: &str| text.chars().take(MAX_EXCERPT_LINE_CHARS).collect();
-        shown.map(|(span, line)| LineExcerpt { line, text: cut(span.content(self.text)) }).collect()
+        chosen
+            .map(|(span, line)| LineExcerpt { line, text: cut(span.content(self.text)) })
+            .collect()
     }
 }
 
-/// A bare `\n` in a caller's text becomes the ending of the place where it goes.
+/// Converts each bare `\n` of a caller's text to the ending that the edited region uses.
 fn with_ending(content: &str, ending: &str) -> String {
     if ending == "\n" {
         return content.to_owned();
@@ -226,8 +230,8 @@ fn with_ending(content: &str, ending: &str) -> String {
     converted
 }
 
-/// The lines that a caller's text stands for.
-fn wanted_lines(text: &str) -> Vec<&str> {
+/// Splits a caller's text into lines without their terminators.
+fn content_lines(text: &str) -> Vec<&str> {
     let text = without_final_terminator(text);
     let mut lines: Vec<&str> = text.split('\n').collect();
     let last = lines.len() - 1;
@@ -237,39 +241,39 @@ fn wanted_lines(text: &str) -> Vec<&str> {
     lines
 }
 
-struct Place {
-    /// 0-based.
+struct Match {
+    /// The first line, 0-based.
     line: u64,
     first: LineSpan,
     last: LineSpan,
 }
 
-/// Every place, overlapping ones too, where `wanted` stands as consecutive whole lines inside
-/// `within`; at most `most`. Linear in lines whatever they hold (Knuth, Morris and Pratt over
-/// lines).
-fn find_all(body: &Body<'_>, within: ResolvedLines, wanted: &[&str], most: usize) -> Vec<Place> {
-    let pattern = Pattern::new(wanted.to_vec());
+/// Returns the first `max` matches of `sought` as consecutive whole lines inside `within`. Matches
+/// may overlap. Time is linear in the number of lines, whatever they hold (Knuth, Morris and
+/// Pratt).
+fn find_all(body: &Body<'_>, within: ResolvedLines, sought: &[&str], max: usize) -> Vec<Match> {
+    let pattern = Pattern::new(sought.to_vec());
     let mut found = Vec::new();
     let mut matched = 0;
     let from = usize::try_from(within.start - 1).unwrap_or(usize::MAX);
     let count = usize::try_from(within.count()).unwrap_or(usize::MAX);
-    // The beginnings of the lines that the current match covers, oldest first.
-    let mut recent = std::collections::VecDeque::with_capacity(wanted.len().min(1024));
+    // The spans of the lines that the current match covers, oldest first.
+    let mut recent = std::collections::VecDeque::with_capacity(sought.len().min(1024));
     for (span, line) in body.spans().zip(0u64..).skip(from).take(count) {
         recent.push_back(span);
-        if recent.len() > wanted.len() {
+        if recent.len() > sought.len() {
             recent.pop_front();
         }
         matched = pattern.step(matched, &span.content(body.text));
-        if matched == wanted.len() {
+        if matched == sought.len() {
             if let Some(first) = recent.front() {
-                found.push(Place {
-                    line: line + 1 - wanted.len() as u64,
+                found.push(Match {
+                    line: line + 1 - sought.len() as u64,
                     first: *first,
                     last: span,
                 });
             }
-            if found.len() == most {
+            if found.len() == max {
                 break;
             }
         }
@@ -285,7 +289,7 @@ mod tests {
     const ALL: LineRange = LineRange::ALL;
 
     #[test]
-    fn a_line_is_replaced_and_nothing_else() {
+    fn a_replacement_changes_only_the_matched_lines() {
         assert_eq!(replace("a\nb\nc", ALL, "b", "x\ny"), Ok("a\nx\ny\nc".into()));
         assert_eq!(replace("a\nb\nc", ALL, "b\n", "x\n"), Ok("a\nx\nc".into()));
         assert_eq!(replace("a\nb\nc", ALL, "c", "x"), Ok("a\nb\nx".into()));
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ending_of_the_place_is_taken_over() {
+    fn new_lines_take_the_ending_of_the_edited_region() {
         assert_eq!(replace("a\r\nb\r\nc", ALL, "b", "x\ny"), Ok("a\r\nx\r\ny\r\nc".into()));
         assert_eq!(replace("a\r\nb\r\nc", ALL, "a\nb", "x\r\ny\nz"), Ok("x\r\ny\r\nz\r\nc".into()));
         assert_eq!(replace("a\r\nb", ALL, "b", "x\ny"), Ok("a\r\nx\r\ny".into()));
@@ -318,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn no_match_shows_what_is_there_and_where_it_stands_instead() {
+    fn a_missing_match_lists_the_searched_lines_and_other_occurrences() {
         let Err(EditError::NoMatch { searched, lines, elsewhere }) =
             replace("a\nb\nc\nb", LineRange(3, 4), "b", "x")
         else {
@@ -330,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn several_matches_are_named_even_when_they_overlap() {
+    fn overlapping_matches_are_ambiguous() {
         assert_eq!(
             replace("a\na\na", ALL, "a\na", "x"),
             Err(EditError::Ambiguous { matches: vec![1, 2], more: false })
@@ -339,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_insertion_stands_before_its_anchor() {
+    fn an_insertion_goes_before_its_anchor() {
         assert_eq!(insert("a\nb", 2, "b", "x"), Ok("a\nx\nb".into()));
         assert_eq!(insert("a\nb", -1, "b\n", "x\n"), Ok("a\nx\nb".into()));
         assert_eq!(insert("a\nb", 1, "a", "x\n\n"), Ok("x\n\na\nb".into()));
@@ -355,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn appending_completes_the_last_line_first() {
+    fn appending_first_terminates_the_last_line() {
         assert_eq!(append("a", "b"), "a\nb");
         assert_eq!(append("a\n", "b"), "a\nb");
         assert_eq!(append("a", "\nb"), "a\nb");
@@ -378,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_first_line_the_callers_mark_is_the_files_and_never_content() {
+    fn a_callers_mark_on_the_first_line_is_the_files_mark() {
         let none =
             |outcome| assert!(matches!(outcome, Err(EditError::NoMatch { .. })), "{outcome:?}");
         let doubled = "\u{feff}\u{feff}a\n\u{feff}a";
@@ -392,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn on_any_other_line_such_a_character_is_content() {
+    fn a_mark_on_any_other_line_is_content() {
         let none =
             |outcome| assert!(matches!(outcome, Err(EditError::NoMatch { .. })), "{outcome:?}");
         none(replace("\u{feff}a\nb\nc", ALL, "\u{feff}b", "x"));
@@ -412,12 +416,17 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_old_is_found_in_linear_time() {
+    fn a_repetitive_old_is_searched_in_linear_time() {
         let file = "a\n".repeat(200_000);
         let old = format!("{}b", "a\n".repeat(100_000));
         assert!(matches!(replace(&file, ALL, &old, "x"), Err(EditError::NoMatch { .. })));
     }
 
+    fn joined(lines: &[(String, String)]) -> String {
+        lines.iter().map(|(content, terminator)| format!("{content}{terminator}")).collect()
+    }
+
+    /// Splits a text into pairs of content and terminator.
     fn model(text: &str) -> Vec<(String, String)> {
         let mut lines = Vec::new();
         let mut rest = text;
@@ -435,21 +444,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn replace_equals_the_oracle(
+        fn replace_agrees_with_the_oracle(
             text in "(a|b|\n|\r\n){0,14}", old in "(a|b|\n|\r\n){0,5}", new in "(x|y|\n){0,5}",
             start in -5i64..6, end in -5i64..6
         ) {
             let lines = model(&text);
             let wanted: Vec<String> = {
                 let stripped = without_final_terminator(&old);
-                let mut parts: Vec<String> = stripped.replace("\r\n", "\n").split('\n').map(str::to_owned).collect();
-                // A `\r` at the very end of `old` is content: nothing follows that would make it a
-                // terminator.
-                if stripped.ends_with('\r') && !stripped.ends_with("\r\n") {
-                    let last = parts.pop().unwrap_or_default();
-                    parts.push(last);
-                }
-                parts
+                // A `\r` at the very end of `old` is content, because no `\n` follows it.
+                stripped.replace("\r\n", "\n").split('\n').map(str::to_owned).collect()
             };
             let outcome = replace(&text, LineRange(start, end), &old, &new);
             match LineRange(start, end).resolve(lines.len() as u64) {
@@ -459,8 +462,12 @@ mod tests {
                 }
                 Ok(within) => {
                     let places: Vec<usize> = (0..lines.len())
-                        .filter(|at| *at + 1 >= within.start as usize && at + wanted.len() < within.end as usize)
-                        .filter(|at| wanted.iter().enumerate().all(|(offset, line)| lines[at + offset].0 == *line))
+                        .filter(|at| *at + 1 >= within.start as usize)
+                        .filter(|at| at + wanted.len() < within.end as usize)
+                        .filter(|at| {
+                            let found = lines[*at..].iter().map(|(content, _)| content);
+                            found.take(wanted.len()).eq(&wanted)
+                        })
                         .collect();
                     match places.as_slice() {
                         [] => {
@@ -469,8 +476,8 @@ mod tests {
                         }
                         [at] => {
                             let result = outcome.unwrap();
-                            let before: String = lines[..*at].iter().map(|(content, end)| format!("{content}{end}")).collect();
-                            let after: String = lines[at + wanted.len()..].iter().map(|(content, end)| format!("{content}{end}")).collect();
+                            let before = joined(&lines[..*at]);
+                            let after = joined(&lines[at + wanted.len()..]);
                             prop_assert!(result.starts_with(&before) && result.ends_with(&after));
                             let middle = &result[before.len()..result.len() - after.len()];
                             if new.is_empty() {
@@ -479,7 +486,8 @@ mod tests {
                                 let last_end = &lines[at + wanted.len() - 1].1;
                                 prop_assert!(middle.ends_with(last_end.as_str()));
                                 let content = &middle[..middle.len() - last_end.len()];
-                                prop_assert_eq!(content.replace("\r\n", "\n"), without_final_terminator(&new));
+                                let expected = without_final_terminator(&new);
+                                prop_assert_eq!(content.replace("\r\n", "\n"), expected);
                             }
                         }
                         _ => {
@@ -492,21 +500,26 @@ mod tests {
         }
 
         #[test]
-        fn an_insertion_only_adds(text in "(a|b|\n|\r\n){1,14}", line in -6i64..7, content in "(x|\n){0,4}") {
+        fn an_insertion_keeps_every_other_byte(
+            text in "(a|b|\n|\r\n){1,14}", line in -6i64..7, content in "(x|\n){0,4}"
+        ) {
             let lines = model(&text);
             if let Some(at) = resolve_line(line, lines.len() as u64) {
                 let at = at as usize;
                 let result = insert(&text, line, &lines[at].0, &content).unwrap();
-                let before: String = lines[..at].iter().map(|(content, end)| format!("{content}{end}")).collect();
+                let before = joined(&lines[..at]);
                 let after = &text[before.len()..];
                 prop_assert!(result.starts_with(&before) && result.ends_with(after));
                 let middle = &result[before.len()..result.len() - after.len()];
-                prop_assert_eq!(middle.replace("\r\n", "\n"), format!("{}\n", without_final_terminator(&content)));
+                let expected = format!("{}\n", without_final_terminator(&content));
+                prop_assert_eq!(middle.replace("\r\n", "\n"), expected);
             }
         }
 
         #[test]
-        fn appending_keeps_every_byte_before(text in "(a|\n|\r\n){0,9}", content in "(x|\n){1,5}") {
+        fn appending_keeps_every_byte_of_the_text(
+            text in "(a|\n|\r\n){0,9}", content in "(x|\n){1,5}"
+        ) {
             let result = append(&text, &content);
             prop_assert!(result.starts_with(&text));
             let added = &result[text.len()..];

@@ -1,8 +1,9 @@
-//! Why a call was refused, told to the one reader who has to act on it: the agent.
+//! The refusals of the file and note tools, written for the agent that made the call.
 //!
-//! Each message says what is wrong and in which argument, what is true now, and what to call next,
-//! in that order. It never holds a path of the machine, a secret, or content, but for the lines
-//! that a failed match shows to a caller who may read them. Codes are stable; wording is free.
+//! Each message says in this order: what is wrong and in which argument, what is true now, and what
+//! to call next. A message never holds a path of the machine or a secret. A message holds content
+//! only where a match failed: the searched lines, for a caller who may read them. Codes are stable.
+//! Wording may change at any time.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -11,12 +12,13 @@ use crate::hash::ContentHash;
 use crate::path::{BadPath, SpacePath};
 use crate::scope::Scope;
 
-/// A line of a file, shown in a refusal.
+/// One line of a file, quoted in a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LineExcerpt {
-    /// 1-based.
+    /// The line's number, from 1.
     pub line: u64,
-    /// Its content without the terminator, cut to [`crate::limits::MAX_EXCERPT_LINE_CHARS`] characters.
+    /// The content without its terminator, truncated to
+    /// [`crate::limits::MAX_EXCERPT_LINE_CHARS`] characters.
     pub text: String,
 }
 
@@ -27,220 +29,260 @@ pub enum Remedy {
     Agent,
     /// The user widens a grant or changes a file's permissions.
     User,
-    /// Nobody: it passes with time.
+    /// Nobody. The same call may succeed later.
     Time,
-    /// Whoever runs the server.
+    /// The operator repairs the server.
     Operator,
 }
 
 /// A refused or failed call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The argument is no space path.
+    /// The argument is not a space path.
     #[error(
-        "`{argument}` {why}. Nothing was read or written. Name files from the root of the space, as in `/notes/a.md`; read the resource `list:///` to see what is there."
+        "`{argument}` {why}. Nothing was read or written. Name files from the root of the space, \
+         as in `/notes/a.md`; read the resource `list:///` to see what is there."
     )]
     InvalidPath {
-        /// The argument as the caller wrote its name.
+        /// The argument's name, as the caller wrote it.
         argument: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the path.
         why: BadPath,
     },
-    /// A line range or a line number that selects nothing.
-    #[error("`{argument}` selects no line: the file has {total_lines} line{}. Nothing was written. Lines count from 1, negative numbers from the end, and the end of a range is exclusive, with 0 for \"to the end\".", if *.total_lines == 1 {""} else {"s"})]
+    /// A line range or a line number selects nothing.
+    #[error(
+        "`{argument}` selects no line: the file has {total_lines} line{}. Nothing was written. \
+         Lines count from 1, negative numbers from the end, and the end of a range is exclusive, \
+         with 0 for \"to the end\".",
+        if *.total_lines == 1 {""} else {"s"}
+    )]
     InvalidRange {
-        /// The argument as the caller wrote its name.
+        /// The argument's name, as the caller wrote it.
         argument: &'static str,
-        /// How many lines the file has.
+        /// The number of lines in the file.
         total_lines: u64,
     },
-    /// An argument of the wrong type, a missing or an unknown one, or two that exclude each other.
+    /// An argument has the wrong type, is missing or unknown, or excludes another one.
     #[error("{what}. Nothing was read or written; correct the argument and call again.")]
     InvalidArgument {
-        /// A clause that names the argument and what it must be, without repeating its value.
+        /// A clause that names the argument and what the argument must be, without its value.
         what: String,
     },
-    /// Nothing is there.
+    /// The path names nothing.
     #[error(
-        "there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its folder holds; `file.create` makes a new file."
+        "there is no `{path}`. Nothing was written. Read the resource `{list}` to see what its \
+         folder holds; `file.create` makes a new file."
     )]
     NotFound {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
-        /// The listing of the folder that would hold it.
+        /// The listing URI of the folder that would hold the file.
         list: String,
     },
-    /// Something is there already.
+    /// The path to be created exists already.
     #[error(
-        "`{path}` exists already, and `file.create` never overwrites. Nothing was written. Call `text.read` on it and change it with `text.replace`, or choose another name."
+        "`{path}` exists already, and `file.create` never overwrites. Nothing was written. Call \
+         `text.read` on it and change it with `text.replace`, or choose another name."
     )]
     AlreadyExists {
-        /// What was to be made.
+        /// The path that was to be created.
         path: SpacePath,
     },
-    /// A directory, FIFO, socket or device.
+    /// The path names a directory, FIFO, socket or device.
     #[error(
-        "`{path}` is not a regular file. Nothing was read or written. If it is a directory, read the resource `{list}`."
+        "`{path}` is not a regular file. Nothing was read or written. If it is a directory, read \
+         the resource `{list}`."
     )]
     NotAFile {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
-        /// Its own listing, were it a directory.
+        /// The listing URI of the path, for the case that it is a directory.
         list: String,
     },
-    /// A component, or the thing listed, is no directory.
+    /// A component of the path, or the path to be listed, is not a directory.
     #[error(
-        "`{path}` is not a directory, or leads through something that is none. Nothing was written. Call `text.read` if it is a file."
+        "`{path}` is not a directory, or leads through something that is not one. Nothing was \
+         written. Call `text.read` if it is a file."
     )]
     NotADirectory {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
     },
-    /// A symbolic link stands in the way.
+    /// The path is a symbolic link or leads through one.
     #[error(
-        "`{path}` is a symbolic link or leads through one, and links are never followed. Nothing was read or written. Name the file by its own path in the space."
+        "`{path}` is a symbolic link or leads through one, and links are never followed. Nothing \
+         was read or written. Name the file by its own path in the space."
     )]
     SymlinkRefused {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
     },
-    /// The file has several names.
+    /// The file has more than one hard link.
     #[error(
-        "`{path}` has more than one name (hard links), so changing it here would part it from the others. Nothing was written. Ask the user to make a separate copy."
+        "`{path}` has more than one name (hard links), so a change here would separate it from \
+         the others. Nothing was written. Ask the user to make a separate copy."
     )]
     HardLinked {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
     },
-    /// The operating system refused, or the file's metadata could not be kept.
+    /// The operating system refused, or the file's metadata could not be preserved.
     #[error(
-        "the system does not let the server do that to `{path}`, or its owner, mode or attributes could not be kept. Nothing was written. Retrying will not help: ask the user to check the file's permissions."
+        "the system does not let the server do that to `{path}`, or its owner, mode or attributes \
+         could not be kept. Nothing was written. Retrying will not help: ask the user to check \
+         the file's permissions."
     )]
     NotPermitted {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
     },
-    /// Too many callers, or another program holds the folder.
+    /// Too many callers change the folder, or another program locks it.
     #[error(
-        "`{path}` is busy: others are changing that folder. Nothing was written. Wait a moment and send the same call again."
+        "`{path}` is busy: others are changing that folder. Nothing was written. Wait a moment \
+         and send the same call again."
     )]
     Busy {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
     },
-    /// Not UTF-8.
+    /// The file is not UTF-8.
     #[error(
-        "`{path}` is not UTF-8 text ({size_bytes} bytes, hash {hash}). Nothing was written, and its bytes are not shown. `file.remove` takes this hash; text tools cannot be used on it."
+        "`{path}` is not UTF-8 text ({size_bytes} bytes, hash {hash}). Nothing was written, and \
+         its bytes are not shown. `file.remove` takes this hash; text tools cannot be used on it."
     )]
     NotText {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
-        /// Its size.
+        /// The size of the file, in bytes.
         size_bytes: u64,
-        /// Its hash.
+        /// The hash of the file.
         hash: ContentHash,
     },
-    /// The hash, or a cursor's, is not that of the file as it is. The current one is withheld on
-    /// purpose: only reading again may yield a new base.
+    /// The sent hash, or the cursor's hash, differs from the hash of the file.
+    ///
+    /// The message withholds the current hash on purpose: a caller must read the file to get it.
     #[error(
-        "`{path}` has changed since you read it: `{argument}` is not of its current bytes. Nothing was written. Call `text.read` on it again, redo the change on the text that is there now, and send the hash that it returns."
+        "`{path}` has changed since you read it: `{argument}` does not match its current bytes. \
+         Nothing was written. Call `text.read` on it again, redo the change on the text that is \
+         there now, and send the hash that it returns."
     )]
     Stale {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
-        /// `hash` or `cursor`.
+        /// The argument that carried the hash: `hash` or `cursor`.
         argument: &'static str,
     },
-    /// The text to match is not where it was said to be.
-    #[error("`{argument}` does not stand in `{path}` as whole lines {place}; compare every character, spaces included. Nothing was written.{hint} {}", shown(.lines))]
+    /// The text to match does not occur in the searched lines.
+    #[error(
+        "`{argument}` does not occur in `{path}` as whole lines {place}; compare every character, \
+         spaces included. Nothing was written.{hint} {}",
+        quoted(.lines)
+    )]
     NoMatch {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
-        /// `old` or `anchor`.
+        /// The argument that holds the text: `old` or `anchor`.
         argument: &'static str,
-        /// Where it was looked for, such as `in lines 3 to 9`.
+        /// The searched lines in words, such as `in lines 3 to 9`.
         place: String,
-        /// What else helps, beginning with a space, or nothing.
+        /// Further advice that begins with a space, or the empty string.
         hint: String,
-        /// What stands there now.
+        /// The searched lines as they are now.
         lines: Vec<LineExcerpt>,
-        /// 1-based lines where it stands instead.
+        /// The 1-based lines where the text occurs instead.
         elsewhere: Vec<u64>,
     },
-    /// No line contains the text that a read was to begin at.
-    #[error("no line of `{path}` from {first} to {last} contains `q`, upper or lower case alike; the file has {total_lines} line{}. Nothing was written. Try fewer words, a wider `lines`, or read without `q`.", if *.total_lines == 1 {""} else {"s"})]
+    /// No searched line contains the text `q`.
+    #[error(
+        "no line of `{path}` from {first} to {last} contains `q`, ignoring case; the file has \
+         {total_lines} line{}. Nothing was written. Try fewer words, a wider `lines`, or read \
+         without `q`.",
+        if *.total_lines == 1 {""} else {"s"}
+    )]
     NoSuchText {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
         /// The first line that was searched, from 1.
         first: u64,
-        /// The last line that was searched.
+        /// The last line that was searched, from 1.
         last: u64,
-        /// How many lines the file has.
+        /// The number of lines in the file.
         total_lines: u64,
     },
-    /// The text to match stands there more than once.
-    #[error("`old` stands {} times in those lines of `{path}`, beginning at lines {}. Nothing was written. Narrow `lines` to the one you mean, or add neighbouring lines to `old`.", counted(.matches, *.more), list(.matches))]
+    /// The text to match occurs more than once in the searched lines.
+    #[error(
+        "`old` occurs {} times in those lines of `{path}`, beginning at lines {}. Nothing was \
+         written. Narrow `lines` to the one you mean, or add neighbouring lines to `old`.",
+        counted(.matches, *.more), list(.matches)
+    )]
     AmbiguousMatch {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
         /// The 1-based first line of each match, at most [`crate::limits::MAX_LISTED_MATCHES`].
         matches: Vec<u64>,
-        /// Whether there are more than those.
+        /// Whether there are more matches than `matches` lists.
         more: bool,
     },
-    /// Over a limit.
+    /// The file is larger than a limit, or would become so.
     #[error(
         "`{path}` is or would be larger than {limit_bytes} bytes. Nothing was written. {advice}"
     )]
     TooLarge {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
-        /// The limit that applies.
+        /// The limit that applies, in bytes.
         limit_bytes: u64,
         /// What to do instead.
         advice: &'static str,
     },
-    /// No space left, or over a quota.
+    /// The disk is full, or a quota is used up.
     #[error(
-        "the disk that holds the space is full. `{path}` is as it was. Tell the user; the same call works once there is room."
+        "the disk that holds the space is full. `{path}` is as it was. Tell the user; the same \
+         call works once there is room."
     )]
     NoSpace {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
     },
-    /// An error after the change took place.
+    /// An error occurred after the change may have been made.
     #[error(
-        "the change to `{path}` may or may not have been made: an error came after the point of no return. Call `text.read` to see what is there now before you do anything else."
+        "the change to `{path}` may or may not have been made: an error came after the point of \
+         no return. Call `text.read` to see what is there now before you do anything else."
     )]
     UnknownOutcome {
-        /// What was asked for.
+        /// The path that the call named.
         path: SpacePath,
     },
-    /// The scopes do not allow it. Decided before anything is looked up.
-    #[error("this needs the scope {}, and your token grants {}. Nothing was looked up or written. Retrying will not help: carry on without it, or ask the user for a token with that scope.", spaced(.needed), all_of(.granted))]
+    /// The caller's scopes do not cover the call. Decided before anything is looked up.
+    #[error(
+        "this needs the scope {}, and your token grants {}. Nothing was looked up or written. \
+         Retrying will not help: carry on without it, or ask the user for a token with that \
+         scope.",
+        scope_list(.needed), granted_scopes(.granted)
+    )]
     InsufficientScope {
-        /// All that the call needs.
+        /// Every scope that the call needs.
         needed: Vec<Scope>,
-        /// All that the caller has.
+        /// Every scope that the caller has.
         granted: Vec<Scope>,
     },
-    /// The server failed.
+    /// The server failed for a reason that is not the caller's.
     #[error(
-        "the server failed (incident {incident}). Before repeating a change, call `text.read` to see whether it happened; if it fails again, give the user that number."
+        "the server failed (incident {incident}). Before repeating a change, call `text.read` to \
+         see whether it happened; if it fails again, give the user that number."
     )]
     Internal {
-        /// Names the line in the server's log.
+        /// The number that the server's log repeats.
         incident: u64,
     },
 }
 
-fn spaced(scopes: &[Scope]) -> String {
+fn scope_list(scopes: &[Scope]) -> String {
     scopes.iter().map(|scope| format!("`{scope}`")).collect::<Vec<_>>().join(" ")
 }
 
-fn all_of(scopes: &[Scope]) -> String {
-    if scopes.is_empty() { "no path at all".to_owned() } else { spaced(scopes) }
+fn granted_scopes(scopes: &[Scope]) -> String {
+    if scopes.is_empty() { "no path at all".to_owned() } else { scope_list(scopes) }
 }
 
 fn list(lines: &[u64]) -> String {
@@ -251,11 +293,11 @@ fn counted(matches: &[u64], more: bool) -> String {
     if more { format!("more than {}", matches.len()) } else { matches.len().to_string() }
 }
 
-fn shown(lines: &[LineExcerpt]) -> String {
+fn quoted(lines: &[LineExcerpt]) -> String {
     if lines.is_empty() {
-        return "No line stands there now.".to_owned();
+        return "There are no lines there now.".to_owned();
     }
-    let mut text = "What stands there now:".to_owned();
+    let mut text = "The lines there now:".to_owned();
     for line in lines {
         text.push_str(&format!("\n{}: {}", line.line, line.text));
     }
@@ -263,7 +305,7 @@ fn shown(lines: &[LineExcerpt]) -> String {
 }
 
 impl Refusal {
-    /// The stable code, and who must act.
+    /// Returns the stable code and who must act.
     pub fn code(&self) -> (&'static str, Remedy) {
         match self {
             Self::InvalidPath { .. } => ("invalid_path", Remedy::Agent),
@@ -289,59 +331,62 @@ impl Refusal {
         }
     }
 
-    /// The `error` object of a structured answer: `code`, `message`, and what a program can use
-    /// besides.
+    /// Returns the `error` object of a structured answer: `code`, `message`, and the members that a
+    /// program can use, such as `path` or `matches`.
     pub fn to_json(&self) -> Value {
         let mut error = Map::new();
-        error.insert("code".to_owned(), self.code().0.into());
-        error.insert("message".to_owned(), self.to_string().into());
+        let mut set = |name: &str, value: Value| {
+            error.insert(name.to_owned(), value);
+        };
+        set("code", self.code().0.into());
+        set("message", self.to_string().into());
         match self {
             Self::InvalidPath { argument, .. } => {
-                error.insert("argument".to_owned(), (*argument).into());
+                set("argument", (*argument).into());
             }
             Self::InvalidRange { argument, total_lines } => {
-                error.insert("argument".to_owned(), (*argument).into());
-                error.insert("total_lines".to_owned(), (*total_lines).into());
+                set("argument", (*argument).into());
+                set("total_lines", (*total_lines).into());
             }
             Self::NotText { size_bytes, hash, .. } => {
-                error.insert("size_bytes".to_owned(), (*size_bytes).into());
-                error.insert("hash".to_owned(), hash.to_string().into());
+                set("size_bytes", (*size_bytes).into());
+                set("hash", hash.to_string().into());
             }
             Self::NoMatch { argument, lines, elsewhere, .. } => {
-                error.insert("argument".to_owned(), (*argument).into());
-                error.insert("lines".to_owned(), json!(lines));
+                set("argument", (*argument).into());
+                set("lines", json!(lines));
                 if !elsewhere.is_empty() {
-                    error.insert("elsewhere".to_owned(), json!(elsewhere));
+                    set("elsewhere", json!(elsewhere));
                 }
             }
             Self::NoSuchText { total_lines, .. } => {
-                error.insert("argument".to_owned(), "q".into());
-                error.insert("total_lines".to_owned(), (*total_lines).into());
+                set("argument", "q".into());
+                set("total_lines", (*total_lines).into());
             }
             Self::AmbiguousMatch { matches, .. } => {
-                error.insert("matches".to_owned(), json!(matches));
+                set("matches", json!(matches));
             }
             Self::TooLarge { limit_bytes, .. } => {
-                error.insert("limit_bytes".to_owned(), (*limit_bytes).into());
+                set("limit_bytes", (*limit_bytes).into());
             }
             Self::InsufficientScope { needed, .. } => {
-                error.insert(
-                    "required_scopes".to_owned(),
+                set(
+                    "required_scopes",
                     needed.iter().map(|scope| Value::from(scope.to_string())).collect(),
                 );
             }
             Self::Internal { incident } => {
-                error.insert("incident".to_owned(), (*incident).into());
+                set("incident", (*incident).into());
             }
             _ => {}
         }
         if let Some(path) = self.path() {
-            error.insert("path".to_owned(), path.as_str().into());
+            set("path", path.as_str().into());
         }
         Value::Object(error)
     }
 
-    /// The path that the refusal is about, where it names one.
+    /// Returns the space path of the refusal; `None` for a variant without one.
     pub fn path(&self) -> Option<&SpacePath> {
         match self {
             Self::NotFound { path, .. }
@@ -364,18 +409,18 @@ impl Refusal {
         }
     }
 
-    /// Nothing is at `path`.
+    /// Creates [`Refusal::NotFound`] with the listing of the folder that would hold `path`.
     pub fn not_found(path: &SpacePath) -> Self {
         let folder = path.split().map_or_else(SpacePath::root, |(folder, _)| folder);
         Self::NotFound { path: path.clone(), list: crate::listing::uri(&folder) }
     }
 
-    /// What is at `path` is no regular file.
+    /// Creates [`Refusal::NotAFile`] with the listing of `path`.
     pub fn not_a_file(path: &SpacePath) -> Self {
         Self::NotAFile { path: path.clone(), list: crate::listing::uri(path) }
     }
 
-    /// An argument does not fit; `what` names it and says what it must be.
+    /// Creates [`Refusal::InvalidArgument`]; `what` names the argument and what it must be.
     pub fn invalid_argument(what: impl Into<String>) -> Self {
         Self::InvalidArgument { what: what.into() }
     }

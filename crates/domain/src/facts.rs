@@ -1,10 +1,10 @@
-//! What is known of a file without reading it again, and when that may be believed.
+//! A cache of hashes and line indexes, keyed by the state of a file.
 //!
-//! Facts are kept under the file's identity, size, and change and modification time at full
-//! resolution. A file that changed within the clock's granularity before it was read could change
-//! once more without any of these moving, so its facts are not kept at all: the rule that careful
-//! version-control tools follow for their index. Writes through a shared memory mapping move no
-//! clock until much later and are outside the promise.
+//! The key is the file's identity, size, and change and modification time at full resolution. A
+//! file that changed less than one clock tick before a read could change again with the same key.
+//! So the cache rejects the facts of such a read, as careful version-control tools do for their
+//! index. A write through a shared memory mapping moves no clock until much later; the cache may
+//! answer such a file from before the write.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use std::sync::Arc;
 use crate::hash::ContentHash;
 use crate::lines::LineIndex;
 
-/// Nanoseconds since 1970-01-01 UTC, by the clock that stamps files.
+/// Nanoseconds since 1970-01-01 UTC, read from the clock that stamps files.
 pub type UnixNanos = i64;
 
-/// What the file system says of a file's state.
+/// The state of a file as the file system reports it: the key of [`FactsCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileStamp {
-    /// Which file system.
+    /// The number of the file system.
     pub device: u64,
-    /// Which file in it.
+    /// The number of the file in its file system.
     pub inode: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// When its bytes last changed.
+    /// When the bytes last changed. A program can set this time.
     pub modified: UnixNanos,
-    /// When its bytes or its metadata last changed; no program can set this one.
+    /// When the bytes or the metadata last changed. No program can set this time.
     pub changed: UnixNanos,
 }
 
-/// The coarsest tick of a clock that gives fractions of a second, doubled: 100 Hz is the slowest
-/// kernel clock in use.
+/// Twice the coarsest tick of a clock with fractions of a second, in nanoseconds. The slowest
+/// kernel clock in use ticks at 100 Hz.
 pub const FINE_GRANULARITY: UnixNanos = 20_000_000;
-/// The tick of file systems that store whole seconds, or pairs of them.
+/// The tick of file systems that store whole seconds or pairs of seconds, in nanoseconds.
 pub const COARSE_GRANULARITY: UnixNanos = 2_000_000_000;
 
 impl FileStamp {
-    /// How coarse the clock that made it may be: a stamp without any fraction may come from a clock
-    /// that knows none.
+    /// Returns the coarsest tick that the clock of this stamp may have, in nanoseconds. A stamp of
+    /// whole seconds may come from a clock without fractions.
     pub fn granularity(&self) -> UnixNanos {
         let whole = |time: UnixNanos| time % 1_000_000_000 == 0;
         if whole(self.modified) && whole(self.changed) {
@@ -48,19 +48,21 @@ impl FileStamp {
         }
     }
 
-    /// Whether any later change must show in the stamp, for a stamp taken at `taken`: the file last
-    /// changed longer ago than the clock's granularity. A time in the future settles nothing.
+    /// Whether every change after `taken` changes the stamp, for a stamp that was taken then.
+    ///
+    /// True where the file last changed at least one granularity before `taken`. Always false for a
+    /// change time in the future.
     pub fn settled_at(&self, taken: UnixNanos) -> bool {
         self.modified.max(self.changed).saturating_add(self.granularity()) <= taken
     }
 }
 
-/// What reading a whole file told.
+/// What a read of a whole file learned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
-    /// Of all bytes.
+    /// The hash of all bytes.
     pub hash: ContentHash,
-    /// Where lines begin; `None` where the file is not UTF-8.
+    /// The line index; `None` for a file that is not UTF-8.
     pub lines: Option<LineIndex>,
 }
 
@@ -77,21 +79,21 @@ struct Slot {
     used: u64,
 }
 
-/// A bounded memory of facts; the least recently used go first.
+/// A bounded cache of facts that evicts the least recently used ones first.
 pub struct FactsCache {
     slots: HashMap<FileStamp, Slot>,
     footprint: usize,
-    most: usize,
+    max_bytes: usize,
     clock: u64,
 }
 
 impl FactsCache {
-    /// A memory that holds at most `most` bytes of facts.
-    pub fn new(most: usize) -> Self {
-        Self { slots: HashMap::new(), footprint: 0, most, clock: 0 }
+    /// Creates a cache that holds at most `max_bytes` bytes of facts.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { slots: HashMap::new(), footprint: 0, max_bytes, clock: 0 }
     }
 
-    /// What is known of the file in exactly this state.
+    /// Returns the facts of the file in exactly this state; `None` where the cache has none.
     pub fn get(&mut self, stamp: &FileStamp) -> Option<Arc<FileFacts>> {
         self.clock += 1;
         let clock = self.clock;
@@ -101,10 +103,12 @@ impl FactsCache {
         })
     }
 
-    /// Remembers what a read told that began at `began` with this stamp, if that may be believed
-    /// later.
+    /// Stores the facts of a read that began at `began`, when the file had this stamp.
+    ///
+    /// Does nothing where the stamp has not settled ([`FileStamp::settled_at`]) or where the facts
+    /// alone exceed the bound.
     pub fn insert(&mut self, stamp: FileStamp, facts: &Arc<FileFacts>, began: UnixNanos) {
-        if !stamp.settled_at(began) || facts.footprint() > self.most {
+        if !stamp.settled_at(began) || facts.footprint() > self.max_bytes {
             return;
         }
         self.clock += 1;
@@ -114,18 +118,18 @@ impl FactsCache {
         {
             self.footprint -= old.facts.footprint();
         }
-        if self.footprint > self.most {
-            self.forget_oldest();
+        if self.footprint > self.max_bytes {
+            self.evict_oldest();
         }
     }
 
-    /// Drops the least recently used until an eighth is free, so that the sort is paid for rarely.
-    fn forget_oldest(&mut self) {
+    /// Evicts the least recently used facts until an eighth is free, so that sorts are rare.
+    fn evict_oldest(&mut self) {
         let mut by_age: Vec<(u64, FileStamp)> =
             self.slots.iter().map(|(stamp, slot)| (slot.used, *stamp)).collect();
         by_age.sort_unstable_by_key(|(used, _)| *used);
         for (_, stamp) in by_age {
-            if self.footprint <= self.most - self.most / 8 {
+            if self.footprint <= self.max_bytes - self.max_bytes / 8 {
                 break;
             }
             if let Some(slot) = self.slots.remove(&stamp) {
@@ -134,7 +138,7 @@ impl FactsCache {
         }
     }
 
-    /// Bytes of facts held.
+    /// Returns the bytes of all stored facts.
     pub fn footprint(&self) -> usize {
         self.footprint
     }
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_within_the_granularity_settles_nothing() {
+    fn a_stamp_within_the_granularity_has_not_settled() {
         let at = |changed| FileStamp { device: 1, inode: 1, size: 1, modified: 1, changed };
         assert!(!at(1_000).settled_at(1_000));
         assert!(!at(1_000).settled_at(1_000 + FINE_GRANULARITY - 1));
@@ -162,28 +166,28 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_keeps_what_is_used() {
-        let mut memory = FactsCache::new(4_000);
+    fn the_cache_is_bounded_and_keeps_used_facts() {
+        let mut cache = FactsCache::new(4_000);
         let stamp = |inode| FileStamp { device: 1, inode, size: 1, modified: 1, changed: 1 };
         let began = FINE_GRANULARITY * 2;
-        memory.insert(stamp(0), &facts(0), began);
+        cache.insert(stamp(0), &facts(0), began);
         for inode in 1..200 {
-            memory.insert(stamp(inode), &facts(1), began);
-            assert!(memory.get(&stamp(0)).is_some());
-            assert!(memory.footprint() <= 4_000);
+            cache.insert(stamp(inode), &facts(1), began);
+            assert!(cache.get(&stamp(0)).is_some());
+            assert!(cache.footprint() <= 4_000);
         }
-        assert!(memory.get(&stamp(1)).is_none());
+        assert!(cache.get(&stamp(1)).is_none());
     }
 
     proptest! {
-        /// A model of a file on a file system whose clock ticks: writes of one size land at any
-        /// time, reads go through the memory, and what is remembered is never an older content.
+        /// Models a file on a file system whose clock ticks. Writes of one size happen at any time,
+        /// and reads go through the cache. The cache never answers with an older content.
         #[test]
-        fn a_rewrite_within_one_tick_is_never_answered_from_memory(
+        fn a_rewrite_within_one_tick_is_never_answered_from_the_cache(
             events in proptest::collection::vec((0i64..8_000_000, any::<bool>()), 1..60),
             tick in prop_oneof![Just(1i64), Just(4_000_000), Just(10_000_000)]
         ) {
-            let mut memory = FactsCache::new(100_000);
+            let mut cache = FactsCache::new(100_000);
             let (mut now, mut content, mut stamped) = (1_500_000_001i64, 0u8, 1_500_000_001i64);
             for (elapsed, is_write) in events {
                 now += elapsed;
@@ -192,10 +196,11 @@ mod tests {
                     stamped = now - now % tick;
                     continue;
                 }
-                let stamp = FileStamp { device: 1, inode: 1, size: 1, modified: stamped, changed: stamped };
-                match memory.get(&stamp) {
+                let (modified, changed) = (stamped, stamped);
+                let stamp = FileStamp { device: 1, inode: 1, size: 1, modified, changed };
+                match cache.get(&stamp) {
                     Some(known) => prop_assert_eq!(known.hash, ContentHash::digest(&[content])),
-                    None => memory.insert(stamp, &facts(content), now),
+                    None => cache.insert(stamp, &facts(content), now),
                 }
             }
         }

@@ -1,9 +1,10 @@
-//! How a read goes on exactly where it stopped.
+//! Cursors with which `text.read` continues exactly where the last answer stopped.
 //!
-//! A cursor names a place in one version of one file: it carries the digest of the path and the
-//! hash of the bytes, and is refused for any other. It gives no access, since every call is
-//! authorized by its path, and holds no content. A checksum makes a damaged one malformed instead
-//! of a slightly different place.
+//! A cursor names a position in one version of one file. A cursor carries the digest of the path
+//! and the hash of the bytes, and decoding refuses any other path. The store refuses any other
+//! hash. A cursor holds no content and gives no access, because every call is authorized by its
+//! path. A checksum makes a damaged cursor malformed; without one it could name a different
+//! position.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,28 +12,28 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::hash::ContentHash;
 use crate::path::SpacePath;
 
-/// A place in a version of a file, and how far the range that was asked for goes.
+/// A position in one version of a file, and the end of the requested range.
 ///
 /// *Shape* on the wire: 99 URL-safe characters, opaque to callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileCursor {
-    /// The version.
+    /// The hash of the version that was read.
     pub hash: ContentHash,
-    /// The next byte.
+    /// The byte offset of the next byte to read.
     pub offset: u64,
-    /// The 1-based line that holds it.
+    /// The 1-based line that holds the byte at `offset`.
     pub line: u64,
-    /// One past the last line asked for.
+    /// One past the last requested line, 1-based.
     pub end: u64,
 }
 
-/// Why a cursor leads nowhere.
+/// Why a cursor cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadFileCursor {
-    /// It was not made here, or was changed on the way.
+    /// The text is not a cursor of this server, or was changed on the way.
     #[error("`cursor` is not one that `text.read` returned")]
     Malformed,
-    /// It belongs to another file.
+    /// The cursor belongs to another file.
     #[error("`cursor` belongs to another `path`")]
     Mismatch,
 }
@@ -41,7 +42,7 @@ const VERSION: u8 = 1;
 const LENGTH: usize = 1 + 8 + 32 + 8 + 8 + 8 + 9;
 
 impl FileCursor {
-    /// The text that a caller sends back.
+    /// Returns the text that a caller sends back.
     pub fn encode(&self, path: &SpacePath) -> String {
         let mut bytes = Vec::with_capacity(LENGTH);
         bytes.push(VERSION);
@@ -55,10 +56,11 @@ impl FileCursor {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Reads the text back, for the same path.
+    /// Parses the text that [`FileCursor::encode`] returned for the same path.
     ///
     /// # Errors
-    /// [`BadFileCursor`].
+    /// [`BadFileCursor::Malformed`] for any other text. [`BadFileCursor::Mismatch`] for another
+    /// path.
     pub fn decode(text: &str, path: &SpacePath) -> Result<Self, BadFileCursor> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadFileCursor::Malformed)?;
         let (body, check) = bytes.split_at_checked(LENGTH - 9).ok_or(BadFileCursor::Malformed)?;
@@ -123,11 +125,14 @@ mod tests {
             let path = SpacePath::parse("/notes/a.md").unwrap();
             prop_assert_eq!(FileCursor::decode(&cursor.encode(&path), &path), Ok(cursor));
             let other = SpacePath::parse("/notes/b.md").unwrap();
-            prop_assert_eq!(FileCursor::decode(&cursor.encode(&path), &other), Err(BadFileCursor::Mismatch));
+            let decoded = FileCursor::decode(&cursor.encode(&path), &other);
+            prop_assert_eq!(decoded, Err(BadFileCursor::Mismatch));
         }
 
         #[test]
-        fn no_changed_character_makes_another_cursor(cursor in cursor(), at in 0usize..99, to in "[A-Za-z0-9_-]") {
+        fn a_cursor_with_a_changed_character_is_malformed(
+            cursor in cursor(), at in 0usize..99, to in "[A-Za-z0-9_-]"
+        ) {
             let path = SpacePath::root();
             let text = cursor.encode(&path);
             prop_assert_eq!(text.len(), 99);
@@ -139,8 +144,9 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_refused_without_a_panic(text in "\\PC{0,140}") {
-            prop_assert_eq!(FileCursor::decode(&text, &SpacePath::root()), Err(BadFileCursor::Malformed));
+        fn arbitrary_text_is_malformed_and_never_panics(text in "\\PC{0,140}") {
+            let decoded = FileCursor::decode(&text, &SpacePath::root());
+            prop_assert_eq!(decoded, Err(BadFileCursor::Malformed));
         }
     }
 }

@@ -1,11 +1,12 @@
-//! The name of a file's exact bytes: what a caller read, and what a write replaces.
+//! SHA-256 hashes of file contents. A caller gets the hash with the text, and every write names the
+//! hash that it replaces.
 
-use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+use crate::inline_schema::inline_schema;
 
 /// The SHA-256 of the stored bytes, without any normalization of newlines or Unicode.
 ///
@@ -14,21 +15,21 @@ use sha2::{Digest, Sha256};
 #[serde(try_from = "String", into = "String")]
 pub struct ContentHash([u8; 32]);
 
-/// A text is not 64 lower-case hexadecimal digits. It is not repeated.
+/// The error for a text that is not 64 lower-case hexadecimal digits. It does not repeat the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not 64 lower-case hexadecimal digits")]
 pub struct BadHash;
 
 impl ContentHash {
-    /// Hashes bytes that are all in memory.
+    /// Hashes bytes that are all in memory. [`ContentHasher`] takes them in pieces.
     pub fn digest(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Parses the text form.
+    /// Parses 64 lower-case hexadecimal digits.
     ///
     /// # Errors
-    /// [`BadHash`] for anything else than 64 lower-case hexadecimal digits.
+    /// [`BadHash`] for any other text.
     pub fn parse(text: &str) -> Result<Self, BadHash> {
         let digits = text.as_bytes();
         if digits.len() != 64 {
@@ -48,41 +49,38 @@ impl ContentHash {
         Ok(Self(bytes))
     }
 
-    /// The 32 bytes.
+    /// Returns the 32 bytes of the digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// From the 32 bytes of a digest.
+    /// Wraps the 32 bytes of a digest.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 }
 
-/// Bytes as hexadecimal digits in lower case.
+/// Returns the bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
-        digits.extend(
-            [byte >> 4, byte & 15]
-                .into_iter()
-                .filter_map(|digit| char::from_digit(digit.into(), 16)),
-        );
+        // Writing to a string cannot fail.
+        let _ = write!(digits, "{byte:02x}");
     }
     digits
 }
 
-/// Hashes bytes that arrive in pieces.
+/// A hasher for bytes that arrive in pieces.
 #[derive(Clone, Default)]
 pub struct ContentHasher(Sha256);
 
 impl ContentHasher {
-    /// Adds the next piece.
+    /// Hashes the next piece.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash of all pieces.
+    /// Returns the hash of all pieces.
     pub fn finish(self) -> ContentHash {
         ContentHash(self.0.finalize().into())
     }
@@ -113,17 +111,7 @@ impl From<ContentHash> for String {
     }
 }
 
-impl JsonSchema for ContentHash {
-    fn schema_name() -> Cow<'static, str> {
-        "ContentHash".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })
-    }
-}
+inline_schema!(ContentHash, { "type": "string", "pattern": "^[0-9a-f]{64}$" });
 
 #[cfg(test)]
 mod tests {
@@ -139,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_refused() {
+    fn every_other_spelling_is_refused() {
         let text = ContentHash::digest(b"a").to_string();
         assert_eq!(ContentHash::parse(&text.to_uppercase()), Err(BadHash));
         assert_eq!(ContentHash::parse(&text[..63]), Err(BadHash));
@@ -149,13 +137,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_and_back_is_the_identity(bytes in any::<[u8; 32]>()) {
+        fn parsing_undoes_formatting(bytes in any::<[u8; 32]>()) {
             let hash = ContentHash::from_bytes(bytes);
             prop_assert_eq!(ContentHash::parse(&hash.to_string()), Ok(hash));
         }
 
         #[test]
-        fn pieces_hash_like_the_whole(bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in 0usize..300) {
+        fn pieces_have_the_hash_of_the_whole(
+            bytes in proptest::collection::vec(any::<u8>(), 0..300), cut in 0usize..300
+        ) {
             let cut = cut.min(bytes.len());
             let mut hasher = ContentHasher::default();
             hasher.update(&bytes[..cut]);

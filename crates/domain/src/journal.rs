@@ -1,8 +1,8 @@
-//! What the owner can read afterwards about each call: who, what, where, and what became of it.
+//! The lines of the journal: caller, tool, path, hashes and outcome of each call, for the owner.
 //!
-//! A line never holds content. Hashes say which version was read, replaced and made, so a line can
-//! be checked against the file, and a later undo can find its way back. Of the note tools it holds
-//! less: neither path nor heading, only how much was told.
+//! A line never holds content. The hashes name the versions that a call read, replaced and wrote.
+//! With them the owner can compare a line with the file, and a later undo can find the old version.
+//! The line of a note tool has neither path nor heading, only the extent of the answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,40 +11,40 @@ use crate::notes::answers::AnswerExtent;
 use crate::path::SpacePath;
 use crate::permit::Principal;
 
-/// One call, or one event that no call asked for, as a line of JSON.
+/// One call, or one event that no call caused, as a line of JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalLine {
-    /// When it ended: RFC 3339, UTC, microseconds.
+    /// When the call ended: RFC 3339, UTC, microseconds.
     pub at: String,
-    /// The user.
+    /// The user who called; absent for an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The token's `jti`; none on stdio.
+    /// The token's `jti`; absent on stdio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// The client that the token was minted for.
+    /// The client that the token was issued to; absent where the token names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The tool by its canonical name, or `list`, or an event such as `conflict_copy`.
     pub tool: String,
-    /// What it was about; absent for the tools that tell the structure of a note.
+    /// The path of the call; absent for the note tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<SpacePath>,
-    /// The version that was read or replaced.
+    /// The hash of the version that was read or replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<ContentHash>,
-    /// The version that was made.
+    /// The hash of the version that was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<ContentHash>,
-    /// Of a note's structure, how many headings or sections were told.
+    /// The number of headings or sections in the answer of a note tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sections: Option<u64>,
-    /// Of a note's structure, whether something was left out.
+    /// Whether the answer of a note tool was truncated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
     /// `ok`, or the stable code of the refusal.
     pub outcome: String,
-    /// Names the server's log line, for `internal`.
+    /// The number that the server's log repeats, for the outcome `internal`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident: Option<u64>,
 }

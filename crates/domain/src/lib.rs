@@ -1,8 +1,8 @@
-//! What is true in Stile, and nothing that happens.
+//! The rules of Stile as values and pure functions.
 //!
-//! Paths, scopes, permits, hashes, lines, edits, windows, cursors and every error live here as
-//! values and pure functions. This crate opens no file, reads no clock and awaits nothing, so each
-//! rule can be tested alone and is the same for every transport and every store.
+//! Paths, scopes, permits, hashes, lines, edits, windows, cursors and every error are defined here.
+//! This crate opens no file, reads no clock and awaits nothing. So a test can check each rule
+//! alone, and every transport and every store follows the same rule.
 
 mod civil;
 pub mod edit;
@@ -10,6 +10,7 @@ pub mod error;
 pub mod facts;
 pub mod file_cursor;
 pub mod hash;
+mod inline_schema;
 pub mod journal;
 pub mod json_string;
 pub mod limits;

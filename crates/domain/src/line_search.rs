@@ -1,11 +1,11 @@
-//! Finding the first line that contains a text, by simple case folding, as the file streams past.
+//! Finds the first line of a file that contains a text, ignoring case, while the file is read.
 //!
-//! Simple folding maps one scalar value to one, so positions stay positions and nothing is
-//! buffered. The matcher is Knuth, Morris and Pratt over folded characters and starts anew on each
-//! line.
+//! Simple case folding maps one scalar value to one, so byte positions need no translation and no
+//! buffer. The matcher runs the algorithm of Knuth, Morris and Pratt over folded characters and
+//! starts anew on each line.
 
-/// A sequence that is looked for, and how much of it still matches when a match breaks off (Knuth,
-/// Morris and Pratt): linear, whatever the pattern and the text repeat.
+/// A sequence to search for, with its failure table (Knuth, Morris and Pratt). A search takes
+/// linear time, whatever the sequence and the text repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern<T> {
     items: Vec<T>,
@@ -13,7 +13,7 @@ pub(crate) struct Pattern<T> {
 }
 
 impl<T: PartialEq> Pattern<T> {
-    /// Prepares a sequence; one that is empty is never found.
+    /// Prepares a sequence. An empty sequence never matches.
     pub(crate) fn new(items: Vec<T>) -> Self {
         let mut pattern = Self { failure: Vec::with_capacity(items.len()), items };
         let mut matched = 0;
@@ -28,8 +28,8 @@ impl<T: PartialEq> Pattern<T> {
         pattern
     }
 
-    /// How many items match once `item` follows, where `matched` did before it. After a whole match
-    /// it goes on with one that overlaps it.
+    /// Returns the number of matching items after `item`, where `matched` items matched before.
+    /// After a complete match the search continues with an overlapping one.
     pub(crate) fn step(&self, mut matched: usize, item: &T) -> usize {
         loop {
             if self.items.get(matched) == Some(item) {
@@ -40,19 +40,19 @@ impl<T: PartialEq> Pattern<T> {
         }
     }
 
-    /// What is looked for.
+    /// Returns the sequence to search for.
     pub(crate) fn items(&self) -> &[T] {
         &self.items
     }
 }
 
-/// A query that is ready to be matched.
+/// A text to search for within one line, prepared for matching.
 #[derive(Clone, Debug)]
 pub struct LineQuery {
     folded: Pattern<char>,
 }
 
-/// The simple case folding of one scalar value (Unicode `CaseFolding.txt`, statuses C and S).
+/// Returns the simple case folding of a scalar value (Unicode `CaseFolding.txt`, statuses C and S).
 pub fn fold_case(character: char) -> char {
     if character.is_ascii() {
         return character.to_ascii_lowercase();
@@ -63,23 +63,23 @@ pub fn fold_case(character: char) -> char {
 }
 
 impl LineQuery {
-    /// Prepares a query; `None` where it is empty, holds a line break, or has more than `most`
-    /// characters.
-    pub fn new(text: &str, most: usize) -> Option<Self> {
-        let folded: Vec<char> = text.chars().take(most + 1).map(fold_case).collect();
-        if folded.is_empty() || folded.len() > most || folded.contains(&'\n') {
+    /// Prepares a query. Returns `None` for a text that is empty, holds a line break, or has more
+    /// than `max_chars` scalar values.
+    pub fn new(text: &str, max_chars: usize) -> Option<Self> {
+        let folded: Vec<char> = text.chars().take(max_chars + 1).map(fold_case).collect();
+        if folded.is_empty() || folded.len() > max_chars || folded.contains(&'\n') {
             return None;
         }
         Some(Self { folded: Pattern::new(folded) })
     }
 
-    /// A matcher at the beginning of a line.
+    /// Returns a matcher that starts at the beginning of a line.
     pub fn matcher(&self) -> LineMatcher<'_> {
         LineMatcher { query: self, matched: 0, line: 0, line_start: 0, at: 0 }
     }
 }
 
-/// Where a matcher stands in a stream of text.
+/// The state of a search in a stream of text.
 #[derive(Clone, Debug)]
 pub struct LineMatcher<'q> {
     query: &'q LineQuery,
@@ -89,17 +89,17 @@ pub struct LineMatcher<'q> {
     at: u64,
 }
 
-/// The first line that contains the query, relative to where the matcher began.
+/// The first line that contains the query, relative to the start of the matcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineMatch {
-    /// Lines that were passed before it.
+    /// The number of lines before the line.
     pub line: u64,
-    /// Bytes that were passed before its first.
+    /// The number of bytes before the first byte of the line.
     pub line_start: u64,
 }
 
 impl LineMatcher<'_> {
-    /// Reads the next piece of text, which is whole characters.
+    /// Searches the next piece of text. Returns the first matching line, or `None` so far.
     pub fn feed(&mut self, piece: &str) -> Option<LineMatch> {
         for character in piece.chars() {
             self.at += character.len_utf8() as u64;
@@ -117,7 +117,7 @@ impl LineMatcher<'_> {
         None
     }
 
-    /// Lines passed so far.
+    /// Returns the number of line breaks passed so far.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn case_does_not_matter_and_lines_do() {
+    fn a_match_ignores_case_and_stays_within_a_line() {
         assert_eq!(find("a\nb WATER c", "water"), Some(LineMatch { line: 1, line_start: 2 }));
         assert_eq!(find("STRASSE", "straße"), None);
         assert_eq!(find("ΑΣ", "ας"), Some(LineMatch { line: 0, line_start: 0 }));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_query_is_refused() {
+    fn an_empty_long_or_multiline_query_is_refused() {
         assert!(LineQuery::new("", 10).is_none());
         assert!(LineQuery::new("a\nb", 10).is_none());
         assert!(LineQuery::new("aaaa", 3).is_none());
@@ -152,16 +152,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_find_what_a_scan_of_lines_finds(text in "(a|b|A|\n|é|É){0,30}", query in "(a|b|B|é){1,4}", cut in 0usize..30) {
+        fn a_search_in_pieces_agrees_with_a_scan_of_lines(
+            text in "(a|b|A|\n|é|É){0,30}", query in "(a|b|B|é){1,4}", cut in 0usize..30
+        ) {
             let folded = |text: &str| text.chars().map(fold_case).collect::<String>();
             let expected = text.split('\n').position(|line| folded(line).contains(&folded(&query)));
-            let cut = (0..=cut.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+            let mut cut = cut.min(text.len());
+            while !text.is_char_boundary(cut) {
+                cut -= 1;
+            }
             let prepared = LineQuery::new(&query, 100).unwrap();
             let mut matcher = prepared.matcher();
             let found = matcher.feed(&text[..cut]).or_else(|| matcher.feed(&text[cut..]));
             prop_assert_eq!(found.map(|found| found.line as usize), expected);
             if let Some(found) = found {
-                let start: usize = text.split('\n').take(found.line as usize).map(|line| line.len() + 1).sum();
+                let before = text.split('\n').take(found.line as usize);
+                let start: usize = before.map(|line| line.len() + 1).sum();
                 prop_assert_eq!(found.line_start as usize, start);
             }
         }

@@ -1,74 +1,66 @@
-//! What a line is, which lines a range selects, and where in a file they begin.
+//! Lines of a text: their definition, the lines that a range selects, and the index of line starts.
 //!
-//! A line ends at `\n`, with a `\r` directly before it belonging to the terminator; the last line
+//! A line ends at `\n`. A `\r` directly before the `\n` belongs to the terminator. The last line
 //! may have no terminator. So `""` has 0 lines, `"a"` 1, `"a\n"` 1 and `"a\n\n"` 2. A [`LineIndex`]
-//! is sparse: it remembers a line start about every [`STRIDE`] bytes, so a window costs at most one
-//! stride of reading before it, and the index of a gigabyte stays in the hundreds of kilobytes.
+//! is sparse: it holds one line start about every [`STRIDE`] bytes. So a window costs at most one
+//! extra stride of reading, and the index of a gigabyte stays in the hundreds of kilobytes.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+
+use crate::inline_schema::inline_schema;
 
 /// A range of lines as a caller writes it: `[start, end)`, 1-indexed, end exclusive.
 ///
-/// Negative numbers count from the end (`-1` is the last line); `0` as start means from the first
-/// line, `0` as end means to the end. *Source*: MCP-040 to MCP-042.
+/// Negative numbers count from the end: `-1` is the last line. A start of `0` is the first line,
+/// and an end of `0` is the end of the file. *Source*: MCP-040 to MCP-042.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineRange(pub i64, pub i64);
 
 impl LineRange {
-    /// All lines.
+    /// The range of every line.
     pub const ALL: Self = Self(0, 0);
 }
 
-impl JsonSchema for LineRange {
-    fn schema_name() -> Cow<'static, str> {
-        "LineRange".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2 })
-    }
-}
+inline_schema!(LineRange, {
+    "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2
+});
 
-/// Resolved lines: 1-based `start`, exclusive `end`, `start <= end <= total + 1`.
+/// The lines of a file that a [`LineRange`] selects; `start <= end <= total + 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ResolvedLines {
-    /// The first line, from 1.
+    /// The first line, counted from 1.
     pub start: u64,
-    /// One past the last line.
+    /// One past the last line, counted from 1.
     pub end: u64,
 }
 
 impl ResolvedLines {
-    /// How many lines.
+    /// Returns the number of selected lines.
     pub fn count(self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 }
 
-/// The range selects nothing.
+/// The error for a range that selects no line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmptyRange;
 
 impl LineRange {
-    /// Which lines of a file with `total` lines are meant. What lies past either end is clipped.
+    /// Resolves the range for a file with `total` lines. A start or end outside the file is
+    /// clipped.
     ///
     /// # Errors
-    /// [`EmptyRange`] where nothing is selected in a file that has lines, or the start lies after
-    /// the end.
+    /// [`EmptyRange`] where the range selects no line of a file that has lines, or where the start
+    /// lies after the end.
     pub fn resolve(self, total: u64) -> Result<ResolvedLines, EmptyRange> {
         let total = i128::from(total);
-        let place = |number: i64, open: i128| match i128::from(number) {
+        let position = |number: i64, open: i128| match i128::from(number) {
             0 => open,
             negative if negative < 0 => total + 1 + negative,
             positive => positive,
         };
-        let start = place(self.0, 1);
-        let end = place(self.1, i128::MAX);
+        let start = position(self.0, 1);
+        let end = position(self.1, i128::MAX);
         if start > end || (total > 0 && (start == end || start > total || end < 2)) {
             return Err(EmptyRange);
         }
@@ -77,45 +69,45 @@ impl LineRange {
     }
 }
 
-/// The 0-based place of one line that a caller names by number, negative from the end.
+/// Returns the 0-based line for a caller's line number: from 1, negative from the end. Returns
+/// `None` for 0 and for a number outside the file.
 pub fn resolve_line(number: i64, total: u64) -> Option<u64> {
     let total = i128::from(total);
     let line = if number < 0 { total + 1 + i128::from(number) } else { i128::from(number) };
     (line >= 1 && line <= total).then(|| u64::try_from(line - 1).ok()).flatten()
 }
 
-/// One line of a text: byte offsets of its beginning, the end of its content, and the end of its
-/// terminator.
+/// The byte offsets of one line of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineSpan {
-    /// The first byte.
+    /// The offset of the first byte.
     pub start: usize,
-    /// One past the content, where the terminator begins.
+    /// The offset after the content, where the terminator begins.
     pub content_end: usize,
-    /// One past the terminator; equal to `content_end` where there is none.
+    /// The offset after the terminator; equal to `content_end` for a line without a terminator.
     pub end: usize,
 }
 
 impl LineSpan {
-    /// The terminator of the line: `"\n"`, `"\r\n"` or nothing.
+    /// Returns the terminator: `"\n"`, `"\r\n"` or the empty string.
     pub fn terminator<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.content_end..self.end).unwrap_or_default()
     }
 
-    /// The content of the line without its terminator.
+    /// Returns the content without the terminator.
     pub fn content<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.start..self.content_end).unwrap_or_default()
     }
 }
 
-/// Walks the lines of a text from a byte offset that begins a line.
+/// An iterator over the lines of a text; made by [`line_spans`].
 #[derive(Clone, Debug)]
 pub struct LineSpans<'t> {
     text: &'t [u8],
     at: usize,
 }
 
-/// The lines of `text` from byte `at` on.
+/// Returns the lines of `text` from the byte offset `at`, which must be the start of a line.
 pub fn line_spans(text: &str, at: usize) -> LineSpans<'_> {
     LineSpans { text: text.as_bytes(), at }
 }
@@ -142,14 +134,14 @@ impl Iterator for LineSpans<'_> {
     }
 }
 
-/// How many lines a text has.
+/// Counts the lines of a text.
 pub fn count_lines(text: &str) -> u64 {
     let mut scanner = LineScanner::default();
     scanner.feed(text.as_bytes());
     scanner.finish().total_lines()
 }
 
-/// Removes one terminator from the end, if there is one.
+/// Returns the text without one final terminator.
 pub fn without_final_terminator(text: &str) -> &str {
     match text.strip_suffix('\n') {
         Some(body) => body.strip_suffix('\r').unwrap_or(body),
@@ -157,42 +149,43 @@ pub fn without_final_terminator(text: &str) -> &str {
     }
 }
 
-/// About how many bytes lie between two remembered line starts.
+/// The distance between two indexed line starts, in bytes, rounded up to the next line start.
 pub const STRIDE: u64 = 64 * 1024;
 
-/// Where lines begin, sparsely, and how many there are.
+/// A sparse index of the line starts of a file, with the number of its lines and bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineIndex {
     total_lines: u64,
     size_bytes: u64,
-    /// 0-based line and the byte where it begins, ascending; the first is `(0, 0)`.
+    /// Pairs of a 0-based line and its byte offset, ascending. The first is `(0, 0)`.
     marks: Box<[(u64, u64)]>,
 }
 
 impl LineIndex {
-    /// How many lines the file has.
+    /// Returns the number of lines in the file.
     pub fn total_lines(&self) -> u64 {
         self.total_lines
     }
 
-    /// How many bytes the file has.
+    /// Returns the size of the file in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// A line start at or before the 0-based `line`: its 0-based number and its byte.
+    /// Returns the last indexed line start at or before the 0-based `line`: its 0-based line and
+    /// its byte offset.
     pub fn nearest(&self, line: u64) -> (u64, u64) {
         let after = self.marks.partition_point(|(marked, _)| *marked <= line);
         after.checked_sub(1).and_then(|index| self.marks.get(index)).copied().unwrap_or((0, 0))
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the memory of the index in bytes.
     pub fn footprint(&self) -> usize {
         size_of::<Self>() + size_of_val::<[(u64, u64)]>(&self.marks)
     }
 }
 
-/// Builds a [`LineIndex`] from a file that arrives in pieces.
+/// A builder of a [`LineIndex`] from a file that arrives in pieces.
 #[derive(Clone, Debug, Default)]
 pub struct LineScanner {
     newlines: u64,
@@ -202,12 +195,12 @@ pub struct LineScanner {
 }
 
 impl LineScanner {
-    /// Adds the next piece.
+    /// Scans the next piece of the file.
     pub fn feed(&mut self, piece: &[u8]) {
         let mut counted_to = 0;
         while let Some(rest) = piece.get(counted_to..) {
-            // Jump to the first newline that makes the next mark due; count those before it in
-            // bulk.
+            // Jump to the first newline after which the next mark is due. Count the newlines before
+            // it in bulk.
             let due = self.marks.last().map_or(0, |(_, byte)| byte + STRIDE);
             let here = self.bytes + counted_to as u64;
             let skip =
@@ -225,7 +218,7 @@ impl LineScanner {
         }
     }
 
-    /// The index of all pieces.
+    /// Returns the index of all pieces.
     pub fn finish(self) -> LineIndex {
         let mut marks = Vec::with_capacity(self.marks.len() + 1);
         marks.push((0, 0));
@@ -244,7 +237,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines_are_counted_as_the_contract_says() {
+    fn a_final_terminator_does_not_begin_a_line() {
         for (text, lines) in
             [("", 0), ("a", 1), ("a\n", 1), ("a\n\n", 2), ("\n", 1), ("\r\n", 1), ("a\rb", 1)]
         {
@@ -253,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_resolve_as_the_contract_says() {
+    fn ranges_resolve_and_clip_to_the_file() {
         let lines = |start, end| Ok(ResolvedLines { start, end });
         for (range, total, expected) in [
             ((0, 0), 10, lines(1, 11)),
@@ -286,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_resolves_from_either_end() {
+    fn a_line_number_counts_from_either_end() {
         assert_eq!(resolve_line(1, 3), Some(0));
         assert_eq!(resolve_line(-1, 3), Some(2));
         assert_eq!(resolve_line(0, 3), None);
@@ -297,11 +290,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_resolved_range_equals_slicing_a_list(start in -12i64..12, end in -12i64..12, total in 0u64..10) {
+        fn a_resolved_range_equals_a_slice_of_a_list(
+            start in -12i64..12, end in -12i64..12, total in 0u64..10
+        ) {
             let lines: Vec<u64> = (1..=total).collect();
             let first = match start { 0 => 1, s if s < 0 => total as i64 + 1 + s, s => s };
             let last = match end { 0 => i64::MAX, e if e < 0 => total as i64 + 1 + e, e => e };
-            let chosen: Vec<u64> = lines.iter().copied().filter(|line| (*line as i64) >= first && (*line as i64) < last).collect();
+            let is_chosen = |line: &u64| (*line as i64) >= first && (*line as i64) < last;
+            let chosen: Vec<u64> = lines.into_iter().filter(is_chosen).collect();
             match LineRange(start, end).resolve(total) {
                 Ok(lines) => prop_assert_eq!((lines.start..lines.end).collect::<Vec<_>>(), chosen),
                 Err(EmptyRange) => prop_assert!(chosen.is_empty() && (total > 0 || first > last)),
@@ -323,7 +319,9 @@ mod tests {
         }
 
         #[test]
-        fn the_index_finds_every_line_start(lengths in proptest::collection::vec(0usize..90_000, 0..8), cut in 1usize..70_000) {
+        fn the_index_finds_every_line_start(
+            lengths in proptest::collection::vec(0usize..90_000, 0..8), cut in 1usize..70_000
+        ) {
             let text: Vec<u8> = lengths.iter().flat_map(|length| {
                 let mut line = vec![b'x'; *length];
                 line.push(b'\n');
@@ -337,7 +335,8 @@ mod tests {
             for (line, length) in lengths.iter().enumerate() {
                 let (marked, byte) = index.nearest(line as u64);
                 prop_assert!(marked <= line as u64 && byte <= start);
-                let between = text[byte as usize..start as usize].iter().filter(|byte| **byte == b'\n').count() as u64;
+                let between = memchr::memchr_iter(b'\n', &text[byte as usize..start as usize]);
+                let between = between.count() as u64;
                 prop_assert_eq!(between, line as u64 - marked);
                 prop_assert!(start - byte < STRIDE + 90_001);
                 start += *length as u64 + 1;

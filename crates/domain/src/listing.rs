@@ -1,49 +1,47 @@
-//! What a directory holds, a page at a time, and the `list://` URIs that ask for it.
+//! Pages of a directory listing, and the `list://` URIs that request them.
 //!
-//! Everything after `list://` is the path: clients differ in what they escape and how many slashes
-//! they write, so a URI is taken apart by hand, percent-decoded once and then parsed like any path.
-//! Links made here are always `list:///` with every segment percent-encoded, which no URL parser
-//! changes.
+//! Everything after `list://` is the path. Clients differ in the characters that they escape and in
+//! the number of slashes. So [`parse_uri`] splits a URI by hand, percent-decodes once, and parses
+//! the result like any other path. [`uri`] and [`next_page_uri`] always write `list:///` and
+//! percent-encode every segment, which no URL parser changes.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::hash::ContentHash;
 use crate::path::{BadPath, SpacePath};
 use crate::percent;
 
-/// What kind of thing an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+/// The file type of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryKind {
-    /// A directory; these come first.
+    /// A directory. Directories come first in a listing.
     Directory,
-    /// A regular file.
+    /// A regular file, which the file tools can read.
     File,
-    /// A symbolic link, which is never followed.
+    /// A symbolic link. Stile never follows links.
     Symlink,
     /// A FIFO, socket or device.
     Other,
 }
 
-/// One child of a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// One child of a listed directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListEntry {
-    /// Its name in the directory.
+    /// The name in the directory.
     pub name: String,
-    /// What it is.
+    /// The file type of the entry.
     #[serde(rename = "type")]
     pub kind: EntryKind,
-    /// The size of a regular file, in bytes.
+    /// The size of a regular file, in bytes; absent for every other type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// The hash of a regular file, where it is known without reading the file.
+    /// The hash of a regular file; absent where only a read of the file could tell it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<ContentHash>,
 }
 
-/// The place of an entry in the order of a listing: directories first, then by name in code-point
-/// order.
+/// The position of an entry in a listing: directories first, then by name in code-point order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPosition {
     is_file: bool,
@@ -51,78 +49,78 @@ pub struct ListPosition {
 }
 
 impl ListPosition {
-    /// Where an entry stands.
+    /// Returns the position of an entry.
     pub fn new(kind: EntryKind, name: &str) -> Self {
         // UTF-8 sorts by bytes as Unicode sorts by code points.
         Self { is_file: kind != EntryKind::Directory, name: name.to_owned() }
     }
 
-    /// Whether an entry comes after this place; what [`Ord`] says of [`ListPosition::new`] it.
+    /// Whether an entry comes after this position. Agrees with [`Ord`], without an allocation.
     pub fn is_before(&self, kind: EntryKind, name: &str) -> bool {
         (self.is_file, self.name.as_str()) < (kind != EntryKind::Directory, name)
     }
 }
 
-/// A page of a directory, as `resources/read` answers it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// One page of a directory: the answer of `resources/read`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListPage {
     /// The canonical path of the directory.
     pub path: SpacePath,
-    /// At most [`crate::limits::MAX_LIST_ENTRIES`] immediate children.
+    /// The children, at most [`crate::limits::MAX_LIST_ENTRIES`].
     pub entries: Vec<ListEntry>,
-    /// Whether there are more.
+    /// Whether more entries follow this page.
     pub truncated: bool,
-    /// Where they continue.
+    /// The URI of the next page; absent for the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_uri: Option<String>,
 }
 
-/// The scheme with which every listing URI begins.
+/// The scheme of every listing URI.
 pub const SCHEME: &str = "list://";
 const AFTER: &str = "?after=";
 
-/// The URI of a directory's first page.
+/// Returns the URI of the first page of a directory.
 pub fn uri(path: &SpacePath) -> String {
     let segments: Vec<String> = path.components().map(percent::encode_component).collect();
     format!("{SCHEME}/{}", segments.join("/"))
 }
 
-/// The URI of the page that follows an entry.
+/// Returns the URI of the page after the entry at `last`.
 pub fn next_page_uri(path: &SpacePath, last: &ListPosition) -> String {
     let mark = if last.is_file { 'f' } else { 'd' };
     format!("{}{AFTER}{mark}.{}", uri(path), percent::encode_component(&last.name))
 }
 
-/// A listing that was asked for.
+/// A requested page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListRequest {
-    /// Which directory.
+    /// The directory to list.
     pub path: SpacePath,
-    /// Only what comes after this place.
+    /// The position after which the page begins; `None` for the first page.
     pub after: Option<ListPosition>,
 }
 
-/// Why a URI asks for no listing.
+/// Why a text is not a listing URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadListUri {
-    /// Another scheme: not this resource at all.
+    /// The URI has another scheme, so it names another resource.
     #[error("is not a `list://` URI")]
     Scheme,
-    /// An escape that is none, or decodes to something that is not UTF-8.
+    /// A percent-escape is malformed, or the decoded path is not UTF-8.
     #[error("is not percent-encoded UTF-8")]
     Encoding,
-    /// The decoded path is no space path.
+    /// The decoded path is not a space path.
     #[error(transparent)]
     Path(#[from] BadPath),
-    /// What follows `?after=` was not made here.
+    /// The text after `?after=` does not come from [`next_page_uri`].
     #[error("continues after an entry that `next_uri` never names")]
     After,
 }
 
-/// Reads a listing URI.
+/// Parses a listing URI.
 ///
 /// # Errors
-/// [`BadListUri`].
+/// Every [`BadListUri`].
 pub fn parse_uri(uri: &str) -> Result<ListRequest, BadListUri> {
     let rest = uri.strip_prefix(SCHEME).ok_or(BadListUri::Scheme)?;
     let (path, after) = match rest.rsplit_once(AFTER) {
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_may_write_a_uri_in_their_own_ways() {
+    fn every_spelling_of_a_uri_names_the_same_path() {
         assert_eq!(path("list://"), Ok("/".into()));
         assert_eq!(path("list:///"), Ok("/".into()));
         assert_eq!(path("list://a/b"), Ok("/a/b".into()));
@@ -176,27 +174,36 @@ mod tests {
         assert_eq!(parse_uri("list:///a?after=f.a%2Fb"), Err(BadListUri::After));
     }
 
+    fn kind(is_directory: bool) -> EntryKind {
+        if is_directory { EntryKind::Directory } else { EntryKind::File }
+    }
+
     proptest! {
         #[test]
-        fn a_place_is_before_what_sorts_after_it(one in "\\PC{0,3}", other in "\\PC{0,3}", kinds in 0..4) {
-            let kind = |is_directory| if is_directory { EntryKind::Directory } else { EntryKind::File };
+        fn a_position_is_before_every_entry_that_sorts_after_it(
+            one in "\\PC{0,3}", other in "\\PC{0,3}", kinds in 0..4
+        ) {
             let (first, second) = (kind(kinds & 1 == 0), kind(kinds & 2 == 0));
-            let place = ListPosition::new(first, &one);
-            prop_assert_eq!(place.is_before(second, &other), place < ListPosition::new(second, &other));
+            let position = ListPosition::new(first, &one);
+            let expected = position < ListPosition::new(second, &other);
+            prop_assert_eq!(position.is_before(second, &other), expected);
         }
 
         #[test]
-        fn reading_a_link_gives_what_it_was_made_from(
-            parts in proptest::collection::vec("\\PC{1,6}", 0..4), name in "\\PC{1,8}", is_directory in any::<bool>()
+        fn parsing_undoes_formatting_of_a_uri(
+            parts in proptest::collection::vec("\\PC{1,6}", 0..4),
+            name in "\\PC{1,8}",
+            is_directory in any::<bool>(),
         ) {
             if let Ok(path) = SpacePath::parse(&format!("/{}", parts.join("/"))) {
-                prop_assert_eq!(parse_uri(&uri(&path)).unwrap(), ListRequest { path: path.clone(), after: None });
+                let first = ListRequest { path: path.clone(), after: None };
+                prop_assert_eq!(parse_uri(&uri(&path)).unwrap(), first);
                 if path.child(&name).is_some() {
-                    let kind = if is_directory { EntryKind::Directory } else { EntryKind::File };
-                    let after = ListPosition::new(kind, &name);
+                    let after = ListPosition::new(kind(is_directory), &name);
                     let link = next_page_uri(&path, &after);
                     prop_assert!(link.is_ascii());
-                    prop_assert_eq!(parse_uri(&link).unwrap(), ListRequest { path, after: Some(after) });
+                    let next = ListRequest { path, after: Some(after) };
+                    prop_assert_eq!(parse_uri(&link).unwrap(), next);
                 }
             }
         }

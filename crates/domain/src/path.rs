@@ -1,78 +1,78 @@
-//! Where a file lives, as a caller may name it: from the root of the space, never from the
-//! machine's.
+//! Paths of files as callers name them: from the root of the space, never from the machine's root.
 //!
-//! A [`SpacePath`] can only be made by parsing, and its text is already canonical, so authorization
-//! and the store always speak of the same file. The check is textual; symlinks, devices and races
-//! are settled by the store, which resolves the components beneath one directory handle.
+//! Only parsing makes a [`SpacePath`], and the text of a path is always canonical. So authorization
+//! and the store always mean the same file. The check is textual. The store handles symbolic links,
+//! devices and races, because it resolves the components beneath one directory handle.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// The prefix of file names that Stile keeps for itself inside an edited folder.
+use crate::inline_schema::inline_schema;
+
+/// The prefix of the file names that Stile uses for its own files inside an edited folder.
 ///
-/// Such names are refused from callers, never listed and never watched.
+/// Parsing refuses such a name, and no listing shows one.
 pub const RESERVED_PREFIX: &str = ".stile-";
 
 /// A canonical path in the space such as `/notes/a.md`; the root is `/`.
 ///
 /// *Shape*: starts with `/`, components separated by one `/`, no component empty, `.` or `..`, no
 /// backslash, no control character, no final `/` but the root's. Unicode is kept byte for byte.
-/// *Units*: at most [`SpacePath::MAX_BYTES`] bytes of UTF-8, as given and as it stands here, each
-/// component at most [`SpacePath::MAX_COMPONENT_BYTES`]. *Source*: MCP-025 to MCP-028, AUTH-038.
+/// *Units*: at most [`SpacePath::MAX_BYTES`] bytes of UTF-8, both as given and in canonical form;
+/// each component at most [`SpacePath::MAX_COMPONENT_BYTES`] bytes. *Source*: MCP-025 to MCP-028,
+/// AUTH-038.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SpacePath(String);
 
-/// Why a text is not a space path. It never repeats the text, which may be hostile.
+/// Why a text is not a space path. The message never repeats the text, which may be hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("is empty; use `/` for the root of the space")]
     Empty,
-    /// NUL or another control character, C1 included.
+    /// The text holds NUL or another control character (C0 or C1).
     #[error("contains a control character")]
     Control,
-    /// More than [`SpacePath::MAX_BYTES`] bytes.
+    /// The text is longer than [`SpacePath::MAX_BYTES`].
     #[error("is longer than 4096 bytes")]
     TooLong,
-    /// A component of more than [`SpacePath::MAX_COMPONENT_BYTES`] bytes.
+    /// A component is longer than [`SpacePath::MAX_COMPONENT_BYTES`].
     #[error("has a component longer than 255 bytes")]
     ComponentTooLong,
-    /// A backslash anywhere.
+    /// The text holds a backslash.
     #[error("contains a backslash; separate components with `/`")]
     Backslash,
-    /// A first component such as `C:`.
+    /// The first component begins with a drive such as `C:`.
     #[error("begins with a drive prefix; name the file from the root of the space, with `/`")]
     Drive,
-    /// A leading `/` where a path must be relative.
+    /// The path begins with `/` where a relative path is required, as in the note tools.
     #[error("begins with `/`; name the file from the root of the space, without one")]
     Absolute,
-    /// `..` past the root.
+    /// A `..` leads above the root, or a `..` occurs where none is allowed.
     #[error("leads out of the space with `..`")]
     AboveRoot,
-    /// A component that begins with [`RESERVED_PREFIX`].
+    /// A component begins with [`RESERVED_PREFIX`].
     #[error("uses the reserved prefix `.stile-`")]
     Reserved,
 }
 
 impl SpacePath {
-    /// The longest path text that is accepted, in bytes.
+    /// The longest accepted path, in bytes.
     pub const MAX_BYTES: usize = 4096;
-    /// The longest component that is accepted, in bytes.
+    /// The longest accepted component, in bytes.
     pub const MAX_COMPONENT_BYTES: usize = 255;
 
-    /// The root of the space.
+    /// Returns the root of the space, `/`.
     pub fn root() -> Self {
         Self("/".to_owned())
     }
 
-    /// Parses a path as a caller gives it. The only way in.
+    /// Parses a path as a caller writes it, and makes it canonical.
     ///
     /// # Errors
-    /// [`BadPath`], in the order in which its variants are checked.
+    /// Every [`BadPath`] except [`BadPath::Absolute`].
     pub fn parse(text: &str) -> Result<Self, BadPath> {
         if text.is_empty() {
             return Err(BadPath::Empty);
@@ -106,20 +106,19 @@ impl SpacePath {
                 kept.push(part);
             }
         }
-        // `x/../C:/y` must not smuggle a drive into first place.
+        // `x/../C:/y` must not smuggle a drive into the first component.
         if kept.first().is_some_and(|part| is_drive(part)) {
             return Err(BadPath::Drive);
         }
         let canonical = format!("/{}", kept.join("/"));
-        // The slash in front may be one byte more than was given, and what is answered must parse
-        // again.
+        // The leading slash may add one byte, and the canonical text must parse again.
         if canonical.len() > Self::MAX_BYTES {
             return Err(BadPath::TooLong);
         }
         Ok(Self(canonical))
     }
 
-    /// The path of a direct child, or `None` where no path can express that name.
+    /// Returns the path of a direct child; `None` for a name that no path can hold.
     pub fn child(&self, name: &str) -> Option<Self> {
         if name.is_empty() || name == "." || name == ".." || name.contains('/') {
             return None;
@@ -128,8 +127,8 @@ impl SpacePath {
         Self::parse(&text).ok()
     }
 
-    /// Whether [`SpacePath::child`] would be a path, without making it: a listing asks this of
-    /// every name.
+    /// Whether [`SpacePath::child`] returns a path for `name`. Allocates nothing, because a listing
+    /// checks every name.
     pub fn can_hold(&self, name: &str) -> bool {
         let length = self.0.len() + name.len() + usize::from(!self.is_root());
         !name.is_empty()
@@ -148,7 +147,7 @@ impl SpacePath {
             }
     }
 
-    /// The canonical text, beginning with `/`.
+    /// Returns the canonical text, which begins with `/`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -158,12 +157,12 @@ impl SpacePath {
         self.0.len() == 1
     }
 
-    /// The components from the root down; none for the root.
+    /// Returns the components from the root down; the root has no component.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.0.split('/').filter(|part| !part.is_empty())
     }
 
-    /// The folder that holds it and its name in there; `None` for the root.
+    /// Returns the parent folder and the name of the file; `None` for the root.
     pub fn split(&self) -> Option<(Self, &str)> {
         if self.is_root() {
             return None;
@@ -172,7 +171,9 @@ impl SpacePath {
         Some((if folder.is_empty() { Self::root() } else { Self(folder.to_owned()) }, name))
     }
 
-    /// By whole components: `/notes` covers itself and `/notes/a.md`, but not `/notes-old/a.md`.
+    /// Whether `other` is this path or lies below it.
+    ///
+    /// Compares whole components: `/notes` covers `/notes/a.md` but not `/notes-old/a.md`.
     pub fn covers(&self, other: &Self) -> bool {
         if self.is_root() {
             return true;
@@ -189,7 +190,7 @@ impl SpacePath {
     }
 }
 
-/// `C:` and `c:anything` mean a drive on one platform, so they mean nothing here.
+/// Whether a component begins with a drive. Some platforms read `C:` and `c:name` as a drive.
 fn is_drive(part: &str) -> bool {
     let mut bytes = part.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_alphabetic()) && bytes.next() == Some(b':')
@@ -214,17 +215,7 @@ impl From<SpacePath> for String {
     }
 }
 
-impl JsonSchema for SpacePath {
-    fn schema_name() -> Cow<'static, str> {
-        "SpacePath".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1, "maxLength": 4096 })
-    }
-}
+inline_schema!(SpacePath, { "type": "string", "minLength": 1, "maxLength": 4096 });
 
 #[cfg(test)]
 mod tests {
@@ -236,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leading_slash_changes_nothing() {
+    fn a_leading_slash_is_optional() {
         assert_eq!(parsed("notes/a.md"), parsed("/notes/a.md"));
         assert_eq!(parsed("notes//./a.md/"), Ok("/notes/a.md".into()));
         assert_eq!(parsed("/"), Ok("/".into()));
@@ -244,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_are_resolved_and_never_past_the_root() {
+    fn dots_are_resolved_but_never_above_the_root() {
         assert_eq!(parsed("a/../b"), Ok("/b".into()));
         assert_eq!(parsed("a/.."), Ok("/".into()));
         assert_eq!(parsed(".."), Err(BadPath::AboveRoot));
@@ -254,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_posix_path_of_the_space_is_refused() {
+    fn malformed_paths_are_refused() {
         assert_eq!(parsed(""), Err(BadPath::Empty));
         assert_eq!(parsed("a\0b"), Err(BadPath::Control));
         assert_eq!(parsed("a\u{85}b"), Err(BadPath::Control));
@@ -274,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn cover_goes_by_whole_components() {
+    fn covers_compares_whole_components() {
         let notes = SpacePath::parse("notes").unwrap();
         for (path, covered) in [
             ("notes", true),
@@ -288,7 +279,7 @@ mod tests {
         assert!(SpacePath::root().covers(&notes));
     }
 
-    /// The slow, obvious reading of the contract's table.
+    /// Parses slowly and in the obvious way.
     fn oracle(text: &str) -> Option<Vec<String>> {
         if text.is_empty()
             || text.len() > 4096
@@ -325,9 +316,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_a_folder_can_hold_is_what_makes_a_child(
-            folder in prop_oneof![Just("/".to_owned()), Just("/a".to_owned()), Just("/b".repeat(2046)), Just(format!("/{}", "c/".repeat(2040)))],
-            name in prop_oneof!["(/|\\.|\\.\\.|a|C:|\\\\|é|\\.stile-|\u{1}|\u{85}){0,4}", "\\PC{0,12}", "x{250,260}"],
+        fn can_hold_agrees_with_child(
+            folder in prop_oneof![
+                Just("/".to_owned()),
+                Just("/a".to_owned()),
+                Just("/b".repeat(2046)),
+                Just(format!("/{}", "c/".repeat(2040))),
+            ],
+            name in prop_oneof![
+                "(/|\\.|\\.\\.|a|C:|\\\\|é|\\.stile-|\u{1}|\u{85}){0,4}",
+                "\\PC{0,12}",
+                "x{250,260}",
+            ],
         ) {
             let folder = SpacePath::parse(&folder).unwrap();
             prop_assert_eq!(folder.can_hold(&name), folder.child(&name).is_some());
@@ -342,7 +342,7 @@ mod tests {
         ) {
             match (SpacePath::parse(&text), oracle(&text)) {
                 (Ok(path), Some(parts)) => {
-                    prop_assert_eq!(path.components().map(str::to_owned).collect::<Vec<_>>(), parts);
+                    prop_assert!(path.components().eq(parts));
                     prop_assert_eq!(SpacePath::parse(path.as_str()).unwrap(), path.clone());
                     let mut joined = std::path::PathBuf::from("/root");
                     joined.extend(path.components());

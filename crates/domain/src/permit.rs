@@ -1,11 +1,10 @@
-//! Authority as a value that is held, not a condition that is remembered.
+//! Authority as values: verified callers, and permits for one action on one path.
 //!
-//! A [`Principal`] is a caller whose token was verified; a [`Gate`] turns one into [`Permit`]s,
-//! each of which contains the path it is for and what may be done there. Store functions take
-//! permits and no path beside them, so a call that was not authorized cannot be written down. A
-//! permit is neither cloned nor made elsewhere: `Principal::assert_verified`, `Gate::permit`,
-//! `Gate::records` and `Gate::owner` are banned outside their one place by `disallowed-methods`,
-//! and compile-fail tests hold the rest.
+//! A [`Principal`] is a caller whose token was verified. The caller's [`Gate`] checks the scopes
+//! and returns a [`Permit`], which contains its path and its action. Store functions take a permit
+//! and no path beside it, so code cannot act on a path that was not authorized. Nothing clones a
+//! permit. `disallowed-methods` bans `Principal::assert_verified`, `Gate::permit`, `Gate::records`
+//! and `Gate::owner` outside of their one place each. Compile-fail tests check the rest.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -27,11 +26,10 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// States that these facts come from a verified token or from the local user's own command
-    /// line.
+    /// Asserts that these facts come from a verified token or from the local user's command line.
     ///
-    /// `subject` is the user, `token` the token's `jti`, `client` the token's `client` claim,
-    /// `records` what it says about records.
+    /// `subject` is the user, `token` the token's `jti`, `client` the token's `client` claim, and
+    /// `records` the token's claim about records.
     pub fn assert_verified(
         subject: &str,
         token: Option<&str>,
@@ -48,49 +46,49 @@ impl Principal {
         }
     }
 
-    /// The user.
+    /// Returns the user that the token names.
     pub fn subject(&self) -> &str {
         &self.subject
     }
 
-    /// The token's identifier; none for the local user on stdio, who has one there only as the
-    /// client of a grant.
+    /// Returns the token's `jti`; `None` for the local user on stdio, except as the client of a
+    /// grant.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// The name of the client that the token was minted for.
+    /// Returns the client that the token was issued to; `None` where the token names none.
     pub fn client(&self) -> Option<&str> {
         self.client.as_deref()
     }
 
-    /// What the token grants.
+    /// Returns the path scopes of the token.
     pub fn scopes(&self) -> &Scopes {
         &self.scopes
     }
 
-    /// What the token says about records.
+    /// Returns the token's claim about records.
     pub fn records(&self) -> &RecordsClaim {
         &self.records
     }
 
-    /// The gate of this caller.
+    /// Returns the gate that decides for this caller.
     pub fn gate(&self) -> Gate<'_> {
         Gate { principal: self }
     }
 }
 
-/// Decides, from the scopes alone and before anything is looked up, what a caller may do.
+/// The one place that authorizes a caller: from the token alone, before anything is looked up.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate<'a> {
     principal: &'a Principal,
 }
 
 impl Gate<'_> {
-    /// Grants one action on one path, or refuses without knowing whether anything is there.
+    /// Permits one action on one path, or refuses without a lookup of the path.
     ///
     /// # Errors
-    /// [`Refusal::InsufficientScope`], naming the scope that is needed and those that there are.
+    /// [`Refusal::InsufficientScope`] with the needed scope and the granted ones.
     pub fn permit<A: Action>(&self, path: &SpacePath) -> Result<Permit<A>, Refusal> {
         if self.principal.scopes.cover(A::VERB, path) {
             Ok(Permit {
@@ -105,22 +103,20 @@ impl Gate<'_> {
             })
         }
     }
-}
 
-impl Gate<'_> {
-    /// Lets the caller ask for records: the owner for all, a client for what its grant allows,
-    /// which is looked up later.
+    /// Permits reading records. The owner may read all of them. A client may read what its grant
+    /// allows; the store looks the grant up later.
     ///
     /// # Errors
-    /// [`Problem::InsufficientScope`], where the token says nothing about records.
+    /// [`Problem::InsufficientScope`] where the token has no claim about records.
     pub fn records(&self) -> Result<RecordsPermit, Problem> {
         RecordsPermit::from_claim(&self.principal.records, self.principal.token.as_ref())
     }
 
-    /// Lets the caller do what only the owner of the records may.
+    /// Permits the operations that only the owner of the records may call.
     ///
     /// # Errors
-    /// [`Problem::InsufficientScope`], for everybody else.
+    /// [`Problem::InsufficientScope`] for every other caller.
     pub fn owner(&self) -> Result<OwnerPermit, Problem> {
         OwnerPermit::from_claim(&self.principal.records)
     }
@@ -130,24 +126,24 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What a permit is for. Sealed: the actions below are all there are.
+/// The action of a permit. Sealed, so [`Read`], [`Edit`] and [`List`] are the only ones.
 pub trait Action: sealed::Sealed + Send + Sync + 'static {
-    /// The verb that a scope must have.
+    /// The verb that a scope needs to allow the action.
     const VERB: Verb;
 
-    /// The smallest scope that allows this on `path` and is of use, for a challenge.
+    /// Returns the scope that a challenge asks for when the action on `path` is refused.
     fn needed(path: &SpacePath) -> Scope {
         Scope::needed(Self::VERB, path)
     }
 }
 
-/// Reading one file.
+/// The action of reading one file.
 #[derive(Debug)]
 pub enum Read {}
-/// Creating, changing or removing one file.
+/// The action of creating, changing or removing one file.
 #[derive(Debug)]
 pub enum Edit {}
-/// Listing one directory.
+/// The action of listing one directory.
 #[derive(Debug)]
 pub enum List {}
 
@@ -168,9 +164,9 @@ impl Action for List {
     }
 }
 
-/// Leave to do `A` on one path, for one call.
+/// The permission to do `A` on one path, in one call.
 #[derive(Debug)]
-#[must_use = "a permit that is not used means a check without its act"]
+#[must_use = "a permit that is not used means a check without its action"]
 pub struct Permit<A: Action> {
     path: SpacePath,
     scopes: Arc<Scopes>,
@@ -178,29 +174,27 @@ pub struct Permit<A: Action> {
 }
 
 impl<A: Action> Permit<A> {
-    /// What it is for.
+    /// Returns the path that the permit is for.
     pub fn path(&self) -> &SpacePath {
         &self.path
     }
 }
 
 impl Permit<List> {
-    /// Whether an entry of the listed directory may be shown: the caller could read or list it
-    /// itself.
+    /// Whether the listing may include the entry `name`: the caller may read or list that entry.
     pub fn may_list(&self, name: &str) -> bool {
         self.path.child(name).is_some_and(|entry| self.scopes.cover(Verb::Read, &entry))
     }
 
-    /// Whether every entry that a path can name may be shown, so that they need not be asked for
-    /// one by one.
+    /// Whether the listing may include every entry, so that no entry needs [`Permit::may_list`].
     pub fn may_list_all(&self) -> bool {
         self.scopes.cover_children(Verb::Read, &self.path)
     }
 }
 
-/// The permits that a tool asks for, so that its hints are computed from them and cannot lie.
+/// The permits that a tool takes. The tool's `readOnlyHint` is computed from them.
 pub trait Permits: Send {
-    /// Whether nothing can be changed with them.
+    /// Whether these permits allow no change.
     const READ_ONLY: bool;
 }
 
@@ -233,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_what_is_needed_and_what_there_is() {
+    fn a_refusal_names_the_needed_and_the_granted_scopes() {
         let path = SpacePath::parse("/private/a b.md").unwrap();
         let refused = principal("read:/work/").gate().permit::<Edit>(&path).unwrap_err();
         let Refusal::InsufficientScope { needed, granted } = refused else { panic!("{refused:?}") };
@@ -242,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_shows_only_what_the_caller_could_read() {
+    fn a_listing_includes_only_entries_that_the_caller_may_read() {
         let root = SpacePath::parse("/work").unwrap();
         let permit = principal("read:/work/*").gate().permit::<List>(&root).unwrap();
         assert!(permit.may_list("a") && permit.may_list_all());

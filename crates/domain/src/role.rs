@@ -1,23 +1,24 @@
-//! What a caller is in a hosted deployment.
+//! The roles of callers in a hosted deployment. The gateway's role table decides what each role may
+//! call.
 
-/// The role of a caller. Which tools a role may call is a table of whoever offers them.
+/// The role of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Reads. What every caller is whose role is not known.
+    /// May read. The role of every caller whose role is unknown.
     Viewer,
-    /// Reads and writes.
+    /// May read and write.
     Editor,
-    /// Reads, to judge what others wrote.
+    /// May read, to evaluate what others wrote.
     Evaluator,
-    /// Administers.
+    /// May administer the deployment.
     Admin,
 }
 
 impl Role {
-    /// Every role there is.
+    /// Every role, in the order of the variants.
     pub const ALL: [Self; 4] = [Self::Viewer, Self::Editor, Self::Evaluator, Self::Admin];
 
-    /// The word that stands in a token.
+    /// Returns the role's word in a token.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -27,8 +28,8 @@ impl Role {
         }
     }
 
-    /// The role that a claim names, letter for letter. What names none is the least of them, so a
-    /// word that only somebody else knows gives nobody more.
+    /// Returns the role whose word equals the claim, including case. Any other claim is a
+    /// [`Role::Viewer`], the role with the fewest rights.
     pub fn from_claim(claim: Option<&str>) -> Self {
         Self::ALL.into_iter().find(|role| claim == Some(role.as_str())).unwrap_or(Self::Viewer)
     }
@@ -39,14 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_role_is_what_its_word_says() {
+    fn every_role_is_parsed_from_its_word() {
         for role in Role::ALL {
             assert_eq!(Role::from_claim(Some(role.as_str())), role);
         }
     }
 
     #[test]
-    fn whatever_is_no_word_of_ours_is_a_viewer() {
+    fn an_unknown_word_is_a_viewer() {
         for claim in [
             "",
             "Admin",

@@ -1,25 +1,25 @@
-//! What a token lets its bearer read and write, as a list of path scopes.
+//! Path scopes: the paths that the bearer of a token may read and write.
 //!
-//! The one rule for matching lives here: by whole components, case-sensitive, on canonical paths. A
-//! claim of which any item is malformed grants nothing at all, and removing a scope never permits
-//! more.
+//! This module holds the one rule for matching: whole components of canonical paths,
+//! case-sensitive. A claim with one malformed item grants nothing at all. Removing a scope never
+//! permits more.
 
 use std::fmt;
 
 use crate::path::SpacePath;
 use crate::percent;
 
-/// What a scope allows; [`Verb::Write`] includes reading.
+/// The kind of access that a scope allows. [`Verb::Write`] includes [`Verb::Read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// Read files and list directories.
+    /// Reading files and listing directories.
     Read,
-    /// Create, change and remove files, and read them.
+    /// Creating, changing and removing files, and everything that [`Verb::Read`] allows.
     Write,
 }
 
 impl Verb {
-    /// The word that stands before the colon.
+    /// Returns the word before the colon of a scope.
     pub fn word(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -27,18 +27,18 @@ impl Verb {
         }
     }
 
-    /// Whether a scope with this verb allows what `needed` asks for.
+    /// Whether a scope with this verb allows `needed`.
     pub fn includes(self, needed: Self) -> bool {
         self >= needed
     }
 }
 
-/// How far below its path a scope reaches.
+/// The paths below its own that a scope covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Reach {
-    /// `/work`: the path itself and all below.
+    /// `/work`: the path itself and everything below.
     Subtree,
-    /// `/work/`: the same, written as a directory.
+    /// `/work/`: the same paths, written as a directory.
     Directory,
     /// `/work/*`: the directory and its direct children.
     Children,
@@ -47,7 +47,7 @@ enum Reach {
 /// One path scope such as `read:/work/` or `write:/notes/*`.
 ///
 /// *Shape* in tokens and challenges: verb, colon, canonical space path, percent-encoded outside
-/// `A-Za-z0-9/._~-`; a final `/*` is the wildcard, a literal `*` is `%2A`. *Source*: AUTH-034 to
+/// `A-Za-z0-9/._~-`. A final `/*` is the wildcard. A literal `*` is `%2A`. *Source*: AUTH-034 to
 /// AUTH-039.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
@@ -56,40 +56,42 @@ pub struct Scope {
     reach: Reach,
 }
 
-/// Why a text is not a scope. It never repeats the text.
+/// Why a text is not a scope. The message never repeats the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadScope {
-    /// No `read:` or `write:` in front.
+    /// The text does not begin with `read:` or `write:`.
     #[error("a scope begins with `read:` or `write:`, as in `read:/notes/`")]
     Verb,
     /// The path is not absolute in the space, or not canonical.
     #[error("the path of a scope begins with `/` and has no empty, `.` or `..` component")]
     Path,
-    /// A character that must be percent-encoded, or an escape that is none.
+    /// A character should have been percent-encoded, or a percent-escape is malformed.
     #[error("the path of a scope is percent-encoded outside `A-Za-z0-9/._~-`")]
     Encoding,
 }
 
 impl Scope {
-    /// The scope that covers exactly what a call on `path` needs, for a challenge.
+    /// Returns the scope that a challenge names for a call on `path`.
     pub fn needed(verb: Verb, path: &SpacePath) -> Self {
         Self { path: path.clone(), verb, reach: Reach::Subtree }
     }
 
-    /// The scope that covers exactly what listing a directory shows: it and its direct children.
+    /// Returns the scope that a challenge names for a listing: the directory and its direct
+    /// children.
     pub fn needed_to_list(path: &SpacePath) -> Self {
         Self { path: path.clone(), verb: Verb::Read, reach: Reach::Children }
     }
 
-    /// Everything: `write:/`, or `read:/`.
+    /// Returns the scope of the whole space: `write:/` or `read:/`.
     pub fn everything(verb: Verb) -> Self {
         Self { path: SpacePath::root(), verb, reach: Reach::Directory }
     }
 
-    /// Parses the encoded form, as it stands in a token.
+    /// Parses the encoded form, as a token holds it. A program wrote the token, so nothing is
+    /// repaired.
     ///
     /// # Errors
-    /// [`BadScope`]; nothing is repaired here, since a token is made by a program.
+    /// Every [`BadScope`].
     pub fn parse(text: &str) -> Result<Self, BadScope> {
         let (verb, rest) = split_verb(text)?;
         if !rest.starts_with('/') {
@@ -107,11 +109,11 @@ impl Scope {
         Self::assemble(verb, &format!("/{}", parts.join("/")), reach)
     }
 
-    /// Parses what a person types after `--scope`: raw text, not percent-encoded, where only a
-    /// final `/*` is special. The path is normalized like any other.
+    /// Parses the text that a person types after `--scope`: not percent-encoded, with only a final
+    /// `/*` special. The path is made canonical by [`SpacePath::parse`].
     ///
     /// # Errors
-    /// [`BadScope`] without a verb or with a path that is none.
+    /// [`BadScope::Verb`] and [`BadScope::Path`].
     pub fn parse_raw(text: &str) -> Result<Self, BadScope> {
         let (verb, rest) = split_verb(text)?;
         if rest.is_empty() {
@@ -126,12 +128,12 @@ impl Scope {
         Ok(Self { path, verb, reach })
     }
 
-    /// What it allows.
+    /// Returns the kind of access that the scope allows.
     pub fn verb(&self) -> Verb {
         self.verb
     }
 
-    /// Whether it allows `verb` on `path`.
+    /// Whether the scope allows `verb` on `path`.
     pub fn covers(&self, verb: Verb, path: &SpacePath) -> bool {
         self.verb.includes(verb)
             && match self.reach {
@@ -150,7 +152,7 @@ fn split_verb(text: &str) -> Result<(Verb, &str), BadScope> {
     }
 }
 
-/// Takes the ending that says how far a scope reaches off its path; what is left of `/` is empty.
+/// Splits the ending that means a [`Reach`] off the path. The path that is left of `/` is empty.
 fn split_reach(path: &str) -> (&str, Reach) {
     if let Some(body) = path.strip_suffix("/*") {
         (body, Reach::Children)
@@ -176,20 +178,20 @@ impl fmt::Display for Scope {
     }
 }
 
-/// All the path scopes of one caller.
+/// The path scopes of one caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes(Vec<Scope>);
 
 impl Scopes {
-    /// Nothing is granted.
+    /// Returns an empty list, which grants nothing.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Reads a `scope` claim: items separated by single spaces.
+    /// Parses a `scope` claim: items separated by single spaces.
     ///
     /// # Errors
-    /// [`BadScope`] for the first malformed item; the caller then grants nothing.
+    /// [`BadScope`] for the first malformed item.
     pub fn parse_claim(claim: &str) -> Result<Self, BadScope> {
         if claim.is_empty() {
             return Ok(Self::none());
@@ -197,7 +199,7 @@ impl Scopes {
         claim.split(' ').map(Scope::parse).collect::<Result<Vec<_>, _>>().map(Self)
     }
 
-    /// The scopes of a claim, or none where any item of it is malformed.
+    /// Parses a `scope` claim; returns no scopes where any item is malformed.
     pub fn from_claim(claim: &str) -> Self {
         Self::parse_claim(claim).unwrap_or_default()
     }
@@ -223,12 +225,12 @@ impl Scopes {
         self.0.iter().any(|scope| scope.verb.includes(verb))
     }
 
-    /// The scopes, in the order of the claim.
+    /// Returns the scopes in the order of the claim.
     pub fn iter(&self) -> impl Iterator<Item = &Scope> {
         self.0.iter()
     }
 
-    /// Whether nothing is granted.
+    /// Whether the list grants nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_endings_reach_as_the_contract_says() {
+    fn each_ending_covers_its_own_paths() {
         for (scope, path, covered) in [
             ("read:/", "/", true),
             ("read:/", "/a/b", true),
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn write_includes_read_and_not_the_reverse() {
+    fn write_includes_read_but_read_does_not_include_write() {
         assert!(covers("write:/a", Verb::Read, "/a"));
         assert!(!covers("read:/a", Verb::Write, "/a"));
     }
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_text_is_encoded_for_the_token() {
+    fn a_typed_scope_is_encoded_for_the_token() {
         for (raw, encoded) in [
             ("read:/my notes/", "read:/my%20notes/"),
             ("write:/notes/*", "write:/notes/*"),
@@ -366,19 +368,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn writing_and_parsing_a_scope_is_the_identity(scope in scope()) {
+        fn parsing_undoes_formatting_of_a_scope(scope in scope()) {
             prop_assert_eq!(Scope::parse(&scope.to_string()), Ok(scope));
         }
 
         #[test]
-        fn a_claim_survives_its_text(scopes in proptest::collection::vec(scope(), 0..4)) {
+        fn parsing_undoes_formatting_of_a_claim(
+            scopes in proptest::collection::vec(scope(), 0..4)
+        ) {
             let scopes = Scopes(scopes);
             prop_assert_eq!(Scopes::from_claim(&scopes.to_string()), scopes);
         }
 
         #[test]
         fn removing_a_scope_never_permits_more(
-            scopes in proptest::collection::vec(scope(), 1..5), gone in any::<prop::sample::Index>(), path in path()
+            scopes in proptest::collection::vec(scope(), 1..5),
+            gone in any::<prop::sample::Index>(),
+            path in path(),
         ) {
             let all = Scopes(scopes.clone());
             let mut fewer = scopes;
@@ -390,7 +396,11 @@ mod tests {
         }
 
         #[test]
-        fn cover_equals_the_oracle(scope in scope(), path in path(), verb in prop_oneof![Just(Verb::Read), Just(Verb::Write)]) {
+        fn covers_agrees_with_the_oracle(
+            scope in scope(),
+            path in path(),
+            verb in prop_oneof![Just(Verb::Read), Just(Verb::Write)],
+        ) {
             let ours: Vec<_> = scope.path.components().collect();
             let theirs: Vec<_> = path.components().collect();
             let below = theirs.len() >= ours.len() && theirs[..ours.len()] == ours[..];
@@ -402,15 +412,18 @@ mod tests {
         }
 
         #[test]
-        fn what_covers_all_children_covers_each(
-            scopes in proptest::collection::vec(scope(), 0..4), folder in path(), name in component()
+        fn cover_children_agrees_with_cover_of_each_child(
+            scopes in proptest::collection::vec(scope(), 0..4),
+            folder in path(),
+            name in component(),
         ) {
             let scopes = Scopes(scopes);
             if let Some(child) = folder.child(&name) {
-                prop_assert!(!scopes.cover_children(Verb::Read, &folder) || scopes.cover(Verb::Read, &child));
-                // And it says no only where a name can be found that is not covered.
+                let covers_all = scopes.cover_children(Verb::Read, &folder);
+                prop_assert!(!covers_all || scopes.cover(Verb::Read, &child));
+                // A refusal means that some name is not covered.
                 let other = folder.child("a name in no scope").unwrap();
-                prop_assert_eq!(scopes.cover_children(Verb::Read, &folder), scopes.cover(Verb::Read, &other));
+                prop_assert_eq!(covers_all, scopes.cover(Verb::Read, &other));
             }
         }
 

@@ -1,17 +1,17 @@
-//! The piece of a text that one answer carries: whole lines while they fit, never half a character.
+//! Windows: the part of a text that fits into one answer, as whole lines and whole characters.
 //!
-//! The bound is in bytes of content because that is what an answer costs; it is cut at a line
-//! boundary because that is what an agent can name. Only a single line that is longer than the
-//! whole budget is cut inside, at a character boundary, and then only a cursor leads on.
+//! The budget counts bytes of content, because bytes are the cost of an answer. A window ends at a
+//! line boundary, because an agent can name lines. Only a single line that is longer than the whole
+//! budget is cut inside, at a character boundary. Only a cursor continues such a window.
 
-/// Where a window stops.
+/// The end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowEnd {
-    /// How many of the bytes belong to the window.
+    /// The number of bytes that belong to the window.
     pub bytes: usize,
-    /// 1-based line of the first byte after the window.
+    /// The 1-based line of the first byte after the window.
     pub line: u64,
-    /// Whether the window stops inside `line` and not at its beginning.
+    /// Whether the window ends inside `line` and not at the beginning of `line`.
     pub inside: bool,
 }
 
@@ -24,11 +24,8 @@ pub enum WindowInput {
     Partial,
 }
 
-/// Cuts a window from `bytes`, which begin in line `first` (1-based), so that it ends before line
-/// `end` and within `budget`.
-///
-/// `bytes` hold either all up to the end of the file (`whole`) or more than `budget` bytes. The
-/// budget is at least one character, 4 bytes.
+/// Finds the end of a window of `bytes`, which begin in line `first` (1-based). The window ends
+/// before line `end` and has at most `budget` bytes. A budget is at least 4 bytes, one character.
 pub fn find_end(
     bytes: &[u8],
     first: u64,
@@ -59,7 +56,7 @@ pub fn find_end(
     WindowEnd { bytes: taken, line, inside: false }
 }
 
-/// The last character boundary at or before `at`, in bytes that are UTF-8 up to there.
+/// Returns the last character boundary at or before `at`. The bytes are UTF-8 up to there.
 fn floor_char_boundary(bytes: &[u8], at: usize) -> usize {
     if at >= bytes.len() {
         return bytes.len();
@@ -75,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_window_holds_whole_lines_while_they_fit() {
+    fn a_window_holds_as_many_whole_lines_as_fit() {
         assert_eq!(
             find_end(b"ab\ncd\n", 1, 3, 10, ToEndOfFile),
             WindowEnd { bytes: 6, line: 3, inside: false }
@@ -106,15 +103,18 @@ mod tests {
             for _ in 0..200 {
                 if at == text.len() { break }
                 let rest = &text.as_bytes()[at..];
-                // As a store does: everything that is left, or a little more than the budget.
+                // As the store does: the rest of the file, or a little more than the budget.
                 let whole = rest.len() <= budget + 4;
                 let piece = if whole { rest } else { &rest[..budget + 4] };
-                let cut = find_end(piece, line, total + 1, budget, if whole { ToEndOfFile } else { Partial });
-                prop_assert!(cut.bytes > 0 && cut.bytes <= budget);
-                read.push_str(&text[at..at + cut.bytes]);
-                at += cut.bytes;
-                prop_assert_eq!(cut.line, text[..at].matches('\n').count() as u64 + 1 + u64::from(at == text.len() && !text.ends_with('\n')));
-                line = cut.line;
+                let input = if whole { ToEndOfFile } else { Partial };
+                let end = find_end(piece, line, total + 1, budget, input);
+                prop_assert!(end.bytes > 0 && end.bytes <= budget);
+                read.push_str(&text[at..at + end.bytes]);
+                at += end.bytes;
+                let breaks = text[..at].matches('\n').count() as u64;
+                let open_end = at == text.len() && !text.ends_with('\n');
+                prop_assert_eq!(end.line, breaks + 1 + u64::from(open_end));
+                line = end.line;
             }
             prop_assert_eq!(read, text);
         }

@@ -1,7 +1,7 @@
-//! What the note tools answer. No type here has room for a body, a snippet, a place in the text, or
-//! front matter beyond the facets: a code path that would tell them cannot be written down.
+//! The answer types of the note tools.
 //!
-//! The order of the fields is the order in the answer.
+//! No type has a field for a body, a snippet, a position in the text, or front matter beyond the
+//! facets, so no code path can return one. The fields are serialized in their order here.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -10,11 +10,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use super::note_path::NotePath;
+use crate::inline_schema::inline_schema;
 
-/// `h2-water-the-ferns-0007`: level, slug, and place among all headings from 1.
+/// The id of a heading, such as `h2-water-the-ferns-0007`: level, slug, and number among all
+/// headings, from 1.
 pub type HeadingId = String;
 
-/// Always `false`: an answer says that it holds no body.
+/// A field that is always `false`, such as `body_returned`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlwaysFalse;
 
@@ -24,20 +26,10 @@ impl Serialize for AlwaysFalse {
     }
 }
 
-impl JsonSchema for AlwaysFalse {
-    fn schema_name() -> Cow<'static, str> {
-        "AlwaysFalse".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "boolean", "const": false })
-    }
-}
+inline_schema!(AlwaysFalse, { "type": "boolean", "const": false });
 
-/// A type that may be null, in the one spelling that every client takes.
-fn nullable(_: &mut SchemaGenerator) -> Schema {
+/// The schema of a string or null, in the one spelling that every client accepts.
+fn nullable_string(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string" }, { "type": "null" }] })
 }
 
@@ -53,17 +45,7 @@ macro_rules! schema_id {
             }
         }
 
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn inline_schema() -> bool {
-                true
-            }
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "const": $id })
-            }
-        }
+        inline_schema!($name, { "type": "string", "const": $id });
     };
 }
 
@@ -75,16 +57,16 @@ schema_id!(SectionSourceV0, "knowtation.section_source/v0");
 /// The headings of a note, in document order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NoteOutline {
-    /// Names this shape.
+    /// Format of this answer.
     schema: NoteOutlineV1,
-    /// The note.
+    /// Path of the note.
     path: NotePath,
     /// From the front matter or the file's name.
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     title: Option<String>,
     /// In document order.
     pub(super) headings: Vec<OutlineHeading>,
-    /// Whether something was left out or cut.
+    /// Whether text was omitted or cut.
     pub(super) truncated: bool,
 }
 
@@ -101,27 +83,27 @@ pub struct OutlineHeading {
 /// The headings of a note, as a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DocumentTree {
-    /// Names this shape.
+    /// Format of this answer.
     schema: DocumentTreeV0,
-    /// The note.
+    /// Path of the note.
     path: NotePath,
     /// From the front matter or the file's name.
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     title: Option<String>,
     pub(super) root: TreeRoot,
-    /// Whether something was left out or cut.
+    /// Whether text was omitted or cut.
     pub(super) truncated: bool,
 }
 
-/// What holds the topmost headings.
+/// The root above all headings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct TreeRoot {
     pub(super) children: VecDeque<TreeNode>,
 }
 
-/// A heading, and those below it. Each is deeper than the one that holds it, so there are six at
-/// most.
+/// A heading with the headings below it. A child has a greater level, so the tree has at most six
+/// levels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TreeNode {
     pub(super) id: HeadingId,
@@ -137,7 +119,7 @@ impl JsonSchema for TreeNode {
     fn inline_schema() -> bool {
         true
     }
-    /// Written out to the sixth level, since some clients know no `$ref`.
+    /// Writes six levels out, because some clients do not support `$ref`.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         (1..=6).fold(json_schema!({ "type": "object" }), |below, _| {
             json_schema!({
@@ -155,16 +137,16 @@ impl JsonSchema for TreeNode {
     }
 }
 
-/// What the front matter of a note says, as far as it is told, and what its path says.
+/// Facets from the front matter and the path of a note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MetadataFacets {
-    /// Names this shape.
+    /// Format of this answer.
     schema: MetadataFacetsV0,
-    /// The note.
+    /// Path of the note.
     path: NotePath,
     facets: Facets,
     inferred: PathFacets,
-    /// Whether something was cut.
+    /// Whether a value was cut.
     truncated: bool,
 }
 
@@ -172,47 +154,47 @@ pub struct MetadataFacets {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Facets {
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     pub(super) project: Option<String>,
     pub(super) tags: Vec<String>,
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     pub(super) date: Option<String>,
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     pub(super) updated: Option<String>,
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     pub(super) causal_chain_id: Option<String>,
     pub(super) entity: Vec<String>,
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     pub(super) episode_id: Option<String>,
 }
 
-/// From the path. Nothing says where a note came from, so `source_type` is null.
+/// From the path. `source_type` is always null.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PathFacets {
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     pub(super) folder: Option<String>,
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     pub(super) source_type: Option<String>,
 }
 
-/// The sections of a note, without what they say.
+/// The sections of a note, without their text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SectionSource {
-    /// Names this shape.
+    /// Format of this answer.
     schema: SectionSourceV0,
-    /// The note.
+    /// Path of the note.
     path: NotePath,
     /// From the front matter or the file's name.
-    #[schemars(schema_with = "nullable")]
+    #[schemars(schema_with = "nullable_string")]
     title: Option<String>,
     /// In document order.
     pub(super) sections: Vec<Section>,
-    /// Whether something was left out or cut.
+    /// Whether text was omitted or cut.
     pub(super) truncated: bool,
 }
 
-/// A section: its heading, where that stands, and whether there is something to read below it.
+/// A section: its heading, its place in the tree, and whether content follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Section {
@@ -228,12 +210,12 @@ pub struct Section {
     pub(super) snippet_returned: AlwaysFalse,
 }
 
-/// How much an answer tells, for the journal.
+/// The extent of an answer, for the journal and the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerExtent {
-    /// Headings or sections.
+    /// The number of headings or sections.
     pub sections: u64,
-    /// Whether something was left out.
+    /// Whether the answer was truncated.
     pub truncated: bool,
 }
 
@@ -242,7 +224,7 @@ impl NoteOutline {
         Self { schema: NoteOutlineV1, path: path.clone(), title, headings: Vec::new(), truncated }
     }
 
-    /// How much it tells.
+    /// Returns the extent of the answer.
     pub fn extent(&self) -> AnswerExtent {
         AnswerExtent { sections: self.headings.len() as u64, truncated: self.truncated }
     }
@@ -259,7 +241,7 @@ impl DocumentTree {
         }
     }
 
-    /// How much it tells.
+    /// Returns the extent of the answer.
     pub fn extent(&self) -> AnswerExtent {
         let mut sections = 0;
         let mut left: Vec<&TreeNode> = self.root.children.iter().collect();
@@ -281,7 +263,7 @@ impl MetadataFacets {
         Self { schema: MetadataFacetsV0, path: path.clone(), facets, inferred, truncated }
     }
 
-    /// How much it tells; it has no sections.
+    /// Returns the extent of the answer, always with zero sections.
     pub fn extent(&self) -> AnswerExtent {
         AnswerExtent { sections: 0, truncated: self.truncated }
     }
@@ -292,7 +274,7 @@ impl SectionSource {
         Self { schema: SectionSourceV0, path: path.clone(), title, sections: Vec::new(), truncated }
     }
 
-    /// How much it tells.
+    /// Returns the extent of the answer.
     pub fn extent(&self) -> AnswerExtent {
         AnswerExtent { sections: self.sections.len() as u64, truncated: self.truncated }
     }

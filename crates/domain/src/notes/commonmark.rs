@@ -1,27 +1,25 @@
-//! Where the parser and the specification differ, by rule.
+//! The Markdown parser, and repairs of the rules where the parser differs from CommonMark 0.31.2.
 //!
-//! The parser is `pulldown-cmark` without extensions. Each function here cites the section of
-//! CommonMark 0.31.2 that it restores.
+//! The parser is `pulldown-cmark` without extensions. Each repair cites the section of the
+//! specification that it restores.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser};
 
-/// The events of a text that was made [`readable`], in document order, with the bytes they come
-/// from.
+/// Returns the events of a [`readable`] text in document order, with their byte ranges.
 pub(super) fn events(body: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
     Parser::new_ext(body, Options::empty()).into_offset_iter()
 }
 
-/// A text in which the parser sees what the specification sees; borrowed but for rare ones.
+/// Rewrites a text so that the parser reads it as the specification does. Most texts are borrowed.
 ///
-/// - A NUL is U+FFFD (2.3).
-/// - A carriage return alone ends a line (2.1). The parser forgets it after an HTML block in a
-///   list.
-/// - A tab before `>` is as wide as to the next multiple of four (2.2), so that `>` is code and no
-///   quote (5.1).
-///   The parser takes a tab there for any width.
+/// - A NUL becomes U+FFFD (2.3).
+/// - A lone carriage return becomes a line feed (2.1). The parser ignores a carriage return after
+///   an HTML block in a list.
+/// - A tab before `>` becomes spaces up to the next multiple of four (2.2), so that an indented `>`
+///   is code and not a quote (5.1). The parser accepts any width for the tab.
 pub(super) fn readable(body: &str) -> Cow<'_, str> {
     let mut body = Cow::Borrowed(body);
     if body.contains('\0') {
@@ -38,7 +36,7 @@ pub(super) fn readable(body: &str) -> Cow<'_, str> {
     body
 }
 
-/// The white space before the `>` of a line, where it has a tab.
+/// Returns the white space before the `>` of a line, if a tab is in it.
 fn quoted_after_tab(line: &str) -> Option<&str> {
     if !line.starts_with([' ', '\t']) {
         return None;
@@ -56,11 +54,11 @@ fn spaced(line: &str) -> Cow<'_, str> {
     (" ".repeat(width) + line.trim_start_matches([' ', '\t'])).into()
 }
 
-/// Where in an ATX heading its closing sequence of `#` begins, and how long it is.
+/// Returns the offset and the length of the closing sequence of `#` in an ATX heading.
 ///
 /// *Source*: 4.2, "The optional closing sequence of #s must be preceded by spaces or tabs and may
-/// be followed by spaces or tabs only". The parser knows spaces alone. Where it takes the sequence
-/// for text, that text is the last of the heading, since nothing but text ends with `#`.
+/// be followed by spaces or tabs only". The parser accepts only spaces. Where the parser takes the
+/// sequence for text, that text is the last of the heading, because only text ends with `#`.
 pub(super) fn closing(source: &str) -> Option<(usize, usize)> {
     let line = source.trim_end_matches(['\r', '\n', ' ', '\t']);
     // A setext heading has an underline.

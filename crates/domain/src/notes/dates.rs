@@ -1,12 +1,12 @@
-//! Dates as YAML writes them without quotes, and as the facets tell them.
+//! Converts the unquoted dates of YAML to the ISO 8601 timestamps of the facets.
 //!
 //! *Source*: YAML 1.1's timestamp type, which note programs follow, with the arithmetic of
 //! ECMA-262's `Date.UTC`: the 31st of February is a day of March.
 
 use crate::civil;
 
-/// An unquoted date or timestamp as ISO 8601 in UTC with milliseconds; `None` where the scalar is
-/// neither.
+/// Converts an unquoted date or timestamp to ISO 8601 in UTC with milliseconds. Returns `None` for
+/// any other scalar.
 pub(super) fn iso(text: &str) -> Option<String> {
     let mut scan = Scan(text.as_bytes());
     let year = scan.digits(4, 4)?;
@@ -15,9 +15,9 @@ pub(super) fn iso(text: &str) -> Option<String> {
     scan.byte(b'-')?;
     let (day, day_digits) = scan.counted(1, 2)?;
     if scan.is_empty() {
-        // A date alone has two digits for each.
+        // A date without a time has two digits for the month and two for the day.
         return (month_digits == 2 && day_digits == 2)
-            .then(|| written(civil::days_from_civil(year, month, day) * MILLIS_A_DAY));
+            .then(|| format_iso(civil::days_from_civil(year, month, day) * MILLIS_PER_DAY));
     }
     if scan.byte(b'T').or_else(|| scan.byte(b't')).is_none() && !scan.spaces() {
         return None;
@@ -30,15 +30,16 @@ pub(super) fn iso(text: &str) -> Option<String> {
     let millis = if scan.byte(b'.').is_some() { scan.fraction() } else { 0 };
     let offset = scan.zone()?;
     let minutes = hour * 60 + minute - offset;
-    Some(written(
-        civil::days_from_civil(year, month, day) * MILLIS_A_DAY
+    Some(format_iso(
+        civil::days_from_civil(year, month, day) * MILLIS_PER_DAY
             + (minutes * 60 + second) * 1000
             + millis,
     ))
 }
 
-const MILLIS_A_DAY: i64 = 86_400_000;
+const MILLIS_PER_DAY: i64 = 86_400_000;
 
+/// The bytes that are not scanned yet.
 struct Scan<'a>(&'a [u8]);
 
 impl Scan<'_> {
@@ -51,7 +52,7 @@ impl Scan<'_> {
         (*first == wanted).then(|| self.0 = rest)
     }
 
-    /// Takes as many digits as there are, up to `most`.
+    /// Takes up to `most` digits. Returns their value and their number.
     fn counted(&mut self, least: usize, most: usize) -> Option<(i64, usize)> {
         let count = self.0.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.0.split_at_checked(count)?;
@@ -64,7 +65,7 @@ impl Scan<'_> {
         self.counted(least, most).map(|(number, _)| number)
     }
 
-    /// Milliseconds of a fraction of any length, the rest cut off.
+    /// Takes a fraction of any length. Returns whole milliseconds.
     fn fraction(&mut self) -> i64 {
         let (mut millis, mut unit) = (0, 100);
         while let Some((digit @ b'0'..=b'9', rest)) = self.0.split_first() {
@@ -83,7 +84,8 @@ impl Scan<'_> {
         self.0.len() < before
     }
 
-    /// Minutes east of UTC, to the end of the text: none, `Z`, or `+1`, `-05:30`.
+    /// Takes the time zone at the end of the text: nothing, `Z`, `+1` or `-05:30`. Returns the
+    /// minutes east of UTC.
     fn zone(&mut self) -> Option<i64> {
         if self.is_empty() {
             return Some(0);
@@ -103,8 +105,8 @@ impl Scan<'_> {
     }
 }
 
-fn written(millis: i64) -> String {
-    let (days, millis) = (millis.div_euclid(MILLIS_A_DAY), millis.rem_euclid(MILLIS_A_DAY));
+fn format_iso(millis: i64) -> String {
+    let (days, millis) = (millis.div_euclid(MILLIS_PER_DAY), millis.rem_euclid(MILLIS_PER_DAY));
     let (year, month, day) = civil::civil_from_days(days);
     let year = match year {
         0..=9999 => format!("{year:04}"),
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_and_timestamps_are_told_in_utc() {
+    fn dates_and_timestamps_become_utc() {
         for (text, expected) in [
             ("2025-03-01", Some("2025-03-01T00:00:00.000Z")),
             ("2024-02-29", Some("2024-02-29T00:00:00.000Z")),

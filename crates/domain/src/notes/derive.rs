@@ -1,4 +1,4 @@
-//! From a note to one of the four answers.
+//! Derives the four answers of the note tools from a note, each within [`MAX_ANSWER_BYTES`].
 
 use std::collections::VecDeque;
 
@@ -13,39 +13,39 @@ use super::headings::{Heading, Headings, headings};
 use super::note_path::NotePath;
 use super::{MAX_ANSWER_BYTES, MAX_BODY_UNITS, facets, whitespace};
 
-/// A body that is too long to be parsed.
+/// The error for a body of more than [`MAX_BODY_UNITS`] UTF-16 code units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the note is too large")]
 pub struct NoteTooLarge;
 
-/// A note's headings in document order.
+/// Derives the headings of a note in document order.
 ///
 /// # Errors
-/// [`NoteTooLarge`].
+/// [`NoteTooLarge`] where the body is too long to be parsed.
 pub fn note_outline(path: &NotePath, note: Note<'_>) -> Result<NoteOutline, NoteTooLarge> {
-    let parsed = Parsed::of(path, note)?;
+    let parsed = Parsed::new(path, note)?;
     let mut answer = NoteOutline::new(path, parsed.title, parsed.truncated);
-    let mut room = Room::beside(&answer);
+    let mut room = Room::left_by(&answer);
     for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
-        let told =
+        let item =
             OutlineHeading { level: heading.level, text: heading.text.clone(), id: id.clone() };
-        if !room.take(&told, 1) {
+        if !room.take(&item, 1) {
             answer.truncated = true;
             break;
         }
-        answer.headings.push(told);
+        answer.headings.push(item);
     }
     Ok(answer)
 }
 
-/// A note's headings as a tree.
+/// Derives the headings of a note as a tree.
 ///
 /// # Errors
-/// [`NoteTooLarge`].
+/// [`NoteTooLarge`] where the body is too long to be parsed.
 pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, NoteTooLarge> {
-    let parsed = Parsed::of(path, note)?;
+    let parsed = Parsed::new(path, note)?;
     let mut answer = DocumentTree::new(path, parsed.title, parsed.truncated);
-    let mut room = Room::beside(&answer);
+    let mut room = Room::left_by(&answer);
     let mut nodes = Vec::new();
     for (heading, id) in parsed.headings.iter().zip(&parsed.ids) {
         let node = TreeNode {
@@ -61,7 +61,7 @@ pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, No
         nodes.push(node);
     }
     let parents = parents(parsed.headings.iter().take(nodes.len()));
-    // From the last to the first, so that each node is whole when its parent takes it.
+    // From the last to the first, so that each node is complete when its parent takes it.
     for parent in parents.into_iter().rev() {
         let Some(node) = nodes.pop() else { break };
         match parent.and_then(|parent| nodes.get_mut(parent)) {
@@ -72,15 +72,15 @@ pub fn document_tree(path: &NotePath, note: Note<'_>) -> Result<DocumentTree, No
     Ok(answer)
 }
 
-/// A note's sections: its headings, each with its ancestors and children, and whether it has a
-/// body.
+/// Derives the sections of a note: each heading with its ancestors and children, and whether
+/// content follows the heading.
 ///
 /// # Errors
-/// [`NoteTooLarge`].
+/// [`NoteTooLarge`] where the body is too long to be parsed.
 pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, NoteTooLarge> {
-    let parsed = Parsed::of(path, note)?;
+    let parsed = Parsed::new(path, note)?;
     let mut answer = SectionSource::new(path, parsed.title, parsed.truncated);
-    let mut room = Room::beside(&answer);
+    let mut room = Room::left_by(&answer);
     let parents = parents(parsed.headings.iter());
     let prefix = whitespace::slug(path.as_str());
     let prefix = if prefix.is_empty() { "note" } else { &prefix };
@@ -99,9 +99,9 @@ pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, 
             body_returned: AlwaysFalse,
             snippet_returned: AlwaysFalse,
         };
-        // Its parent names it too, with quotes and a comma.
-        let named = if parent.is_some() { section.section_id.len() + 3 } else { 0 };
-        if !room.take(&section, 1 + named) {
+        // The parent lists the id too, with quotes and a comma.
+        let listed = if parent.is_some() { section.section_id.len() + 3 } else { 0 };
+        if !room.take(&section, 1 + listed) {
             answer.truncated = true;
             break;
         }
@@ -113,12 +113,12 @@ pub fn section_source(path: &NotePath, note: Note<'_>) -> Result<SectionSource, 
     Ok(answer)
 }
 
-/// What a note's front matter says of it, as far as it is told.
+/// Derives the facets of a note from its front matter and its path.
 ///
 /// # Errors
-/// [`NoteTooLarge`].
+/// [`NoteTooLarge`] where the body is too long to be parsed.
 pub fn metadata_facets(path: &NotePath, note: Note<'_>) -> Result<MetadataFacets, NoteTooLarge> {
-    bounded(note.markdown())?;
+    checked_body(note.markdown())?;
     Ok(facets::facets(path, note.front))
 }
 
@@ -130,17 +130,17 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn of(path: &NotePath, note: Note<'_>) -> Result<Self, NoteTooLarge> {
-        let Headings { list, truncated } = headings(bounded(note.markdown())?);
+    fn new(path: &NotePath, note: Note<'_>) -> Result<Self, NoteTooLarge> {
+        let Headings { list, truncated } = headings(checked_body(note.markdown())?);
         let (title, cut) = facets::title(path, note.front);
         let ids = list.iter().zip(1..).map(|(heading, ordinal)| id(heading, ordinal)).collect();
         Ok(Self { title, headings: list, ids, truncated: truncated || cut })
     }
 }
 
-/// Refuses a body that has more UTF-16 code units than are parsed.
-fn bounded(body: &str) -> Result<&str, NoteTooLarge> {
-    // A text never has more code units than bytes.
+/// Returns the body, or refuses one of more than [`MAX_BODY_UNITS`].
+fn checked_body(body: &str) -> Result<&str, NoteTooLarge> {
+    // A text never has more UTF-16 code units than bytes.
     if body.len() > MAX_BODY_UNITS
         && body.chars().map(char::len_utf16).sum::<usize>() > MAX_BODY_UNITS
     {
@@ -155,42 +155,38 @@ fn id(heading: &Heading, ordinal: usize) -> HeadingId {
     format!("h{}-{slug}-{ordinal:04}", heading.level)
 }
 
-/// Of each heading, the place of the nearest one before it with a lower level.
+/// Returns for each heading the index of its parent: the nearest earlier heading of a lower level.
 fn parents<'a>(headings: impl Iterator<Item = &'a Heading>) -> Vec<Option<usize>> {
     let mut open: Vec<(u8, usize)> = Vec::new();
     headings
         .enumerate()
-        .map(|(place, heading)| {
+        .map(|(index, heading)| {
             while open.pop_if(|(level, _)| *level >= heading.level).is_some() {}
             let parent = open.last().map(|(_, parent)| *parent);
-            open.push((heading.level, place));
+            open.push((heading.level, index));
             parent
         })
         .collect()
 }
 
-/// What is left of an answer's bytes.
+/// The remaining bytes of an answer.
 struct Room(usize);
 
 impl Room {
-    /// The room that an answer without headings leaves.
-    fn beside(answer: &impl Serialize) -> Self {
+    /// Returns the bytes that are left beside an answer without headings.
+    fn left_by(answer: &impl Serialize) -> Self {
         Self(MAX_ANSWER_BYTES.saturating_sub(size(answer)))
     }
 
-    /// Takes the room of one more item, its comma included, if there is enough.
-    fn take(&mut self, item: &impl Serialize, beside: usize) -> bool {
-        match self.0.checked_sub(size(item).saturating_add(beside)) {
-            Some(left) => {
-                self.0 = left;
-                true
-            }
-            None => false,
-        }
+    /// Takes the bytes of one item and `extra` bytes, such as the comma. Returns whether they fit.
+    fn take(&mut self, item: &impl Serialize, extra: usize) -> bool {
+        let left = self.0.checked_sub(size(item).saturating_add(extra));
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
     }
 }
 
-/// How many bytes of compact JSON a value makes; more than any room where it makes none.
+/// Returns the bytes of a value as compact JSON; `usize::MAX` for a value that has no JSON.
 fn size(value: &impl Serialize) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {

@@ -1,37 +1,43 @@
-//! Where a note's front matter ends and its body begins.
+//! Splits a note into its front matter and its Markdown body.
+//!
+//! The front matter is the YAML at the head of a file, or a JSON object of a note that another
+//! server sent. The rest of the module reads the values of either form.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value as Json};
 
 use super::whitespace::trim_end;
-use super::yaml::{self, Scalar, Value};
+use super::yaml::{self, FrontMatterScalar, FrontMatterValue};
 
-/// The members of a front matter.
+/// The members of a front matter as JSON.
 pub(super) type FrontMatterMembers = Map<String, Json>;
 
-/// A note, taken apart: what is said about it, and its Markdown.
+/// A note, split into its front matter and its Markdown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Note<'a> {
     pub(super) front: Front<'a>,
-    /// What follows it, without white space at its end.
+    /// The text after the front matter, without white space at its end.
     pub(super) body: &'a str,
 }
 
-/// Front matter, in the form in which it came.
+/// The front matter of a note, in its original form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Front<'a> {
-    /// There is none.
+    /// The note has no front matter.
     None,
-    /// What stands between the fences of a file.
+    /// The YAML between the fences of a file.
     Yaml(&'a str),
-    /// What another server made of it.
+    /// The members that another server sent.
     Json(&'a FrontMatterMembers),
 }
 
 impl<'a> Front<'a> {
-    /// The values of `keys`, in their order. All are `None` where the front matter does not count.
-    pub(super) fn values<const N: usize>(self, keys: [&str; N]) -> [Option<Value<'a>>; N] {
+    /// Returns the values of `keys` in the same order. All are `None` for invalid front matter.
+    pub(super) fn values<const N: usize>(
+        self,
+        keys: [&str; N],
+    ) -> [Option<FrontMatterValue<'a>>; N] {
         match self {
             Self::None => [const { None }; N],
             Self::Yaml(text) => yaml::values(text, keys),
@@ -42,7 +48,7 @@ impl<'a> Front<'a> {
 
 impl<'a> Note<'a> {
     /// Splits the text of a file at its fences: `---`, newline, YAML, newline, `---`, newline, at
-    /// the very beginning. A newline is LF or CRLF.
+    /// the very beginning of the file. A newline is LF or CRLF.
     pub fn parse(text: &'a str) -> Self {
         let (front, body) =
             fenced(text).map_or((Front::None, text), |(front, body)| (Front::Yaml(front), body));
@@ -53,42 +59,45 @@ impl<'a> Note<'a> {
         Self { front, body: trim_end(body) }
     }
 
-    /// What is Markdown: the body without a byte order mark.
+    /// Returns the body without a byte order mark.
     pub(super) fn markdown(&self) -> &'a str {
         self.body.strip_prefix('\u{feff}').unwrap_or(self.body)
     }
 }
 
-/// The members of a file's front matter, and where in the text its body begins, in bytes.
+/// Returns the members of a file's front matter and the byte offset of its body.
 ///
-/// Values are told as their source spells them ([`portable::portable`]). Where there is no front
-/// matter, or it does not count, there are no members and the body begins at 0, so that none of the
-/// text is lost.
+/// Values keep their spelling in the source, as in [`super::portable::to_json`]. For absent or
+/// invalid front matter the members are empty and the body begins at 0, so no text is lost.
 pub fn parse_front_matter(text: &str) -> (FrontMatterMembers, usize) {
-    let counted = fenced(text)
+    let parsed = fenced(text)
         .and_then(|(front, body)| Some((yaml::members(front)?, text.len() - body.len())));
-    counted.unwrap_or_default()
+    parsed.unwrap_or_default()
 }
 
-/// A value of the front matter, as far as a facet can be made of it.
-fn value<'a>(members: &'a FrontMatterMembers, key: &str) -> Option<Value<'a>> {
+/// Returns a member as a facet needs it; `None` for null, an object, and an absent member.
+fn value<'a>(members: &'a FrontMatterMembers, key: &str) -> Option<FrontMatterValue<'a>> {
     match members.get(key)? {
-        Json::Array(items) => Some(Value::List(items.iter().filter_map(scalar).collect())),
-        other => scalar(other).map(Value::Scalar),
+        Json::Array(items) => {
+            Some(FrontMatterValue::List(items.iter().filter_map(scalar).collect()))
+        }
+        other => scalar(other).map(FrontMatterValue::Scalar),
     }
 }
 
-/// JSON has no dates, so none is `plain`: whoever wrote it has told a moment as text.
-fn scalar(value: &Json) -> Option<Scalar<'_>> {
+/// Returns a JSON scalar as text. No scalar is `plain`, because JSON has no dates: the other server
+/// has converted each date to text.
+fn scalar(value: &Json) -> Option<FrontMatterScalar<'_>> {
     let text = match value {
         Json::String(text) => Cow::Borrowed(text.as_str()),
         Json::Number(number) => Cow::Owned(number.to_string()),
         Json::Bool(truth) => Cow::Owned(truth.to_string()),
         Json::Null | Json::Array(_) | Json::Object(_) => return None,
     };
-    Some(Scalar { text, plain: false })
+    Some(FrontMatterScalar { text, plain: false })
 }
 
+/// Returns the front matter between the fences and the text after them.
 fn fenced(text: &str) -> Option<(&str, &str)> {
     let rest = newline(text.strip_prefix("---")?)?;
     let mut from = 0;
@@ -112,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn front_matter_that_does_not_count_is_text() {
+    fn invalid_front_matter_is_part_of_the_text() {
         for (text, members, body) in [
             (
                 "---\nb: 1\na: [x, 007]\ndate: 2025-03-01\n---\nbody\n",
@@ -133,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_stand_at_the_very_beginning_and_are_closed() {
+    fn fences_begin_the_text_and_are_closed() {
         for (text, front, body) in [
             ("---\na: 1\n---\nbody\n", Some("a: 1"), "body"),
             ("---\r\na: 1\r\n---\r\nbody", Some("a: 1"), "body"),

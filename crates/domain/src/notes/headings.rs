@@ -1,9 +1,8 @@
-//! One walk over the events of a body: its headings, their texts, and which of them have something
-//! to read.
+//! Collects the headings of a body, their texts, and whether content follows each heading.
 //!
-//! The parser yields events in document order and the walk keeps only what is open: at most one
-//! heading's text, at most six headings that may still get a body (each deeper than the one
-//! before), and the headings that wait for the end of the block that the next one stands in.
+//! The parser yields events in document order. One walk over the events keeps only the open parts:
+//! the text of at most one heading, at most six headings whose section has not ended (each deeper
+//! than the one before), and the headings that wait for the end of the current block.
 
 use std::ops::Range;
 
@@ -11,14 +10,14 @@ use pulldown_cmark::{Event, Tag, TagEnd};
 
 use super::{MAX_HEADINGS, MAX_TEXT_CHARS, commonmark, whitespace};
 
-/// A heading, without what follows it.
+/// A heading, without the text of its section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Heading {
-    /// 1 to 6.
+    /// The level, from 1 to 6.
     pub(super) level: u8,
-    /// Normalised and cut.
+    /// The text, with white space normalized, truncated to [`MAX_TEXT_CHARS`].
     pub(super) text: String,
-    /// Whether something stands below it.
+    /// Whether content follows the heading in its section.
     pub(super) body: bool,
 }
 
@@ -26,17 +25,16 @@ pub(super) struct Heading {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Headings {
     pub(super) list: Vec<Heading>,
-    /// Whether there were more, or a text was cut.
+    /// Whether headings were omitted or a text was truncated.
     pub(super) truncated: bool,
 }
 
-/// The headings of a Markdown text.
+/// Collects the headings of a Markdown text.
 pub(super) fn headings(body: &str) -> Headings {
     let body = commonmark::readable(body);
     let mut walk = Walk::default();
     let mut events = commonmark::events(&body);
-    // An event stays where the parser put it. A `for` would move each of them, which costs a tenth
-    // of the pass.
+    // A `for` would move each event, which costs a tenth of the pass. A reference does not.
     while let Some((event, range)) = &events.next() {
         walk.take(event, &body, range.clone());
     }
@@ -46,41 +44,41 @@ pub(super) fn headings(body: &str) -> Headings {
 #[derive(Default)]
 struct Walk {
     found: Headings,
-    /// Open elements around the next event.
+    /// The number of open elements around the next event.
     depth: usize,
     /// The number of the top-level block that the next event belongs to.
     block: usize,
-    /// Whether that block holds something.
-    full: bool,
-    /// How many images are open.
+    /// Whether that block holds content: text, code, HTML or a thematic break.
+    has_content: bool,
+    /// The number of open images.
     images: usize,
-    /// The heading that is open.
+    /// The text of the open heading.
     text: Option<Text>,
-    /// Headings that the next block may still belong to.
+    /// The headings whose section may contain the next block.
     open: Vec<Open>,
-    /// Headings whose section ends inside this block, which is theirs if it holds something.
+    /// The headings whose section ends inside the current block. Content of the block is theirs.
     ending: Vec<usize>,
 }
 
 /// A heading whose section has not ended.
 struct Open {
     level: u8,
-    /// Its place in the list; none past the most that are told.
+    /// The index in the list; `None` for a heading after the first [`MAX_HEADINGS`].
     index: Option<usize>,
-    /// The top-level block that it is or stands in.
+    /// The number of the top-level block that is the heading or contains it.
     block: usize,
 }
 
 /// The text of a heading while it is read.
 struct Text {
     raw: String,
-    /// Whether the next piece of text belongs to the one before: the pieces into which the parser
-    /// cuts a text are one, the children of a heading are apart.
+    /// Whether the next piece continues the one before. The parser may split one text into pieces.
+    /// Different children of a heading are separated by a space.
     joined: bool,
-    /// Where in the body the `#` that close it begin, and how many they are.
+    /// The offset in the body and the length of the closing `#` sequence.
     closing: Option<(usize, usize)>,
-    /// How many of them the parser took for text.
-    unseen: usize,
+    /// The number of closing `#` that the parser took for text.
+    taken_as_text: usize,
 }
 
 impl Text {
@@ -94,11 +92,11 @@ impl Text {
 
     fn finish(&self) -> String {
         let mut raw = self.raw.as_str();
-        if self.unseen > 0 {
+        if self.taken_as_text > 0 {
             raw = whitespace::trim_end(raw);
-            raw = raw.get(..raw.len().saturating_sub(self.unseen)).unwrap_or_default();
+            raw = raw.get(..raw.len().saturating_sub(self.taken_as_text)).unwrap_or_default();
         }
-        whitespace::normal(raw)
+        whitespace::normalize(raw)
     }
 }
 
@@ -112,24 +110,24 @@ impl Walk {
                     && let Some((at, count)) = heading.closing
                     && range.end > at
                 {
-                    heading.unseen = count;
+                    heading.taken_as_text = count;
                 }
                 self.text(text);
             }
             Event::SoftBreak => self.text("\n"),
             Event::Code(text) | Event::InlineHtml(text) => self.leaf(text),
-            Event::Html(text) => self.hold(text),
-            // It is a space between children of a heading, and nothing in an image's alternative
-            // text.
+            Event::Html(text) => self.mark_content(text),
+            // A hard break separates children of a heading. In the alternative text of an image a
+            // hard break is nothing.
             Event::HardBreak if self.images > 0 => {}
-            Event::HardBreak => self.apart(),
+            Event::HardBreak => self.separate(),
             Event::Rule => {
-                self.full = true;
+                self.has_content = true;
                 if self.depth == 0 {
                     self.close_block();
                 }
             }
-            // Extensions, which are off.
+            // Extensions are off.
             _ => {}
         }
     }
@@ -143,7 +141,7 @@ impl Walk {
                 }
                 self.images += 1;
             }
-            _ => self.apart(),
+            _ => self.separate(),
         }
         self.depth += 1;
     }
@@ -154,9 +152,9 @@ impl Walk {
             TagEnd::Heading(_) => self.finish_heading(),
             TagEnd::Image => {
                 self.images = self.images.saturating_sub(1);
-                self.apart();
+                self.separate();
             }
-            _ => self.apart(),
+            _ => self.separate(),
         }
         if self.depth == 0 {
             self.close_block();
@@ -166,20 +164,20 @@ impl Walk {
     fn text(&mut self, piece: &str) {
         match &mut self.text {
             Some(text) => text.piece(piece, true),
-            None => self.hold(piece),
+            None => self.mark_content(piece),
         }
     }
 
-    /// Code and HTML stand apart in a heading, but for those in an image's alternative text.
+    /// Takes code and HTML. In a heading they are separate children, except inside an image.
     fn leaf(&mut self, piece: &str) {
         let inside = self.images > 0;
         match &mut self.text {
             Some(text) => text.piece(piece, inside),
-            None => self.hold(piece),
+            None => self.mark_content(piece),
         }
     }
 
-    fn apart(&mut self) {
+    fn separate(&mut self) {
         if self.images == 0
             && let Some(text) = &mut self.text
         {
@@ -187,13 +185,13 @@ impl Walk {
         }
     }
 
-    fn hold(&mut self, piece: &str) {
-        self.full = self.full || !piece.chars().all(whitespace::is_white);
+    fn mark_content(&mut self, piece: &str) {
+        self.has_content = self.has_content || !piece.chars().all(whitespace::is_whitespace);
     }
 
     fn heading(&mut self, level: u8, body: &str, range: Range<usize>) {
         while let Some(open) = self.open.pop_if(|open| open.level >= level) {
-            // The block that this heading stands in began before it, and after that one.
+            // The block of this heading began before the heading and after the open one.
             if self.depth > 0 && open.block < self.block {
                 self.ending.extend(open.index);
             }
@@ -208,30 +206,30 @@ impl Walk {
         let start = range.start;
         let closing = commonmark::closing(body.get(range).unwrap_or_default())
             .map(|(at, count)| (start + at, count));
-        self.text = Some(Text { raw: String::new(), joined: false, closing, unseen: 0 });
+        self.text = Some(Text { raw: String::new(), joined: false, closing, taken_as_text: 0 });
     }
 
     fn finish_heading(&mut self) {
         let Some(text) = self.text.take() else { return };
         let index = self.open.last().and_then(|open| open.index);
         if index.is_none() && self.depth == 0 {
-            // Past the most that are told, and no part of a block: nobody asks for its text.
-            self.full = false;
+            // The heading is beyond the limit and in no block, so its text is not needed.
+            self.has_content = false;
             return;
         }
         let mut text = text.finish();
-        // In a quote or a list it is something that its block holds; by itself it is no body.
-        self.full = self.depth > 0 && (self.full || !text.is_empty());
+        // A heading in a quote or a list is content of its block. A heading by itself is not.
+        self.has_content = self.depth > 0 && (self.has_content || !text.is_empty());
         if let Some(index) = index
             && let Some(heading) = self.found.list.get_mut(index)
         {
-            self.found.truncated |= whitespace::cut(&mut text, MAX_TEXT_CHARS);
+            self.found.truncated |= whitespace::truncate(&mut text, MAX_TEXT_CHARS);
             heading.text = text;
         }
     }
 
     fn close_block(&mut self) {
-        if self.full {
+        if self.has_content {
             let before = self
                 .open
                 .iter()
@@ -244,7 +242,7 @@ impl Walk {
             }
         }
         self.ending.clear();
-        self.full = false;
+        self.has_content = false;
         self.block += 1;
     }
 }

@@ -1,12 +1,11 @@
-//! What is in a note, and nothing of what it says.
+//! The structure of a Markdown note: outline, heading tree, facets and sections, without its text.
 //!
-//! Four answers are derived from one Markdown text: its outline, its tree of headings, its facets,
-//! and its sections. The text is borrowed, walked once as a stream of events, and let go; no syntax
-//! tree is built and nothing recurses, so the size of a note bounds time and memory. The types that
-//! leave ([`answers`]) have no field that a body could be in: what must not be told cannot be told.
-//!
-//! *Source*: the contract of the note tools; CommonMark 0.31.2 without extensions. "White space"
-//! and trimming are JavaScript's here, since the notes' other readers are JavaScript programs.
+//! The functions of `derive` borrow the text and walk its Markdown events once. They build no
+//! syntax tree and never recurse, so the size of a note bounds time and memory. The types of
+//! [`answers`] have no field for a body, so no code can leak one. The other modules read front
+//! matter, YAML, and notes that travel as JSON ([`portable`]).
+//! *Source*: the contract of the note tools; CommonMark 0.31.2 without extensions. White space and
+//! trimming follow JavaScript, because the other readers of the notes are JavaScript programs.
 
 pub mod answers;
 mod commonmark;
@@ -24,19 +23,19 @@ pub use derive::{NoteTooLarge, document_tree, metadata_facets, note_outline, sec
 pub use front_matter::{Note, parse_front_matter};
 pub use note_path::NotePath;
 
-/// Headings that an answer holds at most. More are a table of contents that nobody reads.
+/// The most headings in an answer. Nobody reads a longer table of contents.
 pub const MAX_HEADINGS: usize = 500;
-/// Unicode scalar values of a heading's text, and of a title, at most.
+/// The longest heading text or title, in Unicode scalar values.
 pub const MAX_TEXT_CHARS: usize = 1024;
-/// Bytes of JSON that an answer has at most, whatever the note.
+/// The largest answer, in bytes of compact JSON.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
-/// Bytes that a note has at most; a larger one is refused unread.
+/// The largest note, in bytes. A larger file is refused unread.
 pub const MAX_NOTE_BYTES: u64 = 4 * 1024 * 1024;
-/// UTF-16 code units that a body has at most; a longer one is not parsed.
+/// The longest body that is parsed, in UTF-16 code units.
 pub const MAX_BODY_UNITS: usize = 1_000_000;
-/// Bytes of front matter that are looked at; a longer one counts as none.
+/// The longest front matter that is read, in bytes. A longer one counts as absent.
 pub const MAX_FRONT_MATTER_BYTES: usize = 64 * 1024;
-/// Values of a facet that is a list, at most.
+/// The most values of a facet that is a list.
 pub const MAX_FACET_VALUES: usize = 100;
-/// Characters of a facet's value, at most.
+/// The longest value of a facet, in Unicode scalar values.
 pub const MAX_FACET_CHARS: usize = 256;

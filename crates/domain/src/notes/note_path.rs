@@ -1,28 +1,26 @@
-//! Which note is meant, as callers of the note tools may name it: from the root of the space,
-//! without a `/` in front.
+//! Paths of notes as callers of the note tools write them: relative to the root of the space,
+//! without a leading `/`.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::whitespace::trim;
+use crate::inline_schema::inline_schema;
 use crate::path::{BadPath, SpacePath};
 
 /// A note's path such as `inbox/one.md`, canonical, relative, and never outside the space.
 ///
-/// *Shape*: a [`SpacePath`] that is not the root, told without its leading `/`. A given text is
-/// first trimmed, its backslashes become `/`, and empty components are dropped. Unlike a space path
-/// it may not begin with `/` and may hold no `..` at all, not even one that stays inside.
+/// *Shape*: a [`SpacePath`] that is not the root, written without its leading `/`. Parsing trims
+/// the text, turns backslashes into `/`, and drops empty components. Unlike a space path, a note
+/// path may not begin with `/` and may not hold `..`, not even one that stays inside the space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NotePath(SpacePath);
 
 impl NotePath {
-    /// Parses a path as a caller gives it. The only way in.
+    /// Parses a path as a caller writes it, and makes it canonical.
     ///
     /// # Errors
-    /// [`BadPath`], which does not repeat the text.
+    /// Every [`BadPath`] except [`BadPath::Backslash`].
     pub fn parse(text: &str) -> Result<Self, BadPath> {
         let text = trim(text).replace('\\', "/");
         if text.starts_with('/') {
@@ -35,18 +33,17 @@ impl NotePath {
         if path.is_root() { Err(BadPath::Empty) } else { Ok(Self(path)) }
     }
 
-    /// As everything else in Stile names it.
+    /// Returns the same path as a space path, for permits and the store.
     pub fn space_path(&self) -> &SpacePath {
         &self.0
     }
 
-    /// The canonical text, which does not begin with `/`.
+    /// Returns the canonical text, without a leading `/`.
     pub fn as_str(&self) -> &str {
         self.0.as_str().trim_start_matches('/')
     }
 
-    /// The folder that holds the note, none for the root of the space, and the note's name in
-    /// there.
+    /// Returns the folder, `None` for the root of the space, and the file name.
     pub(super) fn split(&self) -> (Option<&str>, &str) {
         self.as_str()
             .rsplit_once('/')
@@ -67,17 +64,7 @@ impl From<NotePath> for String {
     }
 }
 
-impl JsonSchema for NotePath {
-    fn schema_name() -> Cow<'static, str> {
-        "NotePath".into()
-    }
-    fn inline_schema() -> bool {
-        true
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "minLength": 1, "maxLength": 4096 })
-    }
-}
+inline_schema!(NotePath, { "type": "string", "minLength": 1, "maxLength": 4096 });
 
 #[cfg(test)]
 mod tests {
@@ -85,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_leads_out_or_is_absolute_is_refused() {
+    fn absolute_paths_and_paths_out_of_the_space_are_refused() {
         for (text, expected) in [
             ("inbox/one.md", Ok("inbox/one.md")),
             (" \u{feff}inbox\\one.md\n", Ok("inbox/one.md")),
@@ -119,9 +106,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_note_path_is_a_space_path_and_parses_to_itself(text in "(/|\\.|\\.\\.|a|C:|\\\\| |\u{e9}|\u{feff}|\\.stile-){0,10}") {
+        fn a_note_path_is_a_space_path_and_parses_to_itself(
+            text in "(/|\\.|\\.\\.|a|C:|\\\\| |\u{e9}|\u{feff}|\\.stile-){0,10}"
+        ) {
             if let Ok(path) = NotePath::parse(&text) {
-                // `a /` names the file `a `, which cannot be named without its slash.
+                // `a /` names the file `a `. Only its slash keeps trimming from removing the space.
                 if trim(path.as_str()) == path.as_str() {
                     prop_assert_eq!(NotePath::parse(path.as_str()), Ok(path.clone()));
                 }

@@ -1,8 +1,8 @@
-//! A note as it travels between two servers: JSON with its front matter and its body.
+//! Notes as JSON, for the way from the server that has the files to the gateway.
 //!
-//! The one who has the note writes it ([`portable`]); the gateway reads it
-//! ([`PortableNote::parse`]) from a server that it does not trust further than that. What both make
-//! of a note is the same as what is made of the file itself.
+//! The server writes a note with [`to_json`]. The gateway reads it with [`PortableNote::parse`] and
+//! trusts nothing else in the message. Each answer that is derived from the JSON equals the answer
+//! that is derived from the file.
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -11,19 +11,19 @@ use super::front_matter::{Front, FrontMatterMembers, Note};
 use super::note_path::NotePath;
 use super::yaml;
 
-/// A note that came from elsewhere.
+/// A note that another server sent.
 #[derive(Clone, PartialEq)]
 pub struct PortableNote {
     pub(super) front: Option<FrontMatterMembers>,
     pub(super) body: String,
 }
 
-/// The answer holds no note. It says nothing of what came instead.
+/// The error for a message that holds no note. It does not repeat the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer holds no note")]
 pub struct BadNote;
 
-/// What is looked at. Whatever else is there is passed over, above all a `path`.
+/// The members that are read. All others are ignored, above all `path`.
 #[derive(Deserialize)]
 struct Wire {
     #[serde(default)]
@@ -32,16 +32,16 @@ struct Wire {
 }
 
 impl PortableNote {
-    /// Reads `{ "frontmatter"?, "body", … }`.
+    /// Parses `{ "frontmatter"?, "body", … }`.
     ///
-    /// Front matter is an object, such an object as JSON in a string, or that string in another. A
-    /// string that holds anything else is a note's own fault and counts as none, as broken YAML
-    /// does in a file.
+    /// The front matter is an object, the JSON text of an object, or the JSON text of that text.
+    /// Any other string counts as absent front matter, as invalid YAML does in a file.
     ///
     /// # Errors
-    /// [`BadNote`] where it is not JSON, `body` is not a string, or either is there twice.
+    /// [`BadNote`] for a text that is not JSON, for a `body` that is not a string, for a
+    /// `frontmatter` of another type, and where either member occurs twice.
     pub fn parse(json: &[u8]) -> Result<Self, BadNote> {
-        // A struct can also be read from an array of its fields.
+        // serde also reads a struct from an array of its fields.
         if json.trim_ascii_start().first() != Some(&b'{') {
             return Err(BadNote);
         }
@@ -55,18 +55,18 @@ impl PortableNote {
         Ok(Self { front, body })
     }
 
-    /// The note, taken apart.
+    /// Returns the note as the derivations take it.
     pub fn as_note(&self) -> Note<'_> {
         Note::new(self.front.as_ref().map_or(Front::None, Front::Json), &self.body)
     }
 
-    /// How long the body is.
+    /// Returns the length of the body in bytes.
     pub fn body_bytes(&self) -> usize {
         self.body.len()
     }
 }
 
-/// The object in a string, or in a string in a string.
+/// Parses an object from its JSON text, or from the JSON text of that text.
 fn unwrapped(text: &str) -> Option<FrontMatterMembers> {
     let parse = |text: &str| serde_json::from_str::<Json>(text).ok();
     match parse(text)? {
@@ -79,11 +79,11 @@ fn unwrapped(text: &str) -> Option<FrontMatterMembers> {
     }
 }
 
-/// The note in a file, as JSON: `{"path","frontmatter","body"}`.
+/// Converts the note of a file to JSON: `{"path","frontmatter","body"}`.
 ///
-/// Values of the front matter are told as their source spells them; a number that JSON would spell
-/// otherwise is a string. The exceptions are `date` and `updated`, which become ISO 8601 where YAML
-/// has a date: JSON has none, and readers of those two want a moment.
+/// Values of the front matter keep their spelling in the source. A number that JSON would spell
+/// otherwise becomes a string. A YAML date in `date` or `updated` becomes ISO 8601, because JSON
+/// has no dates and readers of these two members need a time.
 pub fn to_json(path: &NotePath, text: &str) -> String {
     let note = Note::parse(text);
     let front = match note.front {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn front_matter_comes_in_three_forms_and_other_strings_count_as_none() {
+    fn front_matter_has_three_forms_and_other_strings_count_as_absent() {
         let object = r#"{"title":"A"}"#;
         let once = Json::from(object).to_string();
         let twice = Json::from(once.as_str()).to_string();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_note_is_refused() {
+    fn a_message_without_a_note_is_refused() {
         for json in [
             "",
             "null",
@@ -154,21 +154,22 @@ mod tests {
     }
 
     #[test]
-    fn values_are_spelled_as_in_the_file() {
-        let text = "---\nn: 1\nf: 1.50\nh: 0x1F\nt: True\nb: true\nz: ~\nd: 2025-03-01\ndate: 2025-03-01\n\
-                    updated: '2025-03-01'\nl: [2, a, {x: [~]}, 2025-03-01]\n? [k]\n: v\n---\n# A\n\nb \n";
-        let told = to_json(&NotePath::parse("a/b.md").unwrap(), text);
+    fn values_keep_their_spelling() {
+        let text = "---\nn: 1\nf: 1.50\nh: 0x1F\nt: True\nb: true\nz: ~\nd: 2025-03-01\n\
+                    date: 2025-03-01\nupdated: '2025-03-01'\nl: [2, a, {x: [~]}, 2025-03-01]\n\
+                    ? [k]\n: v\n---\n# A\n\nb \n";
+        let sent = to_json(&NotePath::parse("a/b.md").unwrap(), text);
         let expected = json!({
             "path": "a/b.md",
             "frontmatter": {
-                "n": 1, "f": "1.50", "h": "0x1F", "t": "True", "b": true, "z": null, "d": "2025-03-01",
-                "date": "2025-03-01T00:00:00.000Z", "updated": "2025-03-01",
+                "n": 1, "f": "1.50", "h": "0x1F", "t": "True", "b": true, "z": null,
+                "d": "2025-03-01", "date": "2025-03-01T00:00:00.000Z", "updated": "2025-03-01",
                 "l": [2, "a", { "x": [null] }, "2025-03-01"]
             },
             "body": "# A\n\nb"
         });
-        assert_eq!(serde_json::from_str::<Json>(&told).unwrap(), expected);
-        let told = to_json(&NotePath::parse("a").unwrap(), "---\na: 1\na: 2\n---\nb");
-        assert_eq!(serde_json::from_str::<Json>(&told).unwrap()["frontmatter"], json!({}));
+        assert_eq!(serde_json::from_str::<Json>(&sent).unwrap(), expected);
+        let sent = to_json(&NotePath::parse("a").unwrap(), "---\na: 1\na: 2\n---\nb");
+        assert_eq!(serde_json::from_str::<Json>(&sent).unwrap()["frontmatter"], json!({}));
     }
 }

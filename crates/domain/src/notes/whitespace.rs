@@ -1,12 +1,15 @@
-//! White space, slugs and cuts, as JavaScript sees them.
+//! White space, slugs and truncation by the rules of JavaScript, in which the other readers of the
+//! notes are written.
 
 use std::borrow::Cow;
 
 use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 
-/// JavaScript's `\s`, which is also what its `trim` takes away: ECMA-262's WhiteSpace and
-/// LineTerminator. Unlike Unicode's White_Space it has U+FEFF and does not have U+0085.
-pub(super) fn is_white(character: char) -> bool {
+/// Whether JavaScript's `\s` matches the character, and `trim` removes it.
+///
+/// *Source*: ECMA-262, WhiteSpace and LineTerminator. Unlike Unicode's White_Space, the set has
+/// U+FEFF and does not have U+0085.
+pub(super) fn is_whitespace(character: char) -> bool {
     matches!(
         character,
         '\t'..='\r'
@@ -23,35 +26,35 @@ pub(super) fn is_white(character: char) -> bool {
     )
 }
 
-/// JavaScript's `trim`.
+/// Trims both ends as JavaScript's `trim` does.
 pub(super) fn trim(text: &str) -> &str {
-    text.trim_matches(is_white)
+    text.trim_matches(is_whitespace)
 }
 
-/// JavaScript's `trimEnd`.
+/// Trims the end as JavaScript's `trimEnd` does.
 pub(super) fn trim_end(text: &str) -> &str {
-    text.trim_end_matches(is_white)
+    text.trim_end_matches(is_whitespace)
 }
 
-/// Composes (NFC), makes one space of each run of white space, and trims.
-pub(super) fn normal(text: &str) -> String {
+/// Composes a text (NFC), replaces each run of white space by one space, and trims.
+pub(super) fn normalize(text: &str) -> String {
     let composed: Cow<'_, str> =
         if is_nfc(text) { text.into() } else { text.nfc().collect::<String>().into() };
-    let mut normal = String::with_capacity(composed.len());
-    for word in composed.split(is_white).filter(|word| !word.is_empty()) {
-        if !normal.is_empty() {
-            normal.push(' ');
+    let mut normalized = String::with_capacity(composed.len());
+    for word in composed.split(is_whitespace).filter(|word| !word.is_empty()) {
+        if !normalized.is_empty() {
+            normalized.push(' ');
         }
-        normal.push_str(word);
+        normalized.push_str(word);
     }
-    normal
+    normalized
 }
 
-/// Lower-case, everything but `a-z`, `0-9` and `-` made `-`, no two of them in a row and none at an
-/// end.
+/// Returns the slug of a text: lower-case `a-z` and `0-9`, with one `-` for each run of other
+/// characters between them.
 ///
-/// A character of two UTF-16 code units would make two `-`, which become one again, so going by
-/// characters comes to the same.
+/// JavaScript goes by UTF-16 code units. A character of two units is one run too, so the result is
+/// the same.
 pub(super) fn slug(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     for character in text.chars().flat_map(char::to_lowercase) {
@@ -67,12 +70,12 @@ pub(super) fn slug(text: &str) -> String {
     slug
 }
 
-/// Cuts a text to `most` characters; whether anything was cut.
-pub(super) fn cut(text: &mut String, most: usize) -> bool {
-    if text.len() <= most {
+/// Truncates a text to `max_chars` scalar values. Returns whether the text was longer.
+pub(super) fn truncate(text: &mut String, max_chars: usize) -> bool {
+    if text.len() <= max_chars {
         return false;
     }
-    let Some((end, _)) = text.char_indices().nth(most) else { return false };
+    let Some((end, _)) = text.char_indices().nth(max_chars) else { return false };
     text.truncate(end);
     true
 }
@@ -82,24 +85,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn white_space_is_javascripts() {
-        let white: Vec<u32> =
-            (0..=0x10ffff).filter(|code| char::from_u32(*code).is_some_and(is_white)).collect();
+    fn white_space_is_that_of_javascript() {
+        let white: Vec<u32> = (0..=0x10ffff)
+            .filter(|code| char::from_u32(*code).is_some_and(is_whitespace))
+            .collect();
         assert_eq!(white.len(), 25);
         assert!(white.contains(&0xfeff) && !white.contains(&0x85) && !white.contains(&0x200b));
         assert_eq!(trim("\u{feff}\u{a0} a\u{200b} \u{2029}"), "a\u{200b}");
     }
 
     #[test]
-    fn text_is_composed_and_its_space_made_one() {
+    fn normalizing_composes_and_collapses_white_space() {
         assert_eq!(
-            normal("  Cafe\u{301}\u{a0}\t\u{212b} \n x\u{200b}"),
+            normalize("  Cafe\u{301}\u{a0}\t\u{212b} \n x\u{200b}"),
             "Caf\u{e9} \u{c5} x\u{200b}"
         );
     }
 
     #[test]
-    fn slugs_hold_ascii_alone() {
+    fn a_slug_holds_only_ascii() {
         for (text, expected) in [
             ("Hello, World!", "hello-world"),
             ("--a--B--", "a-b"),
@@ -113,10 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_counts_characters() {
+    fn truncation_counts_characters() {
         let mut text = "\u{e9}".repeat(5);
-        assert!(!cut(&mut text, 5));
-        assert!(cut(&mut text, 3));
+        assert!(!truncate(&mut text, 5));
+        assert!(truncate(&mut text, 3));
         assert_eq!(text, "\u{e9}\u{e9}\u{e9}");
     }
 }

@@ -1,10 +1,10 @@
-//! The few values that are wanted of a note's front matter, as their source spells them.
+//! Reads values of YAML front matter, each in its spelling in the source.
 //!
-//! One pass over the events of the parser takes the text of the wanted values, since a number, a
-//! date or a boolean is told as it was written, and sees whether the YAML is so plain that it
-//! counts for certain ([`WatchedEvents`]). Where it is not, a second one decides: `serde-saphyr` reads it
-//! whole under a budget and refuses duplicate keys. Neither keeps anything else, and no error
-//! leaves this file: it could quote the note.
+//! One pass over the parser's events takes the text of the requested values, because facets keep
+//! the spelling of a number, a date or a boolean. The same pass checks whether the YAML is so plain
+//! that it is valid for certain ([`WatchedEvents`]). For other YAML a second pass decides:
+//! `serde-saphyr` reads all of it under a budget and refuses duplicate keys. Neither pass keeps
+//! anything else. No error leaves this module, because an error could quote the note.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,41 +21,43 @@ use super::{MAX_FACET_VALUES, MAX_FRONT_MATTER_BYTES, dates};
 mod one_pass_tests;
 mod plain;
 
-/// A value of the front matter, as far as a facet can be made of it.
+/// A value of the front matter from which a facet can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub(super) enum FrontMatterValue<'a> {
     /// A scalar that is not null.
-    Scalar(Scalar<'a>),
-    /// A list; what in it is no scalar, or null, is left out.
-    List(Vec<Scalar<'a>>),
+    Scalar(FrontMatterScalar<'a>),
+    /// The scalars of a list, without nulls, lists and mappings.
+    List(Vec<FrontMatterScalar<'a>>),
 }
 
-/// A scalar's text, and whether it could be something other than a string.
+/// The text of a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Scalar<'a> {
+pub(super) struct FrontMatterScalar<'a> {
     pub(super) text: Cow<'a, str>,
+    /// Whether the scalar has no quotes, so that it may be a number, a date or a boolean.
     pub(super) plain: bool,
 }
 
-/// The values of `keys` in a front matter, in the order of `keys`. All are `None` where it is not
-/// valid YAML, not a mapping, or too large; null counts as none.
+/// Returns the values of `keys` in the order of `keys`; `None` for a null and for an absent key.
+///
+/// All are `None` where the front matter is not a valid YAML mapping or is too large.
 pub(super) fn values<'a, const N: usize>(
     front: &'a str,
     keys: [&str; N],
-) -> [Option<Value<'a>>; N] {
+) -> [Option<FrontMatterValue<'a>>; N] {
     if front.is_empty() || front.len() > MAX_FRONT_MATTER_BYTES {
         return [const { None }; N];
     }
     let mut events = WatchedEvents::new(front);
-    let values = wanted(&mut events, keys);
-    if events.plain() || counts(front) { values } else { [const { None }; N] }
+    let values = values_in_first_mapping(&mut events, keys);
+    if events.plain() || is_valid(front) { values } else { [const { None }; N] }
 }
 
-/// The values of `keys` in the first mapping.
-fn wanted<'a, const N: usize>(
+/// Returns the values of `keys` in the first mapping.
+fn values_in_first_mapping<'a, const N: usize>(
     events: &mut impl Iterator<Item = Event<'a>>,
     keys: [&str; N],
-) -> [Option<Value<'a>>; N] {
+) -> [Option<FrontMatterValue<'a>>; N] {
     if !events.any(|event| matches!(event, Event::MappingStart(..))) {
         return [const { None }; N];
     }
@@ -70,18 +72,18 @@ fn wanted<'a, const N: usize>(
             }
         };
         let Some(first) = events.next() else { return values };
-        let place = keys.iter().position(|wanted| key.as_deref() == Some(*wanted));
-        match place.and_then(|place| values.get_mut(place)) {
-            Some(place) => *place = value(first, events),
+        let index = keys.iter().position(|wanted| key.as_deref() == Some(*wanted));
+        match index.and_then(|index| values.get_mut(index)) {
+            Some(slot) => *slot = value(first, events),
             None => skip(&first, events),
         }
     }
 }
 
-/// The whole front matter as JSON, each value as its source spells it; none where it does not
-/// count. A key that is no scalar is left out.
+/// Returns the whole front matter as JSON, each value in its spelling in the source; `None` for
+/// invalid front matter. A key that is not a scalar is omitted.
 pub(super) fn members(front: &str) -> Option<Map<String, Json>> {
-    if front.len() > MAX_FRONT_MATTER_BYTES || !counts(front) {
+    if front.len() > MAX_FRONT_MATTER_BYTES || !is_valid(front) {
         return None;
     }
     let mut events =
@@ -91,18 +93,18 @@ pub(super) fn members(front: &str) -> Option<Map<String, Json>> {
     }
     let mut members = mapping(&mut events)?;
     for key in ["date", "updated"] {
-        let Some(value) = members.get_mut(key) else { continue };
-        let [told] = values(front, [key]);
-        if let Some(Value::Scalar(Scalar { text, plain: true })) = told
+        let Some(member) = members.get_mut(key) else { continue };
+        let [value] = values(front, [key]);
+        if let Some(FrontMatterValue::Scalar(FrontMatterScalar { text, plain: true })) = value
             && let Some(iso) = dates::iso(&text)
         {
-            *value = iso.into();
+            *member = iso.into();
         }
     }
     Some(members)
 }
 
-/// The rest of a mapping that has begun. [`counts`] has bounded how deep it goes.
+/// Returns the members of a mapping that has begun. [`is_valid`] has bounded the recursion.
 fn mapping<'a>(events: &mut impl Iterator<Item = Event<'a>>) -> Option<Map<String, Json>> {
     let mut members = Map::new();
     loop {
@@ -141,8 +143,8 @@ fn node<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> O
     })
 }
 
-/// A scalar as JSON: a number or a boolean only where JSON spells it the same.
-fn json(scalar: Scalar<'_>) -> Json {
+/// Converts a scalar to JSON: to a number or a boolean only where JSON has the same spelling.
+fn json(scalar: FrontMatterScalar<'_>) -> Json {
     if scalar.plain
         && let Ok(value @ (Json::Number(_) | Json::Bool(_))) =
             serde_json::from_str::<Json>(&scalar.text)
@@ -153,14 +155,17 @@ fn json(scalar: Scalar<'_>) -> Json {
     Json::String(scalar.text.into_owned())
 }
 
-fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> Option<Value<'a>> {
+fn value<'a>(
+    first: Event<'a>,
+    events: &mut impl Iterator<Item = Event<'a>>,
+) -> Option<FrontMatterValue<'a>> {
     match first {
-        Event::Scalar(text, style, ..) => scalar(text, style).map(Value::Scalar),
+        Event::Scalar(text, style, ..) => scalar(text, style).map(FrontMatterValue::Scalar),
         Event::SequenceStart(..) => {
             let mut list = Vec::new();
             loop {
                 match events.next()? {
-                    Event::SequenceEnd => return Some(Value::List(list)),
+                    Event::SequenceEnd => return Some(FrontMatterValue::List(list)),
                     Event::Scalar(text, style, ..) => list.extend(scalar(text, style)),
                     other => skip(&other, events),
                 }
@@ -173,13 +178,13 @@ fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> 
     }
 }
 
-fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Option<Scalar<'_>> {
+fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Option<FrontMatterScalar<'_>> {
     let plain = style == ScalarStyle::Plain;
     let null = plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL");
-    (!null).then_some(Scalar { text, plain })
+    (!null).then_some(FrontMatterScalar { text, plain })
 }
 
-/// Passes over the rest of a node that began with `first`.
+/// Skips the rest of a node that began with `first`.
 fn skip<'a>(first: &Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) {
     let mut depth =
         usize::from(matches!(first, Event::SequenceStart(..) | Event::MappingStart(..)));
@@ -193,8 +198,8 @@ fn skip<'a>(first: &Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) {
     }
 }
 
-/// Whether a text is a YAML mapping within the budget.
-fn counts(front: &str) -> bool {
+/// Whether a text is a valid YAML mapping within the budget.
+fn is_valid(front: &str) -> bool {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_anchors: 0,
@@ -209,21 +214,20 @@ fn counts(front: &str) -> bool {
         },
         strict_booleans: true,
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
-        // Its errors would otherwise quote the front matter.
+        // Without this an error would quote the front matter.
         with_snippet: false,
     };
     matches!(serde_saphyr::from_str_with_options(front, options), Ok(Shape::Mapping))
 }
 
-/// Deeper front matter counts as none; this also bounds the recursion of [`Shape`].
+/// The deepest valid front matter. The limit also bounds the recursion of [`Shape`].
 const MAX_DEPTH: usize = 16;
-/// Front matter of more keys, values, lists and mappings counts as none. Each is at most two
-/// events.
+/// The most keys, values, lists and mappings of valid front matter. Each is at most two events.
 const MAX_NODES: usize = 5_000;
 const _: () = assert!(MAX_FACET_VALUES < MAX_NODES);
 
-/// What a document is at its root. Reading it visits everything below, so that a fault anywhere is
-/// found, and keeps nothing.
+/// The kind of the root of a document. Deserializing visits the whole document, so that any fault
+/// is found, and keeps nothing.
 enum Shape {
     Mapping,
     Other,
@@ -237,7 +241,7 @@ impl<'de> Deserialize<'de> for Shape {
 
 struct ShapeVisitor;
 
-/// Scalars of any type are alike.
+// Scalars of every type are treated the same.
 macro_rules! other {
     ($($name:ident($type:ty)),*) => {
         $(fn $name<E>(self, _: $type) -> Result<Shape, E> { Ok(Shape::Other) })*
@@ -300,10 +304,10 @@ mod tests {
             .into_iter()
             .map(|value| match value {
                 None => "-".to_owned(),
-                Some(Value::Scalar(scalar)) => {
+                Some(FrontMatterValue::Scalar(scalar)) => {
                     format!("{}{}", scalar.text, if scalar.plain { "" } else { "\"" })
                 }
-                Some(Value::List(list)) => list
+                Some(FrontMatterValue::List(list)) => list
                     .iter()
                     .map(|scalar| format!("[{}]", scalar.text))
                     .collect::<Vec<_>>()
@@ -313,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_as_their_source_spells_them() {
+    fn values_keep_their_spelling_in_the_source() {
         for (front, a, b) in [
             ("a: 0x1F\nb: 007", "0x1F", "007"),
             ("a: 2025-03-01\nb: '2025-03-01'", "2025-03-01", "2025-03-01\""),
@@ -332,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mapping_within_the_budget_counts_as_none() {
+    fn anything_but_a_mapping_within_the_budget_has_no_values() {
         let deep = format!("a: 1\nc: {}{}", "[".repeat(40), "]".repeat(40));
         let many = format!("a: 1\nc: [{}]", "1,".repeat(6_000));
         let long = format!("a: 1\nc: {}", "x".repeat(MAX_FRONT_MATTER_BYTES));

@@ -1,5 +1,6 @@
-//! Laws of authority that the compiler holds: each program in `tests/unauthorized` must not
-//! compile.
+//! Integration tests of the domain: compile-fail tests of authority, and the structure of notes.
+//!
+//! Each program in `tests/unauthorized` misuses a permit and must not compile.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,25 +17,24 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The compiler whose words are kept beside the programs. Another one says the same in other words,
-/// so with it only the refusal itself is checked.
-const WORDS_OF: &str = "rustc 1.95.0";
+/// The compiler whose messages are stored beside the programs. Another compiler words its messages
+/// differently, so the test then checks only that no program compiles.
+const STDERR_COMPILER: &str = "rustc 1.95.0";
 
 mod notes;
 mod notes_differential;
 mod notes_hostile;
 
 #[test]
-fn authority_cannot_be_made_up() {
+fn no_program_without_authority_compiles() {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let version = Command::new(rustc).arg("--version").output().unwrap().stdout;
-    if version.starts_with(WORDS_OF.as_bytes()) {
+    if version.starts_with(STDERR_COMPILER.as_bytes()) {
         trybuild::TestCases::new().compile_fail("tests/unauthorized/*.rs");
     } else if std::env::var("TRYBUILD").is_ok() {
         trybuild::TestCases::new().compile_fail(copy_of_programs().join("*.rs"));
     } else {
-        // In this mode the words of a refusal are taken down, and a program that compiles still
-        // fails.
+        // In this mode `trybuild` records the messages. A program that compiles still fails.
         let myself = std::env::current_exe().unwrap();
         assert!(Command::new(myself).env("TRYBUILD", "overwrite").status().unwrap().success());
     }

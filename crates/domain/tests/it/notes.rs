@@ -1,9 +1,12 @@
-//! The structure of 1,372 notes, equal as JSON and in the order of the fields.
+//! Compares the answers for 1,372 notes with stored answers, byte by byte.
+//!
+//! Each note is read from its file text and from the JSON that travels between servers.
 
 use serde::Deserialize;
-use stile_domain::notes::NotePath;
 use stile_domain::notes::portable::{PortableNote, to_json};
-use stile_domain::notes::{Note, document_tree, metadata_facets, note_outline, section_source};
+use stile_domain::notes::{
+    Note, NotePath, document_tree, metadata_facets, note_outline, section_source,
+};
 
 #[derive(Deserialize)]
 struct Case {
@@ -15,7 +18,8 @@ struct Case {
     facets: serde_json::Value,
 }
 
-/// What is wrong with the answers for a note, as text, since the order of fields counts.
+/// Returns the differences between our answers and the expected ones. Compares text, because the
+/// order of the fields matters.
 fn differences(case: &Case, note: Note<'_>) -> Vec<String> {
     let path = NotePath::parse(&case.path).unwrap();
     let ours = [
@@ -33,16 +37,16 @@ fn differences(case: &Case, note: Note<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Of the note in the file, and of the same note after a journey from one server to another.
+/// Checks each note of a file, and the same note after a round trip through JSON.
 fn check(file: &str, expected: usize) {
     let cases: Vec<Case> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(cases.len(), expected);
     let mut differing = Vec::new();
     for case in &cases {
         differing.extend(differences(case, Note::parse(&case.markdown)));
-        let travelled = to_json(&NotePath::parse(&case.path).unwrap(), &case.markdown);
-        let arrived = PortableNote::parse(travelled.as_bytes()).unwrap();
-        differing.extend(differences(case, arrived.as_note()));
+        let sent = to_json(&NotePath::parse(&case.path).unwrap(), &case.markdown);
+        let received = PortableNote::parse(sent.as_bytes()).unwrap();
+        differing.extend(differences(case, received.as_note()));
     }
     assert!(
         differing.is_empty(),
@@ -53,16 +57,16 @@ fn check(file: &str, expected: usize) {
 }
 
 #[test]
-fn unit_the_notes_made_by_hand_have_their_structure() {
+fn handmade_notes_have_their_structure() {
     check(include_str!("../fixtures/notes/edge.jsonl"), 68);
 }
 
 #[test]
-fn unit_the_examples_of_commonmark_have_their_structure() {
+fn examples_of_commonmark_have_their_structure() {
     check(include_str!("../fixtures/notes/commonmark.jsonl"), 652);
 }
 
 #[test]
-fn unit_the_examples_of_commonmark_as_a_body_have_their_structure() {
+fn examples_of_commonmark_in_a_section_have_their_structure() {
     check(include_str!("../fixtures/notes/commonmark-as-body.jsonl"), 652);
 }

@@ -1,19 +1,18 @@
-//! Two readings of CommonMark held against each other: ours, over an event parser, and a slow,
-//! plain one over the syntax tree of a second implementation.
+//! Compares our headings, from an event parser, with a slow and simple reading of the syntax tree
+//! of a second CommonMark implementation.
 //!
-//! The documents are made up from every construct of the specification, from a seed. A few thousand
-//! by default; `STILE_RIG_SCALE=full` makes it 100,000. What the two implementations are known to
-//! disagree about, and who of them the specification says is right, is in `docs/commonmark.md`.
+//! A seed generates the documents from every construct of the specification: 4,000 by default, and
+//! 100,000 with `STILE_RIG_SCALE=full`. `docs/commonmark.md` lists the known disagreements, and
+//! which implementation the specification supports.
 
 use comrak::nodes::{AstNode, NodeValue};
 use comrak::{Arena, Options, parse_document};
 use serde::Deserialize;
-use stile_domain::notes::NotePath;
-use stile_domain::notes::{Note, section_source};
+use stile_domain::notes::{Note, NotePath, section_source};
 
-/// A heading as both tell it.
+/// A heading as both implementations report it.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-struct Told {
+struct FoundHeading {
     level: u8,
     heading_text: String,
     body_available: bool,
@@ -21,51 +20,52 @@ struct Told {
 
 #[derive(Deserialize)]
 struct Sections {
-    sections: Vec<Told>,
+    sections: Vec<FoundHeading>,
 }
 
-fn ours(markdown: &str) -> Vec<Told> {
+fn ours(markdown: &str) -> Vec<FoundHeading> {
     let answer = section_source(&NotePath::parse("a.md").unwrap(), Note::parse(markdown)).unwrap();
     serde_json::from_value::<Sections>(serde_json::to_value(&answer).unwrap()).unwrap().sections
 }
 
-/// What stands in a block, as the contract says it, by recursion over the tree.
-fn theirs(markdown: &str) -> Vec<Told> {
+/// Reads the headings as the contract defines them, by recursion over the tree.
+fn theirs(markdown: &str) -> Vec<FoundHeading> {
     let arena = Arena::new();
-    // Without a line ending this one takes an empty item at the very end, as in `1.`, for text
-    // (5.2, rule 3).
+    // Without a final line ending, comrak takes an empty list item at the end, such as `1.`, for
+    // text (5.2, rule 3).
     let document = parse_document(&arena, &format!("{markdown}\n"), &Options::default());
     let blocks: Vec<&AstNode<'_>> = document.children().collect();
     let mut headings: Vec<(usize, bool, u8, String)> = Vec::new();
-    for (place, block) in blocks.iter().enumerate() {
+    for (index, block) in blocks.iter().enumerate() {
         for node in block.descendants() {
             if let NodeValue::Heading(heading) = &node.data.borrow().value {
                 let nested = !std::ptr::eq(node, *block);
-                headings.push((place, nested, heading.level, normal(&joined(node))));
+                headings.push((index, nested, heading.level, normalize(&joined(node))));
             }
         }
     }
     let is_heading =
         |block: &&AstNode<'_>| matches!(block.data.borrow().value, NodeValue::Heading(_));
-    let full: Vec<bool> = blocks.iter().map(|block| !is_heading(block) && holds(block)).collect();
-    let told = |(at, (place, _, level, text)): (usize, &(usize, bool, u8, String))| {
+    let full: Vec<bool> =
+        blocks.iter().map(|block| !is_heading(block) && has_text(block)).collect();
+    let heading = |(at, (index, _, level, text)): (usize, &(usize, bool, u8, String))| {
         let end = headings[at + 1..].iter().find(|next| next.2 <= *level);
         let end = end.map_or(blocks.len(), |(end, nested, ..)| end + usize::from(*nested));
-        let body_available = (place + 1..end).any(|block| full[block]);
-        Told { level: *level, heading_text: text.clone(), body_available }
+        let body_available = (index + 1..end).any(|block| full[block]);
+        FoundHeading { level: *level, heading_text: text.clone(), body_available }
     };
-    headings.iter().enumerate().map(told).collect()
+    headings.iter().enumerate().map(heading).collect()
 }
 
-fn white(character: char) -> bool {
+fn is_whitespace(character: char) -> bool {
     (character.is_whitespace() && character != '\u{85}') || character == '\u{feff}'
 }
 
-fn normal(text: &str) -> String {
-    text.split(white).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+fn normalize(text: &str) -> String {
+    text.split(is_whitespace).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Children joined by spaces, neighbouring texts merged first.
+/// Joins the children of a node by spaces, after merging neighbouring texts.
 fn joined<'a>(node: &'a AstNode<'a>) -> String {
     let mut pieces: Vec<(bool, String)> = Vec::new();
     for child in node.children() {
@@ -86,7 +86,7 @@ fn joined<'a>(node: &'a AstNode<'a>) -> String {
     pieces.into_iter().map(|(_, piece)| piece).collect::<Vec<_>>().join(" ")
 }
 
-/// The alternative text of an image.
+/// Returns the alternative text of an image.
 fn flat<'a>(node: &'a AstNode<'a>) -> String {
     node.descendants()
         .map(|node| match &node.data.borrow().value {
@@ -99,8 +99,8 @@ fn flat<'a>(node: &'a AstNode<'a>) -> String {
         .collect()
 }
 
-fn holds<'a>(block: &'a AstNode<'a>) -> bool {
-    let some = |text: &str| !text.chars().all(white);
+fn has_text<'a>(block: &'a AstNode<'a>) -> bool {
+    let some = |text: &str| !text.chars().all(is_whitespace);
     block.descendants().any(|node| match &node.data.borrow().value {
         NodeValue::ThematicBreak => true,
         NodeValue::Text(text) => some(text),
@@ -112,10 +112,10 @@ fn holds<'a>(block: &'a AstNode<'a>) -> bool {
     })
 }
 
-/// A small generator of numbers (xorshift64*), so that a seed means the same document for ever.
-struct Dice(u64);
+/// A small random number generator (xorshift64*). A seed makes the same document for ever.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, most: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -240,39 +240,39 @@ const INLINES: &[&str] = &[
 ];
 
 fn document(seed: u64) -> String {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    // Never front matter, which only one of the two would see.
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    // The first line is empty, because only one implementation knows front matter.
     let mut text = String::from("\n");
-    for _ in 0..=dice.below(9) {
-        if dice.below(6) == 0 {
+    for _ in 0..=random.below(9) {
+        if random.below(6) == 0 {
             text.push('\n');
             continue;
         }
-        for _ in 0..dice.below(3) {
-            text += dice.pick(PREFIXES);
+        for _ in 0..random.below(3) {
+            text += random.pick(PREFIXES);
         }
-        if dice.below(3) > 0 {
-            text += dice.pick(STARTS);
+        if random.below(3) > 0 {
+            text += random.pick(STARTS);
         }
-        for _ in 0..dice.below(7) {
-            text += dice.pick(INLINES);
+        for _ in 0..random.below(7) {
+            text += random.pick(INLINES);
         }
-        text += match dice.below(40) {
+        text += match random.below(40) {
             0 => "\r\n",
             1 => "  \n",
             2 => "\\\n",
             _ => "\n",
         };
     }
-    // Both read what the contract calls the body, which has no white space at its end.
-    text.trim_end_matches(white).to_owned()
+    // Both read the body of the contract, which has no white space at its end.
+    text.trim_end_matches(is_whitespace).to_owned()
 }
 
 fn agree(text: &str) -> bool {
     ours(text) == theirs(text)
 }
 
-/// The shortest text found that they still disagree about.
+/// Shrinks a text as long as the implementations disagree about it.
 fn smallest(text: &str) -> String {
     let mut text: Vec<char> = text.chars().collect();
     for size in [20, 8, 3, 1, 1, 1] {
@@ -281,7 +281,9 @@ fn smallest(text: &str) -> String {
             let mut less = text.clone();
             less.drain(at..(at + size).min(less.len()));
             let tried: String = less.iter().collect();
-            if !tried.starts_with("---") && tried.trim_end_matches(white) == tried && !agree(&tried)
+            if !tried.starts_with("---")
+                && tried.trim_end_matches(is_whitespace) == tried
+                && !agree(&tried)
             {
                 text = less;
             } else {
@@ -292,8 +294,7 @@ fn smallest(text: &str) -> String {
     text.into_iter().collect()
 }
 
-/// The classes of disagreement that `docs/commonmark.md` explains, by the smallest text that shows
-/// one.
+/// Whether a smallest text shows a disagreement that `docs/commonmark.md` explains.
 fn is_known(small: &str) -> bool {
     let line = |starts: &dyn Fn(&str) -> bool| small.lines().any(starts);
     let tag_alone = |line: &str| {
@@ -311,7 +312,7 @@ fn is_known(small: &str) -> bool {
 }
 
 #[test]
-fn unit_two_implementations_of_commonmark_agree_on_made_up_documents() {
+fn two_implementations_of_commonmark_agree_on_generated_documents() {
     let documents = match std::env::var("STILE_RIG_SCALE") {
         Ok(scale) if scale == "full" => 100_000,
         _ => 4_000,

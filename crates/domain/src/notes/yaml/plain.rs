@@ -1,10 +1,10 @@
-//! Whether YAML is so plain that it counts for certain.
+//! Detects YAML that is so plain that it is valid for certain, so that a second parse is saved.
 //!
-//! `serde-saphyr` decides whether front matter counts, which costs another parse: for a note of
-//! some kilobytes a tenth of all. Nearly every front matter is a mapping of words to scalars, lists
-//! and such mappings, of which nothing can be refused. [`WatchedEvents`] watches for anything else while
-//! its events go by. What it takes for plain must count; what it does not may count or not, and is
-//! asked about.
+//! `serde-saphyr` decides whether front matter is valid, but costs another parse: for a note of
+//! some kilobytes a tenth of the whole time. Nearly every front matter is a mapping of words to
+//! scalars, lists and such mappings, which is always valid. [`WatchedEvents`] looks for anything
+//! else while the events pass. A plain text must be valid. Any other text may be valid, and
+//! `serde-saphyr` decides.
 
 use std::borrow::Cow;
 
@@ -12,16 +12,16 @@ use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, StrInput};
 
 use super::{MAX_DEPTH, MAX_FRONT_MATTER_BYTES, MAX_NODES};
 
-/// The events of a YAML text, up to a fault.
+/// The events of a YAML text up to a syntax error, watched for anything that is not plain.
 pub(super) struct WatchedEvents<'a> {
     parser: Parser<'a, StrInput<'a>>,
-    /// Whether all events were plain so far.
+    /// Whether every event so far was plain.
     plain: bool,
-    /// Whether the one mapping that holds everything has begun.
+    /// Whether the root mapping has begun.
     begun: bool,
-    /// Lists and mappings that are open.
+    /// The open lists and mappings, outermost first.
     open: Vec<Open>,
-    /// The keys of the mappings that are open, each mapping's after those of the one around it.
+    /// The keys of all open mappings, outermost mapping first.
     keys: Vec<Cow<'a, str>>,
     nodes: usize,
     bytes: usize,
@@ -30,15 +30,14 @@ pub(super) struct WatchedEvents<'a> {
 enum Open {
     List,
     Mapping {
-        /// How many keys belong to the mappings around it.
+        /// The number of keys of the mappings around this one.
         before: usize,
-        /// Whether a key is next, and no value.
+        /// Whether the next node is a key.
         key: bool,
     },
 }
 
-/// With more open keys a text is not plain, since each key is compared with all others of its
-/// mapping.
+/// The most open keys of a plain text, because each key is compared with all others of its mapping.
 const MAX_KEYS: usize = 64;
 
 impl<'a> WatchedEvents<'a> {
@@ -54,8 +53,8 @@ impl<'a> WatchedEvents<'a> {
         }
     }
 
-    /// Whether the text is plain: a mapping within the budget in which nothing can be refused.
-    /// Passes over the events that are left.
+    /// Reads the remaining events. Returns whether the text is plain: a mapping within the budget
+    /// that is valid for certain.
     pub(super) fn plain(mut self) -> bool {
         while self.plain && self.next().is_some() {}
         self.plain && self.begun
@@ -67,9 +66,9 @@ impl<'a> WatchedEvents<'a> {
             | Event::DocumentStart(false, None)
             | Event::DocumentEnd
             | Event::StreamEnd => true,
-            // Neither an anchor nor a tag.
+            // A scalar without an anchor and without a tag.
             Event::Scalar(text, style, 0, None) => {
-                // An escape may be shorter than what it stands for, so the length of the text is no
+                // An escape may be shorter than its character, so the length of the YAML is not a
                 // bound.
                 self.bytes += text.len();
                 let Some(before) = self.node() else {
@@ -81,7 +80,7 @@ impl<'a> WatchedEvents<'a> {
             }
             Event::SequenceStart(_, 0, None) => !self.open.is_empty() && self.start(Open::List),
             Event::MappingStart(_, 0, None) => {
-                // Nothing comes after the mapping that holds everything, such as another document.
+                // No second mapping may begin at the root, as in another document.
                 let first = !std::mem::replace(&mut self.begun, true);
                 first == self.open.is_empty()
                     && self.start(Open::Mapping { before: self.keys.len(), key: true })
@@ -92,19 +91,19 @@ impl<'a> WatchedEvents<'a> {
                 }
                 true
             }
-            // Aliases; comments, which are off.
+            // Aliases. Comments are off.
             _ => false,
         }
     }
 
-    /// Begins a list or a mapping, which may be no key.
+    /// Begins a list or a mapping. Returns whether it is a value, because a plain key is a scalar.
     fn start(&mut self, container: Open) -> bool {
         let value = self.node().is_none();
         self.open.push(container);
         value
     }
 
-    /// Counts a node. If it is a key: how many keys belong to the mappings around its own.
+    /// Counts a node. For a key, returns the number of keys of the mappings around its own mapping.
     fn node(&mut self) -> Option<usize> {
         self.nodes += 1;
         let Some(Open::Mapping { before, key }) = self.open.last_mut() else { return None };
@@ -137,13 +136,14 @@ impl<'a> Iterator for WatchedEvents<'a> {
     }
 }
 
-/// Whether a key differs from another one wherever their texts differ. Numbers do not (`1`, `0x1`),
-/// and `<<` is no key at all.
+/// Whether two such keys are different whenever their texts are. Numbers are not (`1`, `0x1`), and
+/// `<<` is a merge and not a key.
 fn is_word(key: &str) -> bool {
     key.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Whether a value is not a number beyond all that a double holds, which is refused.
+/// Whether a value is valid for certain. `serde-saphyr` refuses a number beyond the range of a
+/// double.
 fn is_value(text: &str, style: ScalarStyle) -> bool {
     style != ScalarStyle::Plain
         || !(text.trim_start_matches(['+', '-']).starts_with('.')
@@ -164,7 +164,8 @@ mod tests {
             "title: A note\ntags: [one, two]",
             "title: \"A: note\" # with a comment\r\ndate: 2025-03-01\r\n",
             "tags:\n  - one\n  - 'two'\naliases:\n- x\nempty:\nnumber: -1.5e3\nflag: yes\n",
-            "author: {name: x, url: y}\nmore:\n  name: z\n  deep: [{name: x}, {name: y}]\nname: u\n",
+            "author: {name: x, url: y}\nmore:\n  name: z\n  deep: [{name: x}, {name: y}]\n\
+             name: u\n",
             "text: |\n  one\n  two\nfolded: >-\n  one\n  two\n'quoted key': 1\nna\u{ef}ve: x\n",
             "title: one that\n  goes on\nescaped: \"\\u263a\"\n",
         ] {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_refused_is_not_plain() {
+    fn yaml_that_may_be_invalid_is_not_plain() {
         let keys: String = (0..=MAX_KEYS).map(|number| format!("k{number}: 1\n")).collect();
         let nodes = format!("a: [{}]", "x,".repeat(MAX_NODES - 2));
         let depth = format!("a: {}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
