@@ -414,7 +414,7 @@ impl Run<'_> {
             })?;
         }
         blob::add_fetch_urls(&mut found.fields);
-        let key = match self.keys.next(&found.fields) {
+        let key = match self.keys.next_key(&found.fields) {
             Ok(key) => key,
             Err(why) => {
                 self.bad(bad(why.code(), why.to_string()));

@@ -62,7 +62,7 @@ impl RowKeys {
     }
 
     /// Whether keys are made from the content.
-    pub fn from_content(&self) -> bool {
+    pub fn are_from_content(&self) -> bool {
         self.primary.is_empty()
     }
 
@@ -75,8 +75,8 @@ impl RowKeys {
     ///
     /// # Errors
     /// [`RowKeyError`].
-    pub fn next(&mut self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
-        if self.from_content() {
+    pub fn next_key(&mut self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
+        if self.are_from_content() {
             return self.content(fields);
         }
         self.primary(fields)
@@ -131,7 +131,7 @@ mod tests {
 
     fn key(primary: &[&str], json: &str) -> Result<String, &'static str> {
         let primary: Vec<String> = primary.iter().map(|&name| name.to_owned()).collect();
-        let key = RowKeys::new(&primary).next(&fields(json));
+        let key = RowKeys::new(&primary).next_key(&fields(json));
         key.map(|key| key.to_string()).map_err(|why| why.code())
     }
 
@@ -157,7 +157,7 @@ mod tests {
         let run = || {
             let mut keys = RowKeys::new(&[]);
             [r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, r#"{"a":1,"b":3}"#, "{}"]
-                .map(|json| keys.next(&fields(json)).unwrap().to_string())
+                .map(|json| keys.next_key(&fields(json)).unwrap().to_string())
         };
         let first = run();
         assert_eq!(first, run());

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_records::endpoints::{RECORD, RECORDS};
+use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::truth::Bench;
 use super::worlds::json::J;
 use super::worlds::model::{Grant, Rec, Share, Source, Stored, World, pick, source};
 use super::worlds::oracle::put;
-use super::worlds::{Ask, client, draw, owner};
+use super::worlds::{OperationRequest, client, draw, owner};
 
 /// Takes the cursors of all records in an answer that were cut, the outermost first.
 pub(super) fn fields_cursors(told: &mut J) -> Vec<String> {
@@ -45,7 +45,7 @@ impl Bench<'_> {
     pub(super) fn leaf_through(
         &self,
         chance: &mut Chance,
-        ask: &Ask,
+        ask: &OperationRequest,
         first: &J,
         cursor: Option<&String>,
     ) {
@@ -82,7 +82,7 @@ impl Bench<'_> {
 
 /// The first page of a record that has more, and who asked.
 struct Cut {
-    ask: Ask,
+    ask: OperationRequest,
     grant: Option<usize>,
     cursor: String,
     connection: J,
@@ -90,7 +90,7 @@ struct Cut {
 }
 
 /// What a cursor is bound to beside its record: the fields that were asked for.
-fn asked(ask: &Ask) -> (Option<Vec<String>>, Option<String>) {
+fn asked(ask: &OperationRequest) -> (Option<Vec<String>>, Option<String>) {
     let named = ask
         .pairs
         .iter()
@@ -124,7 +124,12 @@ fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
         let mut cuts = Vec::new();
         for grant in [None, Some(0), Some(1), Some(2)] {
             for _ in 0..12 {
-                let ask = draw(&mut chance, &world, grant.map(|at| &grants[at]), &RECORD);
+                let ask = draw(
+                    &mut chance,
+                    &world,
+                    grant.map(|at| &grants[at]),
+                    Operation::GetRecord.declaration(),
+                );
                 let ask = ask.with("preview_chars", 0).with("preview_bytes", 256);
                 let Ok(told) = ask.send(&stored.services, &caller(grant)) else { continue };
                 let told = J::parse(&told);
@@ -167,14 +172,18 @@ fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
             for forged in ["", "x", &one.cursor[1..], &format!("{}A", one.cursor)] {
                 assert_eq!(plain(forged), Err(MALFORMED), "{forged}");
             }
-            let list = Ask { endpoint: &RECORDS, pairs: Vec::new(), ..one.ask.clone() };
+            let list = OperationRequest {
+                operation: Operation::ListRecords.declaration(),
+                pairs: Vec::new(),
+                ..one.ask.clone()
+            };
             let list = J::parse(
                 &list.with("cursors", "each").send(&stored.services, &caller(one.grant)).unwrap(),
             );
             let listed = list.get("data").items()[0].get("cursor").text().unwrap();
             assert_eq!(plain(listed), Err(MISMATCH), "of a list");
-            let missing =
-                Ask { key: "never there".to_owned(), ..one.ask.clone() }.with("fields_cursor", "x");
+            let missing = OperationRequest { key: "never there".to_owned(), ..one.ask.clone() }
+                .with("fields_cursor", "x");
             assert_eq!(
                 missing.send(&stored.services, &caller(one.grant)),
                 Err(Problem::NotFound),
@@ -195,7 +204,7 @@ fn a_record_of_a_list_goes_on_by_itself() {
         let stored = Stored::new(&mut chance, &world, &[]);
         for _ in 0..20 {
             let source = &world.sources[chance.below(world.sources.len())];
-            let mut list = draw(&mut chance, &world, None, &RECORDS);
+            let mut list = draw(&mut chance, &world, None, Operation::ListRecords.declaration());
             list.pairs.retain(|(name, _)| {
                 name.starts_with("fields") || name == "view" || name == "order"
             });
@@ -209,8 +218,8 @@ fn a_record_of_a_list_goes_on_by_itself() {
                 let Some(cursor) = told.get("more_fields").get("next_cursor").text() else {
                     continue;
                 };
-                let mut one = Ask {
-                    endpoint: &RECORD,
+                let mut one = OperationRequest {
+                    operation: Operation::GetRecord.declaration(),
                     key: told.get("id").text().unwrap().to_owned(),
                     ..list.clone()
                 };
@@ -261,8 +270,8 @@ impl One {
     }
 
     fn ask(&self, caller: &Principal, cursor: Option<&str>) -> Result<J, Problem> {
-        let ask = Ask {
-            endpoint: &RECORD,
+        let ask = OperationRequest {
+            operation: Operation::GetRecord.declaration(),
             stream: "messages".into(),
             key: "k".into(),
             pairs: Vec::new(),

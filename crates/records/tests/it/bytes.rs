@@ -7,7 +7,7 @@ use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_records::endpoints::FIELD_WINDOW;
+use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, seed};
 
 use super::bounded::One;
@@ -15,14 +15,14 @@ use super::truth::{Bench, compare, refusal};
 use super::worlds::blobs::name_of;
 use super::worlds::model::NOW;
 use super::worlds::oracle::ByteWindow;
-use super::worlds::{Ask, client, owner};
+use super::worlds::{OperationRequest, client, owner};
 
 impl Bench<'_> {
     /// Compares a window, and goes on to the end and one step back.
     pub(super) fn wander_in_bytes(
         &self,
         chance: &mut Chance,
-        ask: &Ask,
+        ask: &OperationRequest,
         told: &str,
         window: ByteWindow,
     ) {
@@ -31,7 +31,7 @@ impl Bench<'_> {
         plain.pairs.retain(|(name, _)| {
             matches!(name.as_str(), "field" | "connection_id" | "connector_instance_id")
         });
-        let goes_on = |ask: &Ask, start: usize, limit: usize| {
+        let goes_on = |ask: &OperationRequest, start: usize, limit: usize| {
             compare(ask, &self.send(ask).unwrap(), &self.oracle.bytes(ask).at(start, limit).shown())
                 .0
         };
@@ -95,7 +95,12 @@ fn ask(
     pairs: &[(&str, String)],
 ) -> Result<Json, Problem> {
     let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let ask = Ask { endpoint: &FIELD_WINDOW, stream: "messages".into(), key: "k".into(), pairs };
+    let ask = OperationRequest {
+        operation: Operation::GetFieldWindow.declaration(),
+        stream: "messages".into(),
+        key: "k".into(),
+        pairs,
+    };
     let told = ask.with("field", field).send(&one.stored.services, caller)?;
     Ok(serde_json::from_str(&told).unwrap())
 }

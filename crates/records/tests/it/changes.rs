@@ -17,18 +17,16 @@ use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
 use stile_records::declarations::indexed_fields;
-use stile_records::endpoints::{Endpoint, RECORDS};
+use stile_records::operations::Operation;
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::worlds::model::{pick, some};
-use super::worlds::{Ask, client, owner};
+use super::worlds::{OperationRequest, client, owner};
 
 const CONNECTIONS: [&str; 2] = ["a", "b"];
 const DAY: i64 = 86_400 * 1_000_000;
-static LIST: &Endpoint = &RECORDS;
-
 /// A database with one stream in two connections.
 struct Store {
     services: RecordService,
@@ -151,7 +149,12 @@ impl Store {
     fn ask(&self, caller: &Principal, now: i64, pairs: &[(&str, &str)]) -> Result<String, Problem> {
         let pairs =
             pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let ask = Ask { endpoint: LIST, stream: "s".to_owned(), key: String::new(), pairs };
+        let ask = OperationRequest {
+            operation: Operation::ListRecords.declaration(),
+            stream: "s".to_owned(),
+            key: String::new(),
+            pairs,
+        };
         ask.send_at(&self.services, caller, Instant(now))
     }
 }

@@ -5,26 +5,28 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
-use stile_records::endpoints::{ENDPOINTS, Endpoint};
+use stile_records::operation_declaration::{OperationDeclaration, OperationMethod};
+use stile_records::operations::OPERATIONS;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::truth::Bench;
 use super::worlds::model::{Grant, NOW, Stored, World, some};
 use super::worlds::oracle::{Oracle, Refusal, Who};
-use super::worlds::{Ask, client, draw, owner, reading};
+use super::worlds::{OperationRequest, client, draw, owner, read_operations};
 
-fn deletes() -> Vec<&'static Endpoint> {
-    ENDPOINTS.iter().filter(|endpoint| endpoint.method == "delete").collect()
+pub(super) fn delete_operations() -> Vec<&'static OperationDeclaration> {
+    let deletes = |operation: &&OperationDeclaration| operation.method == OperationMethod::Delete;
+    OPERATIONS.iter().copied().filter(deletes).collect()
 }
 
 /// How a deletion ends: nothing, or its code and the connections that were told.
 fn outcome(
     stored: &Stored,
-    ask: &Ask,
+    ask: &OperationRequest,
     grant: Option<&Grant>,
 ) -> Result<(), ((&'static str, u16), usize)> {
     let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
-    stored.services.delete(&caller, Instant(NOW), &ask.call()).map_err(|problem: Problem| {
+    stored.services.remove(&caller, Instant(NOW), &ask.remove_call()).map_err(|problem: Problem| {
         let told = Json::Object(problem.to_json());
         (problem.code(), told["available_connections"].as_array().map_or(0, Vec::len))
     })
@@ -45,10 +47,12 @@ fn what_is_deleted_is_gone_and_nothing_else_is() {
         for _ in 0..12 {
             // One record mostly, so that there is something left.
             let one_record = chance.happens(85);
-            let endpoint =
-                deletes().into_iter().find(|one| one.path.contains("{id}") == one_record).unwrap();
+            let operation = delete_operations()
+                .into_iter()
+                .find(|one| one.path.contains("{id}") == one_record)
+                .unwrap();
             let about = Some(&grant).filter(|_| chance.happens(50));
-            let mut ask = draw(&mut chance, &world, about, endpoint);
+            let mut ask = draw(&mut chance, &world, about, operation);
             let of = some(&mut chance, &world.sources).connection;
             if !ask.pairs.iter().any(|(name, _)| name.starts_with("connect")) && chance.happens(50)
             {
@@ -83,7 +87,7 @@ fn what_is_deleted_is_gone_and_nothing_else_is() {
                 removed += 1;
             }
             emptied += usize::from(
-                endpoint.id == "deleteRecords" && expected.is_ok_and(|keys| !keys.is_empty()),
+                operation.id == "deleteRecords" && expected.is_ok_and(|keys| !keys.is_empty()),
             );
             if told.is_ok() && chance.happens(50) {
                 let again = Oracle { world: &world, who: Who::Owner }.removed(&ask);
@@ -103,8 +107,8 @@ fn what_is_deleted_is_gone_and_nothing_else_is() {
                 let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
                 let oracle = Oracle { world: &world, who: grant.map_or(Who::Owner, Who::Client) };
                 let bench = Bench { services: &stored.services, caller, oracle };
-                for endpoint in reading() {
-                    let ask = draw(&mut chance, &world, grant, endpoint);
+                for operation in read_operations() {
+                    let ask = draw(&mut chance, &world, grant, operation);
                     bench.check(&mut chance, &ask);
                 }
             }

@@ -17,7 +17,7 @@ use super::worlds::json::J;
 use super::worlds::model::{Grant, World};
 use super::worlds::oracle::{Oracle, Who};
 use super::worlds::pair::Pair;
-use super::worlds::{Ask, client, draw, gives_pages, reading};
+use super::worlds::{OperationRequest, client, draw, gives_pages, read_operations};
 
 #[test]
 fn security_what_a_grant_hides_cannot_be_observed() {
@@ -32,17 +32,18 @@ fn security_what_a_grant_hides_cannot_be_observed() {
         let world = World::random(&mut chance);
         let grant = Grant::random(&mut chance, "grt_same");
         let pair = Pair::new(&mut chance, &world, &grant);
-        for endpoint in reading() {
-            let times =
-                if endpoint.path.starts_with("/v1/streams/{stream}/") || gives_pages(endpoint.id) {
-                    20
-                } else {
-                    5
-                };
+        for operation in read_operations() {
+            let times = if operation.path.starts_with("/v1/streams/{stream}/")
+                || gives_pages(operation.id)
+            {
+                20
+            } else {
+                5
+            };
             for _ in 0..times {
                 // Also about what is hidden in one of them, or in both.
                 let about = if chance.happens(70) { &world } else { &pair.twin };
-                let ask = draw(&mut chance, about, Some(&grant), endpoint);
+                let ask = draw(&mut chance, about, Some(&grant), operation);
                 pair.agree(&ask);
                 requests += 1;
                 succeeded += usize::from(pair.same(&mut chance, &ask));
@@ -55,7 +56,7 @@ fn security_what_a_grant_hides_cannot_be_observed() {
 
 impl Pair {
     /// That the worlds themselves show the same, so that what differs is a fault of the program.
-    fn agree(&self, ask: &Ask) {
+    fn agree(&self, ask: &OperationRequest) {
         let [one, other] = [&self.world, &self.twin].map(|world| {
             let oracle = Oracle { world, who: Who::Client(&self.grant) };
             format!("{:?}", oracle.answer(ask))
@@ -64,7 +65,7 @@ impl Pair {
     }
 
     /// Sends a request to both, and goes on where they say. Whether they answered.
-    fn same(&self, chance: &mut Chance, ask: &Ask) -> bool {
+    fn same(&self, chance: &mut Chance, ask: &OperationRequest) -> bool {
         let mut asks = [ask.clone(), ask.clone()];
         for step in 0..20 {
             let told = [0, 1]
@@ -81,14 +82,15 @@ impl Pair {
             };
             let next = [one, other].map(|cursors| cursors.get(at).cloned().flatten());
             let [Some(one), Some(other)] = next else { break };
-            if ask.endpoint.id == "getRecord" {
-                let next =
-                    |(ask, cursor): (&mut Ask, String)| *ask = ask.with("fields_cursor", cursor);
+            if ask.operation.id == "getRecord" {
+                let next = |(ask, cursor): (&mut OperationRequest, String)| {
+                    *ask = ask.with("fields_cursor", cursor)
+                };
                 asks.iter_mut().zip([one, other]).for_each(next);
                 continue;
             }
             let bytes = ask.pairs.iter().any(|(name, _)| name.ends_with("_bytes"));
-            let name = match (gives_pages(ask.endpoint.id), bytes) {
+            let name = match (gives_pages(ask.operation.id), bytes) {
                 (true, _) => "limit",
                 (false, true) => "limit_bytes",
                 (false, false) => "limit_chars",

@@ -10,11 +10,11 @@ use super::truth::refusal;
 use super::worlds::json::J;
 use super::worlds::model::{Grant, Stored, World, pick, some};
 use super::worlds::oracle::{Answer, CURSOR, INVALID, Oracle, Refusal, WINDOW, Who};
-use super::worlds::{Ask, client, draw, gives_pages, owner, reading};
+use super::worlds::{OperationRequest, client, draw, gives_pages, owner, read_operations};
 
 /// A request that has more than one page, and the cursor to the second.
 struct Paged {
-    ask: Ask,
+    ask: OperationRequest,
     grant: Option<usize>,
     cursor: String,
 }
@@ -28,10 +28,10 @@ fn next(body: &str) -> Option<String> {
 }
 
 /// The parameter that says how long a page is; a cursor goes on with another length.
-fn is_size(ask: &Ask, name: &str) -> bool {
-    match ask.endpoint.id {
+fn is_size(ask: &OperationRequest, name: &str) -> bool {
+    match ask.operation.id {
         // A cursor of what changed says that by itself.
-        endpoint if gives_pages(endpoint) => {
+        operation if gives_pages(operation) => {
             let cut = matches!(name, "limit" | "preview_chars" | "preview_bytes");
             cut || matches!(name, "count" | "cursor" | "cursors" | "changes_since")
         }
@@ -57,23 +57,23 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
         let caller = |grant: Option<usize>| -> Principal {
             grant.map_or_else(owner, |at| client(&grants[at].id, "t1"))
         };
-        let expected = |grant: Option<usize>, ask: &Ask| {
+        let expected = |grant: Option<usize>, ask: &OperationRequest| {
             let who = grant.map_or(Who::Owner, |at| Who::Client(&grants[at]));
             Oracle { world: &world, who }.answer(ask)
         };
         let mut paged: Vec<Paged> = Vec::new();
         for grant in [None, Some(0), Some(1), Some(2)] {
-            for endpoint in reading()
+            for operation in read_operations()
                 .into_iter()
                 .filter(|one| one.parameters.iter().any(|own| own.name == "cursor"))
             {
                 for _ in 0..12 {
                     let about = grant.map(|at| &grants[at]);
-                    let size = if gives_pages(endpoint.id) { "limit" } else { "limit_chars" };
-                    let ask = draw(&mut chance, &world, about, endpoint).with(size, 1);
+                    let size = if gives_pages(operation.id) { "limit" } else { "limit_chars" };
+                    let ask = draw(&mut chance, &world, about, operation).with(size, 1);
                     let mut ask = ask;
                     ask.pairs.retain(|(name, _)| {
-                        gives_pages(endpoint.id)
+                        gives_pages(operation.id)
                             || !matches!(
                                 name.as_str(),
                                 "q" | "offset_chars" | "before_chars" | "after_chars"
@@ -96,10 +96,10 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 let told = ask.send(&stored.services, &caller(other.grant));
                 assert!(expected(other.grant, &other.ask).is_ok());
                 let same = one.grant == other.grant
-                    && one.ask.endpoint.id == other.ask.endpoint.id
-                    && (one.ask.endpoint.id == "search" || one.ask.stream == other.ask.stream)
+                    && one.ask.operation.id == other.ask.operation.id
+                    && (one.ask.operation.id == "search" || one.ask.stream == other.ask.stream)
                     && meant(&one.ask) == meant(&other.ask)
-                    && (gives_pages(one.ask.endpoint.id)
+                    && (gives_pages(one.ask.operation.id)
                         || one.ask.key == other.ask.key
                             && connection(&expected, one) == connection(&expected, other));
                 match told {
@@ -130,7 +130,7 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
             // The same request with one parameter of another's.
             for _ in 0..12 {
                 let about = one.grant.map(|at| &grants[at]);
-                let other = draw(&mut chance, &world, about, one.ask.endpoint);
+                let other = draw(&mut chance, &world, about, one.ask.operation);
                 let taken = pick(
                     &mut chance,
                     &[
@@ -153,7 +153,7 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 ask.pairs.retain(|(name, _)| !is_taken(name));
                 ask.pairs.extend(other.pairs.into_iter().filter(|(name, _)| is_taken(name)));
                 let same = meant(&ask) == meant(&one.ask);
-                let is_other = gives_pages(ask.endpoint.id) || taken == "field";
+                let is_other = gives_pages(ask.operation.id) || taken == "field";
                 if expected(one.grant, &ask).is_err() || same || !is_other {
                     continue;
                 }
@@ -187,12 +187,12 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
     assert!(tried > 100, "{tried}");
 }
 
-fn is_changes(ask: &Ask) -> bool {
+fn is_changes(ask: &OperationRequest) -> bool {
     ask.pairs.iter().any(|(name, _)| name == "changes_since")
 }
 
 /// What the oracle says to the owner, or to one of the grants.
-type Expected<'a> = dyn Fn(Option<usize>, &Ask) -> Result<Answer, Refusal> + 'a;
+type Expected<'a> = dyn Fn(Option<usize>, &OperationRequest) -> Result<Answer, Refusal> + 'a;
 
 /// The connection whose field a window is of.
 fn connection(expected: &Expected<'_>, of: &Paged) -> Option<String> {
@@ -204,7 +204,7 @@ fn connection(expected: &Expected<'_>, of: &Paged) -> Option<String> {
 
 /// What the parameters mean but for the size of a page: under their only names, and without what is
 /// so anyway.
-fn meant(ask: &Ask) -> Vec<(String, String)> {
+fn meant(ask: &OperationRequest) -> Vec<(String, String)> {
     let mut meant = Vec::new();
     for (name, value) in &ask.pairs {
         let name = match name.as_str() {
@@ -268,11 +268,12 @@ fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
         let mut chance = seeds.fork();
         let world = World::random(&mut chance);
         let stored = Stored::new(&mut chance, &world, &[]);
-        let endpoint = reading().into_iter().find(|one| one.id == "getFieldWindow").unwrap();
+        let operation =
+            read_operations().into_iter().find(|one| one.id == "getFieldWindow").unwrap();
         let source = &some(&mut chance, &world.sources);
         let Some((key, record)) = source.records.iter().next() else { continue };
-        let of = |name: &str| Ask {
-            endpoint,
+        let of = |name: &str| OperationRequest {
+            operation,
             stream: source.stream.clone(),
             key: key.clone(),
             pairs: [("field", name), ("connection_id", &source.connection), ("limit_chars", "1")]
@@ -307,7 +308,7 @@ fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
 /// Names of parameters, and what looks like them.
 fn name() -> impl Strategy<Value = String> {
     let known: Vec<&str> =
-        reading().iter().flat_map(|one| one.parameters).map(|own| own.name).collect();
+        read_operations().iter().flat_map(|one| one.parameters).map(|own| own.name).collect();
     prop_oneof![
         6 => proptest::sample::select(known.clone()).prop_map(str::to_owned),
         2 => (proptest::sample::select(known), "(\\[\\]|\\[\\PC{0,5}\\]|\\[x\\]\\[g?t?e?\\]|\\[|\\]|\\[x|\0| )").prop_map(|(name, rest)| format!("{name}{rest}")),
@@ -340,12 +341,12 @@ proptest! {
         let world = World::random(&mut chance);
         let grant = Grant { single_use: false, ..Grant::random(&mut chance, "grt_1") };
         let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
-        let endpoints = reading();
+        let endpoints = read_operations();
         for (at, (pairs, stream, key, kind)) in asks.into_iter().enumerate() {
-            let endpoint = endpoints[at % endpoints.len()];
-            let base = draw(&mut chance, &world, Some(&grant), endpoint);
-            let ask = Ask {
-                endpoint,
+            let operation = endpoints[at % endpoints.len()];
+            let base = draw(&mut chance, &world, Some(&grant), operation);
+            let ask = OperationRequest {
+                operation,
                 stream: if kind < 80 { base.stream } else { stream },
                 key: if kind < 80 { base.key } else { key },
                 pairs,
@@ -363,7 +364,7 @@ proptest! {
             let expected = expected.or(cursor.then_some(CURSOR));
             prop_assert_eq!(told, expected, "{:?}", ask);
             let unknown = ask.pairs.iter().any(|(name, _)| {
-                !endpoint.parameters.iter().any(|own| own.name == name.split('[').next().unwrap())
+                !operation.parameters.iter().any(|own| own.name == name.split('[').next().unwrap())
             });
             prop_assert!(!unknown || told == Some(INVALID) || told == Some(WINDOW), "{:?}", ask);
         }

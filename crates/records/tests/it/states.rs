@@ -6,13 +6,13 @@ use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
 use stile_domain::records::instant::Instant;
 use stile_domain::scope::Scopes;
-use stile_records::endpoints::ENDPOINTS;
 use stile_testkit::chance::{Chance, scaled, seed};
 
+use super::deletes::delete_operations;
 use super::truth::refusal;
 use super::worlds::model::{Grant, NOW, Stored, World};
 use super::worlds::oracle::{Oracle, Who, standing};
-use super::worlds::{client, draw, reading};
+use super::worlds::{client, draw, read_operations};
 
 /// What a damaged database may have in the place of a grant: each good but for one thing.
 fn malformed(good: &Grant) -> Vec<String> {
@@ -71,8 +71,8 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
         for grant in &mut grants {
             for later in [0, 1] {
                 for token in ["t1", "t2"] {
-                    for endpoint in reading() {
-                        let ask = draw(&mut chance, &world, Some(grant), endpoint);
+                    for operation in read_operations() {
+                        let ask = draw(&mut chance, &world, Some(grant), operation);
                         let told = ask.send_at(
                             &stored.services,
                             &client(&grant.id, token),
@@ -98,8 +98,8 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
                 }
             }
         }
-        for endpoint in reading() {
-            let ask = draw(&mut chance, &world, None, endpoint);
+        for operation in read_operations() {
+            let ask = draw(&mut chance, &world, None, operation);
             let told = ask.send(&stored.services, &client("grt_nobody", "t1"));
             assert_eq!(refusal(&told), Some(("grant_invalid", 403)), "{ask:?}");
             let told = ask.send(&stored.services, &client("", ""));
@@ -138,8 +138,8 @@ fn security_every_malformed_grant_allows_nothing() {
         .collect();
     let stored = Stored::new(&mut chance, &world, &grants);
     for grant in &grants {
-        for endpoint in reading() {
-            let ask = draw(&mut chance, &world, Some(&good), endpoint);
+        for operation in read_operations() {
+            let ask = draw(&mut chance, &world, Some(&good), operation);
             let told = refusal(&ask.send(&stored.services, &client(&grant.id, "t1")));
             let is_invalid = told == Some(("grant_invalid", 403));
             assert_eq!(is_invalid, grant.malformed.is_some(), "{} {ask:?}", grant.terms());
@@ -158,7 +158,7 @@ fn security_a_revocation_holds_from_the_next_request_on_and_a_changed_grant_is_r
         &mut chance,
         &world,
         None,
-        reading().into_iter().find(|one| one.id == "listStreams").unwrap(),
+        read_operations().into_iter().find(|one| one.id == "listStreams").unwrap(),
     );
     let mut ask = ask;
     ask.pairs.clear();
@@ -195,13 +195,11 @@ fn security_a_client_deletes_nothing_and_learns_nothing_from_trying() {
         grant.revoked = chance.happens(30);
         let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
         let mut told = BTreeSet::new();
-        for endpoint in
-            ENDPOINTS.iter().filter(|endpoint| endpoint.method == "delete").cycle().take(50)
-        {
-            let ask = draw(&mut chance, &world, Some(&grant), endpoint);
+        for operation in delete_operations().into_iter().cycle().take(50) {
+            let ask = draw(&mut chance, &world, Some(&grant), operation);
             told.insert(format!(
                 "{:?}",
-                stored.services.delete(&client("grt_1", "t1"), Instant(NOW), &ask.call())
+                stored.services.remove(&client("grt_1", "t1"), Instant(NOW), &ask.remove_call())
             ));
         }
         assert_eq!(told.len(), 1, "{told:?}");

@@ -6,14 +6,15 @@ use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
 use stile_records::RecordService;
-use stile_records::endpoints::ENDPOINTS;
+use stile_records::operation_declaration::OperationAccess;
+use stile_records::operations::OPERATIONS;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::bounded::fields_cursors;
 use super::worlds::json::J;
 use super::worlds::model::{Grant, Stored, World};
 use super::worlds::oracle::{Answer, Oracle, Refusal, Who, put, takes};
-use super::worlds::{Ask, client, draw, gives_pages, owner, reading};
+use super::worlds::{OperationRequest, client, draw, gives_pages, owner, read_operations};
 
 /// How often each endpoint, and each parameter of it, was in a request that succeeded, and in one
 /// that did not.
@@ -42,20 +43,20 @@ fn every_answer_is_the_oracles() {
             let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
             let oracle = Oracle { world: &world, who: grant.map_or(Who::Owner, Who::Client) };
             let bench = Bench { services: &stored.services, caller, oracle };
-            for endpoint in reading() {
-                let times = if endpoint.path.starts_with("/v1/streams/{stream}/")
-                    || gives_pages(endpoint.id)
+            for operation in read_operations() {
+                let times = if operation.path.starts_with("/v1/streams/{stream}/")
+                    || gives_pages(operation.id)
                 {
                     8
                 } else {
                     3
                 };
                 // Few of those that name a blob find it.
-                let times = if endpoint.path.contains("{blob_id}") { 10 } else { times };
+                let times = if operation.path.contains("{blob_id}") { 10 } else { times };
                 // What is the owner's alone is drawn for them alone.
                 let times = if grant.is_none() { 3 * times } else { times };
                 for _ in 0..times {
-                    let ask = draw(&mut chance, &world, grant, endpoint);
+                    let ask = draw(&mut chance, &world, grant, operation);
                     let good = bench.check(&mut chance, &ask);
                     let names = ask
                         .pairs
@@ -64,7 +65,7 @@ fn every_answer_is_the_oracles() {
                     let names: BTreeSet<String> = names.chain([String::new()]).collect();
                     for name in names {
                         let (goods, bads) =
-                            coverage.entry(format!("{}?{name}", endpoint.id)).or_default();
+                            coverage.entry(format!("{}?{name}", operation.id)).or_default();
                         *if good { goods } else { bads } += 1;
                     }
                 }
@@ -86,12 +87,16 @@ fn every_answer_is_the_oracles() {
     );
     let enough =
         |name: &str| coverage.get(name).is_some_and(|(goods, bads)| *goods > 0 && *bads > 0);
-    for endpoint in reading() {
-        assert!(enough(&format!("{}?", endpoint.id)), "{} is not tried: {coverage:?}", endpoint.id);
+    for operation in read_operations() {
+        assert!(
+            enough(&format!("{}?", operation.id)),
+            "{} is not tried: {coverage:?}",
+            operation.id
+        );
         for parameter in
-            endpoint.parameters.iter().filter(|parameter| !parameter.name.ends_with("cursor"))
+            operation.parameters.iter().filter(|parameter| !parameter.name.ends_with("cursor"))
         {
-            let name = format!("{}?{}", endpoint.id, parameter.name);
+            let name = format!("{}?{}", operation.id, parameter.name);
             assert!(enough(&name), "{name} is not tried: {coverage:?}");
         }
     }
@@ -99,28 +104,32 @@ fn every_answer_is_the_oracles() {
 
 #[test]
 fn the_oracle_knows_every_endpoint_and_parameter() {
-    for endpoint in ENDPOINTS {
+    for operation in OPERATIONS {
         let own: BTreeSet<&str> =
-            endpoint.parameters.iter().map(|parameter| parameter.name).collect();
-        match takes(endpoint.id) {
+            operation.parameters.iter().map(|parameter| parameter.name).collect();
+        match takes(operation.id) {
             Some(takes) => {
                 let known: BTreeSet<&str> = takes.iter().map(|(name, _)| *name).collect();
-                assert_eq!(own, known, "{}", endpoint.id);
+                assert_eq!(own, known, "{}", operation.id);
             }
             None => {
-                assert!(endpoint.owner_only, "the oracle does not answer {}; teach it", endpoint.id)
+                assert!(
+                    operation.access == OperationAccess::OwnerOnly,
+                    "the oracle does not answer {}; teach it",
+                    operation.id
+                )
             }
         }
     }
 }
 
 impl Bench<'_> {
-    pub(super) fn send(&self, ask: &Ask) -> Result<String, Problem> {
+    pub(super) fn send(&self, ask: &OperationRequest) -> Result<String, Problem> {
         ask.send(self.services, &self.caller)
     }
 
     /// Whether the request succeeds, as it must.
-    pub(super) fn check(&self, chance: &mut Chance, ask: &Ask) -> bool {
+    pub(super) fn check(&self, chance: &mut Chance, ask: &OperationRequest) -> bool {
         let (told, expected) = (self.send(ask), self.oracle.answer(ask));
         let told = match (told, &expected) {
             (Err(problem), expected) => {
@@ -148,7 +157,7 @@ impl Bench<'_> {
                 let mut told = J::parse(&told);
                 let cursors = fields_cursors(&mut told);
                 told.assert_is(&expected, ask);
-                if ask.endpoint.id == "getRecord" {
+                if ask.operation.id == "getRecord" {
                     self.leaf_through(chance, ask, &expected, cursors.first());
                 }
             }
@@ -160,12 +169,12 @@ impl Bench<'_> {
     }
 
     /// Whether a list has nothing in it.
-    pub(super) fn is_empty(&self, ask: &Ask) -> bool {
+    pub(super) fn is_empty(&self, ask: &OperationRequest) -> bool {
         matches!(self.oracle.answer(ask), Ok(Answer::List(list)) if list.rows.is_empty())
     }
 
     /// Follows a list to its end, with pages of changing size.
-    fn walk(&self, chance: &mut Chance, mut ask: Ask, mut told: String) {
+    fn walk(&self, chance: &mut Chance, mut ask: OperationRequest, mut told: String) {
         let mut at = 0;
         loop {
             let Ok(Answer::List(list)) = self.oracle.answer(&ask) else { panic!("{ask:?}") };
@@ -206,7 +215,13 @@ impl Bench<'_> {
 
     /// Takes the cursors of a page's records, with one of which goes on exactly what comes after
     /// its record.
-    fn goes_on_after_each(&self, chance: &mut Chance, ask: &Ask, page: &mut J, left: &[J]) {
+    fn goes_on_after_each(
+        &self,
+        chance: &mut Chance,
+        ask: &OperationRequest,
+        page: &mut J,
+        left: &[J],
+    ) {
         let J::Arr(mut data) = page.take("data") else { panic!("{ask:?}") };
         let cursors: Vec<J> = data.iter_mut().map(|one| one.take("cursor")).collect();
         let each = ask.pairs.iter().any(|(name, value)| name == "cursors" && value == "each");
@@ -228,7 +243,7 @@ impl Bench<'_> {
     }
 
     /// Compares a window, and goes on to the end and one step back.
-    fn wander(&self, chance: &mut Chance, ask: &Ask, told: &str) {
+    fn wander(&self, chance: &mut Chance, ask: &OperationRequest, told: &str) {
         let Ok(Answer::Window(window)) = self.oracle.answer(ask) else { panic!("{ask:?}") };
         let (next, previous) = compare(ask, told, &window.shown());
         let (start, step) = (window.start, window.step);
@@ -252,14 +267,18 @@ impl Bench<'_> {
     }
 
     /// Sends a request with a cursor, which goes on here, and gives the next one.
-    fn window(&self, ask: &Ask, start: usize, limit: usize) -> Option<String> {
+    fn window(&self, ask: &OperationRequest, start: usize, limit: usize) -> Option<String> {
         let told = self.send(ask).unwrap();
         let Ok(Answer::Window(whole)) = self.oracle.answer(ask) else { panic!("{ask:?}") };
         compare(ask, &told, &whole.at(start, limit).shown()).0
     }
 }
 
-pub(super) fn compare(ask: &Ask, told: &str, expected: &J) -> (Option<String>, Option<String>) {
+pub(super) fn compare(
+    ask: &OperationRequest,
+    told: &str,
+    expected: &J,
+) -> (Option<String>, Option<String>) {
     let mut told = J::parse(told);
     let mut window = told.take("window");
     let [next, previous] = ["next_cursor", "previous_cursor"].map(|name| window.take(name));

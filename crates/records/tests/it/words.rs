@@ -3,13 +3,13 @@
 //! store has been written and changed.
 
 use stile_domain::records::value::FieldValue;
-use stile_records::endpoints::SEARCH;
+use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::truth::Bench;
 use super::worlds::model::{Grant, Rec, Stored, World, pick, some};
 use super::worlds::oracle::{Oracle, Who};
-use super::worlds::{Ask, client, owner};
+use super::worlds::{OperationRequest, client, owner};
 
 const WORDS: &[&str] = &[
     "fern",
@@ -141,8 +141,12 @@ fn every_search_is_a_naive_scan() {
                     ("q".to_owned(), q),
                     ("limit".to_owned(), (1 + chance.below(9)).to_string()),
                 ];
-                let ask =
-                    Ask { endpoint: &SEARCH, stream: String::new(), key: String::new(), pairs };
+                let ask = OperationRequest {
+                    operation: Operation::Search.declaration(),
+                    stream: String::new(),
+                    key: String::new(),
+                    pairs,
+                };
                 if bench.check(&mut chance, &ask) {
                     asked += 1;
                     found += usize::from(!bench.is_empty(&ask));

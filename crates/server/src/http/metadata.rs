@@ -4,8 +4,8 @@ use axum::body::Body;
 use http::header::HOST;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
-use stile_records::endpoints;
-use stile_records::list::DEFAULT_LIMIT;
+use stile_domain::records::request::ReadOperation;
+use stile_records::list_response::{DEFAULT_LIMIT, MAX_LIMIT};
 
 use super::answers;
 use crate::mcp::identity;
@@ -59,8 +59,8 @@ pub fn protected_resource(
     }
     if has_records && let Some(members) = body.as_object_mut() {
         let search = json!({
-            "supported": true, "endpoint": endpoints::SEARCH.path, "cross_stream": true, "snippets": true,
-            "default_limit": DEFAULT_LIMIT, "max_limit": endpoints::MAX_LIMIT, "cursor_supported": true,
+            "supported": true, "endpoint": ReadOperation::Search.path(), "cross_stream": true, "snippets": true,
+            "default_limit": DEFAULT_LIMIT, "max_limit": MAX_LIMIT, "cursor_supported": true,
             "score": { "supported": false },
         });
         let bounded = json!({ "preview_chars": true, "preview_bytes": true, "cursors": "each", "byte_windows": true });

@@ -15,7 +15,7 @@ use ring::digest;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::value::FieldValue;
 
-use super::Ask;
+use super::OperationRequest;
 use super::json::J;
 pub(crate) use bytes::ByteWindow;
 pub(crate) use fields::shown;
@@ -81,7 +81,7 @@ pub(crate) enum Takes {
     Conditions,
 }
 
-pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
+pub(crate) fn takes(operation: &str) -> Option<Vec<(&'static str, Takes)>> {
     use Takes::{Conditions, Limits, Names, Text, Whole, Word};
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
     let preview = || {
@@ -90,7 +90,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("preview_bytes", Whole(256, 65_536, false, INVALID)),
         ]
     };
-    match endpoint {
+    match operation {
         "listStreams" | "getStream" | "getBlob" | "headBlob" | "deleteRecord" | "deleteRecords" => {
         }
         "getSchema" => all.extend([
@@ -158,8 +158,8 @@ pub(crate) struct Params {
 }
 
 impl Params {
-    fn parse(ask: &Ask) -> Result<Self, Refusal> {
-        let declared = takes(ask.endpoint.id).unwrap();
+    fn parse(ask: &OperationRequest) -> Result<Self, Refusal> {
+        let declared = takes(ask.operation.id).unwrap();
         let mut this = Self::default();
         let mut seen = BTreeSet::new();
         for (key, value) in &ask.pairs {
@@ -365,9 +365,9 @@ impl<'a> Oracle<'a> {
     }
 
     /// The answer, if the cursor is left out of consideration.
-    pub(crate) fn answer(&self, ask: &Ask) -> Result<Answer, Refusal> {
+    pub(crate) fn answer(&self, ask: &OperationRequest) -> Result<Answer, Refusal> {
         let params = Params::parse(ask)?;
-        match ask.endpoint.id {
+        match ask.operation.id {
             "listStreams" => self.streams(&params).map(Answer::Whole),
             "getStream" => self.metadata(ask, &params).map(Answer::Whole),
             "getSchema" => self.schema(&params).map(Answer::Whole),
@@ -382,17 +382,17 @@ impl<'a> Oracle<'a> {
     }
 
     /// The connections that make a request ambiguous.
-    pub(crate) fn having(&self, ask: &Ask) -> Vec<String> {
+    pub(crate) fn having(&self, ask: &OperationRequest) -> Vec<String> {
         let params = Params::parse(ask).unwrap();
         let stream = params.text("stream").unwrap_or(&ask.stream);
         let mut sources = self.of(stream, params.connection().unwrap()).unwrap();
-        if ask.endpoint.path.contains("{id}") {
+        if ask.operation.path.contains("{id}") {
             sources.retain(|seen| seen.records().any(|(key, _)| key == ask.key));
         }
         sources.into_iter().map(|seen| seen.source.connection.clone()).collect()
     }
 
-    fn blob(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+    fn blob(&self, ask: &OperationRequest, params: &Params) -> Result<J, Refusal> {
         let wanted = params.connection()?;
         let mut sources = self.sources();
         sources.retain(|seen| wanted.is_none_or(|name| seen.source.connection == name));
@@ -406,14 +406,14 @@ impl<'a> Oracle<'a> {
     }
 
     /// What a request removes: the connections and keys.
-    pub(crate) fn removed(&self, ask: &Ask) -> Result<Vec<(String, String)>, Refusal> {
+    pub(crate) fn removed(&self, ask: &OperationRequest) -> Result<Vec<(String, String)>, Refusal> {
         if matches!(self.who, Who::Client(_)) {
             return Err(("insufficient_scope", 403));
         }
         let params = Params::parse(ask)?;
         let sources = self.of(&ask.stream, params.connection()?)?;
         let of = |seen: &Seen<'_>, key: &str| (seen.source.connection.clone(), key.to_owned());
-        if ask.endpoint.id == "deleteRecords" {
+        if ask.operation.id == "deleteRecords" {
             let [seen] = sources.as_slice() else { return Err(("ambiguous_connection", 409)) };
             return Ok(seen.records().map(|(key, _)| of(seen, key)).collect());
         }
@@ -447,7 +447,7 @@ impl<'a> Oracle<'a> {
         Ok(list)
     }
 
-    fn metadata(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+    fn metadata(&self, ask: &OperationRequest, params: &Params) -> Result<J, Refusal> {
         match self.of(&ask.stream, params.connection()?)?.as_slice() {
             [seen] => {
                 let mut described = self.described(*seen);
@@ -651,7 +651,7 @@ impl<'a> Oracle<'a> {
         Ok(())
     }
 
-    fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
+    fn list(&self, ask: &OperationRequest, params: &Params) -> Result<List, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
         self.owner_only(params)?;
         params.bounded()?;
@@ -706,11 +706,11 @@ impl<'a> Oracle<'a> {
     }
 
     /// A record from so many of its fields on.
-    pub(crate) fn record_after(&self, ask: &Ask, before: usize) -> Result<J, Refusal> {
+    pub(crate) fn record_after(&self, ask: &OperationRequest, before: usize) -> Result<J, Refusal> {
         self.record(ask, &Params::parse(ask)?, before)
     }
 
-    fn record(&self, ask: &Ask, params: &Params, before: usize) -> Result<J, Refusal> {
+    fn record(&self, ask: &OperationRequest, params: &Params, before: usize) -> Result<J, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
         self.owner_only(params)?;
         params.bounded()?;
@@ -730,7 +730,7 @@ impl<'a> Oracle<'a> {
     /// The field that a window is of.
     fn windowed<'p>(
         &self,
-        ask: &Ask,
+        ask: &OperationRequest,
         params: &'p Params,
     ) -> Result<(Seen<'a>, &'p str, &'a FieldValue), Refusal> {
         let name = params.text("field").unwrap_or_default();
@@ -750,7 +750,7 @@ impl<'a> Oracle<'a> {
 
     fn window(
         &self,
-        ask: &Ask,
+        ask: &OperationRequest,
         params: &Params,
         seen: &Seen<'_>,
         name: &str,
@@ -816,7 +816,7 @@ impl<'a> Oracle<'a> {
 }
 
 /// What an answer with a window says beside its field and the window.
-fn around(ask: &Ask, params: &Params, seen: &Seen<'_>) -> J {
+fn around(ask: &OperationRequest, params: &Params, seen: &Seen<'_>) -> J {
     let mut around = J::of(&json!({
         "object": "field_window", "url": ask.path(), "stream": ask.stream, "record_id": ask.key,
         "connection_id": seen.source.connection, "links": {},

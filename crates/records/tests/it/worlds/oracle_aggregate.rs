@@ -7,7 +7,7 @@ use serde_json::json;
 use stile_domain::records::value::FieldValue;
 use stile_testkit::chance::Chance;
 
-use super::Ask;
+use super::OperationRequest;
 use super::json::J;
 use super::model::{FIELDS, FieldDecl, Share, Source, pick, some, time_of_text};
 use super::oracle::{
@@ -115,7 +115,7 @@ enum Counted {
 }
 
 impl Oracle<'_> {
-    pub(crate) fn aggregate(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+    pub(crate) fn aggregate(&self, ask: &OperationRequest, params: &Params) -> Result<J, Refusal> {
         let sources = self.of(&ask.stream, params.connection()?)?;
         let metric = params.text("metric").ok_or(INVALID)?;
         let [field, by, by_time] =

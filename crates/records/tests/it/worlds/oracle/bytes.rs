@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::FieldValue;
 
-use super::super::Ask;
+use super::super::OperationRequest;
 use super::super::blobs::BLOBS;
 use super::{J, Params, Refusal, WINDOW, Window, is_binary, put};
 
@@ -120,7 +120,7 @@ impl ByteWindow {
 
 impl super::Oracle<'_> {
     /// The bytes of a field from their beginning, whatever is sent of a cursor.
-    pub(crate) fn bytes(&self, ask: &Ask) -> ByteWindow {
+    pub(crate) fn bytes(&self, ask: &OperationRequest) -> ByteWindow {
         let mut plain = ask.with("offset_bytes", 0);
         plain.pairs.retain(|(name, _)| name != "cursor");
         match self.answer(&plain) {
@@ -129,7 +129,11 @@ impl super::Oracle<'_> {
         }
     }
 
-    pub(super) fn any_window(&self, ask: &Ask, params: &Params) -> Result<super::Answer, Refusal> {
+    pub(super) fn any_window(
+        &self,
+        ask: &OperationRequest,
+        params: &Params,
+    ) -> Result<super::Answer, Refusal> {
         let of_bytes = is_of_bytes(params)?;
         Window::check(params)?;
         let (seen, name, value) = self.windowed(ask, params)?;
