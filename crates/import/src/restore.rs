@@ -89,7 +89,7 @@ impl Restore<'_> {
         let source = files::open(file).map_err(|error| unreadable(&self.file, error))?;
         let total = source.bytes;
         let folder = file.parent().map(Path::to_owned).unwrap_or_default();
-        let mut lines = JsonLines::with_most(source.reader, MAX_LINE_BYTES);
+        let mut lines = JsonLines::with_max_row_bytes(source.reader, MAX_LINE_BYTES);
         if self.strict {
             return self.in_one(owner, &mut lines, &folder);
         }

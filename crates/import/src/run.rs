@@ -404,7 +404,7 @@ impl Run<'_> {
             code,
             reason,
         };
-        if let Some(known) = found.known.filter(|known| self.keys.is_only(known.key)) {
+        if let Some(known) = found.known.filter(|known| self.keys.is_single_field(known.key)) {
             self.versions.tell_apart(known, &mut found.fields, |key, fields| {
                 // As it would be stored: with its key, which is told apart already, and with
                 // addresses.

@@ -23,7 +23,8 @@ use crate::parameters::Parameters;
 
 /// The window that a request asks for.
 pub(crate) enum WindowSelector {
-    /// Of characters; or, if the selector has a cursor and nothing else, of the unit of that cursor.
+    /// Of characters; or, if the selector has a cursor and nothing else, of the unit of that
+    /// cursor.
     Text(TextSelector),
     /// Of bytes.
     Bytes(ByteSelector),

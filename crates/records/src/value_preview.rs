@@ -1,4 +1,5 @@
-//! One value of a record, whole or truncated, and the entry in `previews` that says what is missing.
+//! One value of a record, whole or truncated, and the entry in `previews` that says what is
+//! missing.
 
 use stile_domain::json_string::escaped_len;
 use stile_domain::records::blob::is_blob_reference;

@@ -1,8 +1,8 @@
 //! `GET /v1/streams/{stream}/aggregate`: counts, sums and extremes over the records that the caller
 //! may see.
 //!
-//! The operation reads one field of every matching record, so the value is exact and does not depend
-//! on the order of the records. The number of groups and distinct values has a bound, see
+//! The operation reads one field of every matching record, so the value is exact and does not
+//! depend on the order of the records. The number of groups and distinct values has a bound, see
 //! [`stile_domain::records::aggregator`]. Only records that the caller may see count against that
 //! bound, so that its error reveals nothing of others.
 

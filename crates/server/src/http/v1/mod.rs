@@ -1,9 +1,9 @@
 //! `/v1`: a person's records over plain HTTP, within the grant of the token.
 //!
-//! The token is verified first. `stile_records::routing` finds the operation, which runs on a thread
-//! that may block: `spool` sends what an operation writes, `request_body` passes it what a client
-//! sends, and `blobs` sends bytes in parts. Every error has the same shape and the identifier of its
-//! request, and names no address of this server.
+//! The token is verified first. `stile_records::routing` finds the operation, which runs on a
+//! thread that may block: `spool` sends what an operation writes, `request_body` passes it what a
+//! client sends, and `blobs` sends bytes in parts. Every error has the same shape and the
+//! identifier of its request, and names no address of this server.
 
 mod blobs;
 mod request_body;

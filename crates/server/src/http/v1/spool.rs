@@ -1,11 +1,11 @@
 //! Sends an answer from the thread that reads the store to the connection.
 //!
-//! An answer is held until it has [`HOLD`] bytes. So most answers have a length, and a late error is
-//! still an error response. A longer answer is streamed: the thread waits for a slow reader and stops
-//! when the reader goes away. While the thread waits, it occupies one of the few connections to the
-//! database, so the thread gives up a reader that takes less than [`SLOWEST`] on average. Only an
-//! answer that ends with an empty part is complete. An error, a panic or a slow reader breaks the
-//! connection off, which no client mistakes for the end.
+//! An answer is held until it has [`HOLD`] bytes. So most answers have a length, and a late error
+//! is still an error response. A longer answer is streamed: the thread waits for a slow reader and
+//! stops when the reader goes away. While the thread waits, it occupies one of the few connections
+//! to the database, so the thread gives up a reader that takes less than [`SLOWEST`] on average.
+//! Only an answer that ends with an empty part is complete. An error, a panic or a slow reader
+//! breaks the connection off, which no client mistakes for the end.
 
 use std::io;
 use std::time::Duration;
@@ -31,8 +31,8 @@ const HOLD: usize = 64 * 1024;
 const WAITING: usize = 4;
 
 /// The bytes a second that a reader must take, after the time that any reader may stall. Eight
-/// readers that deliberately read at this rate occupy all connections to the database for as long as
-/// their records are long.
+/// readers that deliberately read at this rate occupy all connections to the database for as long
+/// as their records are long.
 const SLOWEST: u64 = 16 * 1024;
 
 /// Answers a call. A reader may stall for `stall`.
