@@ -98,10 +98,10 @@ impl OperationRequest {
 
     /// The same with another value of a parameter.
     pub(crate) fn with(&self, name: &str, value: impl ToString) -> Self {
-        let mut ask = self.clone();
-        ask.pairs.retain(|(own, _)| own != name);
-        ask.pairs.push((name.to_owned(), value.to_string()));
-        ask
+        let mut request = self.clone();
+        request.pairs.retain(|(own, _)| own != name);
+        request.pairs.push((name.to_owned(), value.to_string()));
+        request
     }
 
     fn target(&self) -> RequestTarget {

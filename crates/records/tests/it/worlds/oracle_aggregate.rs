@@ -115,8 +115,12 @@ enum Counted {
 }
 
 impl Oracle<'_> {
-    pub(crate) fn aggregate(&self, ask: &OperationRequest, params: &Params) -> Result<J, Refusal> {
-        let sources = self.of(&ask.stream, params.connection()?)?;
+    pub(crate) fn aggregate(
+        &self,
+        request: &OperationRequest,
+        params: &Params,
+    ) -> Result<J, Refusal> {
+        let sources = self.of(&request.stream, params.connection()?)?;
         let metric = params.text("metric").ok_or(INVALID)?;
         let [field, by, by_time] =
             ["field", "group_by", "group_by_time"].map(|name| params.text(name));
@@ -156,7 +160,7 @@ impl Oracle<'_> {
             }
         }
         let mut told = J::of(&json!({
-            "object": "aggregation", "stream": ask.stream, "metric": metric, "field": field,
+            "object": "aggregation", "stream": request.stream, "metric": metric, "field": field,
             "filtered_record_count": values.len(), "approximate": false, "group_by": by, "group_by_time": by_time,
             "granularity": span, "time_zone": zone.as_ref().map(|zone| zone.name),
         }));

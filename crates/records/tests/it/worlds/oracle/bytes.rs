@@ -120,8 +120,8 @@ impl ByteWindow {
 
 impl super::Oracle<'_> {
     /// The bytes of a field from their beginning, whatever is sent of a cursor.
-    pub(crate) fn bytes(&self, ask: &OperationRequest) -> ByteWindow {
-        let mut plain = ask.with("offset_bytes", 0);
+    pub(crate) fn bytes(&self, request: &OperationRequest) -> ByteWindow {
+        let mut plain = request.with("offset_bytes", 0);
         plain.pairs.retain(|(name, _)| name != "cursor");
         match self.answer(&plain) {
             Ok(super::Answer::Bytes(window)) => *window,
@@ -131,21 +131,21 @@ impl super::Oracle<'_> {
 
     pub(super) fn any_window(
         &self,
-        ask: &OperationRequest,
+        request: &OperationRequest,
         params: &Params,
     ) -> Result<super::Answer, Refusal> {
         let of_bytes = is_of_bytes(params)?;
         Window::check(params)?;
-        let (seen, name, value) = self.windowed(ask, params)?;
+        let (seen, name, value) = self.windowed(request, params)?;
         if !of_bytes {
             return self
-                .window(ask, params, &seen, name, value)
+                .window(request, params, &seen, name, value)
                 .map(|window| super::Answer::Window(Box::new(window)));
         }
         if !super::has_bytes(value) {
             return Err(("field_not_binary", 422));
         }
-        let around = super::around(ask, params, &seen);
+        let around = super::around(request, params, &seen);
         window(params, value, around, name).map(|window| super::Answer::Bytes(Box::new(window)))
     }
 }

@@ -1,4 +1,4 @@
-//! What the owner removes is gone for everybody from then on, and nothing else is.
+//! A deletion removes its records for every caller, and no other record.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use stile_records::operation_declaration::{OperationDeclaration, OperationMethod
 use stile_records::operations::OPERATIONS;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::truth::Bench;
+use super::oracle_answers::OracleCheck;
 use super::worlds::model::{Grant, NOW, Stored, World, some};
 use super::worlds::oracle::{Oracle, Refusal, Who};
 use super::worlds::{OperationRequest, client, draw, owner, read_operations};
@@ -19,21 +19,23 @@ pub(super) fn delete_operations() -> Vec<&'static OperationDeclaration> {
     OPERATIONS.iter().copied().filter(deletes).collect()
 }
 
-/// How a deletion ends: nothing, or its code and the connections that were told.
+/// Sends a deletion. Returns the code of an error and the number of connections that it names.
 fn outcome(
     stored: &Stored,
-    ask: &OperationRequest,
+    request: &OperationRequest,
     grant: Option<&Grant>,
 ) -> Result<(), ((&'static str, u16), usize)> {
     let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
-    stored.services.remove(&caller, Instant(NOW), &ask.remove_call()).map_err(|problem: Problem| {
-        let told = Json::Object(problem.to_json());
-        (problem.code(), told["available_connections"].as_array().map_or(0, Vec::len))
-    })
+    stored.services.remove(&caller, Instant(NOW), &request.remove_call()).map_err(
+        |problem: Problem| {
+            let actual = Json::Object(problem.to_json());
+            (problem.code(), actual["available_connections"].as_array().map_or(0, Vec::len))
+        },
+    )
 }
 
 #[test]
-fn what_is_deleted_is_gone_and_nothing_else_is() {
+fn a_delete_removes_its_records_and_no_others() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -45,60 +47,61 @@ fn what_is_deleted_is_gone_and_nothing_else_is() {
         let grant = Grant { single_use: false, ..Grant::random(&mut chance, "grt_1") };
         let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
         for _ in 0..12 {
-            // One record mostly, so that there is something left.
+            // Mostly one record, so that others remain.
             let one_record = chance.happens(85);
             let operation = delete_operations()
                 .into_iter()
                 .find(|one| one.path.contains("{id}") == one_record)
                 .unwrap();
             let about = Some(&grant).filter(|_| chance.happens(50));
-            let mut ask = draw(&mut chance, &world, about, operation);
+            let mut request = draw(&mut chance, &world, about, operation);
             let of = some(&mut chance, &world.sources).connection;
-            if !ask.pairs.iter().any(|(name, _)| name.starts_with("connect")) && chance.happens(50)
+            if !request.pairs.iter().any(|(name, _)| name.starts_with("connect"))
+                && chance.happens(50)
             {
-                ask.pairs.push(("connection_id".to_owned(), of));
+                request.pairs.push(("connection_id".to_owned(), of));
             }
-            let refused = Oracle { world: &world, who: Who::Client(&grant) }.removed(&ask);
+            let refused = Oracle { world: &world, who: Who::Client(&grant) }.removed(&request);
             assert_eq!(
-                outcome(&stored, &ask, Some(&grant)).map_err(|told| told.0),
+                outcome(&stored, &request, Some(&grant)).map_err(|actual| actual.0),
                 refused.map(drop),
-                "{ask:?}"
+                "{request:?}"
             );
-            let expected = Oracle { world: &world, who: Who::Owner }.removed(&ask);
+            let expected = Oracle { world: &world, who: Who::Owner }.removed(&request);
             let connections = match &expected {
                 Err(("ambiguous_connection", _)) => {
-                    Oracle { world: &world, who: Who::Owner }.having(&ask).len()
+                    Oracle { world: &world, who: Who::Owner }.having(&request).len()
                 }
                 _ => 0,
             };
-            let told = outcome(&stored, &ask, None);
+            let actual = outcome(&stored, &request, None);
             assert_eq!(
-                told,
+                actual,
                 expected.as_ref().map(|_| ()).map_err(|code| (*code, connections)),
-                "{ask:?}"
+                "{request:?}"
             );
             codes.extend(expected.as_ref().err());
             for (connection, key) in expected.iter().flatten() {
                 let source = world
                     .sources
                     .iter_mut()
-                    .find(|one| one.connection == *connection && one.stream == ask.stream);
+                    .find(|one| one.connection == *connection && one.stream == request.stream);
                 assert!(source.unwrap().records.remove(key).is_some());
                 removed += 1;
             }
             emptied += usize::from(
                 operation.id == "deleteRecords" && expected.is_ok_and(|keys| !keys.is_empty()),
             );
-            if told.is_ok() && chance.happens(50) {
-                let again = Oracle { world: &world, who: Who::Owner }.removed(&ask);
+            if actual.is_ok() && chance.happens(50) {
+                let again = Oracle { world: &world, who: Who::Owner }.removed(&request);
                 assert_eq!(
-                    outcome(&stored, &ask, None).map_err(|told| told.0),
+                    outcome(&stored, &request, None).map_err(|actual| actual.0),
                     again.as_ref().map(|_| ()).map_err(|code| *code)
                 );
                 for (connection, key) in again.iter().flatten() {
                     let mut sources = world.sources.iter_mut();
                     let source = sources
-                        .find(|one| one.connection == *connection && one.stream == ask.stream)
+                        .find(|one| one.connection == *connection && one.stream == request.stream)
                         .unwrap();
                     source.records.remove(key);
                 }
@@ -106,10 +109,10 @@ fn what_is_deleted_is_gone_and_nothing_else_is() {
             for grant in [None, Some(&grant)] {
                 let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
                 let oracle = Oracle { world: &world, who: grant.map_or(Who::Owner, Who::Client) };
-                let bench = Bench { services: &stored.services, caller, oracle };
+                let bench = OracleCheck { services: &stored.services, caller, oracle };
                 for operation in read_operations() {
-                    let ask = draw(&mut chance, &world, grant, operation);
-                    bench.check(&mut chance, &ask);
+                    let request = draw(&mut chance, &world, grant, operation);
+                    bench.check(&mut chance, &request);
                 }
             }
         }

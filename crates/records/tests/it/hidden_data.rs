@@ -1,10 +1,10 @@
-//! Two databases that differ only in what a grant hides cannot be told apart by its client.
+//! A client cannot distinguish two databases that differ only in what its grant hides.
 //!
-//! A twin of a world keeps what the grant shows, and has everything else at random: other hidden
+//! The twin of a world has the same visible data and everything else at random: other hidden
 //! records, fields, declarations, streams, connections and grants, stored in another order with
-//! another history. The same requests go to both. Bodies are compared byte for byte; of a cursor,
-//! which is sealed with a fresh nonce, the length counts, and that both go on alike. Time is not
-//! compared (`docs/threats.md`).
+//! another history. Both get the same requests. Bodies must be equal byte for byte, except that
+//! cursors, which are sealed with a fresh nonce, must have the same length and continue alike. Time
+//! is not compared (`docs/threats.md`).
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use stile_domain::records::problem::Problem;
 use stile_testkit::chance::{Chance, scaled, seconds, seed};
 
-use super::bounded::fields_cursors;
+use super::field_pages::fields_cursors;
 use super::worlds::json::J;
 use super::worlds::model::{Grant, World};
 use super::worlds::oracle::{Oracle, Who};
@@ -20,7 +20,7 @@ use super::worlds::pair::Pair;
 use super::worlds::{OperationRequest, client, draw, gives_pages, read_operations};
 
 #[test]
-fn security_what_a_grant_hides_cannot_be_observed() {
+fn what_a_grant_hides_cannot_be_observed() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -43,10 +43,10 @@ fn security_what_a_grant_hides_cannot_be_observed() {
             for _ in 0..times {
                 // Also about what is hidden in one of them, or in both.
                 let about = if chance.happens(70) { &world } else { &pair.twin };
-                let ask = draw(&mut chance, about, Some(&grant), operation);
-                pair.agree(&ask);
+                let request = draw(&mut chance, about, Some(&grant), operation);
+                pair.agree(&request);
                 requests += 1;
-                succeeded += usize::from(pair.same(&mut chance, &ask));
+                succeeded += usize::from(pair.same(&mut chance, &request));
             }
         }
     }
@@ -55,24 +55,25 @@ fn security_what_a_grant_hides_cannot_be_observed() {
 }
 
 impl Pair {
-    /// That the worlds themselves show the same, so that what differs is a fault of the program.
-    fn agree(&self, ask: &OperationRequest) {
+    /// Checks that the oracle gives the same answer for both worlds, so that a difference between
+    /// the databases is a fault of the program.
+    fn agree(&self, request: &OperationRequest) {
         let [one, other] = [&self.world, &self.twin].map(|world| {
             let oracle = Oracle { world, who: Who::Client(&self.grant) };
-            format!("{:?}", oracle.answer(ask))
+            format!("{:?}", oracle.answer(request))
         });
-        assert_eq!(one, other, "the twin is none: {ask:?}");
+        assert_eq!(one, other, "the twin is none: {request:?}");
     }
 
-    /// Sends a request to both, and goes on where they say. Whether they answered.
-    fn same(&self, chance: &mut Chance, ask: &OperationRequest) -> bool {
-        let mut asks = [ask.clone(), ask.clone()];
+    /// Sends a request to both and follows their cursors. Returns whether they answered.
+    fn same(&self, chance: &mut Chance, request: &OperationRequest) -> bool {
+        let mut requests = [request.clone(), request.clone()];
         for step in 0..20 {
-            let told = [0, 1]
-                .map(|at| asks[at].send(&self.stored[at].services, &client("grt_same", "t1")));
-            let [one, other] = [&told[0], &told[1]].map(observable);
-            assert_eq!(one, other, "{ask:?}");
-            let [Ok(one), Ok(other)] = told else { return step > 0 };
+            let actual = [0, 1]
+                .map(|at| requests[at].send(&self.stored[at].services, &client("grt_same", "t1")));
+            let [one, other] = [&actual[0], &actual[1]].map(observable);
+            assert_eq!(one, other, "{request:?}");
+            let [Ok(one), Ok(other)] = actual else { return step > 0 };
             let limit = 1 + chance.below(5);
             let [one, other] = [one, other].map(|body| cursors(&body));
             let at = match chance.below(10) {
@@ -82,34 +83,34 @@ impl Pair {
             };
             let next = [one, other].map(|cursors| cursors.get(at).cloned().flatten());
             let [Some(one), Some(other)] = next else { break };
-            if ask.operation.id == "getRecord" {
-                let next = |(ask, cursor): (&mut OperationRequest, String)| {
-                    *ask = ask.with("fields_cursor", cursor)
+            if request.operation.id == "getRecord" {
+                let next = |(request, cursor): (&mut OperationRequest, String)| {
+                    *request = request.with("fields_cursor", cursor)
                 };
-                asks.iter_mut().zip([one, other]).for_each(next);
+                requests.iter_mut().zip([one, other]).for_each(next);
                 continue;
             }
-            let bytes = ask.pairs.iter().any(|(name, _)| name.ends_with("_bytes"));
-            let name = match (gives_pages(ask.operation.id), bytes) {
+            let bytes = request.pairs.iter().any(|(name, _)| name.ends_with("_bytes"));
+            let name = match (gives_pages(request.operation.id), bytes) {
                 (true, _) => "limit",
                 (false, true) => "limit_bytes",
                 (false, false) => "limit_chars",
             };
             let limit = if name == "limit" { limit } else { limit * 1000 };
-            asks.iter_mut().zip([one, other]).for_each(|(ask, cursor)| {
+            requests.iter_mut().zip([one, other]).for_each(|(request, cursor)| {
                 if name != "limit" {
                     let dropped =
                         ["offset_chars", "q", "before_chars", "after_chars", "offset_bytes"];
-                    ask.pairs.retain(|(name, _)| !dropped.contains(&name.as_str()));
+                    request.pairs.retain(|(name, _)| !dropped.contains(&name.as_str()));
                 }
-                *ask = ask.with("cursor", cursor).with(name, limit);
+                *request = request.with("cursor", cursor).with(name, limit);
             });
         }
         true
     }
 }
 
-/// The cursors of an answer: the next one, the previous one, and those of its records.
+/// Returns the cursors of an answer: the next one, the previous one, and those of its records.
 fn cursors(body: &str) -> Vec<Option<String>> {
     let body = J::parse(body);
     let window = body.get("window");
@@ -121,9 +122,9 @@ fn cursors(body: &str) -> Vec<Option<String>> {
     all.map(|cursor| cursor.map(str::to_owned)).collect()
 }
 
-/// All that a client gets, with the length of each cursor in its place.
-fn observable(told: &Result<String, Problem>) -> String {
-    match told {
+/// Returns everything that a client receives, with each cursor replaced by its length.
+fn observable(actual: &Result<String, Problem>) -> String {
+    match actual {
         Ok(body) => cursors(body)
             .into_iter()
             .flatten()

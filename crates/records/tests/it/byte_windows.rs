@@ -1,4 +1,4 @@
-//! Windows of binary fields: together they are the bytes, and their cursors go on nowhere else.
+//! Windows of binary fields: together they are the bytes, and a cursor is valid only for its bytes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
@@ -10,36 +10,40 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, seed};
 
-use super::bounded::One;
-use super::truth::{Bench, compare, refusal};
+use super::field_pages::One;
+use super::oracle_answers::{OracleCheck, compare, refusal};
 use super::worlds::blobs::name_of;
 use super::worlds::model::NOW;
 use super::worlds::oracle::ByteWindow;
 use super::worlds::{OperationRequest, client, owner};
 
-impl Bench<'_> {
-    /// Compares a window, and goes on to the end and one step back.
+impl OracleCheck<'_> {
+    /// Compares a window, then reads on to the end and one window back.
     pub(super) fn wander_in_bytes(
         &self,
         chance: &mut Chance,
-        ask: &OperationRequest,
-        told: &str,
+        request: &OperationRequest,
+        actual: &str,
         window: ByteWindow,
     ) {
-        let (next, previous) = compare(ask, told, &window.shown());
-        let mut plain = ask.clone();
+        let (next, previous) = compare(request, actual, &window.shown());
+        let mut plain = request.clone();
         plain.pairs.retain(|(name, _)| {
             matches!(name.as_str(), "field" | "connection_id" | "connector_instance_id")
         });
-        let goes_on = |ask: &OperationRequest, start: usize, limit: usize| {
-            compare(ask, &self.send(ask).unwrap(), &self.oracle.bytes(ask).at(start, limit).shown())
-                .0
+        let goes_on = |request: &OperationRequest, start: usize, limit: usize| {
+            compare(
+                request,
+                &self.send(request).unwrap(),
+                &self.oracle.bytes(request).at(start, limit).shown(),
+            )
+            .0
         };
         if let Some(previous) = previous {
             let before = window.start.saturating_sub(window.limit);
-            let ask = plain.with("cursor", previous);
-            goes_on(&ask, before, window.start - before);
-            goes_on(&ask.with("limit_bytes", 100), before, 100);
+            let request = plain.with("cursor", previous);
+            goes_on(&request, before, window.start - before);
+            goes_on(&request.with("limit_bytes", 100), before, 100);
         }
         let mut after = next.map(|next| (next, window.end));
         if let Some((next, start)) = &after {
@@ -48,13 +52,13 @@ impl Bench<'_> {
         for _ in 0..4 {
             let Some((cursor, start)) = after else { break };
             let limit = 1 + chance.below(65_536);
-            let ask = plain.with("cursor", cursor).with("limit_bytes", limit);
-            after = goes_on(&ask, start, limit).map(|next| (next, start + limit));
+            let request = plain.with("cursor", cursor).with("limit_bytes", limit);
+            after = goes_on(&request, start, limit).map(|next| (next, start + limit));
         }
     }
 }
 
-/// Bytes with nothing regular about them.
+/// Returns pseudo-random bytes.
 fn some_bytes(count: usize) -> Vec<u8> {
     let mut state = 7u32;
     let mut next = || {
@@ -68,7 +72,7 @@ fn text(name: &str, text: String) -> (String, FieldValue) {
     (name.to_owned(), FieldValue::Text(text))
 }
 
-/// A field that names a blob.
+/// Returns a field that refers to a blob.
 fn blob(name: &str, bytes: &[u8]) -> (String, FieldValue) {
     let json = json!({ "blob_id": name_of(bytes), "mime_type": "image/png" });
     (name.to_owned(), FieldValue::Json(json.to_string()))
@@ -88,52 +92,52 @@ fn with_blobs(fields: RecordFields, blobs: &[&[u8]]) -> One {
     one
 }
 
-fn ask(
+fn request(
     one: &One,
     caller: &Principal,
     field: &str,
     pairs: &[(&str, String)],
 ) -> Result<Json, Problem> {
     let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let ask = OperationRequest {
+    let request = OperationRequest {
         operation: Operation::GetFieldWindow.declaration(),
         stream: "messages".into(),
         key: "k".into(),
         pairs,
     };
-    let told = ask.with("field", field).send(&one.stored.services, caller)?;
-    Ok(serde_json::from_str(&told).unwrap())
+    let actual = request.with("field", field).send(&one.stored.services, caller)?;
+    Ok(serde_json::from_str(&actual).unwrap())
 }
 
-fn bytes_of(told: &Json) -> Vec<u8> {
-    STANDARD.decode(told["window"]["base64"].as_str().unwrap()).unwrap()
+fn bytes_of(actual: &Json) -> Vec<u8> {
+    STANDARD.decode(actual["window"]["base64"].as_str().unwrap()).unwrap()
 }
 
-/// Reads a field from an offset on to its end, and from its end back to its beginning.
+/// Reads a field from an offset to its end, and back to its beginning.
 fn read_through(one: &One, field: &str, bytes: &[u8], start: usize, limit: usize) {
     let sizes = [("offset_bytes", start.to_string()), ("limit_bytes", limit.to_string())];
-    let mut told = ask(one, &owner(), field, &sizes).unwrap();
-    let mut read = bytes_of(&told);
-    while let Some(cursor) = told["window"]["next_cursor"].as_str() {
-        told = ask(one, &owner(), field, &[("cursor", cursor.to_owned())]).unwrap();
-        read.extend(bytes_of(&told));
+    let mut actual = request(one, &owner(), field, &sizes).unwrap();
+    let mut read = bytes_of(&actual);
+    while let Some(cursor) = actual["window"]["next_cursor"].as_str() {
+        actual = request(one, &owner(), field, &[("cursor", cursor.to_owned())]).unwrap();
+        read.extend(bytes_of(&actual));
     }
     assert!(read == bytes[start.min(bytes.len())..], "{field} from {start} by {limit}");
-    assert_eq!(told["field"]["size_bytes"], bytes.len());
-    let mut back = bytes_of(&told);
-    while let Some(cursor) = told["window"]["previous_cursor"].as_str() {
-        told = ask(one, &owner(), field, &[("cursor", cursor.to_owned())]).unwrap();
-        let before = bytes_of(&told);
-        assert_eq!(told["window"]["end_bytes"], bytes.len() - back.len());
+    assert_eq!(actual["field"]["size_bytes"], bytes.len());
+    let mut back = bytes_of(&actual);
+    while let Some(cursor) = actual["window"]["previous_cursor"].as_str() {
+        actual = request(one, &owner(), field, &[("cursor", cursor.to_owned())]).unwrap();
+        let before = bytes_of(&actual);
+        assert_eq!(actual["window"]["end_bytes"], bytes.len() - back.len());
         back.splice(0..0, before);
-        let limit = told["window"]["limit_bytes"].as_u64().unwrap();
+        let limit = actual["window"]["limit_bytes"].as_u64().unwrap();
         assert!(limit <= 65_536);
     }
     assert!(back == bytes, "{field} back by {limit}");
 }
 
 #[test]
-fn windows_of_base64_are_its_bytes_whatever_their_number() {
+fn windows_of_base64_together_are_its_bytes() {
     let mut chance = Chance::of(seed());
     // Around the least that is base64, what stays in the record, and the ends of pieces.
     for base in [191usize, 768, 6144, 12_288, 70_000] {
@@ -155,7 +159,7 @@ fn windows_of_base64_are_its_bytes_whatever_their_number() {
 }
 
 #[test]
-fn windows_of_a_blob_are_its_bytes_and_cost_what_they_have() {
+fn windows_of_a_blob_together_are_its_bytes_and_read_no_more() {
     let (large, empty) = (some_bytes(5_000_001), Vec::new());
     let one = with_blobs(
         vec![blob("f00", &large), blob("f01", &empty), blob("f02", b"never stored")],
@@ -163,28 +167,28 @@ fn windows_of_a_blob_are_its_bytes_and_cost_what_they_have() {
     );
     read_through(&one, "f00", &large, 0, 65_536);
     read_through(&one, "f01", &empty, 0, 7);
-    let told =
-        ask(&one, &client("g", "t"), "f00", &[("offset_bytes", "4999999".to_owned())]).unwrap();
-    let field = &told["field"];
+    let actual =
+        request(&one, &client("g", "t"), "f00", &[("offset_bytes", "4999999".to_owned())]).unwrap();
+    let field = &actual["field"];
     assert_eq!((&field["mime_type"], &field["text_like"]), (&json!("image/png"), &json!(false)));
     assert_eq!(field["digest"], name_of(&large).replace('-', ":"));
-    assert_eq!(bytes_of(&told), large[4_999_999..]);
-    let missing = ask(&one, &owner(), "f02", &[("limit_bytes", "1".to_owned())]);
+    assert_eq!(bytes_of(&actual), large[4_999_999..]);
+    let missing = request(&one, &owner(), "f02", &[("limit_bytes", "1".to_owned())]);
     assert_eq!(missing, Err(Problem::BlobNotFound));
-    // Of pieces that are not asked for nothing is read.
+    // The pieces outside of the window are not read.
     let damage = "DELETE FROM blob_pieces WHERE id & 65535 > 1";
     assert!(one.stored.database().execute(damage, []).unwrap() > 70);
-    let told = ask(
+    let actual = request(
         &one,
         &owner(),
         "f00",
         &[("offset_bytes", "65000".to_owned()), ("limit_bytes", "9000".to_owned())],
     );
-    assert_eq!(bytes_of(&told.unwrap()), large[65_000..74_000]);
+    assert_eq!(bytes_of(&actual.unwrap()), large[65_000..74_000]);
 }
 
 #[test]
-fn of_a_long_base64_text_only_the_pieces_of_the_window_are_read() {
+fn a_window_of_a_long_base64_text_reads_only_its_own_pieces() {
     let bytes = some_bytes(1_000_000);
     let one = One::new(vec![text("f00", STANDARD.encode(&bytes))]);
     // Characters 8192 to 16383 are bytes 6144 to 12287; the last piece says how many bytes there
@@ -192,24 +196,24 @@ fn of_a_long_base64_text_only_the_pieces_of_the_window_are_read() {
     let last = bytes.len().div_ceil(3) * 4 / 8192;
     let damage = format!("DELETE FROM pieces WHERE id & 1048575 NOT IN (1, {last})");
     assert!(one.stored.database().execute(&damage, []).unwrap() > 100);
-    let told = ask(
+    let actual = request(
         &one,
         &owner(),
         "f00",
         &[("offset_bytes", "6144".to_owned()), ("limit_bytes", "6144".to_owned())],
     );
-    assert_eq!(bytes_of(&told.unwrap()), bytes[6144..12_288]);
-    let told = ask(
+    assert_eq!(bytes_of(&actual.unwrap()), bytes[6144..12_288]);
+    let actual = request(
         &one,
         &owner(),
         "f00",
         &[("offset_bytes", "6143".to_owned()), ("limit_bytes", "1".to_owned())],
     );
-    assert_eq!(told, Err(Problem::Corrupt), "the piece is gone");
+    assert_eq!(actual, Err(Problem::Corrupt), "the piece is gone");
 }
 
 #[test]
-fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
+fn a_byte_cursor_is_valid_only_for_the_same_bytes() {
     let (one_blob, other_blob) = (some_bytes(1000), some_bytes(1001));
     let base64 = STANDARD.encode(some_bytes(900));
     let fields = vec![
@@ -229,10 +233,10 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
     let of_bytes = [("offset_bytes", "3".to_owned()), ("limit_bytes", "5".to_owned())];
     for (field, twin) in [("f00", "f01"), ("f02", "f03")] {
         let one = with_blobs(fields.clone(), &[&one_blob, &other_blob, base64.as_bytes()]);
-        let first = ask(&one, &owner(), field, &of_bytes).unwrap();
+        let first = request(&one, &owner(), field, &of_bytes).unwrap();
         let cursor = first["window"]["next_cursor"].as_str().unwrap().to_owned();
         let go_on = |caller: &Principal, field: &str, more: &[(&str, String)]| {
-            ask(&one, caller, field, &[&[("cursor", cursor.clone())], more].concat())
+            request(&one, caller, field, &[&[("cursor", cursor.clone())], more].concat())
         };
         let limit = |name: &'static str| [(name, "9".to_owned())];
         assert_eq!(go_on(&owner(), field, &[]).unwrap()["window"]["start_bytes"], 8);
@@ -248,25 +252,26 @@ fn a_cursor_of_bytes_goes_on_in_the_same_bytes_alone() {
         assert_eq!(go_on(&owner(), "f04", &[]), bad(CursorProblem::Mismatch));
         assert_eq!(go_on(&client("g", "t"), field, &[]), bad(CursorProblem::Mismatch));
         let not_text = Some(("field_not_text", 422));
-        let told = |told: Result<Json, Problem>| refusal(&told.map(|told| told.to_string()));
-        assert_eq!(told(go_on(&owner(), field, &limit("limit_chars"))), not_text);
-        assert_eq!(told(ask(&one, &owner(), field, &[("cursor", "x".to_owned())])), not_text);
+        let actual =
+            |actual: Result<Json, Problem>| refusal(&actual.map(|actual| actual.to_string()));
+        assert_eq!(actual(go_on(&owner(), field, &limit("limit_chars"))), not_text);
+        assert_eq!(actual(request(&one, &owner(), field, &[("cursor", "x".to_owned())])), not_text);
         let forged = [("cursor", "x".to_owned()), ("limit_bytes", "1".to_owned())];
-        assert_eq!(ask(&one, &owner(), field, &forged), bad(CursorProblem::Malformed));
+        assert_eq!(request(&one, &owner(), field, &forged), bad(CursorProblem::Malformed));
         for sent in ["offset_bytes", "offset_chars", "q", "before_chars", "after_chars"] {
             assert_eq!(
-                told(go_on(&owner(), field, &limit(sent))),
+                actual(go_on(&owner(), field, &limit(sent))),
                 Some(("invalid_window", 400)),
                 "{sent}"
             );
         }
         // A cursor of characters is none of bytes.
-        let words = ask(&one, &owner(), "f04", &[("limit_chars", "7".to_owned())]).unwrap();
+        let words = request(&one, &owner(), "f04", &[("limit_chars", "7".to_owned())]).unwrap();
         let of_chars = words["window"]["next_cursor"].as_str().unwrap().to_owned();
         let both = [("cursor", of_chars.clone()), ("limit_bytes", "1".to_owned())];
-        assert_eq!(ask(&one, &owner(), field, &both), bad(CursorProblem::Mismatch));
-        assert_eq!(told(ask(&one, &owner(), field, &both[..1])), not_text);
-        assert_eq!(told(ask(&one, &owner(), "f04", &both)), Some(("field_not_binary", 422)));
+        assert_eq!(request(&one, &owner(), field, &both), bad(CursorProblem::Mismatch));
+        assert_eq!(actual(request(&one, &owner(), field, &both[..1])), not_text);
+        assert_eq!(actual(request(&one, &owner(), "f04", &both)), Some(("field_not_binary", 422)));
         // Every other value makes it stale, such as a blob whose bytes are the text that the field
         // was before.
         for value in [

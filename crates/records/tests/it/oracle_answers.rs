@@ -1,4 +1,4 @@
-//! Every answer is the oracle's, for the owner and for clients, to the last page.
+//! Every answer equals the oracle's, for the owner and for clients, to the last page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,25 +10,24 @@ use stile_records::operation_declaration::OperationAccess;
 use stile_records::operations::OPERATIONS;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::bounded::fields_cursors;
+use super::field_pages::fields_cursors;
 use super::worlds::json::J;
 use super::worlds::model::{Grant, Stored, World};
 use super::worlds::oracle::{Answer, Oracle, Refusal, Who, put, takes};
 use super::worlds::{OperationRequest, client, draw, gives_pages, owner, read_operations};
 
-/// How often each endpoint, and each parameter of it, was in a request that succeeded, and in one
-/// that did not.
+/// How many requests with each operation, and with each of its parameters, succeeded and failed.
 type Coverage = BTreeMap<String, (usize, usize)>;
 
-/// One caller of one database, and what they are to be told.
-pub(super) struct Bench<'a> {
+/// One caller of one database, and the oracle for that caller.
+pub(super) struct OracleCheck<'a> {
     pub(super) services: &'a RecordService,
     pub(super) caller: Principal,
     pub(super) oracle: Oracle<'a>,
 }
 
 #[test]
-fn every_answer_is_the_oracles() {
+fn every_answer_equals_the_oracles() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -42,7 +41,7 @@ fn every_answer_is_the_oracles() {
         for grant in std::iter::once(None).chain(grants.iter().map(Some)) {
             let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
             let oracle = Oracle { world: &world, who: grant.map_or(Who::Owner, Who::Client) };
-            let bench = Bench { services: &stored.services, caller, oracle };
+            let bench = OracleCheck { services: &stored.services, caller, oracle };
             for operation in read_operations() {
                 let times = if operation.path.starts_with("/v1/streams/{stream}/")
                     || gives_pages(operation.id)
@@ -56,9 +55,9 @@ fn every_answer_is_the_oracles() {
                 // What is the owner's alone is drawn for them alone.
                 let times = if grant.is_none() { 3 * times } else { times };
                 for _ in 0..times {
-                    let ask = draw(&mut chance, &world, grant, operation);
-                    let good = bench.check(&mut chance, &ask);
-                    let names = ask
+                    let request = draw(&mut chance, &world, grant, operation);
+                    let good = bench.check(&mut chance, &request);
+                    let names = request
                         .pairs
                         .iter()
                         .map(|(name, _)| name.split('[').next().unwrap().to_owned());
@@ -103,7 +102,7 @@ fn every_answer_is_the_oracles() {
 }
 
 #[test]
-fn the_oracle_knows_every_endpoint_and_parameter() {
+fn the_oracle_knows_every_operation_and_parameter() {
     for operation in OPERATIONS {
         let own: BTreeSet<&str> =
             operation.parameters.iter().map(|parameter| parameter.name).collect();
@@ -123,71 +122,73 @@ fn the_oracle_knows_every_endpoint_and_parameter() {
     }
 }
 
-impl Bench<'_> {
-    pub(super) fn send(&self, ask: &OperationRequest) -> Result<String, Problem> {
-        ask.send(self.services, &self.caller)
+impl OracleCheck<'_> {
+    pub(super) fn send(&self, request: &OperationRequest) -> Result<String, Problem> {
+        request.send(self.services, &self.caller)
     }
 
-    /// Whether the request succeeds, as it must.
-    pub(super) fn check(&self, chance: &mut Chance, ask: &OperationRequest) -> bool {
-        let (told, expected) = (self.send(ask), self.oracle.answer(ask));
-        let told = match (told, &expected) {
+    /// Compares an answer with the oracle's. Returns whether the request succeeded.
+    pub(super) fn check(&self, chance: &mut Chance, request: &OperationRequest) -> bool {
+        let (actual, expected) = (self.send(request), self.oracle.answer(request));
+        let actual = match (actual, &expected) {
             (Err(problem), expected) => {
                 let expected = expected.as_ref().err().copied();
-                assert_eq!(Some(problem.code()), expected, "{ask:?}: {problem}");
+                assert_eq!(Some(problem.code()), expected, "{request:?}: {problem}");
                 if problem.code().1 == 409 {
-                    let told = J::of(&Json::Object(problem.to_json()));
-                    let names = told.get("available_connections").items().iter();
+                    let actual = J::of(&Json::Object(problem.to_json()));
+                    let names = actual.get("available_connections").items().iter();
                     let names: Vec<_> = names.map(|one| one.get("connection_id").text()).collect();
-                    let having = self.oracle.having(ask);
+                    let having = self.oracle.having(request);
                     assert_eq!(
                         names,
                         having.iter().map(|name| Some(name.as_str())).collect::<Vec<_>>(),
-                        "{ask:?}"
+                        "{request:?}"
                     );
-                    assert_eq!(told.get("retry_with").text(), Some("connection_id"));
+                    assert_eq!(actual.get("retry_with").text(), Some("connection_id"));
                 }
                 return false;
             }
-            (Ok(told), Err(refusal)) => panic!("{ask:?} is to be {refusal:?}: {told}"),
-            (Ok(told), Ok(_)) => told,
+            (Ok(actual), Err(refusal)) => panic!("{request:?} is to be {refusal:?}: {actual}"),
+            (Ok(actual), Ok(_)) => actual,
         };
         match expected.unwrap() {
             Answer::Whole(expected) => {
-                let mut told = J::parse(&told);
-                let cursors = fields_cursors(&mut told);
-                told.assert_is(&expected, ask);
-                if ask.operation.id == "getRecord" {
-                    self.leaf_through(chance, ask, &expected, cursors.first());
+                let mut actual = J::parse(&actual);
+                let cursors = fields_cursors(&mut actual);
+                actual.assert_is(&expected, request);
+                if request.operation.id == "getRecord" {
+                    self.leaf_through(chance, request, &expected, cursors.first());
                 }
             }
-            Answer::List(_) => self.walk(chance, ask.clone(), told),
-            Answer::Window(_) => self.wander(chance, ask, &told),
-            Answer::Bytes(window) => self.wander_in_bytes(chance, ask, &told, *window),
+            Answer::List(_) => self.walk(chance, request.clone(), actual),
+            Answer::Window(_) => self.wander(chance, request, &actual),
+            Answer::Bytes(window) => self.wander_in_bytes(chance, request, &actual, *window),
         }
         true
     }
 
-    /// Whether a list has nothing in it.
-    pub(super) fn is_empty(&self, ask: &OperationRequest) -> bool {
-        matches!(self.oracle.answer(ask), Ok(Answer::List(list)) if list.rows.is_empty())
+    /// Returns whether a list is empty.
+    pub(super) fn is_empty(&self, request: &OperationRequest) -> bool {
+        matches!(self.oracle.answer(request), Ok(Answer::List(list)) if list.rows.is_empty())
     }
 
     /// Follows a list to its end, with pages of changing size.
-    fn walk(&self, chance: &mut Chance, mut ask: OperationRequest, mut told: String) {
+    fn walk(&self, chance: &mut Chance, mut request: OperationRequest, mut actual: String) {
         let mut at = 0;
         loop {
-            let Ok(Answer::List(list)) = self.oracle.answer(&ask) else { panic!("{ask:?}") };
-            let mut page = J::parse(&told);
+            let Ok(Answer::List(list)) = self.oracle.answer(&request) else {
+                panic!("{request:?}")
+            };
+            let mut page = J::parse(&actual);
             let next = page.take("next_cursor");
             let end = list.rows.len().min(at + list.limit);
             let more = end < list.rows.len();
-            assert_eq!(next.text().is_some(), more, "{ask:?}");
+            assert_eq!(next.text().is_some(), more, "{request:?}");
             let since = page.take("next_changes_since");
-            assert_eq!(since.text().is_some(), list.changes && !more, "{ask:?}");
-            self.goes_on_after_each(chance, &ask, &mut page, &list.rows[at..]);
+            assert_eq!(since.text().is_some(), list.changes && !more, "{request:?}");
+            self.goes_on_after_each(chance, &request, &mut page, &list.rows[at..]);
             fields_cursors(&mut page);
-            let (path, query) = (ask.path(), ask.query());
+            let (path, query) = (request.path(), request.query());
             let and = if query.is_empty() { "" } else { "&" };
             let mut links = J::Obj(BTreeMap::new());
             let this = if query.is_empty() { path.clone() } else { format!("{path}?{query}") };
@@ -205,11 +206,11 @@ impl Bench<'_> {
             ] {
                 put(&mut expected, name, value);
             }
-            page.assert_is(&expected, &ask);
+            page.assert_is(&expected, &request);
             let Some(next) = next.text() else { break };
             at = end;
-            ask = ask.with("cursor", next).with("limit", 1 + chance.below(4));
-            told = self.send(&ask).unwrap();
+            request = request.with("cursor", next).with("limit", 1 + chance.below(4));
+            actual = self.send(&request).unwrap();
         }
     }
 
@@ -218,81 +219,81 @@ impl Bench<'_> {
     fn goes_on_after_each(
         &self,
         chance: &mut Chance,
-        ask: &OperationRequest,
+        request: &OperationRequest,
         page: &mut J,
         left: &[J],
     ) {
-        let J::Arr(mut data) = page.take("data") else { panic!("{ask:?}") };
+        let J::Arr(mut data) = page.take("data") else { panic!("{request:?}") };
         let cursors: Vec<J> = data.iter_mut().map(|one| one.take("cursor")).collect();
-        let each = ask.pairs.iter().any(|(name, value)| name == "cursors" && value == "each");
-        assert!(cursors.iter().all(|cursor| cursor.text().is_some() == each), "{ask:?}");
+        let each = request.pairs.iter().any(|(name, value)| name == "cursors" && value == "each");
+        assert!(cursors.iter().all(|cursor| cursor.text().is_some() == each), "{request:?}");
         put(page, "data", J::Arr(data));
         let at = chance.below(cursors.len().max(1));
         let Some(cursor) = cursors.get(at).and_then(J::text) else { return };
         let (after, limit) = (&left[at + 1..], 1 + chance.below(4));
-        let mut next = ask.with("cursor", cursor).with("limit", limit);
+        let mut next = request.with("cursor", cursor).with("limit", limit);
         if chance.happens(50) {
             next.pairs.retain(|(name, _)| name != "cursors");
         }
-        let mut told = J::parse(&self.send(&next).unwrap());
-        let mut data = told.take("data").items().to_vec();
+        let mut actual = J::parse(&self.send(&next).unwrap());
+        let mut data = actual.take("data").items().to_vec();
         data.iter_mut().for_each(|one| drop((one.take("cursor"), fields_cursors(one))));
         let count = after.len().min(limit);
         J::Arr(data).assert_is(&J::Arr(after[..count].to_vec()), &next);
-        assert_eq!(told.get("next_cursor").text().is_some(), count < after.len(), "{next:?}");
+        assert_eq!(actual.get("next_cursor").text().is_some(), count < after.len(), "{next:?}");
     }
 
-    /// Compares a window, and goes on to the end and one step back.
-    fn wander(&self, chance: &mut Chance, ask: &OperationRequest, told: &str) {
-        let Ok(Answer::Window(window)) = self.oracle.answer(ask) else { panic!("{ask:?}") };
-        let (next, previous) = compare(ask, told, &window.shown());
+    /// Compares a window, then reads on to the end and one window back.
+    fn wander(&self, chance: &mut Chance, request: &OperationRequest, actual: &str) {
+        let Ok(Answer::Window(window)) = self.oracle.answer(request) else { panic!("{request:?}") };
+        let (next, previous) = compare(request, actual, &window.shown());
         let (start, step) = (window.start, window.step);
-        let mut plain = ask.clone();
+        let mut plain = request.clone();
         plain.pairs.retain(|(name, _)| {
             matches!(name.as_str(), "field" | "connection_id" | "connector_instance_id")
         });
         if let Some(previous) = previous {
             let before = start.saturating_sub(step);
-            let ask = plain.with("cursor", previous);
-            self.window(&ask, before, start - before);
-            self.window(&ask.with("limit_chars", 100), before, 100);
+            let request = plain.with("cursor", previous);
+            self.window(&request, before, start - before);
+            self.window(&request.with("limit_chars", 100), before, 100);
         }
         let mut after = next.map(|next| (next, window.end));
         for _ in 0..4 {
             let Some((cursor, start)) = after else { break };
             let limit = 1 + chance.below(16_384);
-            let ask = plain.with("cursor", cursor).with("limit_chars", limit);
-            after = self.window(&ask, start, limit).map(|next| (next, start + limit));
+            let request = plain.with("cursor", cursor).with("limit_chars", limit);
+            after = self.window(&request, start, limit).map(|next| (next, start + limit));
         }
     }
 
-    /// Sends a request with a cursor, which goes on here, and gives the next one.
-    fn window(&self, ask: &OperationRequest, start: usize, limit: usize) -> Option<String> {
-        let told = self.send(ask).unwrap();
-        let Ok(Answer::Window(whole)) = self.oracle.answer(ask) else { panic!("{ask:?}") };
-        compare(ask, &told, &whole.at(start, limit).shown()).0
+    /// Compares the window of a cursor and returns the next cursor.
+    fn window(&self, request: &OperationRequest, start: usize, limit: usize) -> Option<String> {
+        let actual = self.send(request).unwrap();
+        let Ok(Answer::Window(whole)) = self.oracle.answer(request) else { panic!("{request:?}") };
+        compare(request, &actual, &whole.at(start, limit).shown()).0
     }
 }
 
 pub(super) fn compare(
-    ask: &OperationRequest,
-    told: &str,
+    request: &OperationRequest,
+    actual: &str,
     expected: &J,
 ) -> (Option<String>, Option<String>) {
-    let mut told = J::parse(told);
-    let mut window = told.take("window");
+    let mut actual = J::parse(actual);
+    let mut window = actual.take("window");
     let [next, previous] = ["next_cursor", "previous_cursor"].map(|name| window.take(name));
     for (cursor, offset) in [(&next, "next_offset_"), (&previous, "previous_offset_")] {
         let offset =
             ["chars", "bytes"].map(|unit| window.get(&format!("{offset}{unit}")) == &J::Null);
-        assert_eq!(*cursor == J::Null, offset == [true; 2], "{ask:?}");
+        assert_eq!(*cursor == J::Null, offset == [true; 2], "{request:?}");
     }
-    put(&mut told, "window", window);
-    told.assert_is(expected, ask);
+    put(&mut actual, "window", window);
+    actual.assert_is(expected, request);
     (next.text().map(str::to_owned), previous.text().map(str::to_owned))
 }
 
-/// For the table of refusals of other tests.
-pub(super) fn refusal(told: &Result<String, Problem>) -> Option<Refusal> {
-    told.as_ref().err().map(Problem::code)
+/// Returns the code and the status of an error.
+pub(super) fn refusal(actual: &Result<String, Problem>) -> Option<Refusal> {
+    actual.as_ref().err().map(Problem::code)
 }

@@ -1,4 +1,4 @@
-//! Cursors that were not made for the request, and parameters that nobody would send.
+//! Cursors that belong to another request, and parameters that no client would send.
 
 use proptest::prelude::*;
 use stile_domain::permit::Principal;
@@ -6,15 +6,15 @@ use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::value::FieldValue;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::truth::refusal;
+use super::oracle_answers::refusal;
 use super::worlds::json::J;
 use super::worlds::model::{Grant, Stored, World, pick, some};
 use super::worlds::oracle::{Answer, CURSOR, INVALID, Oracle, Refusal, WINDOW, Who};
 use super::worlds::{OperationRequest, client, draw, gives_pages, owner, read_operations};
 
-/// A request that has more than one page, and the cursor to the second.
+/// A request with more than one page, and the cursor of its second page.
 struct Paged {
-    ask: OperationRequest,
+    request: OperationRequest,
     grant: Option<usize>,
     cursor: String,
 }
@@ -27,10 +27,10 @@ fn next(body: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The parameter that says how long a page is; a cursor goes on with another length.
-fn is_size(ask: &OperationRequest, name: &str) -> bool {
-    match ask.operation.id {
-        // A cursor of what changed says that by itself.
+/// Returns whether a parameter sets the size of a page, which a cursor is not bound to.
+fn is_size(request: &OperationRequest, name: &str) -> bool {
+    match request.operation.id {
+        // A cursor of changes implies `changes_since`.
         operation if gives_pages(operation) => {
             let cut = matches!(name, "limit" | "preview_chars" | "preview_bytes");
             cut || matches!(name, "count" | "cursor" | "cursors" | "changes_since")
@@ -40,7 +40,7 @@ fn is_size(ask: &OperationRequest, name: &str) -> bool {
 }
 
 #[test]
-fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
+fn a_cursor_is_valid_only_for_its_request() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -50,16 +50,16 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
         let world = World::random(&mut chance);
         let mut grants: Vec<Grant> =
             (0..2).map(|at| Grant::random(&mut chance, &format!("grt_{at}"))).collect();
-        // Another one with the same terms, and another server with the same data.
+        // Another grant with the same content, and another server with the same data.
         grants.push(Grant { id: "grt_copy".to_owned(), ..grants[0].clone() });
         let stored = Stored::new(&mut chance, &world, &grants);
         let elsewhere = Stored::new(&mut chance, &world, &grants);
         let caller = |grant: Option<usize>| -> Principal {
             grant.map_or_else(owner, |at| client(&grants[at].id, "t1"))
         };
-        let expected = |grant: Option<usize>, ask: &OperationRequest| {
+        let expected = |grant: Option<usize>, request: &OperationRequest| {
             let who = grant.map_or(Who::Owner, |at| Who::Client(&grants[at]));
-            Oracle { world: &world, who }.answer(ask)
+            Oracle { world: &world, who }.answer(request)
         };
         let mut paged: Vec<Paged> = Vec::new();
         for grant in [None, Some(0), Some(1), Some(2)] {
@@ -70,19 +70,19 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                 for _ in 0..12 {
                     let about = grant.map(|at| &grants[at]);
                     let size = if gives_pages(operation.id) { "limit" } else { "limit_chars" };
-                    let ask = draw(&mut chance, &world, about, operation).with(size, 1);
-                    let mut ask = ask;
-                    ask.pairs.retain(|(name, _)| {
+                    let request = draw(&mut chance, &world, about, operation).with(size, 1);
+                    let mut request = request;
+                    request.pairs.retain(|(name, _)| {
                         gives_pages(operation.id)
                             || !matches!(
                                 name.as_str(),
                                 "q" | "offset_chars" | "before_chars" | "after_chars"
                             )
                     });
-                    if let Ok(body) = ask.send(&stored.services, &caller(grant))
+                    if let Ok(body) = request.send(&stored.services, &caller(grant))
                         && let Some(cursor) = next(&body)
                     {
-                        paged.push(Paged { ask, grant, cursor });
+                        paged.push(Paged { request, grant, cursor });
                     }
                 }
             }
@@ -92,24 +92,30 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
         // it is a mismatch.
         for one in &paged {
             for other in &paged {
-                let ask = other.ask.with("cursor", &one.cursor);
-                let told = ask.send(&stored.services, &caller(other.grant));
-                assert!(expected(other.grant, &other.ask).is_ok());
+                let request = other.request.with("cursor", &one.cursor);
+                let actual = request.send(&stored.services, &caller(other.grant));
+                assert!(expected(other.grant, &other.request).is_ok());
                 let same = one.grant == other.grant
-                    && one.ask.operation.id == other.ask.operation.id
-                    && (one.ask.operation.id == "search" || one.ask.stream == other.ask.stream)
-                    && meant(&one.ask) == meant(&other.ask)
-                    && (gives_pages(one.ask.operation.id)
-                        || one.ask.key == other.ask.key
+                    && one.request.operation.id == other.request.operation.id
+                    && (one.request.operation.id == "search"
+                        || one.request.stream == other.request.stream)
+                    && meant(&one.request) == meant(&other.request)
+                    && (gives_pages(one.request.operation.id)
+                        || one.request.key == other.request.key
                             && connection(&expected, one) == connection(&expected, other));
-                match told {
-                    Ok(_) => assert!(same, "a cursor of {:?} goes on in {:?}", one.ask, other.ask),
+                match actual {
+                    Ok(_) => assert!(
+                        same,
+                        "a cursor of {:?} goes on in {:?}",
+                        one.request, other.request
+                    ),
                     Err(Problem::InvalidCursor(CursorProblem::Mismatch)) => {
                         // The same parameters in another order, or written otherwise, may be told
                         // apart.
-                        let exact = one.ask.pairs == other.ask.pairs && one.grant == other.grant;
-                        let path = one.ask.path() == other.ask.path();
-                        assert!(!(exact && path), "{:?}", one.ask);
+                        let exact =
+                            one.request.pairs == other.request.pairs && one.grant == other.grant;
+                        let path = one.request.path() == other.request.path();
+                        assert!(!(exact && path), "{:?}", one.request);
                     }
                     Err(Problem::InvalidRequest { .. } | Problem::InvalidExpand { .. }) => {
                         let alone =
@@ -118,19 +124,19 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                             alone.contains(&name.split('[').next().unwrap())
                         };
                         assert!(
-                            is_changes(&one.ask) && other.ask.pairs.iter().any(excluded),
+                            is_changes(&one.request) && other.request.pairs.iter().any(excluded),
                             "{:?}",
-                            other.ask
+                            other.request
                         );
                     }
-                    Err(problem) => panic!("{:?}: {problem:?}", other.ask),
+                    Err(problem) => panic!("{:?}: {problem:?}", other.request),
                 }
                 tried += 1;
             }
             // The same request with one parameter of another's.
             for _ in 0..12 {
                 let about = one.grant.map(|at| &grants[at]);
-                let other = draw(&mut chance, &world, about, one.ask.operation);
+                let other = draw(&mut chance, &world, about, one.request.operation);
                 let taken = pick(
                     &mut chance,
                     &[
@@ -149,54 +155,60 @@ fn security_a_cursor_goes_on_where_it_was_made_and_nowhere_else() {
                     ],
                 );
                 let is_taken = |name: &str| name.split('[').next() == Some(taken);
-                let mut ask = one.ask.clone();
-                ask.pairs.retain(|(name, _)| !is_taken(name));
-                ask.pairs.extend(other.pairs.into_iter().filter(|(name, _)| is_taken(name)));
-                let same = meant(&ask) == meant(&one.ask);
-                let is_other = gives_pages(ask.operation.id) || taken == "field";
-                if expected(one.grant, &ask).is_err() || same || !is_other {
+                let mut request = one.request.clone();
+                request.pairs.retain(|(name, _)| !is_taken(name));
+                request.pairs.extend(other.pairs.into_iter().filter(|(name, _)| is_taken(name)));
+                let same = meant(&request) == meant(&one.request);
+                let is_other = gives_pages(request.operation.id) || taken == "field";
+                if expected(one.grant, &request).is_err() || same || !is_other {
                     continue;
                 }
-                let told =
-                    ask.with("cursor", &one.cursor).send(&stored.services, &caller(one.grant));
+                let actual =
+                    request.with("cursor", &one.cursor).send(&stored.services, &caller(one.grant));
                 assert_eq!(
-                    told,
+                    actual,
                     Err(Problem::InvalidCursor(CursorProblem::Mismatch)),
-                    "{:?} {ask:?}",
-                    one.ask
+                    "{:?} {request:?}",
+                    one.request
                 );
             }
-            // Whoever may not ask is told so, whatever the cursor is.
+            // The error of an unauthorised caller does not depend on the cursor.
             for grant in [None, Some(0), Some(1), Some(2)] {
-                let ask = one.ask.with("cursor", &one.cursor);
-                let told = refusal(&ask.send(&stored.services, &caller(grant)));
-                let first = expected(grant, &one.ask).err();
+                let request = one.request.with("cursor", &one.cursor);
+                let actual = refusal(&request.send(&stored.services, &caller(grant)));
+                let first = expected(grant, &one.request).err();
                 let after = (grant != one.grant).then_some(CURSOR);
-                assert_eq!(told, first.or(after), "{:?}", one.ask);
+                assert_eq!(actual, first.or(after), "{:?}", one.request);
             }
-            let there =
-                one.ask.with("cursor", &one.cursor).send(&elsewhere.services, &caller(one.grant));
+            let there = one
+                .request
+                .with("cursor", &one.cursor)
+                .send(&elsewhere.services, &caller(one.grant));
             assert_eq!(there, Err(Problem::InvalidCursor(CursorProblem::Malformed)));
             for forged in forged(&mut chance, &one.cursor) {
-                let told =
-                    one.ask.with("cursor", &forged).send(&stored.services, &caller(one.grant));
-                assert_eq!(told, Err(Problem::InvalidCursor(CursorProblem::Malformed)), "{forged}");
+                let actual =
+                    one.request.with("cursor", &forged).send(&stored.services, &caller(one.grant));
+                assert_eq!(
+                    actual,
+                    Err(Problem::InvalidCursor(CursorProblem::Malformed)),
+                    "{forged}"
+                );
             }
         }
     }
     assert!(tried > 100, "{tried}");
 }
 
-fn is_changes(ask: &OperationRequest) -> bool {
-    ask.pairs.iter().any(|(name, _)| name == "changes_since")
+fn is_changes(request: &OperationRequest) -> bool {
+    request.pairs.iter().any(|(name, _)| name == "changes_since")
 }
 
-/// What the oracle says to the owner, or to one of the grants.
+/// The oracle's answer for the owner, or for one of the grants.
 type Expected<'a> = dyn Fn(Option<usize>, &OperationRequest) -> Result<Answer, Refusal> + 'a;
 
 /// The connection whose field a window is of.
 fn connection(expected: &Expected<'_>, of: &Paged) -> Option<String> {
-    match expected(of.grant, &of.ask) {
+    match expected(of.grant, &of.request) {
         Ok(Answer::Window(window)) => window.around.get("connection_id").text().map(str::to_owned),
         _ => None,
     }
@@ -204,9 +216,9 @@ fn connection(expected: &Expected<'_>, of: &Paged) -> Option<String> {
 
 /// What the parameters mean but for the size of a page: under their only names, and without what is
 /// so anyway.
-fn meant(ask: &OperationRequest) -> Vec<(String, String)> {
+fn meant(request: &OperationRequest) -> Vec<(String, String)> {
     let mut meant = Vec::new();
-    for (name, value) in &ask.pairs {
+    for (name, value) in &request.pairs {
         let name = match name.as_str() {
             "connector_instance_id" => "connection_id",
             "fields[]" => "fields",
@@ -228,7 +240,7 @@ fn meant(ask: &OperationRequest) -> Vec<(String, String)> {
         let values: Vec<&str> = if lists { value.split(',').collect() } else { vec![value] };
         for value in values {
             let pair = (name.to_owned(), value.to_owned());
-            if !is_default && !is_size(ask, name) && !meant.contains(&pair) {
+            if !is_default && !is_size(request, name) && !meant.contains(&pair) {
                 meant.push(pair);
             }
         }
@@ -262,7 +274,7 @@ fn forged(chance: &mut Chance, cursor: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
+fn a_window_cursor_is_stale_when_its_field_has_changed() {
     let mut seeds = Chance::of(seed());
     for _ in 0..30 {
         let mut chance = seeds.fork();
@@ -293,11 +305,11 @@ fn a_cursor_is_stale_when_the_field_that_it_goes_on_in_has_changed() {
         of_changed.for_each(|(_, value)| *value = FieldValue::Text("another".into()));
         stored.put(source, key, &fields);
         for (name, cursor) in &cursors {
-            let told = of(name).with("cursor", cursor).send(&stored.services, &owner());
+            let actual = of(name).with("cursor", cursor).send(&stored.services, &owner());
             match name == changed {
-                true => assert_eq!(told, Err(Problem::InvalidCursor(CursorProblem::Stale))),
+                true => assert_eq!(actual, Err(Problem::InvalidCursor(CursorProblem::Stale))),
                 false => assert!(
-                    told.is_ok(),
+                    actual.is_ok(),
                     "{name}: a change elsewhere in the record makes nothing stale"
                 ),
             }
@@ -334,7 +346,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1))]
 
     #[test]
-    fn senseless_parameters_are_refused_and_nothing_panics(seeds in any::<u64>(), asks in proptest::collection::vec(
+    fn senseless_parameters_are_refused_without_a_panic(seeds in any::<u64>(), requests in proptest::collection::vec(
         (proptest::collection::vec((name(), value()), 0..5), value(), value(), 0usize..100), 700..701,
     )) {
         let mut chance = Chance::of(seeds);
@@ -342,10 +354,10 @@ proptest! {
         let grant = Grant { single_use: false, ..Grant::random(&mut chance, "grt_1") };
         let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
         let endpoints = read_operations();
-        for (at, (pairs, stream, key, kind)) in asks.into_iter().enumerate() {
+        for (at, (pairs, stream, key, kind)) in requests.into_iter().enumerate() {
             let operation = endpoints[at % endpoints.len()];
             let base = draw(&mut chance, &world, Some(&grant), operation);
-            let ask = OperationRequest {
+            let request = OperationRequest {
                 operation,
                 stream: if kind < 80 { base.stream } else { stream },
                 key: if kind < 80 { base.key } else { key },
@@ -355,18 +367,18 @@ proptest! {
                 0 => (owner(), Who::Owner),
                 _ => (client("grt_1", "t1"), Who::Client(&grant)),
             };
-            let told = refusal(&ask.send(&stored.services, &caller));
-            let mut plain = ask.clone();
+            let actual = refusal(&request.send(&stored.services, &caller));
+            let mut plain = request.clone();
             plain.pairs.retain(|(name, _)| !matches!(name.as_str(), "cursor" | "fields_cursor"));
-            let cursor = plain.pairs.len() < ask.pairs.len();
-            let expected = Oracle { world: &world, who }.answer(&ask).err();
+            let cursor = plain.pairs.len() < request.pairs.len();
+            let expected = Oracle { world: &world, who }.answer(&request).err();
             // No cursor is a good one here, so what would be answered is refused for it.
             let expected = expected.or(cursor.then_some(CURSOR));
-            prop_assert_eq!(told, expected, "{:?}", ask);
-            let unknown = ask.pairs.iter().any(|(name, _)| {
+            prop_assert_eq!(actual, expected, "{:?}", request);
+            let unknown = request.pairs.iter().any(|(name, _)| {
                 !operation.parameters.iter().any(|own| own.name == name.split('[').next().unwrap())
             });
-            prop_assert!(!unknown || told == Some(INVALID) || told == Some(WINDOW), "{:?}", ask);
+            prop_assert!(!unknown || actual == Some(INVALID) || actual == Some(WINDOW), "{:?}", request);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Search over texts of few words, so that terms are common, stand in several fields and pieces,
-//! and cross from one piece into the next: each answer is the oracle's, to the last page, while the
-//! store has been written and changed.
+//! Search over texts of few words, so that terms are frequent, occur in several fields and pieces,
+//! and cross from one piece into the next. Each answer equals the oracle's, to the last page, also
+//! after the store was changed.
 
 use stile_domain::records::value::FieldValue;
 use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::truth::Bench;
+use super::oracle_answers::OracleCheck;
 use super::worlds::model::{Grant, Rec, Stored, World, pick, some};
 use super::worlds::oracle::{Oracle, Who};
 use super::worlds::{OperationRequest, client, owner};
@@ -32,7 +32,7 @@ const WORDS: &[&str] = &[
 ];
 const BETWEEN: &[&str] = &[" ", " ", " ", ". ", "\r\n", "-", "", "\u{200d}"];
 
-/// A text of about so many characters, now and then with something in it that is nowhere else.
+/// Returns a text of about `chars` characters, half of the time with a word that is nowhere else.
 fn text(chance: &mut Chance, chars: usize) -> String {
     let mut text = String::new();
     // Mostly of a few of the words.
@@ -110,7 +110,7 @@ fn query(chance: &mut Chance, records: &[&Rec]) -> String {
 }
 
 #[test]
-fn every_search_is_a_naive_scan() {
+fn every_search_equals_a_naive_scan() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -134,22 +134,22 @@ fn every_search_is_a_naive_scan() {
         for grant in std::iter::once(None).chain(grants.iter().map(Some)) {
             let caller = grant.map_or_else(owner, |grant| client(&grant.id, "t1"));
             let oracle = Oracle { world: &world, who: grant.map_or(Who::Owner, Who::Client) };
-            let bench = Bench { services: &stored.services, caller, oracle };
+            let bench = OracleCheck { services: &stored.services, caller, oracle };
             for _ in 0..30 {
                 let q = query(&mut chance, &records);
                 let pairs = vec![
                     ("q".to_owned(), q),
                     ("limit".to_owned(), (1 + chance.below(9)).to_string()),
                 ];
-                let ask = OperationRequest {
+                let request = OperationRequest {
                     operation: Operation::Search.declaration(),
                     stream: String::new(),
                     key: String::new(),
                     pairs,
                 };
-                if bench.check(&mut chance, &ask) {
+                if bench.check(&mut chance, &request) {
                     asked += 1;
-                    found += usize::from(!bench.is_empty(&ask));
+                    found += usize::from(!bench.is_empty(&request));
                 }
             }
         }

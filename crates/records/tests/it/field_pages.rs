@@ -1,5 +1,5 @@
-//! The fields of a record a page at a time: the pages together are the record, and their cursors go
-//! on nowhere else.
+//! The fields of a record, a page at a time: the pages together are the record, and a cursor is
+//! valid only for its record.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::truth::Bench;
+use super::oracle_answers::OracleCheck;
 use super::worlds::json::J;
 use super::worlds::model::{Grant, Rec, Share, Source, Stored, World, pick, source};
 use super::worlds::oracle::put;
 use super::worlds::{OperationRequest, client, draw, owner};
 
-/// Takes the cursors of all records in an answer that were cut, the outermost first.
-pub(super) fn fields_cursors(told: &mut J) -> Vec<String> {
+/// Takes the cursors of all truncated records out of an answer, the outermost first.
+pub(super) fn fields_cursors(actual: &mut J) -> Vec<String> {
     let mut cursors = Vec::new();
-    match told {
+    match actual {
         J::Obj(members) => {
             if let Some(more) = members.get_mut("more_fields") {
                 cursors.push(
@@ -40,12 +40,12 @@ const MISMATCH: Problem = Problem::InvalidFieldsCursor(CursorProblem::Mismatch);
 const STALE: Problem = Problem::InvalidFieldsCursor(CursorProblem::Stale);
 const MALFORMED: Problem = Problem::InvalidFieldsCursor(CursorProblem::Malformed);
 
-impl Bench<'_> {
-    /// Goes through the fields of a record from its first page on, with pages of changing size.
+impl OracleCheck<'_> {
+    /// Reads all pages of a record's fields, with changing page sizes.
     pub(super) fn leaf_through(
         &self,
         chance: &mut Chance,
-        ask: &OperationRequest,
+        request: &OperationRequest,
         first: &J,
         cursor: Option<&String>,
     ) {
@@ -53,15 +53,15 @@ impl Bench<'_> {
         let mut pages = vec![first.clone()];
         while let J::Num(before) = pages.last().unwrap().get("more_fields").get("shown") {
             let bytes = pick(chance, &["256", "400", "900", "3000"]);
-            let next = ask.with("fields_cursor", &cursor).with("preview_bytes", bytes);
-            let mut told = J::parse(&self.send(&next).unwrap());
-            let cursors = fields_cursors(&mut told);
+            let next = request.with("fields_cursor", &cursor).with("preview_bytes", bytes);
+            let mut actual = J::parse(&self.send(&next).unwrap());
+            let cursors = fields_cursors(&mut actual);
             let expected = self.oracle.record_after(&next, before.parse().unwrap()).unwrap();
-            told.assert_is(&expected, &next);
+            actual.assert_is(&expected, &next);
             cursor = cursors.first().cloned().unwrap_or_default();
             pages.push(expected);
         }
-        let mut plain = ask.clone();
+        let mut plain = request.clone();
         plain.pairs.retain(|(name, _)| name != "preview_bytes");
         let mut whole = J::parse(&self.send(&plain).unwrap());
         for name in ["data", "previews"] {
@@ -71,27 +71,27 @@ impl Bench<'_> {
                 let twice = own.iter().find(|(name, value)| {
                     members.insert((*name).clone(), (*value).clone()).is_some()
                 });
-                assert_eq!(twice, None, "{ask:?}");
+                assert_eq!(twice, None, "{request:?}");
             }
             let expected =
                 if members.is_empty() && name == "previews" { J::Null } else { J::Obj(members) };
-            whole.take(name).assert_is(&expected, ask);
+            whole.take(name).assert_is(&expected, request);
         }
     }
 }
 
-/// The first page of a record that has more, and who asked.
+/// The first of several pages of a record, and its caller.
 struct Cut {
-    ask: OperationRequest,
+    request: OperationRequest,
     grant: Option<usize>,
     cursor: String,
     connection: J,
     key: J,
 }
 
-/// What a cursor is bound to beside its record: the fields that were asked for.
-fn asked(ask: &OperationRequest) -> (Option<Vec<String>>, Option<String>) {
-    let named = ask
+/// What a cursor is bound to besides its record: the requested fields.
+fn asked(request: &OperationRequest) -> (Option<Vec<String>>, Option<String>) {
+    let named = request
         .pairs
         .iter()
         .filter(|(name, _)| name.starts_with("fields") && !name.ends_with("cursor"));
@@ -99,12 +99,12 @@ fn asked(ask: &OperationRequest) -> (Option<Vec<String>>, Option<String>) {
         named.flat_map(|(_, value)| value.split(',').map(str::to_owned)).collect();
     names.sort();
     names.dedup();
-    let view = ask.pairs.iter().find(|(name, _)| name == "view").map(|(_, view)| view.clone());
+    let view = request.pairs.iter().find(|(name, _)| name == "view").map(|(_, view)| view.clone());
     ((!names.is_empty()).then_some(names), view)
 }
 
 #[test]
-fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
+fn a_fields_cursor_is_valid_only_for_its_record() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -124,50 +124,50 @@ fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
         let mut cuts = Vec::new();
         for grant in [None, Some(0), Some(1), Some(2)] {
             for _ in 0..12 {
-                let ask = draw(
+                let request = draw(
                     &mut chance,
                     &world,
                     grant.map(|at| &grants[at]),
                     Operation::GetRecord.declaration(),
                 );
-                let ask = ask.with("preview_chars", 0).with("preview_bytes", 256);
-                let Ok(told) = ask.send(&stored.services, &caller(grant)) else { continue };
-                let told = J::parse(&told);
-                if let Some(cursor) = told.get("more_fields").get("next_cursor").text() {
+                let request = request.with("preview_chars", 0).with("preview_bytes", 256);
+                let Ok(actual) = request.send(&stored.services, &caller(grant)) else { continue };
+                let actual = J::parse(&actual);
+                if let Some(cursor) = actual.get("more_fields").get("next_cursor").text() {
                     let (connection, key) =
-                        (told.get("connection_id").clone(), told.get("id").clone());
-                    cuts.push(Cut { ask, grant, cursor: cursor.to_owned(), connection, key });
+                        (actual.get("connection_id").clone(), actual.get("id").clone());
+                    cuts.push(Cut { request, grant, cursor: cursor.to_owned(), connection, key });
                 }
             }
         }
         for one in &cuts {
             for other in &cuts {
-                let told = other
-                    .ask
+                let actual = other
+                    .request
                     .with("fields_cursor", &one.cursor)
                     .send(&stored.services, &caller(other.grant));
                 let is_same = one.grant == other.grant
-                    && one.ask.stream == other.ask.stream
+                    && one.request.stream == other.request.stream
                     && (&one.connection, &one.key) == (&other.connection, &other.key)
-                    && asked(&one.ask) == asked(&other.ask);
-                match told {
-                    Ok(_) => assert!(is_same, "{:?} {:?}", one.ask, other.ask),
+                    && asked(&one.request) == asked(&other.request);
+                match actual {
+                    Ok(_) => assert!(is_same, "{:?} {:?}", one.request, other.request),
                     // Which fields are required depends on the connections that were asked for.
                     Err(problem) if problem == STALE => {
                         assert!(
                             is_same
-                                && one.ask.pairs != other.ask.pairs
-                                && asked(&one.ask).0.is_some()
+                                && one.request.pairs != other.request.pairs
+                                && asked(&one.request).0.is_some()
                         );
                     }
                     Err(problem) => {
-                        assert!(problem == MISMATCH && !is_same, "{problem:?} {:?}", other.ask)
+                        assert!(problem == MISMATCH && !is_same, "{problem:?} {:?}", other.request)
                     }
                 }
                 *(if is_same { &mut same } else { &mut others }) += 1;
             }
             let plain = |cursor: &str| {
-                one.ask.with("fields_cursor", cursor).send(&stored.services, &caller(one.grant))
+                one.request.with("fields_cursor", cursor).send(&stored.services, &caller(one.grant))
             };
             for forged in ["", "x", &one.cursor[1..], &format!("{}A", one.cursor)] {
                 assert_eq!(plain(forged), Err(MALFORMED), "{forged}");
@@ -175,14 +175,14 @@ fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
             let list = OperationRequest {
                 operation: Operation::ListRecords.declaration(),
                 pairs: Vec::new(),
-                ..one.ask.clone()
+                ..one.request.clone()
             };
             let list = J::parse(
                 &list.with("cursors", "each").send(&stored.services, &caller(one.grant)).unwrap(),
             );
             let listed = list.get("data").items()[0].get("cursor").text().unwrap();
             assert_eq!(plain(listed), Err(MISMATCH), "of a list");
-            let missing = OperationRequest { key: "never there".to_owned(), ..one.ask.clone() }
+            let missing = OperationRequest { key: "never there".to_owned(), ..one.request.clone() }
                 .with("fields_cursor", "x");
             assert_eq!(
                 missing.send(&stored.services, &caller(one.grant)),
@@ -195,7 +195,7 @@ fn security_a_cursor_of_fields_goes_on_in_its_record_and_nowhere_else() {
 }
 
 #[test]
-fn a_record_of_a_list_goes_on_by_itself() {
+fn a_fields_cursor_of_a_listed_record_continues_that_record() {
     let mut seeds = Chance::of(seed());
     let mut tried = 0;
     for _ in 0..scaled(5, 2000) {
@@ -214,21 +214,21 @@ fn a_record_of_a_list_goes_on_by_itself() {
                 .with("preview_chars", 9)
                 .with("preview_bytes", 300);
             let Ok(page) = list.send(&stored.services, &owner()) else { continue };
-            for told in J::parse(&page).get("data").items() {
-                let Some(cursor) = told.get("more_fields").get("next_cursor").text() else {
+            for actual in J::parse(&page).get("data").items() {
+                let Some(cursor) = actual.get("more_fields").get("next_cursor").text() else {
                     continue;
                 };
                 let mut one = OperationRequest {
                     operation: Operation::GetRecord.declaration(),
-                    key: told.get("id").text().unwrap().to_owned(),
+                    key: actual.get("id").text().unwrap().to_owned(),
                     ..list.clone()
                 };
                 one.pairs.retain(|(name, _)| name != "order");
                 let first = J::parse(&one.send(&stored.services, &owner()).unwrap());
-                assert_eq!(first.get("data"), told.get("data"), "{one:?}");
+                assert_eq!(first.get("data"), actual.get("data"), "{one:?}");
                 let next =
                     one.with("fields_cursor", cursor).send(&stored.services, &owner()).unwrap();
-                assert_ne!(J::parse(&next).get("data"), told.get("data"), "{one:?}");
+                assert_ne!(J::parse(&next).get("data"), actual.get("data"), "{one:?}");
                 tried += 1;
             }
         }
@@ -269,16 +269,17 @@ impl One {
         Self { source, stored }
     }
 
-    fn ask(&self, caller: &Principal, cursor: Option<&str>) -> Result<J, Problem> {
-        let ask = OperationRequest {
+    fn request(&self, caller: &Principal, cursor: Option<&str>) -> Result<J, Problem> {
+        let request = OperationRequest {
             operation: Operation::GetRecord.declaration(),
             stream: "messages".into(),
             key: "k".into(),
             pairs: Vec::new(),
         };
-        let ask = ask.with("preview_chars", 100).with("preview_bytes", 600);
-        let ask = cursor.map_or(ask.clone(), |cursor| ask.with("fields_cursor", cursor));
-        ask.send(&self.stored.services, caller).map(|told| J::parse(&told))
+        let request = request.with("preview_chars", 100).with("preview_bytes", 600);
+        let request =
+            cursor.map_or(request.clone(), |cursor| request.with("fields_cursor", cursor));
+        request.send(&self.stored.services, caller).map(|actual| J::parse(&actual))
     }
 }
 
@@ -287,7 +288,7 @@ impl One {
 type Change<'a> = (&'a dyn Fn(&mut RecordFields), bool, bool);
 
 #[test]
-fn a_cursor_of_fields_is_stale_when_the_fields_before_it_are_others() {
+fn a_fields_cursor_is_stale_when_earlier_fields_have_changed() {
     let value = |fields: &mut RecordFields| fields[0] = named("f00", "another");
     let later = |fields: &mut RecordFields| {
         drop(fields.splice(15..16, [named("f20", ""), named("f15", "longer")]))
@@ -311,7 +312,7 @@ fn a_cursor_of_fields_is_stale_when_the_fields_before_it_are_others() {
     for (at, (change, owners, clients)) in changes.into_iter().enumerate() {
         for (caller, goes_on) in [(owner(), owners), (client("g", "t1"), clients)] {
             let one = One::new(twenty());
-            let first = one.ask(&caller, None).unwrap();
+            let first = one.request(&caller, None).unwrap();
             let more = first.get("more_fields");
             assert_eq!(
                 (more.get("shown"), more.get("total")),
@@ -320,23 +321,24 @@ fn a_cursor_of_fields_is_stale_when_the_fields_before_it_are_others() {
             let mut fields = twenty();
             change(&mut fields);
             one.stored.put(&one.source, "k", &fields);
-            let told = one.ask(&caller, more.get("next_cursor").text());
+            let actual = one.request(&caller, more.get("next_cursor").text());
             match goes_on {
-                true => assert!(told.unwrap().get("data").get("f08").text().is_some(), "{at}"),
-                false => assert_eq!(told, Err(STALE), "{at}"),
+                true => assert!(actual.unwrap().get("data").get("f08").text().is_some(), "{at}"),
+                false => assert_eq!(actual, Err(STALE), "{at}"),
             }
         }
     }
     // Where all that is left was told before, there is nothing more.
     let one = One::new(twenty());
-    let first = one.ask(&owner(), None).unwrap();
+    let first = one.request(&owner(), None).unwrap();
     one.stored.put(&one.source, "k", &twenty()[..8].to_vec());
-    let mut rest = one.ask(&owner(), first.get("more_fields").get("next_cursor").text()).unwrap();
+    let mut rest =
+        one.request(&owner(), first.get("more_fields").get("next_cursor").text()).unwrap();
     assert_eq!((rest.take("data"), rest.take("more_fields")), (J::Obj(BTreeMap::new()), J::Null));
 }
 
 #[test]
-fn a_record_of_very_many_or_very_large_fields_has_a_small_answer() {
+fn a_record_with_many_or_large_fields_has_a_small_answer() {
     let many: RecordFields =
         (0..100_000).map(|at| named(&format!("field {at}"), "value")).collect();
     let large =
@@ -345,15 +347,15 @@ fn a_record_of_very_many_or_very_large_fields_has_a_small_answer() {
         let one = One::new(fields.clone());
         let (mut shown, mut cursor) = (0, None::<String>);
         for _ in 0..30 {
-            let told = one.ask(&owner(), cursor.as_deref()).unwrap();
-            let J::Obj(data) = told.get("data") else { panic!() };
+            let actual = one.request(&owner(), cursor.as_deref()).unwrap();
+            let J::Obj(data) = actual.get("data") else { panic!() };
             let size: usize =
                 data.iter().map(|(name, value)| name.len() + value.text().unwrap().len() + 6).sum();
             assert!(size <= 601 || data.len() == 1, "{size}");
             let next = &fields[shown..shown + data.len()];
             assert!(!data.is_empty() && next.iter().all(|(name, _)| data.contains_key(name)));
             shown += data.len();
-            let mut more = told.get("more_fields").clone();
+            let mut more = actual.get("more_fields").clone();
             cursor = more.take("next_cursor").text().map(str::to_owned);
             let mut expected = J::Obj(BTreeMap::new());
             put(&mut expected, "shown", J::Num(shown.to_string()));

@@ -1,4 +1,4 @@
-//! A grant that does not count is said not to before anything else is said, at every endpoint.
+//! Every operation refuses an invalid, expired or revoked grant before it checks anything else.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use stile_domain::records::instant::Instant;
 use stile_domain::scope::Scopes;
 use stile_testkit::chance::{Chance, scaled, seed};
 
-use super::deletes::delete_operations;
-use super::truth::refusal;
+use super::deletions::delete_operations;
+use super::oracle_answers::refusal;
 use super::worlds::model::{Grant, NOW, Stored, World};
 use super::worlds::oracle::{Oracle, Who, standing};
 use super::worlds::{client, draw, read_operations};
 
-/// What a damaged database may have in the place of a grant: each good but for one thing.
+/// Returns texts that are a valid grant except in one place.
 fn malformed(good: &Grant) -> Vec<String> {
     let good = good.terms();
     let mut texts =
@@ -47,7 +47,7 @@ fn malformed(good: &Grant) -> Vec<String> {
 }
 
 #[test]
-fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
+fn an_invalid_grant_is_refused_before_any_other_check() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
@@ -72,8 +72,8 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
             for later in [0, 1] {
                 for token in ["t1", "t2"] {
                     for operation in read_operations() {
-                        let ask = draw(&mut chance, &world, Some(grant), operation);
-                        let told = ask.send_at(
+                        let request = draw(&mut chance, &world, Some(grant), operation);
+                        let actual = request.send_at(
                             &stored.services,
                             &client(&grant.id, token),
                             Instant(NOW + later),
@@ -81,16 +81,20 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
                         let expired = later == 1 && grant.expires.is_some();
                         match standing(Some(grant), token, expired) {
                             Err(expected) => {
-                                assert_eq!(refusal(&told), Some(expected), "{ask:?} {grant:?}")
+                                assert_eq!(
+                                    refusal(&actual),
+                                    Some(expected),
+                                    "{request:?} {grant:?}"
+                                )
                             }
                             Ok(()) => {
                                 let oracle = Oracle { world: &world, who: Who::Client(grant) };
                                 assert_eq!(
-                                    refusal(&told),
-                                    oracle.answer(&ask).err(),
-                                    "{ask:?} {grant:?}"
+                                    refusal(&actual),
+                                    oracle.answer(&request).err(),
+                                    "{request:?} {grant:?}"
                                 );
-                                // Whatever was asked, and even where that was refused.
+                                // The first request binds the grant, even if it is refused.
                                 grant.bound.get_or_insert(token.to_owned());
                             }
                         }
@@ -99,11 +103,11 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
             }
         }
         for operation in read_operations() {
-            let ask = draw(&mut chance, &world, None, operation);
-            let told = ask.send(&stored.services, &client("grt_nobody", "t1"));
-            assert_eq!(refusal(&told), Some(("grant_invalid", 403)), "{ask:?}");
-            let told = ask.send(&stored.services, &client("", ""));
-            assert_eq!(refusal(&told), Some(("grant_invalid", 403)), "{ask:?}");
+            let request = draw(&mut chance, &world, None, operation);
+            let actual = request.send(&stored.services, &client("grt_nobody", "t1"));
+            assert_eq!(refusal(&actual), Some(("grant_invalid", 403)), "{request:?}");
+            let actual = request.send(&stored.services, &client("", ""));
+            assert_eq!(refusal(&actual), Some(("grant_invalid", 403)), "{request:?}");
             let none = Principal::assert_verified(
                 "ann",
                 Some("t1"),
@@ -112,16 +116,16 @@ fn security_a_grant_that_does_not_count_refuses_before_anything_else() {
                 RecordsClaim::None,
             );
             assert_eq!(
-                refusal(&ask.send(&stored.services, &none)),
+                refusal(&request.send(&stored.services, &none)),
                 Some(("insufficient_scope", 403)),
-                "{ask:?}"
+                "{request:?}"
             );
         }
     }
 }
 
 #[test]
-fn security_every_malformed_grant_allows_nothing() {
+fn a_malformed_grant_allows_nothing() {
     let mut chance = Chance::of(seed());
     let world = World::random(&mut chance);
     let good = only(&Grant::random(&mut chance, "grt_good"));
@@ -139,43 +143,43 @@ fn security_every_malformed_grant_allows_nothing() {
     let stored = Stored::new(&mut chance, &world, &grants);
     for grant in &grants {
         for operation in read_operations() {
-            let ask = draw(&mut chance, &world, Some(&good), operation);
-            let told = refusal(&ask.send(&stored.services, &client(&grant.id, "t1")));
-            let is_invalid = told == Some(("grant_invalid", 403));
-            assert_eq!(is_invalid, grant.malformed.is_some(), "{} {ask:?}", grant.terms());
+            let request = draw(&mut chance, &world, Some(&good), operation);
+            let actual = refusal(&request.send(&stored.services, &client(&grant.id, "t1")));
+            let is_invalid = actual == Some(("grant_invalid", 403));
+            assert_eq!(is_invalid, grant.malformed.is_some(), "{} {request:?}", grant.terms());
         }
     }
 }
 
 #[test]
-fn security_a_revocation_holds_from_the_next_request_on_and_a_changed_grant_is_read_anew() {
+fn a_changed_or_revoked_grant_takes_effect_with_the_next_request() {
     let mut chance = Chance::of(seed());
     let world = World::random(&mut chance);
     let mut grant = only(&Grant::random(&mut chance, "grt_1"));
     grant.expires = None;
     let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
-    let ask = draw(
+    let request = draw(
         &mut chance,
         &world,
         None,
         read_operations().into_iter().find(|one| one.id == "listStreams").unwrap(),
     );
-    let mut ask = ask;
-    ask.pairs.clear();
-    let told = || refusal(&ask.send(&stored.services, &client("grt_1", "t1")));
-    assert_eq!(told(), None);
+    let mut request = request;
+    request.pairs.clear();
+    let actual = || refusal(&request.send(&stored.services, &client("grt_1", "t1")));
+    assert_eq!(actual(), None);
     grant.malformed = Some("{}".to_owned());
     stored.keep(std::slice::from_ref(&grant));
-    assert_eq!(told(), Some(("grant_invalid", 403)));
+    assert_eq!(actual(), Some(("grant_invalid", 403)));
     grant.malformed = None;
     stored.keep(std::slice::from_ref(&grant));
-    assert_eq!(told(), None);
+    assert_eq!(actual(), None);
     let owner = super::worlds::owner().gate().owner().unwrap();
     stored.services.records.revoke(&owner, "grt_1", Instant(NOW)).unwrap();
-    assert_eq!(told(), Some(("grant_revoked", 403)));
+    assert_eq!(actual(), Some(("grant_revoked", 403)));
 }
 
-/// A grant of one plain share, which a text can be made of that is wrong in one place.
+/// Returns a grant of one share without constraints, from which malformed texts can be made.
 fn only(grant: &Grant) -> Grant {
     let mut grant = grant.clone();
     grant.shares.truncate(1);
@@ -186,7 +190,7 @@ fn only(grant: &Grant) -> Grant {
 }
 
 #[test]
-fn security_a_client_deletes_nothing_and_learns_nothing_from_trying() {
+fn a_client_cannot_delete_and_learns_nothing_from_trying() {
     let mut seeds = Chance::of(seed());
     for _ in 0..5 {
         let mut chance = seeds.fork();
@@ -194,16 +198,20 @@ fn security_a_client_deletes_nothing_and_learns_nothing_from_trying() {
         let mut grant = Grant::random(&mut chance, "grt_1");
         grant.revoked = chance.happens(30);
         let stored = Stored::new(&mut chance, &world, std::slice::from_ref(&grant));
-        let mut told = BTreeSet::new();
+        let mut actual = BTreeSet::new();
         for operation in delete_operations().into_iter().cycle().take(50) {
-            let ask = draw(&mut chance, &world, Some(&grant), operation);
-            told.insert(format!(
+            let request = draw(&mut chance, &world, Some(&grant), operation);
+            actual.insert(format!(
                 "{:?}",
-                stored.services.remove(&client("grt_1", "t1"), Instant(NOW), &ask.remove_call())
+                stored.services.remove(
+                    &client("grt_1", "t1"),
+                    Instant(NOW),
+                    &request.remove_call()
+                )
             ));
         }
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told.iter().all(|told| told.contains("InsufficientScope")), "{told:?}");
+        assert_eq!(actual.len(), 1, "{actual:?}");
+        assert!(actual.iter().all(|actual| actual.contains("InsufficientScope")), "{actual:?}");
         let count =
             |world: &World| world.sources.iter().map(|source| source.records.len()).sum::<usize>();
         let left: i64 = stored
