@@ -83,10 +83,10 @@ proptest! {
         let bytes = pieces.concat();
         let whole = BufReader::with_capacity(1 << 12, bytes.as_slice());
         let parts = || BufReader::with_capacity(size, bytes.as_slice());
-        let mut lines = JsonLines::with_most(parts(), most);
+        let mut lines = JsonLines::with_max_row_bytes(parts(), most);
         while lines.next().unwrap().is_some() {}
         prop_assert_eq!(lines.consumed(), bytes.len() as u64);
-        prop_assert_eq!(all(JsonLines::with_most(whole, most)), all(JsonLines::with_most(parts(), most)));
+        prop_assert_eq!(all(JsonLines::with_max_row_bytes(whole, most)), all(JsonLines::with_max_row_bytes(parts(), most)));
         let whole = BufReader::with_capacity(1 << 12, bytes.as_slice());
         prop_assert_eq!(all(JsonArray::with_most(whole, most)), all(JsonArray::with_most(parts(), most)));
     }
@@ -96,7 +96,8 @@ proptest! {
 fn lines_that_cannot_be_used_cost_themselves() {
     let text = "\n{\"a\":1}\n  \r\n{\"a\":2\n[1]\n{\"a\":1,\"a\":2}\n{\"a\":\"long, longer, longest\"}\r\n{\"b\":3}";
     for size in [1, 7, 4096] {
-        let rows = all(JsonLines::with_most(BufReader::with_capacity(size, text.as_bytes()), 20));
+        let rows =
+            all(JsonLines::with_max_row_bytes(BufReader::with_capacity(size, text.as_bytes()), 20));
         insta::allow_duplicates! { insta::assert_snapshot!(told(&rows)) };
     }
 }

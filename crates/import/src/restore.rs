@@ -89,7 +89,7 @@ impl Restore<'_> {
         let source = files::open(file).map_err(|error| unreadable(&self.file, error))?;
         let total = source.bytes;
         let folder = file.parent().map(Path::to_owned).unwrap_or_default();
-        let mut lines = JsonLines::with_most(source.reader, MAX_LINE_BYTES);
+        let mut lines = JsonLines::with_max_row_bytes(source.reader, MAX_LINE_BYTES);
         if self.strict {
             return self.in_one(owner, &mut lines, &folder);
         }
@@ -425,11 +425,7 @@ mod tests {
     }
 
     fn ingest(rig: &Rig, connection: &str, stream: &str, body: &str) {
-        let pairs = [("connection_id".to_owned(), connection.to_owned())];
-        let answer = rig
-            .services
-            .ingest(&owner(), Instant(1_234_567), stream, &pairs, &mut body.as_bytes())
-            .unwrap();
+        let answer = rig.ingest(Instant(1_234_567), connection, stream, &mut body.as_bytes());
         assert_eq!(answer["records_rejected"], 0, "{answer}");
     }
 
@@ -467,7 +463,7 @@ mod tests {
             assert!(first == second);
             let ask = |rig: &Rig| {
                 rig.ask(
-                    &stile_records::endpoints::RECORD,
+                    stile_records::operations::Operation::GetRecord,
                     "messages",
                     "b",
                     &[("connection_id", "mail")],

@@ -404,7 +404,7 @@ impl Run<'_> {
             code,
             reason,
         };
-        if let Some(known) = found.known.filter(|known| self.keys.is_only(known.key)) {
+        if let Some(known) = found.known.filter(|known| self.keys.is_single_field(known.key)) {
             self.versions.tell_apart(known, &mut found.fields, |key, fields| {
                 // As it would be stored: with its key, which is told apart already, and with
                 // addresses.
@@ -414,7 +414,7 @@ impl Run<'_> {
             })?;
         }
         blob::add_fetch_urls(&mut found.fields);
-        let key = match self.keys.next(&found.fields) {
+        let key = match self.keys.next_key(&found.fields) {
             Ok(key) => key,
             Err(why) => {
                 self.bad(bad(why.code(), why.to_string()));

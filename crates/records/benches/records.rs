@@ -33,10 +33,9 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_records::RecordService;
-use stile_records::calls::Call;
 use stile_records::declarations::indexed_fields;
-use stile_records::endpoints::{Endpoint, FIELD_WINDOW, RECORDS};
-use stile_records::list::Address;
+use stile_records::operations::Operation;
+use stile_records::request_target::RequestTarget;
 use stile_store::records::{IncomingRecord, Records, StreamedField, TextSource};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, peak, timed};
@@ -82,7 +81,7 @@ fn opening(plan: Plan, full: &std::path::Path) {
             services: RecordService::new(open(folder)),
             plain: Connection::open_in_memory().unwrap(),
         };
-        rig.answer(&owner, &RECORDS, "messages", "", &[("limit", "1")])
+        rig.answer(&owner, Operation::ListRecords, "messages", "", &[("limit", "1")])
     };
     let what = format!("{} on disk", bytes(usize::try_from(size).unwrap()));
     compare(
@@ -174,16 +173,21 @@ impl Rig {
     fn answer(
         &self,
         caller: &Principal,
-        endpoint: &'static Endpoint,
+        operation: Operation,
         stream: &str,
         key: &str,
         query: &[(&str, &str)],
     ) -> usize {
         let pairs =
             query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let address = Address { path: "/v1".to_owned(), query: String::new() };
-        let call =
-            Call { endpoint, stream: stream.to_owned(), key: key.to_owned(), pairs, address };
+        let target = RequestTarget {
+            stream: stream.to_owned(),
+            key: key.to_owned(),
+            pairs,
+            path: "/v1".to_owned(),
+            query: String::new(),
+        };
+        let call = operation.declaration().read_call(target).unwrap();
         let mut out = String::new();
         self.services.answer(caller, Instant(1), &call, &mut out).unwrap();
         out.len()
@@ -212,7 +216,7 @@ impl Rig {
                 let window = || {
                     self.answer(
                         &owner,
-                        &FIELD_WINDOW,
+                        Operation::GetFieldWindow,
                         "texts",
                         &key,
                         &[("field", "text"), ("offset_chars", &at_text)],
@@ -240,7 +244,7 @@ impl Rig {
             let search = || {
                 self.answer(
                     &owner,
-                    &FIELD_WINDOW,
+                    Operation::GetFieldWindow,
                     "texts",
                     &key,
                     &[("field", "text"), ("q", "The VERY last words")],
@@ -418,7 +422,7 @@ impl Rig {
                 .sum::<usize>()
         };
         let page = |caller: &Principal| {
-            self.answer(caller, &RECORDS, "messages", "", &[("preview_chars", "512")])
+            self.answer(caller, Operation::ListRecords, "messages", "", &[("preview_chars", "512")])
         };
         compare("as the owner", rounds, || timed(|| page(&owner)), "bare SQL", || timed(plain));
         let all =

@@ -35,10 +35,9 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_domain::scope::Scopes;
 use stile_records::RecordService;
-use stile_records::calls::Call;
 use stile_records::declarations::indexed_fields;
-use stile_records::endpoints::{Endpoint, RECORDS, SEARCH};
-use stile_records::list::Address;
+use stile_records::operations::Operation;
+use stile_records::request_target::RequestTarget;
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::bench::{Plan, compare, peak, timed};
@@ -196,17 +195,17 @@ impl Rig {
         written.unwrap();
     }
 
-    fn answer(
-        &self,
-        caller: &Principal,
-        endpoint: &'static Endpoint,
-        query: &[(&str, &str)],
-    ) -> String {
+    fn answer(&self, caller: &Principal, operation: Operation, query: &[(&str, &str)]) -> String {
         let pairs =
             query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let address = Address { path: "/v1".to_owned(), query: String::new() };
-        let call =
-            Call { endpoint, stream: "messages".to_owned(), key: String::new(), pairs, address };
+        let target = RequestTarget {
+            stream: "messages".to_owned(),
+            key: String::new(),
+            pairs,
+            path: "/v1".to_owned(),
+            query: String::new(),
+        };
+        let call = operation.declaration().read_call(target).unwrap();
         let mut out = String::new();
         self.services.answer(caller, Instant(1), &call, &mut out).unwrap();
         out
@@ -270,14 +269,14 @@ impl Rig {
             {
                 for (what, query, floor) in &mix {
                     let hits = self
-                        .answer(caller, &SEARCH, &[("q", query)])
+                        .answer(caller, Operation::Search, &[("q", query)])
                         .matches("\"search_result\"")
                         .count();
                     // The floor of a short prefix takes seconds.
                     let rounds = plan.rounds(if what == "prefix of 2" { 3 } else { 200 });
                     let label = format!("{what}, {who}, {hits} hits");
                     let floor = floor.as_deref().unwrap();
-                    let search = || self.answer(caller, &SEARCH, &[("q", query)]);
+                    let search = || self.answer(caller, Operation::Search, &[("q", query)]);
                     compare(
                         &label,
                         rounds,
@@ -289,8 +288,9 @@ impl Rig {
             }
         });
         println!("  peak +{memory} KiB over all of them");
-        let page =
-            |caller: &Principal| self.answer(caller, &RECORDS, &[("preview_chars", "512")]).len();
+        let page = |caller: &Principal| {
+            self.answer(caller, Operation::ListRecords, &[("preview_chars", "512")]).len()
+        };
         compare(
             "a page of the list, a tenth granted",
             plan.rounds(500),

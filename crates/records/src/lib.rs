@@ -1,75 +1,42 @@
-//! What can be asked of records: one file per operation, for every way in.
+//! The operations on records that `/v1` offers, and what the owner does with the database besides.
 //!
-//! An operation gets a view of the store that shows what its caller may see, and parameters that
-//! were checked against their declaration; it writes JSON to a [`sink::ResponseSink`], so that no answer is
-//! ever held as a whole. [`endpoints::ENDPOINTS`] lists them with their parameters, from which the
-//! requests are checked and the OpenAPI document is made.
+//! [`operations::Operation`] lists the operations. Each one is declared in a file of its own,
+//! beside the function that answers it; routing, parameter checks and the OpenAPI document follow
+//! the declarations. A [`service::RecordService`] runs an operation for a caller, whatever the
+//! transport is. Answers are written to a [`response_sink::ResponseSink`] piece by piece, so that
+//! no answer has to fit in memory.
 
-pub mod aggregate;
+pub mod administration;
 pub mod batch;
-pub mod blobs;
-mod bounded;
-mod bytes;
-pub mod calls;
 mod changes;
+mod connections;
+pub mod context;
 pub mod declarations;
-pub mod detail;
-pub mod endpoints;
-pub mod fields;
-pub mod granting;
-pub mod ingest;
-pub mod list;
+mod field_bytes;
+mod field_page;
+mod field_selection;
+mod field_text;
+mod field_window;
+pub mod grant_request;
+pub mod list_response;
+mod media_types;
 pub mod openapi;
-pub mod owner;
+pub mod operation_declaration;
+pub mod operations;
 pub mod parameters;
 mod printable;
+mod record_json;
 mod related;
-mod render;
-#[cfg(test)]
-pub(crate) mod rig;
+pub mod request_target;
+mod response_meta;
+pub mod response_sink;
+pub mod routing;
 pub mod rows;
-pub mod schema;
-pub mod search;
-pub mod sink;
-pub mod streams;
-mod values;
-pub mod window;
+pub mod service;
+mod shared_parameters;
+mod stream_description;
+#[cfg(test)]
+pub(crate) mod test_store;
+mod value_preview;
 
-use std::sync::Arc;
-
-use declarations::DeclarationCache;
-use stile_store::journal::Journal;
-use stile_store::records::{Records, RecordsView};
-
-/// What operations on records are made on. Clones are one.
-#[derive(Clone)]
-pub struct RecordService {
-    /// The database.
-    pub records: Records,
-    /// DeclarationCache that were read before.
-    pub declarations: Arc<DeclarationCache>,
-    /// What the owner can read afterwards.
-    journal: Option<Arc<Journal>>,
-}
-
-impl RecordService {
-    /// On this database.
-    pub fn new(records: Records) -> Self {
-        Self { records, declarations: Arc::default(), journal: None }
-    }
-
-    /// The same, with a line in a journal for each request.
-    #[must_use]
-    pub fn with_journal(self, journal: Arc<Journal>) -> Self {
-        Self { journal: Some(journal), ..self }
-    }
-}
-
-/// A view and what is known of its streams.
-#[derive(Clone, Copy)]
-pub struct Reading<'a> {
-    /// What the caller may see.
-    pub view: &'a RecordsView<'a>,
-    /// What is declared.
-    pub declarations: &'a DeclarationCache,
-}
+pub use service::RecordService;

@@ -1,205 +1,259 @@
-//! The parameters of a request, checked against their declaration.
+//! The query parameters of a request, checked against the declaration of the operation.
 //!
-//! Each endpoint declares what it takes; the same declaration makes the OpenAPI document. What is
-//! not declared, given twice, or out of range is refused and never ignored: a client that misspells
-//! a filter must not be told of records that it meant to exclude.
+//! The same declarations make the OpenAPI document. A parameter that is not declared, that is sent
+//! twice or that is out of range is refused, never ignored: a client that misspells a filter must
+//! not receive records that it meant to exclude.
 
 use stile_domain::records::declaration::RangeOperator;
 use stile_domain::records::problem::Problem;
 
-/// One parameter of an endpoint.
+/// One query parameter of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// As it is written.
+    /// The name as requests spell it.
     pub name: &'static str,
-    /// What it takes.
-    pub shape: Shape,
-    /// A sentence for people.
+    /// The values that it takes.
+    pub kind: ParameterType,
+    /// Whether a request without it is refused.
+    pub presence: ParameterPresence,
+    /// The description in the OpenAPI document.
     pub about: &'static str,
 }
 
-/// What a parameter takes.
+impl Parameter {
+    /// Declares a parameter that a request may leave out.
+    pub const fn optional(name: &'static str, kind: ParameterType, about: &'static str) -> Self {
+        Self { name, kind, presence: ParameterPresence::Optional, about }
+    }
+
+    /// Declares a parameter without which the operation refuses a request.
+    pub const fn required(name: &'static str, kind: ParameterType, about: &'static str) -> Self {
+        Self { name, kind, presence: ParameterPresence::Required, about }
+    }
+}
+
+/// Whether a request must have a parameter. The operation itself refuses a request without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterPresence {
+    /// A request may leave it out.
+    Optional,
+    /// A request must have it.
+    Required,
+}
+
+/// The values that a parameter takes.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape {
-    /// Any text of at most so many bytes.
+pub enum ParameterType {
+    /// Any text up to a length.
     Text {
-        /// At most.
-        most: usize,
+        /// The greatest length in bytes.
+        max_bytes: usize,
     },
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// A whole number.
-    Whole {
-        /// At least.
-        least: u64,
-        /// At most; more is an error, or taken for this.
-        most: u64,
-        /// Whether more is taken for `most`, with a warning.
-        clamped: bool,
-        /// Whether it is about a window, whose errors have a code of their own.
-        window: bool,
+    Integer {
+        /// The least value.
+        min: u64,
+        /// The greatest value.
+        max: u64,
+        /// What happens to a greater one.
+        above_max: AboveMax,
+        /// The error for any other value.
+        error: NumberError,
     },
-    /// Field names: repeated, or separated by commas; with `[]` behind the parameter's name, one
-    /// name each.
+    /// Field names: the parameter is repeated, or its value is separated by commas. With `[]` after
+    /// the parameter's name each value is one name, which may have commas.
     Names,
     /// `name[relation]=number`, from 1 on.
-    Limits,
+    RelationLimits,
     /// `name[field]=value` and `name[field][op]=value`.
     Conditions,
 }
 
-/// A condition as it was written.
+/// What happens to a number above the maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AboveMax {
+    /// The request is refused.
+    Refused,
+    /// The maximum is taken instead, and the answer warns of that.
+    Clamped,
+}
+
+/// The error for a number that is malformed or out of range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberError {
+    /// [`Problem::InvalidRequest`].
+    InvalidRequest,
+    /// [`Problem::InvalidWindow`].
+    InvalidWindow,
+}
+
+/// A condition as the request spells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct FilterParameter {
     /// The field.
     pub field: String,
-    /// The comparison; none is equality.
+    /// The comparison; `None` for equality.
     pub operator: Option<RangeOperator>,
-    /// The value.
+    /// The value to compare with.
     pub value: String,
-    /// The parameter, for an error.
+    /// The parameter's name with its brackets, for an error.
     pub param: String,
 }
 
-/// The parameters of a request.
+/// A number that was above its maximum and was lowered to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClampedNumber {
+    /// The parameter.
+    pub name: &'static str,
+    /// The number that the request has.
+    pub requested: u64,
+    /// The maximum, which is used.
+    pub max: u64,
+}
+
+/// The parameters of a request, checked.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     texts: Vec<(&'static str, String)>,
     numbers: Vec<(&'static str, u64)>,
     names: Vec<(&'static str, Vec<String>)>,
-    conditions: Vec<Given>,
-    limits: Vec<(String, u64)>,
-    /// Numbers that were more than they may be: the parameter, what was asked for, and the most.
-    pub clamped: Vec<(&'static str, u64, u64)>,
+    conditions: Vec<FilterParameter>,
+    relation_limits: Vec<(String, u64)>,
+    /// Numbers that were lowered to their maximum.
+    pub clamped: Vec<ClampedNumber>,
 }
 
-/// The most conditions of a request.
+/// The greatest number of conditions of a request, and of relation limits.
 const MAX_CONDITIONS: usize = 50;
-/// The most names in a list.
+/// The greatest number of names in a list.
 const MAX_NAMES: usize = 1000;
 
 impl Parameters {
-    /// Checks what was sent.
+    /// Checks the parameters that a request has.
     ///
     /// # Errors
-    /// [`Problem::InvalidRequest`] or, of a window, [`Problem::InvalidWindow`].
+    /// [`Problem::InvalidRequest`]; [`Problem::InvalidWindow`] where a number is declared so.
     pub fn parse(declared: &[Parameter], pairs: &[(String, String)]) -> Result<Self, Problem> {
         let mut this = Self::default();
         for (key, value) in pairs {
             let base = key.split('[').next().unwrap_or(key);
             let parameter = declared.iter().find(|parameter| parameter.name == base);
             let Some(parameter) = parameter else { return Err(unknown(key, declared)) };
-            match parameter.shape {
-                Shape::Conditions => this.condition(parameter.name, key, value)?,
-                Shape::Limits => this.limit(parameter.name, key, value)?,
-                Shape::Names if key == parameter.name => {
-                    this.name_list(parameter.name, value.split(','))?
+            let name = parameter.name;
+            let brackets = key.strip_prefix(name).unwrap_or_default();
+            match (parameter.kind, brackets) {
+                (ParameterType::Conditions, _) => this.add_condition(name, key, value)?,
+                (ParameterType::RelationLimits, _) => this.add_relation_limit(name, key, value)?,
+                (ParameterType::Names, "") => this.add_names(name, value.split(','))?,
+                (ParameterType::Names, "[]") => {
+                    this.add_names(name, std::iter::once(value.as_str()))?;
                 }
-                // With brackets a name may have a comma.
-                Shape::Names if key[base.len()..] == *"[]" => {
-                    this.name_list(parameter.name, std::iter::once(value.as_str()))?
-                }
-                _ if key != parameter.name => return Err(unknown(key, declared)),
-                Shape::Text { most } => {
-                    if value.len() > most {
-                        return Err(Problem::invalid(
-                            parameter.name,
-                            format!("`{base}` has at most {most} bytes"),
-                        ));
+                (ParameterType::Text { max_bytes }, "") => {
+                    if value.len() > max_bytes {
+                        let message = format!("`{name}` has at most {max_bytes} bytes");
+                        return Err(Problem::invalid(name, message));
                     }
-                    this.once(parameter.name)?;
-                    this.texts.push((parameter.name, value.clone()));
+                    this.add_text(name, value)?;
                 }
-                Shape::OneOf(words) => {
+                (ParameterType::OneOf(words), "") => {
                     if !words.contains(&value.as_str()) {
-                        let message = format!("`{base}` must be one of {}", words.join(", "));
-                        return Err(Problem::invalid(parameter.name, message));
+                        let message = format!("`{name}` must be one of {}", words.join(", "));
+                        return Err(Problem::invalid(name, message));
                     }
-                    this.once(parameter.name)?;
-                    this.texts.push((parameter.name, value.clone()));
+                    this.add_text(name, value)?;
                 }
-                Shape::Whole { .. } => this.whole(parameter, value)?,
-                Shape::Names => return Err(unknown(key, declared)),
+                (ParameterType::Integer { .. }, "") => this.add_number(parameter, value)?,
+                _ => return Err(unknown(key, declared)),
             }
         }
         Ok(this)
     }
 
-    /// A text that was sent.
+    /// Returns a text or a word; `None` if the request does not have it.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.texts.iter().find(|(given, _)| *given == name).map(|(_, value)| value.as_str())
+        self.texts.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_str())
     }
 
-    /// A number that was sent.
+    /// Returns a number, at most its maximum; `None` if the request does not have it.
     pub fn number(&self, name: &str) -> Option<u64> {
-        self.numbers.iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
+        self.numbers.iter().find(|(own, _)| *own == name).map(|(_, value)| *value)
     }
 
-    /// Names that were sent.
+    /// Returns a list of names without repetitions; `None` if the request does not have it.
     pub fn names(&self, name: &str) -> Option<&[String]> {
-        self.names.iter().find(|(given, _)| *given == name).map(|(_, names)| names.as_slice())
+        self.names.iter().find(|(own, _)| *own == name).map(|(_, names)| names.as_slice())
     }
 
-    /// Conditions that were sent.
-    pub fn conditions(&self) -> &[Given] {
+    /// Returns the conditions of the request.
+    pub fn conditions(&self) -> &[FilterParameter] {
         &self.conditions
     }
 
-    /// Conditions that were sent, each as a text of its own, to bind a cursor to.
-    pub fn conditions_text(&self) -> Vec<String> {
-        let text = |given: &Given| {
-            format!("{:?}", (&given.field, given.operator.map(RangeOperator::name), &given.value))
+    /// Returns each condition as a text, to bind a cursor to.
+    pub fn condition_texts(&self) -> Vec<String> {
+        let text = |FilterParameter { field, operator, value, .. }: &FilterParameter| {
+            format!("{:?}", (field, operator.map(RangeOperator::name), value))
         };
         self.conditions.iter().map(text).collect()
     }
 
-    /// Limits of relations that were sent.
-    pub fn limits(&self) -> &[(String, u64)] {
-        &self.limits
+    /// Returns the limits of relations.
+    pub fn relation_limits(&self) -> &[(String, u64)] {
+        &self.relation_limits
     }
 
-    fn once(&self, name: &'static str) -> Result<(), Problem> {
+    fn check_sent_once(&self, name: &'static str) -> Result<(), Problem> {
         if self.text(name).is_some() || self.number(name).is_some() {
             return Err(Problem::invalid(name, format!("`{name}` was sent twice; send it once")));
         }
         Ok(())
     }
 
-    fn whole(&mut self, parameter: &Parameter, value: &str) -> Result<(), Problem> {
-        let Shape::Whole { least, most, clamped, window } = parameter.shape else { return Ok(()) };
+    fn add_text(&mut self, name: &'static str, value: &str) -> Result<(), Problem> {
+        self.check_sent_once(name)?;
+        self.texts.push((name, value.to_owned()));
+        Ok(())
+    }
+
+    fn add_number(&mut self, parameter: &Parameter, value: &str) -> Result<(), Problem> {
+        let ParameterType::Integer { min, max, above_max, error } = parameter.kind else {
+            return Ok(());
+        };
         let name = parameter.name;
         let digits = !value.is_empty()
             && value.len() <= 19
             && value.bytes().all(|byte| byte.is_ascii_digit());
-        let number = value.parse::<u64>().ok().filter(|_| digits).filter(|number| *number >= least);
-        let number = number.filter(|number| clamped || *number <= most);
-        let Some(number) = number else {
-            let message = format!("`{name}` must be a whole number from {least} to {most}");
-            return Err(match window {
-                true => Problem::InvalidWindow { param: name, message },
-                false => Problem::invalid(name, message),
+        let number = value.parse::<u64>().ok().filter(|number| digits && *number >= min);
+        let number = number.filter(|number| above_max == AboveMax::Clamped || *number <= max);
+        let Some(requested) = number else {
+            let message = format!("`{name}` must be a whole number from {min} to {max}");
+            return Err(match error {
+                NumberError::InvalidWindow => Problem::InvalidWindow { param: name, message },
+                NumberError::InvalidRequest => Problem::invalid(name, message),
             });
         };
-        self.once(name)?;
-        if number > most {
-            self.clamped.push((name, number, most));
+        self.check_sent_once(name)?;
+        if requested > max {
+            self.clamped.push(ClampedNumber { name, requested, max });
         }
-        self.numbers.push((name, number.min(most)));
+        self.numbers.push((name, requested.min(max)));
         Ok(())
     }
 
-    fn name_list<'v>(
+    fn add_names<'v>(
         &mut self,
         name: &'static str,
-        value: impl Iterator<Item = &'v str>,
+        values: impl Iterator<Item = &'v str>,
     ) -> Result<(), Problem> {
-        if !self.names.iter().any(|(given, _)| *given == name) {
+        if !self.names.iter().any(|(own, _)| *own == name) {
             self.names.push((name, Vec::new()));
         }
-        let Some((_, names)) = self.names.iter_mut().find(|(given, _)| *given == name) else {
+        let Some((_, names)) = self.names.iter_mut().find(|(own, _)| *own == name) else {
             return Ok(());
         };
-        for part in value {
+        for part in values {
             if part.is_empty() || names.len() >= MAX_NAMES {
                 let message = format!(
                     "`{name}` takes 1 to {MAX_NAMES} names, separated by commas or repeated"
@@ -213,7 +267,12 @@ impl Parameters {
         Ok(())
     }
 
-    fn limit(&mut self, name: &'static str, key: &str, value: &str) -> Result<(), Problem> {
+    fn add_relation_limit(
+        &mut self,
+        name: &'static str,
+        key: &str,
+        value: &str,
+    ) -> Result<(), Problem> {
         let wrong = || {
             Problem::invalid(
                 name,
@@ -221,28 +280,28 @@ impl Parameters {
             )
         };
         let relation =
-            within(name, key).filter(|relation| !relation.is_empty()).ok_or_else(wrong)?;
+            bracketed(name, key).filter(|relation| !relation.is_empty()).ok_or_else(wrong)?;
         let digits =
             (1..=9).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
         let limit = value.parse().ok().filter(|limit| digits && *limit > 0).ok_or_else(wrong)?;
-        if self.limits.len() >= MAX_CONDITIONS {
+        if self.relation_limits.len() >= MAX_CONDITIONS {
             return Err(wrong());
         }
-        if self.limits.iter().any(|(known, _)| known == relation) {
+        if self.relation_limits.iter().any(|(known, _)| known == relation) {
             return Err(Problem::invalid(name, format!("`{key}` was sent twice; send it once")));
         }
-        self.limits.push((relation.to_owned(), limit));
+        self.relation_limits.push((relation.to_owned(), limit));
         Ok(())
     }
 
-    fn condition(&mut self, name: &'static str, key: &str, value: &str) -> Result<(), Problem> {
+    fn add_condition(&mut self, name: &'static str, key: &str, value: &str) -> Result<(), Problem> {
         let wrong = || {
             let message = format!(
                 "`{name}` is written `{name}[field]=value` or `{name}[field][gte]=value`, with gte, gt, lte or lt"
             );
             Problem::invalid(name, message)
         };
-        let inside = within(name, key).ok_or_else(wrong)?;
+        let inside = bracketed(name, key).ok_or_else(wrong)?;
         let ranged = RangeOperator::ALL.into_iter().find_map(|operator| {
             Some((inside.strip_suffix(operator.name())?.strip_suffix("][")?, Some(operator)))
         });
@@ -250,22 +309,21 @@ impl Parameters {
         if field.is_empty() || self.conditions.len() >= MAX_CONDITIONS {
             return Err(wrong());
         }
-        if self.conditions.iter().any(|given| given.field == field && given.operator == operator) {
+        if self.conditions.iter().any(|own| own.field == field && own.operator == operator) {
             return Err(Problem::invalid(name, format!("`{key}` was sent twice; send it once")));
         }
-        let given = Given {
+        self.conditions.push(FilterParameter {
             field: field.to_owned(),
             operator,
             value: value.to_owned(),
             param: key.to_owned(),
-        };
-        self.conditions.push(given);
+        });
         Ok(())
     }
 }
 
-/// What stands in brackets behind a name.
-fn within<'k>(name: &str, key: &'k str) -> Option<&'k str> {
+/// Returns the text between the brackets of `name[text]`.
+fn bracketed<'k>(name: &str, key: &'k str) -> Option<&'k str> {
     key.strip_prefix(name)?.strip_prefix('[')?.strip_suffix(']')
 }
 
@@ -285,21 +343,31 @@ mod tests {
     use super::*;
 
     const DECLARED: &[Parameter] = &[
-        Parameter {
-            name: "limit",
-            shape: Shape::Whole { least: 1, most: 100, clamped: true, window: false },
-            about: "",
-        },
-        Parameter {
-            name: "offset",
-            shape: Shape::Whole { least: 0, most: 9, clamped: false, window: true },
-            about: "",
-        },
-        Parameter { name: "order", shape: Shape::OneOf(&["asc", "desc"]), about: "" },
-        Parameter { name: "cursor", shape: Shape::Text { most: 5 }, about: "" },
-        Parameter { name: "fields", shape: Shape::Names, about: "" },
-        Parameter { name: "filter", shape: Shape::Conditions, about: "" },
-        Parameter { name: "expand_limit", shape: Shape::Limits, about: "" },
+        Parameter::optional(
+            "limit",
+            ParameterType::Integer {
+                min: 1,
+                max: 100,
+                above_max: AboveMax::Clamped,
+                error: NumberError::InvalidRequest,
+            },
+            "",
+        ),
+        Parameter::optional(
+            "offset",
+            ParameterType::Integer {
+                min: 0,
+                max: 9,
+                above_max: AboveMax::Refused,
+                error: NumberError::InvalidWindow,
+            },
+            "",
+        ),
+        Parameter::optional("order", ParameterType::OneOf(&["asc", "desc"]), ""),
+        Parameter::optional("cursor", ParameterType::Text { max_bytes: 5 }, ""),
+        Parameter::optional("fields", ParameterType::Names, ""),
+        Parameter::optional("filter", ParameterType::Conditions, ""),
+        Parameter::optional("expand_limit", ParameterType::RelationLimits, ""),
     ];
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Parameters, String> {
@@ -310,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_written_in_three_ways() {
+    fn a_list_of_names_has_three_spellings() {
         for pairs in [
             &[("fields", "a,b")][..],
             &[("fields", "a"), ("fields", "b")],
@@ -321,26 +389,26 @@ mod tests {
     }
 
     #[test]
-    fn conditions_name_a_field_and_a_comparison() {
-        let given = parse(&[
+    fn a_condition_names_a_field_and_a_comparison() {
+        let parsed = parse(&[
             ("filter[a]", "1"),
             ("filter[a][gte]", "2"),
             ("filter[x[y]]", ""),
             ("filter[gte]", "3"),
         ])
         .unwrap();
-        let told: Vec<(&str, Option<RangeOperator>)> =
-            given.conditions().iter().map(|given| (given.field.as_str(), given.operator)).collect();
+        let conditions: Vec<(&str, Option<RangeOperator>)> =
+            parsed.conditions().iter().map(|own| (own.field.as_str(), own.operator)).collect();
         assert_eq!(
-            told,
+            conditions,
             [("a", None), ("a", Some(RangeOperator::Gte)), ("x[y]", None), ("gte", None)]
         );
     }
 
     #[test]
-    fn limits_name_a_relation() {
-        let given = parse(&[("expand_limit[a]", "3"), ("expand_limit[b]", "10")]).unwrap();
-        assert_eq!(given.limits(), [("a".to_owned(), 3), ("b".to_owned(), 10)]);
+    fn a_relation_limit_names_a_relation() {
+        let parsed = parse(&[("expand_limit[a]", "3"), ("expand_limit[b]", "10")]).unwrap();
+        assert_eq!(parsed.relation_limits(), [("a".to_owned(), 3), ("b".to_owned(), 10)]);
         for pairs in [
             &[("expand_limit", "3")][..],
             &[("expand_limit[]", "3")],
@@ -353,17 +421,15 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_most_is_the_most_where_that_is_declared() {
-        let given = parse(&[("limit", "500"), ("offset", "9")]).unwrap();
-        assert_eq!(
-            (given.number("limit"), &given.clamped[..]),
-            (Some(100), &[("limit", 500, 100)][..])
-        );
+    fn a_number_above_its_maximum_is_lowered_if_declared_so() {
+        let parsed = parse(&[("limit", "500"), ("offset", "9")]).unwrap();
+        let clamped = [ClampedNumber { name: "limit", requested: 500, max: 100 }];
+        assert_eq!((parsed.number("limit"), &parsed.clamped[..]), (Some(100), &clamped[..]));
     }
 
     #[test]
-    fn what_is_wrong_is_said_and_never_ignored() {
-        let said: Vec<String> = [
+    fn a_wrong_parameter_is_refused_and_never_ignored() {
+        let errors: Vec<String> = [
             &[("limits", "1")][..],
             &[("limit", "0")],
             &[("limit", "-1")],
@@ -385,6 +451,6 @@ mod tests {
         .into_iter()
         .map(|pairs| format!("{pairs:?}: {}", parse(pairs).unwrap_err()))
         .collect();
-        insta::assert_snapshot!(said.join("\n"));
+        insta::assert_snapshot!(errors.join("\n"));
     }
 }

@@ -1,11 +1,10 @@
-//! `view`, `expand` and `expand_limit`: named lists of fields, and records of other streams that
-//! belong to one.
+//! `view`, `expand` and `expand_limit`: a declared list of fields, and the records of other streams
+//! that a declared relation names.
 //!
-//! For the owner alone: what is related is in another stream, which a grant may not name. A field
-//! refers to the key that it is: a text is the key itself, a number or a boolean the key that is
-//! written like it; `null` refers to nothing. One related record is found by its key. Many are
-//! found by looking at the records of the other stream from its last on, until there are as many as
-//! are shown, and one more.
+//! Only the owner may send them: a related record is in another stream, which a grant may not
+//! include. A foreign key is a text, or a number or boolean as it is written; `null` refers to no
+//! record. A relation to one record looks the key up. A relation to many reads the other stream
+//! from its last record back until it has one record more than the limit.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,34 +15,37 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::stored_body::StoredValue;
 use stile_store::records::{RecordQuery, RecordRow, RecordSource, SortOrder};
 
-use super::Reading;
-use super::bounded::Cut;
-use super::fields;
-use super::parameters::Parameters;
-use super::render::{Shown, put_record};
-use super::sink::{ResponseSink, write_json_string};
+use crate::context::ReadContext;
+use crate::field_page::PreviewLimits;
+use crate::field_selection;
+use crate::parameters::Parameters;
+use crate::record_json::{RecordOptions, write_record};
+use crate::response_sink::{ResponseSink, write_json_string};
 
-/// What a request wants of each record.
-pub(super) struct Wanted {
-    /// Only these fields.
-    pub(super) fields: Option<BTreeSet<String>>,
-    /// These relations, each with how many of its records.
+/// The fields and the related records that a request selects of each record.
+pub(crate) struct RecordSelection {
+    /// The selected fields; `None` for all.
+    fields: Option<BTreeSet<String>>,
+    /// The relations to follow, each with the greatest number of its records.
     relations: Vec<(Relation, usize)>,
 }
 
-/// Sources of related streams that were looked up before.
-pub(super) type Streams = HashMap<(SourceName, SourceName), Vec<RecordSource>>;
+/// Sources of related streams that were looked up before, by connection and stream.
+pub(crate) type RelatedSources = HashMap<(SourceName, SourceName), Vec<RecordSource>>;
 
-/// That a client sends nothing that is the owner's. Before anything is looked up: the words are the
-/// same whatever there is.
-pub(super) fn owner_only(reading: Reading<'_>, parameters: &Parameters) -> Result<(), Problem> {
-    if reading.view.grant().is_none() {
+/// Refuses the parameters that only the owner may send. Callers check this before they look
+/// anything up, so that the error is the same whatever the store holds.
+pub(crate) fn refuse_owner_parameters(
+    context: ReadContext<'_>,
+    parameters: &Parameters,
+) -> Result<(), Problem> {
+    if context.view.grant().is_none() {
         return Ok(());
     }
     let sent = [
         ("view", parameters.text("view").is_some()),
         ("expand", parameters.names("expand").is_some()),
-        ("expand_limit", !parameters.limits().is_empty()),
+        ("expand_limit", !parameters.relation_limits().is_empty()),
     ];
     match sent.into_iter().find(|(_, sent)| *sent) {
         None => Ok(()),
@@ -54,19 +56,19 @@ pub(super) fn owner_only(reading: Reading<'_>, parameters: &Parameters) -> Resul
     }
 }
 
-/// The fields of a request, by name or by view.
+/// Returns the fields that a request selects, by name or by view; `None` for all.
 ///
 /// # Errors
-/// [`Problem::InvalidRequest`] where both are sent, there is no such view, or the connections have
-/// different ones; as [`fields::requested`].
-pub(super) fn fields_of(
-    reading: Reading<'_>,
+/// [`Problem::InvalidRequest`] if the request sends both, if no source declares the view, or if the
+/// sources declare it differently; as [`field_selection::requested`].
+pub(crate) fn requested_fields(
+    context: ReadContext<'_>,
     sources: &[RecordSource],
     parameters: &Parameters,
 ) -> Result<Option<BTreeSet<String>>, Problem> {
     let names = parameters.names("fields");
     let Some(view) = parameters.text("view") else {
-        return fields::requested(reading, sources, names);
+        return field_selection::requested(context, sources, names);
     };
     if names.is_some() {
         return Err(Problem::invalid(
@@ -76,13 +78,13 @@ pub(super) fn fields_of(
     }
     let mut found: Vec<Option<BTreeSet<String>>> = Vec::new();
     for source in sources {
-        let declaration = reading.declarations.get(source)?;
+        let declaration = context.declarations.get(source)?;
         found.push(declaration.view(view).map(|names| names.iter().cloned().collect()));
     }
     match found.as_slice() {
         [Some(first), others @ ..] if others.iter().all(|other| other.as_ref() == Some(first)) => {
             let names: Vec<String> = first.iter().cloned().collect();
-            fields::requested(reading, sources, Some(&names))
+            field_selection::requested(context, sources, Some(&names))
         }
         found if found.iter().all(Option::is_none) => Err(Problem::invalid(
             "view",
@@ -95,39 +97,113 @@ pub(super) fn fields_of(
     }
 }
 
-/// What a request wants, checked.
-///
-/// # Errors
-/// As [`fields_of`]; [`Problem::InvalidExpand`].
-pub(super) fn relations(
-    reading: Reading<'_>,
+impl RecordSelection {
+    /// Checks the fields and the relations that a request selects.
+    ///
+    /// # Errors
+    /// As [`requested_fields`]; [`Problem::InvalidExpand`].
+    pub(crate) fn parse(
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+        parameters: &Parameters,
+    ) -> Result<Self, Problem> {
+        let fields = requested_fields(context, sources, parameters)?;
+        Self::with_fields(context, sources, parameters, fields)
+    }
+
+    /// Checks the relations that a request selects, for fields that were checked before.
+    ///
+    /// # Errors
+    /// [`Problem::InvalidExpand`].
+    pub(crate) fn with_fields(
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+        parameters: &Parameters,
+        fields: Option<BTreeSet<String>>,
+    ) -> Result<Self, Problem> {
+        let relations = requested_relations(context, sources, parameters)?;
+        Ok(Self { fields, relations })
+    }
+
+    /// Writes a record with its related records, except the closing brace, so that the caller can
+    /// add members.
+    ///
+    /// # Errors
+    /// What the database reports.
+    pub(crate) fn write_record(
+        &self,
+        context: ReadContext<'_>,
+        sources: &[RecordSource],
+        row: &RecordRow,
+        limits: &PreviewLimits,
+        (related_sources, out): (&mut RelatedSources, &mut dyn ResponseSink),
+    ) -> Result<(), Problem> {
+        write_record(
+            context,
+            sources,
+            row,
+            RecordOptions { fields: self.fields.as_ref(), limits },
+            out,
+        )?;
+        if self.relations.is_empty() {
+            return Ok(());
+        }
+        let source = sources.get(row.source).ok_or(Problem::NotFound)?;
+        let limits = limits.for_related();
+        let options = RecordOptions { fields: None, limits: &limits };
+        for (index, (relation, limit)) in self.relations.iter().enumerate() {
+            out.write(if index == 0 { ",\"expanded\":{" } else { "," });
+            write_json_string(out, &relation.name);
+            let others = related_sources_of(context, source, relation, related_sources)?;
+            if relation.many.is_some() {
+                write_many(context, others, (relation, &row.key, *limit), options, out)?;
+            } else {
+                let key = referenced_key(context, sources, row, &relation.foreign_key)?;
+                let found = key.map(|key| context.view.find_by_key(others, &key)).transpose()?;
+                out.write(":");
+                match found.and_then(|mut rows| rows.pop()) {
+                    None => out.write("null"),
+                    Some(other) => {
+                        write_record(context, others, &other, options, out)?;
+                        out.write("}");
+                    }
+                }
+            }
+        }
+        out.write("}");
+        Ok(())
+    }
+}
+
+/// Returns the relations that `expand` names, each with the greatest number of its records.
+fn requested_relations(
+    context: ReadContext<'_>,
     sources: &[RecordSource],
     parameters: &Parameters,
-    fields: Option<BTreeSet<String>>,
-) -> Result<Wanted, Problem> {
+) -> Result<Vec<(Relation, usize)>, Problem> {
     let names = parameters.names("expand").unwrap_or_default();
-    let limits = parameters.limits();
+    let limits = parameters.relation_limits();
     if let Some((name, _)) = limits.iter().find(|(name, _)| !names.contains(name)) {
         return Err(invalid_limit(name, "is of a relation that `expand` does not name"));
     }
     let mut relations = Vec::new();
     for name in names {
-        let relation = declared(reading, sources, name)?;
-        let asked = limits.iter().find(|(own, _)| own == name).map(|(_, limit)| *limit);
-        let limit = match (relation.many, asked) {
+        let relation = declared_relation(context, sources, name)?;
+        let requested = limits.iter().find(|(own, _)| own == name).map(|(_, limit)| *limit);
+        let limit = match (relation.many, requested) {
             (None, None) => 1,
             (None, Some(_)) => {
                 return Err(invalid_limit(name, "is of a relation to one record; leave it out"));
             }
             (Some(limits), None) => limits.default,
-            (Some(limits), Some(asked)) if asked <= limits.most => asked,
+            (Some(limits), Some(requested)) if requested <= limits.most => requested,
             (Some(limits), Some(_)) => {
                 return Err(invalid_limit(name, &format!("is at most {}", limits.most)));
             }
         };
         relations.push((relation, usize::try_from(limit).unwrap_or(usize::MAX)));
     }
-    Ok(Wanted { fields, relations })
+    Ok(relations)
 }
 
 fn invalid_limit(name: &str, message: &str) -> Problem {
@@ -135,15 +211,15 @@ fn invalid_limit(name: &str, message: &str) -> Problem {
     Problem::InvalidExpand { message: format!("`{param}` {message}"), param }
 }
 
-/// A relation that every connection declares alike.
-fn declared(
-    reading: Reading<'_>,
+/// Returns a relation that every connection declares alike.
+fn declared_relation(
+    context: ReadContext<'_>,
     sources: &[RecordSource],
     name: &str,
 ) -> Result<Relation, Problem> {
     let mut found: Vec<Option<Relation>> = Vec::new();
     for source in sources {
-        let declaration = reading.declarations.get(source)?;
+        let declaration = context.declarations.get(source)?;
         found.push(declaration.relations().iter().find(|relation| relation.name == name).cloned());
     }
     let invalid = |message: String| Problem::InvalidExpand { param: "expand".to_owned(), message };
@@ -160,60 +236,16 @@ fn declared(
     }
 }
 
-impl Wanted {
-    /// Puts a record with its related ones.
-    ///
-    /// # Errors
-    /// What the database says.
-    pub(super) fn put(
-        &self,
-        reading: Reading<'_>,
-        sources: &[RecordSource],
-        row: &RecordRow,
-        cut: &Cut,
-        (streams, out): (&mut Streams, &mut dyn ResponseSink),
-    ) -> Result<(), Problem> {
-        put_record(reading, sources, row, Shown { fields: self.fields.as_ref(), cut }, out)?;
-        if self.relations.is_empty() {
-            return Ok(());
-        }
-        let source = sources.get(row.source).ok_or(Problem::NotFound)?;
-        let cut = cut.of_related();
-        let shown = Shown { fields: None, cut: &cut };
-        for (at, (relation, limit)) in self.relations.iter().enumerate() {
-            out.write(if at == 0 { ",\"expanded\":{" } else { "," });
-            write_json_string(out, &relation.name);
-            let others = sources_of(reading, source, relation, streams)?;
-            if relation.many.is_some() {
-                put_many(reading, others, (relation, &row.key, *limit), shown, out)?;
-            } else {
-                let key = referred(reading, sources, row, &relation.foreign_key)?;
-                let found = key.map(|key| reading.view.find_by_key(others, &key)).transpose()?;
-                out.write(":");
-                match found.and_then(|mut rows| rows.pop()) {
-                    None => out.write("null"),
-                    Some(other) => {
-                        put_record(reading, others, &other, shown, out)?;
-                        out.write("}");
-                    }
-                }
-            }
-        }
-        out.write("}");
-        Ok(())
-    }
-}
-
-/// The other stream of a relation, in the same connection, if it is there.
-fn sources_of<'s>(
-    reading: Reading<'_>,
+/// Returns the other stream of a relation, in the same connection; empty if it does not exist.
+fn related_sources_of<'s>(
+    context: ReadContext<'_>,
     source: &RecordSource,
     relation: &Relation,
-    streams: &'s mut Streams,
+    known: &'s mut RelatedSources,
 ) -> Result<&'s [RecordSource], Problem> {
     let key = (source.connection().clone(), relation.stream.clone());
-    if !streams.contains_key(&key) {
-        let found = match reading
+    if !known.contains_key(&key) {
+        let found = match context
             .view
             .sources_of(relation.stream.as_str(), Some(source.connection().as_str()))
         {
@@ -221,29 +253,29 @@ fn sources_of<'s>(
             Err(Problem::StreamNotFound { .. }) => Vec::new(),
             Err(problem) => return Err(problem),
         };
-        streams.insert(key.clone(), found);
+        known.insert(key.clone(), found);
     }
-    Ok(streams.get(&key).map(Vec::as_slice).unwrap_or_default())
+    Ok(known.get(&key).map(Vec::as_slice).unwrap_or_default())
 }
 
-fn put_many(
-    reading: Reading<'_>,
+fn write_many(
+    context: ReadContext<'_>,
     others: &[RecordSource],
     (relation, key, limit): (&Relation, &str, usize),
-    shown: Shown<'_>,
+    options: RecordOptions<'_>,
     out: &mut dyn ResponseSink,
 ) -> Result<(), Problem> {
     let refers =
         Condition { field: relation.foreign_key.clone(), test: FieldTest::Refers(key.to_owned()) };
     let query =
         RecordQuery { order: SortOrder::Descending, after: None, conditions: &[refers], limit };
-    let page = reading.view.list(others, query)?;
+    let page = context.view.list(others, query)?;
     out.write(&format!(":{{\"object\":\"list\",\"has_more\":{},\"data\":[", page.has_more));
-    for (at, other) in page.rows.iter().enumerate() {
-        if at > 0 {
+    for (index, other) in page.rows.iter().enumerate() {
+        if index > 0 {
             out.write(",");
         }
-        put_record(reading, others, other, shown, out)?;
+        write_record(context, others, other, options, out)?;
         out.write("}");
         if out.is_closed() {
             break;
@@ -253,19 +285,19 @@ fn put_many(
     Ok(())
 }
 
-/// The key that a field of a record refers to.
-fn referred(
-    reading: Reading<'_>,
+/// Returns the key that a field of a record refers to.
+fn referenced_key(
+    context: ReadContext<'_>,
     sources: &[RecordSource],
     row: &RecordRow,
     field: &str,
 ) -> Result<Option<String>, Problem> {
-    let loaded = reading.view.load_fields(sources, row)?;
+    let loaded = context.view.load_fields(sources, row)?;
     let entry = loaded.body().field(field).map_err(|_| Problem::Corrupt)?;
     Ok(match entry.map(|entry| entry.value) {
         Some(StoredValue::Text(text) | StoredValue::Number(text)) => Some(text.to_owned()),
         Some(StoredValue::Bool(value)) => Some(value.to_string()),
-        // No key is as long as a text that is kept apart.
+        // A long text is longer than any key.
         _ => None,
     })
 }

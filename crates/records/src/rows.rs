@@ -1,7 +1,8 @@
-//! Rows of a file or of a request's body, one at a time.
+//! Decodes the rows of a file or of a request's body, one at a time.
 //!
-//! A decoder holds no more than one row, which has at most [`MAX_ROW_BYTES`]. A row that cannot be
-//! used is returned with the line where it begins and the reason, and the next row follows.
+//! A decoder holds no more than one row of at most [`MAX_ROW_BYTES`]. For a row that cannot be used
+//! the decoder returns the line at which the row begins and the reason, and goes on with the next
+//! row. The formats of files other than JSON Lines are in the import crate.
 
 use std::io;
 
@@ -11,78 +12,79 @@ pub mod json_lines;
 pub mod line_source;
 pub mod row_keys;
 
-/// The most bytes that a row of JSON or CSV has in its file. Longer texts come as files.
+/// The greatest size of a row of JSON or CSV, in bytes of its file. A longer text is imported as a
+/// file of its own.
 pub const MAX_ROW_BYTES: usize = 64 * 1024 * 1024;
 
-/// Room for a row that is kept from one to the next; more is given back.
+/// The buffer that a decoder keeps between rows, in bytes. A larger buffer is freed.
 pub const KEPT_BYTES: usize = 1024 * 1024;
 
-/// Gives the rows of one file.
+/// A decoder of the rows of one file.
 pub trait RowDecoder {
-    /// The next row, or the reason why there is none at that line; nothing at the end of the file.
+    /// Returns the next row, usable or not; `None` at the end of the file.
     ///
     /// # Errors
-    /// What the reader fails with; the decoder is of no use after that.
+    /// What the reader fails with. The decoder must not be used after that.
     fn next(&mut self) -> io::Result<Option<DecodedRow>>;
 
-    /// How many bytes of the file were read, for a progress bar.
+    /// Returns how many bytes of the file were read, for a progress bar.
     fn consumed(&self) -> u64;
 }
 
-/// A row of a file.
+/// One row of a file, usable or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedRow {
-    /// The line where it begins, 1-based.
+    /// The line at which the row begins, 1-based.
     pub line: u64,
-    /// The row, or why it cannot be used.
+    /// The fields, or why the row cannot be used.
     pub row: Result<ParsedRow, RowDecodeError>,
 }
 
 /// Why a row cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowDecodeError {
-    /// Its JSON is at fault.
+    /// The JSON is malformed, or is not an object.
     #[error("{0}")]
     Json(#[from] row::RowError),
-    /// It has more than [`MAX_ROW_BYTES`].
+    /// The row has more than [`MAX_ROW_BYTES`].
     #[error("the row has more than 64 MiB; import such texts as files")]
     TooLarge,
-    /// The array that holds the rows is broken between two of them. Ends the file.
+    /// The JSON array that holds the rows is malformed between two rows. Ends the file.
     #[error("it is not valid JSON: {0}. The rest of the file was not read")]
     Between(&'static str),
-    /// There is no array at all. Ends the file.
+    /// The file is not a JSON array. Ends the file.
     #[error(
         "the file is not a JSON array of objects; if each line is an object, import it as `jsonl`, and if it is one object, put it between `[` and `]`"
     )]
     NotAnArray,
-    /// A row of CSV is no text.
+    /// A row of CSV is not UTF-8.
     #[error("the row is not UTF-8; convert the file to UTF-8 and import it again")]
     NotUtf8,
-    /// A row of CSV has not as many cells as the header.
+    /// A row of CSV has more cells than the header.
     #[error("too many cells: the header has {header} and the row has {row}")]
     WrongCells {
-        /// In the header.
+        /// The number of cells in the header.
         header: usize,
-        /// In the row.
+        /// The number of cells in the row.
         row: usize,
     },
-    /// A quoted cell goes on to the end of the file. Ends it.
+    /// A quote is never closed, so that its cell extends to the end of the file.
     #[error(
         "a quote that opens in this row is not closed; the rest of the file was taken for one cell"
     )]
     UnclosedQuote,
-    /// The first row of CSV cannot be a header. Ends the file.
+    /// The first row of CSV cannot be the header. Ends the file.
     #[error("the first row must name the columns: column {column} {what}")]
     Header {
-        /// Which column, 1-based.
+        /// The column, 1-based.
         column: usize,
-        /// What is wrong with it.
+        /// What is wrong with the column.
         what: &'static str,
     },
 }
 
 impl RowDecodeError {
-    /// The stable code.
+    /// Returns the stable code that answers and reports have.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Json(bad) => bad.fault.code(),
@@ -96,7 +98,7 @@ impl RowDecodeError {
         }
     }
 
-    /// Whether nothing of the file was read after it.
+    /// Returns whether the decoder reads nothing of the file after this error.
     pub fn ends_the_file(&self) -> bool {
         matches!(
             self,
@@ -107,8 +109,8 @@ impl RowDecodeError {
 
 impl DecodedRow {
     /// Creates a row that cannot be used.
-    pub fn bad(line: u64, why: RowDecodeError) -> Self {
-        Self { line, row: Err(why) }
+    pub fn bad(line: u64, error: RowDecodeError) -> Self {
+        Self { line, row: Err(error) }
     }
 
     /// Parses one row of JSON.
@@ -117,18 +119,18 @@ impl DecodedRow {
     }
 }
 
-/// The part of a row that came before what the reader has now.
+/// The beginning of a row whose end the reader does not have yet.
 #[derive(Debug)]
 pub struct RowBuffer {
     bytes: Vec<u8>,
-    most: usize,
+    max_bytes: usize,
     too_large: bool,
 }
 
 impl RowBuffer {
-    /// Creates an empty row that may grow to `most` bytes.
-    pub fn new(most: usize) -> Self {
-        Self { bytes: Vec::new(), most, too_large: false }
+    /// Creates an empty row that may grow to `max_bytes`.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), max_bytes, too_large: false }
     }
 
     /// Returns whether no byte was added since the row began.
@@ -138,7 +140,7 @@ impl RowBuffer {
 
     /// Appends bytes. Drops all bytes of the row once there are too many.
     pub fn add(&mut self, bytes: &[u8]) {
-        self.too_large |= self.bytes.len().saturating_add(bytes.len()) > self.most;
+        self.too_large |= self.bytes.len().saturating_add(bytes.len()) > self.max_bytes;
         if self.too_large {
             self.bytes = Vec::new();
         } else {
@@ -146,9 +148,9 @@ impl RowBuffer {
         }
     }
 
-    /// The row that began with what is held and ends with `last`, and begins anew.
+    /// Decodes the row that ends with `last`, and begins the next row.
     pub fn finish(&mut self, line: u64, last: &[u8]) -> DecodedRow {
-        let decoded = if self.too_large || self.bytes.len() + last.len() > self.most {
+        let decoded = if self.too_large || self.bytes.len() + last.len() > self.max_bytes {
             DecodedRow::bad(line, RowDecodeError::TooLarge)
         } else if self.bytes.is_empty() {
             DecodedRow::json(line, last)
@@ -160,7 +162,7 @@ impl RowBuffer {
         decoded
     }
 
-    /// Begins the next row, and gives memory back that an ordinary row does not need.
+    /// Begins the next row. Frees memory above [`KEPT_BYTES`].
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);

@@ -10,10 +10,9 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::request::ReadRequest;
 use stile_ladder::port::{ErrorResponse, MAX_ANSWER_BYTES, RecordServer, too_large};
 use stile_records::RecordService;
-use stile_records::calls::Call;
-use stile_records::endpoints::Endpoint;
-use stile_records::list::Address;
-use stile_records::sink::ResponseSink;
+use stile_records::operation_declaration::OperationCall;
+use stile_records::request_target::RequestTarget;
+use stile_records::response_sink::ResponseSink;
 
 /// The resource server of this process.
 pub struct StoredRecords {
@@ -56,14 +55,14 @@ impl RecordServer for StoredRecords {
         ask: ReadRequest,
     ) -> BoxFuture<'a, Result<String, ErrorResponse>> {
         let (services, caller, now) = (self.services.clone(), caller.clone(), (self.clock)());
-        let address = Address { path: ask.path(), query: String::new() };
+        let path = ask.path();
         let ReadRequest { operation, stream, key, parameters: pairs } = ask;
-        let endpoint = Endpoint::of(operation);
-        let call = Call { endpoint, stream, key, pairs, address };
+        let target = RequestTarget { stream, key, pairs, path, query: String::new() };
+        let call = OperationCall::from_read_operation(operation, target);
         async move {
             let read = tokio::task::spawn_blocking(move || {
                 let mut out = Capped::default();
-                services.ask(&caller, now, &call, &mut out).map(|()| out)
+                services.answer_unjournalled(&caller, now, &call, &mut out).map(|()| out)
             });
             let out = match read.await {
                 Ok(done) => done?,

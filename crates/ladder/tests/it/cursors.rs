@@ -8,13 +8,13 @@ use stile_domain::permit::Principal;
 use stile_domain::records::identifiers::{RecordKey, SourceName};
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::{FieldValue, RecordFields};
-use stile_records::endpoints::FIELD_WINDOW;
+use stile_records::operations::Operation;
 use stile_store::records::IncomingRecord;
 use stile_testkit::chance::Chance;
 
 use super::lines::{self, Next};
 use super::records::model::{Grant, NOW, Source, Stored, World};
-use super::records::{Ask, client, owner};
+use super::records::{OperationRequest, client, owner};
 use super::worlds::{self, text};
 use super::{Client, of_field, with};
 
@@ -97,8 +97,8 @@ impl Sealed {
                     ("limit_bytes", "10"),
                 ];
                 let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-                let ask = Ask {
-                    endpoint: &FIELD_WINDOW,
+                let ask = OperationRequest {
+                    operation: Operation::GetFieldWindow.declaration(),
                     stream: "notes".into(),
                     key: "k1".into(),
                     pairs,

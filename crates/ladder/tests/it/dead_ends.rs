@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
-use stile_records::endpoints::SEARCH;
+use stile_records::operations::Operation;
 use stile_testkit::chance::{Chance, scaled};
 
 use super::Client;
@@ -15,15 +15,15 @@ use super::lines::{self, Next};
 use super::records::json::J;
 use super::records::model::{Grant, Stored, World, pick, some};
 use super::records::oracle::{Answer, Oracle, Who};
-use super::records::{Ask, client, owner, words};
+use super::records::{OperationRequest, client, owner, words};
 use super::walker::{CLASSES, Class, Walker, Way};
 use super::worlds::{self, Shelf, hostile, text};
 
 /// The records that a search finds, as the oracle has them.
 fn found(world: &World, grant: Option<&Grant>, q: &str) -> BTreeSet<String> {
     let who = grant.map_or(Who::Owner, Who::Client);
-    let ask = Ask {
-        endpoint: &SEARCH,
+    let ask = OperationRequest {
+        operation: Operation::Search.declaration(),
         stream: String::new(),
         key: String::new(),
         pairs: vec![("q".into(), q.into())],

@@ -12,11 +12,11 @@ use stile_tools::toolset::ResourceContent;
 
 use super::records::model::{Grant, OPS, World};
 use super::records::pair::Pair;
-use super::records::{Ask, client, draw, reading};
+use super::records::{OperationRequest, client, draw, read_operations};
 use super::{Client, with};
 
 /// A request of `/v1` as the call of a tool that asks the same.
-fn call(ask: &Ask) -> Option<(&'static str, Json)> {
+fn call(ask: &OperationRequest) -> Option<(&'static str, Json)> {
     let mut args = Map::new();
     for (name, value) in &ask.pairs {
         if let Some(field) = name.strip_prefix("filter[").and_then(|rest| rest.strip_suffix(']')) {
@@ -35,7 +35,7 @@ fn call(ask: &Ask) -> Option<(&'static str, Json)> {
             *names = names.as_str().unwrap_or_default().split(',').collect();
         }
     }
-    let tool = match ask.endpoint.id {
+    let tool = match ask.operation.id {
         "getSchema" => "schema",
         "search" => "search",
         "listRecords" => "query_records",
@@ -115,10 +115,10 @@ fn security_what_a_grant_hides_cannot_be_observed_on_the_ladder() {
         let pair = Pair::new(&mut chance, &world, &grant);
         let clients =
             [0, 1].map(|at| Client::new(&pair.stored[at].services, client("grt_same", "t1")));
-        for endpoint in reading() {
+        for operation in read_operations() {
             for _ in 0..10 {
                 let about = if chance.happens(70) { &pair.world } else { &pair.twin };
-                let Some((tool, args)) = call(&draw(&mut chance, about, Some(&grant), endpoint))
+                let Some((tool, args)) = call(&draw(&mut chance, about, Some(&grant), operation))
                 else {
                     break;
                 };

@@ -6,12 +6,12 @@ use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::value::FieldValue;
 use stile_ladder::resources::RANGE;
-use stile_records::endpoints::FIELD_WINDOW;
+use stile_records::operations::Operation;
 use stile_testkit::chance::Chance;
 use stile_tools::toolset::ResourceBody;
 
 use super::records::model::{NOW, Stored, World};
-use super::records::{Ask, client, owner};
+use super::records::{OperationRequest, client, owner};
 use super::worlds::{self, text};
 use super::{Client, of_field, with};
 
@@ -47,7 +47,7 @@ fn world() -> World {
 type Case = (Principal, i64, &'static str, &'static str, Json, Option<String>, &'static str);
 
 /// The arguments of a tool as parameters.
-fn ask(id: &str, field: &str, args: &Json) -> Ask {
+fn ask(id: &str, field: &str, args: &Json) -> OperationRequest {
     let id = stile_domain::records::record_id::RecordId::parse(id).unwrap();
     let mut pairs = vec![
         ("field".to_owned(), field.to_owned()),
@@ -57,7 +57,12 @@ fn ask(id: &str, field: &str, args: &Json) -> Ask {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         pairs.push((name.clone(), value));
     }
-    Ask { endpoint: &FIELD_WINDOW, stream: id.stream, key: id.key, pairs }
+    OperationRequest {
+        operation: Operation::GetFieldWindow.declaration(),
+        stream: id.stream,
+        key: id.key,
+        pairs,
+    }
 }
 
 #[test]

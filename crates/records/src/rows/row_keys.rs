@@ -1,9 +1,9 @@
-//! The key of a row: what its primary key holds, or, without one, what the row itself is.
+//! The key of a row: the values of its primary key, or without a primary key a digest of the row.
 //!
-//! A key from the content is the beginning of a SHA-256 over the row with its fields sorted by
-//! name, and how many equal rows came before it in the same run. So a second run of the same file
-//! finds every row where it was, and two equal rows of a bank statement stay two. That costs about
-//! 44 MB for each million rows while it runs.
+//! A key from the content is the first half of a SHA-256 over the row with its fields sorted by
+//! name, and the number of equal rows up to this one in the same run. So a second run of the same
+//! file finds every row again, and two equal rows of a bank statement stay two records. The counts
+//! take about 44 MB for each million rows during a run.
 
 use std::collections::HashMap;
 
@@ -14,38 +14,38 @@ use stile_domain::records::value::{FieldValue, RecordFields};
 
 use crate::printable::printable;
 
-/// Bytes of the digest that are in a key.
+/// The bytes of the digest that a key has.
 const DIGEST_BYTES: usize = 16;
 
-/// Makes the keys of one run.
+/// The keys of the rows of one run.
 #[derive(Debug)]
 pub struct RowKeys {
     primary: Vec<String>,
     seen: HashMap<[u8; DIGEST_BYTES], u32>,
 }
 
-/// Why a row has no key.
+/// Why a row cannot have a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowKeyError {
     /// A field of the key is absent, null or empty.
     #[error("the field `{}`, which the key is made of, is missing or empty", printable(.field))]
     Missing {
-        /// Which.
+        /// The field.
         field: String,
     },
     /// A field of the key holds more than one value.
     #[error("the field `{}`, which the key is made of, holds a list or an object", printable(.field))]
     NotScalar {
-        /// Which.
+        /// The field.
         field: String,
     },
-    /// The key is too long.
+    /// The key has more than [`MAX_KEY_BYTES`].
     #[error("the key has more than {MAX_KEY_BYTES} bytes")]
     TooLong,
 }
 
 impl RowKeyError {
-    /// The stable code.
+    /// Returns the stable code that answers and reports have.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "key_missing",
@@ -56,36 +56,38 @@ impl RowKeyError {
 }
 
 impl RowKeys {
-    /// For a stream with this primary key; of no fields, keys are made from the content.
+    /// Makes keys for a stream with this primary key. If the primary key is empty, keys are made
+    /// from the content.
     pub fn new(primary: &[String]) -> Self {
         Self { primary: primary.to_vec(), seen: HashMap::new() }
     }
 
-    /// Whether keys are made from the content.
-    pub fn from_content(&self) -> bool {
+    /// Returns whether keys are made from the content.
+    pub fn are_from_content(&self) -> bool {
         self.primary.is_empty()
     }
 
-    /// Whether this field alone is the key.
-    pub fn is_only(&self, field: &str) -> bool {
+    /// Returns whether the primary key is this one field.
+    pub fn is_single_field(&self, field: &str) -> bool {
         matches!(self.primary.as_slice(), [only] if only == field)
     }
 
-    /// The key of the next row.
+    /// Makes the key of the next row.
     ///
     /// # Errors
-    /// [`RowKeyError`].
-    pub fn next(&mut self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
-        if self.from_content() {
+    /// [`RowKeyError`], if a field of the primary key is unusable.
+    pub fn next_key(&mut self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
+        if self.are_from_content() {
             return self.content(fields);
         }
         self.primary(fields)
     }
 
-    /// The key that the primary key makes of these fields.
+    /// Makes the key that the primary key gives these fields. Only for a stream with a primary key:
+    /// see [`RowKeys::are_from_content`].
     ///
     /// # Errors
-    /// [`RowKeyError`], also where the stream has no primary key.
+    /// [`RowKeyError`].
     pub fn primary(&self, fields: &RecordFields) -> Result<RecordKey, RowKeyError> {
         let mut parts = Vec::with_capacity(self.primary.len());
         for field in &self.primary {
@@ -131,12 +133,12 @@ mod tests {
 
     fn key(primary: &[&str], json: &str) -> Result<String, &'static str> {
         let primary: Vec<String> = primary.iter().map(|&name| name.to_owned()).collect();
-        let key = RowKeys::new(&primary).next(&fields(json));
+        let key = RowKeys::new(&primary).next_key(&fields(json));
         key.map(|key| key.to_string()).map_err(|why| why.code())
     }
 
     #[test]
-    fn a_key_is_the_value_or_a_list_of_values_as_text() {
+    fn a_key_is_the_value_or_the_list_of_values_as_text() {
         assert_eq!(key(&["id"], r#"{"id":"a b"}"#).unwrap(), "a b");
         assert_eq!(key(&["id"], r#"{"id":1.50}"#).unwrap(), "1.50");
         assert_eq!(key(&["id"], r#"{"id":true}"#).unwrap(), "true");
@@ -153,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn equal_rows_stay_apart_and_come_back_to_the_same_keys() {
+    fn equal_rows_get_distinct_keys_that_a_second_run_repeats() {
         let run = || {
             let mut keys = RowKeys::new(&[]);
             [r#"{"a":1,"b":2}"#, r#"{"b":2,"a":1}"#, r#"{"a":1,"b":3}"#, "{}"]
-                .map(|json| keys.next(&fields(json)).unwrap().to_string())
+                .map(|json| keys.next_key(&fields(json)).unwrap().to_string())
         };
         let first = run();
         assert_eq!(first, run());

@@ -1,9 +1,9 @@
-//! A client that keeps a copy by asking what changed has, in the end, exactly what it may see.
+//! A client that keeps a copy by `changes_since` ends with exactly what it may see.
 //!
-//! Records are written, hidden, shown, deleted and made again while clients read sessions page by
-//! page, break them off and begin again from the last token that they have. A second database gets
-//! the same writes with something else in all that the grant hides, and more writes of what is
-//! hidden: it must answer alike byte for byte.
+//! Records are written, hidden, shown, deleted and created again while clients read sessions page
+//! by page, abandon them, and start again from their last token. A second database gets the same
+//! writes with other values in everything that the grant hides, and more writes to hidden data.
+//! Both must give the same answers byte for byte.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,27 +17,25 @@ use stile_domain::records::problem::{CursorProblem, Problem};
 use stile_domain::records::value::{FieldValue, RecordFields};
 use stile_records::RecordService;
 use stile_records::declarations::indexed_fields;
-use stile_records::endpoints::{Endpoint, RECORDS};
+use stile_records::operations::Operation;
 use stile_store::records::{IncomingRecord, Records};
 use stile_store::state::StateDir;
 use stile_testkit::chance::{Chance, scaled, seed};
 
 use super::worlds::model::{pick, some};
-use super::worlds::{Ask, client, owner};
+use super::worlds::{OperationRequest, client, owner};
 
 const CONNECTIONS: [&str; 2] = ["a", "b"];
 const DAY: i64 = 86_400 * 1_000_000;
-static LIST: &Endpoint = &RECORDS;
-
 /// A database with one stream in two connections.
 struct Store {
     services: RecordService,
-    /// What is stored, by connection and key.
+    /// The stored records, by connection and key.
     stored: RefCell<BTreeMap<(String, String), RecordFields>>,
     _folder: tempfile::TempDir,
 }
 
-/// What a grant over it hides.
+/// What the grant hides.
 #[derive(Clone, Debug)]
 struct Hides {
     connection: bool,
@@ -135,7 +133,7 @@ impl Store {
         });
     }
 
-    /// Declares the stream anew, which changes where values are kept and nothing that is told.
+    /// Redeclares the stream, which changes where values are stored but no answer.
     fn redeclare(&self, now: i64, searchable: &str) {
         let mut json = declaration();
         json["query"]["search"]["lexical_fields"] = json!([searchable]);
@@ -148,15 +146,25 @@ impl Store {
         });
     }
 
-    fn ask(&self, caller: &Principal, now: i64, pairs: &[(&str, &str)]) -> Result<String, Problem> {
+    fn request(
+        &self,
+        caller: &Principal,
+        now: i64,
+        pairs: &[(&str, &str)],
+    ) -> Result<String, Problem> {
         let pairs =
             pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let ask = Ask { endpoint: LIST, stream: "s".to_owned(), key: String::new(), pairs };
-        ask.send_at(&self.services, caller, Instant(now))
+        let request = OperationRequest {
+            operation: Operation::ListRecords.declaration(),
+            stream: "s".to_owned(),
+            key: String::new(),
+            pairs,
+        };
+        request.send_at(&self.services, caller, Instant(now))
     }
 }
 
-/// A copy that a client keeps.
+/// The copy that a client keeps.
 #[derive(Clone, Debug, Default)]
 struct Copy {
     records: BTreeMap<(String, String), Json>,
@@ -183,7 +191,7 @@ impl Copy {
         pairs
     }
 
-    /// Takes a page over. Whether it was the last one.
+    /// Applies a page to the copy. Returns whether the page was the last one.
     fn take(&mut self, page: &Json) -> bool {
         if self.since.is_none() && self.cursor.is_none() {
             self.records.clear();
@@ -213,25 +221,25 @@ impl Copy {
     }
 }
 
-/// An answer with the length of each token in its place.
-fn observable(told: &Result<String, Problem>) -> String {
-    let mut told = match told {
-        Ok(told) => told.clone(),
+/// Returns an answer with each token replaced by its length.
+fn observable(actual: &Result<String, Problem>) -> String {
+    let mut actual = match actual {
+        Ok(actual) => actual.clone(),
         Err(problem) => return format!("{problem:?}"),
     };
-    let page: Json = serde_json::from_str(&told).unwrap();
+    let page: Json = serde_json::from_str(&actual).unwrap();
     for name in ["next_cursor", "next_changes_since"] {
         if let Some(token) = page[name].as_str() {
-            told = told.replace(token, &format!("<{}>", token.len()));
+            actual = actual.replace(token, &format!("<{}>", token.len()));
         }
     }
-    told
+    actual
 }
 
-/// Everything that a caller may see, by a list.
+/// Lists everything that a caller may see.
 fn all(store: &Store, caller: &Principal, now: i64) -> BTreeMap<(String, String), Json> {
     let page: Json =
-        serde_json::from_str(&store.ask(caller, now, &[("limit", "100")]).unwrap()).unwrap();
+        serde_json::from_str(&store.request(caller, now, &[("limit", "100")]).unwrap()).unwrap();
     assert_eq!(page["has_more"], false);
     let rows = page["data"].as_array().unwrap().iter();
     rows.map(|row| {
@@ -246,7 +254,7 @@ fn text(chance: &mut Chance) -> FieldValue {
     FieldValue::Text(pick(chance, &["one", "two", "2026-01-03", &long]).to_owned())
 }
 
-/// The fields of a record, and the same with something else in those that are hidden.
+/// Returns the fields of a record, and the same fields with other values where they are hidden.
 fn twins(chance: &mut Chance, hides: &Hides) -> (RecordFields, RecordFields) {
     let day = |chance: &mut Chance| {
         FieldValue::Text(pick(chance, &["2026-01-01", "2026-01-02", "2026-01-03", "soon"]).into())
@@ -281,18 +289,18 @@ fn hides(chance: &mut Chance) -> Hides {
     }
 }
 
-/// Whether a client may ever see a record of this place.
+/// Returns whether the client may ever see a record with this connection and key.
 fn is_named(hides: &Hides, connection: &str, key: &str) -> bool {
     let is_hidden = hides.connection && connection == "b" || hides.keys && key > "k2";
     !is_hidden
 }
 
 #[test]
-fn security_a_copy_that_is_kept_by_changes_is_what_may_be_seen_and_tells_no_more() {
+fn a_copy_kept_by_changes_equals_what_the_caller_may_see() {
     let seed = seed();
     println!("STILE_RIG_SEED={seed}");
     let mut seeds = Chance::of(seed);
-    let (mut told, mut gone) = (0, 0);
+    let (mut actual, mut gone) = (0, 0);
     for _ in 0..scaled(40, 5000) {
         let mut chance = seeds.fork();
         let hides = hides(&mut chance);
@@ -321,16 +329,16 @@ fn security_a_copy_that_is_kept_by_changes_is_what_may_be_seen_and_tells_no_more
                             let pairs = copy.next(limit);
                             let pairs: Vec<(&str, &str)> =
                                 pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-                            stores[at].ask(&callers[who], now, &pairs)
+                            stores[at].request(&callers[who], now, &pairs)
                         });
                         if who == 1 {
-                            let plain = |told: &Result<String, Problem>, copy: &Copy| {
+                            let plain = |actual: &Result<String, Problem>, copy: &Copy| {
                                 let tokens = [copy.since.as_deref(), copy.cursor.as_deref()];
                                 tokens
                                     .into_iter()
                                     .flatten()
-                                    .fold(observable(told), |told, token| {
-                                        told.replace(token, "<sent>")
+                                    .fold(observable(actual), |actual, token| {
+                                        actual.replace(token, "<sent>")
                                     })
                             };
                             assert_eq!(
@@ -342,7 +350,7 @@ fn security_a_copy_that_is_kept_by_changes_is_what_may_be_seen_and_tells_no_more
                         for (at, body) in [one, other].into_iter().enumerate() {
                             let page: Json = serde_json::from_str(&body.unwrap()).unwrap();
                             let rows = page["data"].as_array().unwrap();
-                            told += rows.len();
+                            actual += rows.len();
                             gone += rows.iter().filter(|row| row["deleted"] == true).count();
                             copies[at][who].take(&page);
                         }
@@ -361,12 +369,12 @@ fn security_a_copy_that_is_kept_by_changes_is_what_may_be_seen_and_tells_no_more
                 let pairs: Vec<(&str, &str)> =
                     pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
                 let page: Json =
-                    serde_json::from_str(&store.ask(caller, now, &pairs).unwrap()).unwrap();
+                    serde_json::from_str(&store.request(caller, now, &pairs).unwrap()).unwrap();
                 assert_eq!(page["data"], json!([]), "nothing changed since");
             }
         }
     }
-    assert!(told > 500 && gone > 50, "{told} {gone}");
+    assert!(actual > 500 && gone > 50, "{actual} {gone}");
 }
 
 /// Reads a session to its end.
@@ -375,7 +383,7 @@ fn finish(store: &Store, caller: &Principal, now: i64, copy: &mut Copy) {
         let pairs = copy.next(2);
         let pairs: Vec<(&str, &str)> =
             pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let page = store.ask(caller, now, &pairs).unwrap();
+        let page = store.request(caller, now, &pairs).unwrap();
         if copy.take(&serde_json::from_str(&page).unwrap()) {
             return;
         }
@@ -383,7 +391,7 @@ fn finish(store: &Store, caller: &Principal, now: i64, copy: &mut Copy) {
     panic!("a session without an end");
 }
 
-/// The same write to both, but for what is hidden.
+/// Makes the same write to both databases, except for hidden data.
 fn write(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
     let (connection, key) =
         (pick(chance, &CONNECTIONS).to_owned(), format!("k{}", chance.below(5)));
@@ -394,8 +402,7 @@ fn write(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
     }
 }
 
-/// Writes to one of them that the client cannot notice: to records that are never theirs, and to
-/// hidden fields.
+/// Writes to one database what the client cannot notice: hidden records and hidden fields.
 fn noise(chance: &mut Chance, stores: &[Store; 2], hides: &Hides, now: i64) {
     let store = &stores[chance.below(2)];
     for _ in 0..1 + chance.below(3) {
@@ -424,26 +431,26 @@ fn fields(pairs: &[(&str, &str)]) -> RecordFields {
         .collect()
 }
 
-/// The identifiers of a page, those of what is gone with a `-`, and the token after it.
+/// Returns the identifiers of a page, with `-` before deleted ones, and the token after the page.
 fn page(store: &Store, now: i64, pairs: &[(&str, &str)]) -> (Vec<String>, Json) {
     let page: Json =
-        serde_json::from_str(&store.ask(&client("g", "t1"), now, pairs).unwrap()).unwrap();
+        serde_json::from_str(&store.request(&client("g", "t1"), now, pairs).unwrap()).unwrap();
     let rows = page["data"].as_array().unwrap().iter();
-    let told = rows.map(|row| {
+    let actual = rows.map(|row| {
         format!("{}{}", if row["deleted"] == true { "-" } else { "" }, row["id"].as_str().unwrap())
     });
-    (told.collect(), page.clone())
+    (actual.collect(), page.clone())
 }
 
 fn since(store: &Store, now: i64, token: &str) -> (Vec<String>, String) {
-    let (told, page) = page(store, now, &[("changes_since", token)]);
-    (told, page["next_changes_since"].as_str().unwrap().to_owned())
+    let (actual, page) = page(store, now, &[("changes_since", token)]);
+    (actual, page["next_changes_since"].as_str().unwrap().to_owned())
 }
 
 const AT: Hides = Hides { connection: true, keys: false, time: Some("at") };
 
 #[test]
-fn a_change_is_one_of_what_the_caller_sees() {
+fn only_changes_that_the_caller_can_see_are_reported() {
     let store = Store::new(&AT);
     let record = |at: &str, text: &str, secret: &str| {
         fields(&[("at", at), ("text", text), ("secret", secret)])
@@ -452,33 +459,33 @@ fn a_change_is_one_of_what_the_caller_sees() {
     let long = "long ".repeat(1000);
     put(1, "in", &record("2026-01-02", "x", "s"));
     put(1, "out", &record("2026-01-09", "x", "s"));
-    let (told, token) = since(&store, 2, "beginning");
-    assert_eq!(told, ["in"]);
+    let (actual, token) = since(&store, 2, "beginning");
+    assert_eq!(actual, ["in"]);
     put(3, "in", &record("2026-01-02", "x", &long));
     put(3, "out", &record("2026-01-09", "y", "s"));
     put(3, "new", &record("2026-01-09", "y", "s"));
     store.put(3, "b", "other", Some(&record("2026-01-02", "x", "s")));
     store.redeclare(4, "more");
-    let (told, again) = since(&store, 5, &token);
-    assert_eq!((told, again.len()), (vec![], token.len()), "nothing that is hidden is a change");
+    let (actual, again) = since(&store, 5, &token);
+    assert_eq!((actual, again.len()), (vec![], token.len()), "nothing that is hidden is a change");
     put(6, "in", &record("2026-01-09", "x", "s"));
     put(6, "out", &record("2026-01-02", "y", "s"));
-    let (told, later) = since(&store, 7, &again);
-    assert_eq!(told, ["-in", "out"], "what enters or leaves the time is there or gone");
+    let (actual, later) = since(&store, 7, &again);
+    assert_eq!(actual, ["-in", "out"], "what enters or leaves the time is there or gone");
     assert_eq!(since(&store, 7, &token).0, ["-in", "out"], "also since the token before");
     put(8, "out", &record("2026-01-02", &long, "s"));
-    let (told, last) = since(&store, 9, &later);
-    assert_eq!(told, ["out"]);
+    let (actual, last) = since(&store, 9, &later);
+    assert_eq!(actual, ["out"]);
     put(10, "out", &record("2026-01-02", &format!("{long}."), "s"));
-    let (told, _) = since(&store, 11, &last);
-    assert_eq!(told, ["out"], "long values are compared by their digests");
+    let (actual, _) = since(&store, 11, &last);
+    assert_eq!(actual, ["out"], "long values are compared by their digests");
     store.put(12, "a", "in", None);
-    let (told, _) = since(&store, 13, &later);
-    assert_eq!(told, ["out"], "what was hidden goes unseen");
+    let (actual, _) = since(&store, 13, &later);
+    assert_eq!(actual, ["out"], "what was hidden goes unseen");
 }
 
 #[test]
-fn what_is_gone_says_when_it_left_the_callers_sight() {
+fn a_deletion_has_the_time_at_which_the_caller_lost_sight_of_the_record() {
     let store = Store::new(&AT);
     store.put(DAY, "a", "k", Some(&fields(&[("at", "2026-01-02")])));
     let (_, token) = since(&store, 2 * DAY, "beginning");
@@ -493,7 +500,7 @@ fn what_is_gone_says_when_it_left_the_callers_sight() {
 }
 
 #[test]
-fn tokens_are_for_what_they_were_made_for_and_expire_by_time_alone() {
+fn a_sync_token_is_bound_to_its_request_and_expires_only_by_time() {
     let store = Store::new(&AT);
     for key in ["k1", "k2", "k3"] {
         store.put(1, "a", key, Some(&fields(&[("at", "2026-01-02")])));
@@ -507,9 +514,10 @@ fn tokens_are_for_what_they_were_made_for_and_expire_by_time_alone() {
     );
     let (_, token) = since(&store, DAY, "beginning");
     let list: Json =
-        serde_json::from_str(&store.ask(&caller, DAY, &[("limit", "1")]).unwrap()).unwrap();
+        serde_json::from_str(&store.request(&caller, DAY, &[("limit", "1")]).unwrap()).unwrap();
     let listed = list["next_cursor"].as_str().unwrap();
-    let refused = |who: &Principal, pairs: &[(&str, &str)]| store.ask(who, DAY, pairs).unwrap_err();
+    let refused =
+        |who: &Principal, pairs: &[(&str, &str)]| store.request(who, DAY, pairs).unwrap_err();
     let mismatch = Problem::InvalidChangesSince(CursorProblem::Mismatch);
     for other in [cursor, listed] {
         assert_eq!(refused(&caller, &[("changes_since", other)]), mismatch);
@@ -537,16 +545,16 @@ fn tokens_are_for_what_they_were_made_for_and_expire_by_time_alone() {
         }
     }
     let kept = 30 * DAY;
-    assert!(store.ask(&caller, DAY + kept, &[("changes_since", &token)]).is_ok());
+    assert!(store.request(&caller, DAY + kept, &[("changes_since", &token)]).is_ok());
     let late =
-        |pairs: &[(&str, &str)]| store.ask(&caller, DAY + kept + 1, pairs).unwrap_err().code();
+        |pairs: &[(&str, &str)]| store.request(&caller, DAY + kept + 1, pairs).unwrap_err().code();
     assert_eq!(late(&[("changes_since", &token)]), ("cursor_expired", 410));
     assert_eq!(late(&[("cursor", cursor)]), ("cursor_expired", 410));
-    assert!(store.ask(&caller, DAY + kept + 1, &[("changes_since", "beginning")]).is_ok());
+    assert!(store.request(&caller, DAY + kept + 1, &[("changes_since", "beginning")]).is_ok());
 }
 
 #[test]
-fn what_is_too_old_is_forgotten_and_nothing_that_is_promised() {
+fn old_changes_are_forgotten_but_none_that_a_token_still_needs() {
     let store = Store::new(&AT);
     let lines = || -> i64 {
         let database = rusqlite::Connection::open(store._folder.path().join("records.db")).unwrap();
@@ -568,28 +576,28 @@ fn what_is_too_old_is_forgotten_and_nothing_that_is_promised() {
 }
 
 #[test]
-fn links_lead_on() {
+fn links_lead_to_the_next_page() {
     let store = Store::new(&AT);
     for key in ["k1", "k2", "k3"] {
         store.put(1, "a", key, Some(&fields(&[("at", "2026-01-02")])));
     }
-    let mut told = Vec::new();
+    let mut actual = Vec::new();
     let mut query = "changes_since=beginning&limit=1".to_owned();
     loop {
         let pairs: Vec<(&str, &str)> =
             query.split('&').map(|pair| pair.split_once('=').unwrap()).collect();
         let (ids, page) = page(&store, DAY, &pairs);
-        told.extend(ids);
+        actual.extend(ids);
         match page["links"]["next"].as_str() {
             Some(next) => query = next.split_once('?').unwrap().1.to_owned(),
             None => break,
         }
     }
-    assert_eq!(told, ["k1", "k2", "k3"]);
+    assert_eq!(actual, ["k1", "k2", "k3"]);
 }
 
 #[test]
-fn a_session_of_very_many_changes_tells_of_each_once() {
+fn a_session_of_many_changes_reports_each_once() {
     for hides in [AT, Hides { keys: true, ..AT }, Hides { time: Some("when"), ..AT }] {
         let store = Store::new(&hides);
         let put_all = |now: i64, text: &str| {
@@ -619,16 +627,16 @@ fn a_session_of_very_many_changes_tells_of_each_once() {
         let mut copy = Copy::default();
         let caller = client("g", "t1");
         let mut session = || {
-            let mut told = 0;
+            let mut actual = 0;
             loop {
                 let pairs = copy.next(100);
                 let pairs: Vec<(&str, &str)> =
                     pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
                 let page: Json =
-                    serde_json::from_str(&store.ask(&caller, 5, &pairs).unwrap()).unwrap();
-                told += page["data"].as_array().unwrap().len();
+                    serde_json::from_str(&store.request(&caller, 5, &pairs).unwrap()).unwrap();
+                actual += page["data"].as_array().unwrap().len();
                 if copy.take(&page) {
-                    return (told, copy.records.len());
+                    return (actual, copy.records.len());
                 }
             }
         };
@@ -652,7 +660,7 @@ impl Store {
 }
 
 #[test]
-fn a_token_from_before_a_restore_is_refused_and_never_answered_with_nothing() {
+fn a_sync_token_from_before_a_restore_is_refused() {
     let store = Store::new(&AT);
     let (folder, caller) = (super::worlds::model::folder(), client("g", "t1"));
     let backup = folder.path().join("backup");
@@ -670,7 +678,7 @@ fn a_token_from_before_a_restore_is_refused_and_never_answered_with_nothing() {
     let restored = store.restored(&backup);
     let refused = |store: &Store, token: &str| {
         for pair in [("changes_since", token), ("cursor", cursor)] {
-            assert_eq!(store.ask(&caller, DAY, &[pair]), Err(Problem::ChangesExpired));
+            assert_eq!(store.request(&caller, DAY, &[pair]), Err(Problem::ChangesExpired));
         }
     };
     refused(&restored, &token);
@@ -678,8 +686,8 @@ fn a_token_from_before_a_restore_is_refused_and_never_answered_with_nothing() {
     put(&restored, "k2", "third");
     put(&restored, "k5", "third");
     refused(&restored, &token);
-    let (told, fresh) = since(&restored, DAY, "beginning");
-    assert_eq!((told.len(), fresh.len()), (4, token.len()));
+    let (actual, fresh) = since(&restored, DAY, "beginning");
+    assert_eq!((actual.len(), fresh.len()), (4, token.len()));
     assert_eq!(since(&restored, DAY, &fresh).0, Vec::<String>::new());
     let again = store.restored(&backup);
     put(&again, "k3", "fourth");

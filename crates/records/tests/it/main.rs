@@ -1,9 +1,10 @@
-//! What a client can see of records through every operation, against a slow and obvious oracle.
+//! What a client can see of records through every operation, compared with a slow, simple oracle.
 //!
-//! `truth` compares each answer with the oracle's. `hidden` compares two databases that differ only
-//! in what a grant hides. `states` and `hostile` go through grants that do not count, forged cursors
-//! and senseless parameters. `STILE_RIG_SEED` repeats the choices of a run, `STILE_RIG_SCALE` makes
-//! more of them, and `STILE_RIG_SECONDS` keeps `hidden` running for that many seconds.
+//! `oracle_answers` compares each answer with the oracle's. `hidden_data` compares two databases
+//! that differ only in what a grant hides. `invalid_grants` and `forged_requests` send requests
+//! under invalid grants, with forged cursors and with senseless parameters. `STILE_RIG_SEED`
+//! repeats the choices of a run, `STILE_RIG_SCALE` multiplies their number, and `STILE_RIG_SECONDS`
+//! keeps `hidden_data` running for that many seconds.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,14 +17,15 @@
     reason = "a test is its own verified caller and its own operator"
 )]
 
-mod bounded;
-mod bytes;
+mod byte_windows;
 mod changes;
-mod deletes;
-mod hidden;
-mod hostile;
-mod states;
-mod truth;
-mod words;
+mod declared_operation;
+mod deletions;
+mod field_pages;
+mod forged_requests;
+mod hidden_data;
+mod invalid_grants;
+mod oracle_answers;
+mod search_texts;
 #[expect(dead_code, reason = "some helpers serve the tests of the ladder alone")]
 mod worlds;

@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
-use stile_records::granting::{
+use stile_records::grant_request::{
     GrantRequest, GrantRequestError, StreamGrantRequest, TimeConstraintRequest,
 };
 use stile_store::records::{GrantRecord, GrantStatus};

@@ -13,7 +13,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
 use stile_records::RecordService;
-use stile_records::owner::DeclareError;
+use stile_records::administration::DeclareError;
 use stile_store::files;
 use stile_store::records::{Records, RecordsError};
 use stile_store::state::StateDir;

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use clap::ArgMatches;
-use stile_records::calls::Call;
-use stile_records::endpoints::RECORD;
-use stile_records::list::Address;
-use stile_records::sink::ResponseSink;
+use stile_domain::records::request::ReadOperation;
+use stile_records::operation_declaration::OperationCall;
+use stile_records::request_target::RequestTarget;
+use stile_records::response_sink::ResponseSink;
 
 use super::{Failure, owner};
 use crate::config::Environment;
@@ -24,9 +24,9 @@ pub(super) fn run(
         Some((parameter.to_owned(), owner::text(matches, flag)?.to_owned()))
     });
     let argument = |name| owner::text(matches, name).unwrap_or_default().to_owned();
-    let address = Address { path: String::new(), query: String::new() };
     let (stream, key) = (argument("stream"), argument("key"));
-    let call = Call { endpoint: &RECORD, stream, key, pairs: pairs.collect(), address };
+    let target = RequestTarget { stream, key, pairs: pairs.collect(), ..RequestTarget::default() };
+    let call = OperationCall::from_read_operation(ReadOperation::Record, target);
     let mut sink = OutputSink { output, error: None };
     owner.services.answer(&owner.caller, owner.now, &call, &mut sink)?;
     sink.write("\n");

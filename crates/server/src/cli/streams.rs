@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 use stile_domain::records::instant::Instant;
-use stile_records::owner::DeclaredStream;
+use stile_records::administration::DeclaredStream;
 
 use super::table::{cell, table};
 use super::{Failure, owner};

@@ -4,8 +4,8 @@ use axum::body::Body;
 use http::header::HOST;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::json;
-use stile_records::endpoints;
-use stile_records::list::DEFAULT_LIMIT;
+use stile_domain::records::request::ReadOperation;
+use stile_records::list_response::{DEFAULT_LIMIT, MAX_LIMIT};
 
 use super::responses;
 use crate::mcp::server_info;
@@ -69,11 +69,11 @@ pub fn protected_resource(
     {
         let search = json!({
             "supported": true,
-            "endpoint": endpoints::SEARCH.path,
+            "endpoint": ReadOperation::Search.path(),
             "cross_stream": true,
             "snippets": true,
             "default_limit": DEFAULT_LIMIT,
-            "max_limit": endpoints::MAX_LIMIT,
+            "max_limit": MAX_LIMIT,
             "cursor_supported": true,
             "score": { "supported": false },
         });

@@ -11,7 +11,7 @@ use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_domain::records::value::FieldValue;
 use stile_records::RecordService;
-use stile_records::calls::Call;
+use stile_records::operation_declaration::{BlobHandler, OperationCall};
 use stile_testkit::chance::Chance;
 
 use super::json::J;
@@ -84,15 +84,15 @@ pub(crate) fn send(
     services: &RecordService,
     caller: &Principal,
     now: Instant,
-    call: &Call,
+    call: &OperationCall<BlobHandler>,
 ) -> Result<String, Problem> {
-    let head = services.blob(caller, now, call)?;
+    let head = services.blob_head(caller, now, call)?;
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < head.bytes {
         bytes.extend(services.blob_part(caller, now, call, bytes.len() as u64, 65_537)?);
     }
     assert_eq!(services.blob_part(caller, now, call, head.bytes, 7)?, b"");
-    Ok(told(&bytes, &head.media_type, head.shown))
+    Ok(told(&bytes, &head.media_type, head.is_safe_inline))
 }
 
 fn told(bytes: &[u8], media_type: &str, shown: bool) -> String {

@@ -21,9 +21,11 @@ use stile_domain::records::problem::Problem;
 use stile_domain::records::value::FieldValue;
 use stile_domain::scope::Scopes;
 use stile_records::RecordService;
-use stile_records::calls::Call;
-use stile_records::endpoints::{ENDPOINTS, Endpoint};
-use stile_records::list::Address;
+use stile_records::operation_declaration::{
+    OperationAccess, OperationCall, OperationDeclaration, OperationHandler, RemoveHandler,
+};
+use stile_records::operations::OPERATIONS;
+use stile_records::request_target::RequestTarget;
 use stile_testkit::chance::Chance;
 
 use model::{
@@ -47,38 +49,40 @@ pub(crate) fn client(grant: &str, token: &str) -> Principal {
 
 /// A request, before it is sent.
 #[derive(Clone)]
-pub(crate) struct Ask {
-    pub(crate) endpoint: &'static Endpoint,
+pub(crate) struct OperationRequest {
+    pub(crate) operation: &'static OperationDeclaration,
     pub(crate) stream: String,
     pub(crate) key: String,
     pub(crate) pairs: Vec<(String, String)>,
 }
 
-impl fmt::Debug for Ask {
+impl fmt::Debug for OperationRequest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} of {:?} {:?}: {:?}", self.endpoint.id, self.stream, self.key, self.pairs)
+        write!(out, "{} of {:?} {:?}: {:?}", self.operation.id, self.stream, self.key, self.pairs)
     }
 }
 
-/// The endpoints that read.
-pub(crate) fn reading() -> Vec<&'static Endpoint> {
-    ENDPOINTS.iter().filter(|endpoint| !endpoint.owner_only).collect()
+/// The operations that a client may call.
+pub(crate) fn read_operations() -> Vec<&'static OperationDeclaration> {
+    let granted = |operation: &&OperationDeclaration| operation.access == OperationAccess::Granted;
+    OPERATIONS.iter().copied().filter(granted).collect()
 }
 
 /// Whether an endpoint answers with pages of a list.
-pub(crate) fn gives_pages(endpoint: &str) -> bool {
-    matches!(endpoint, "listRecords" | "search")
+pub(crate) fn gives_pages(operation: &str) -> bool {
+    matches!(operation, "listRecords" | "search")
 }
 
-impl Ask {
+impl OperationRequest {
     pub(crate) fn path(&self) -> String {
-        let path = self.endpoint.path.replace("{stream}", &percent::encode_component(&self.stream));
+        let path =
+            self.operation.path.replace("{stream}", &percent::encode_component(&self.stream));
         path.replace("{id}", &percent::encode_component(&self.key))
             .replace("{blob_id}", &percent::encode_component(&self.key))
     }
 
     pub(crate) fn is_blob(&self) -> bool {
-        self.endpoint.path.contains("{blob_id}")
+        self.operation.path.contains("{blob_id}")
     }
 
     /// The query without its cursor.
@@ -94,20 +98,26 @@ impl Ask {
 
     /// The same with another value of a parameter.
     pub(crate) fn with(&self, name: &str, value: impl ToString) -> Self {
-        let mut ask = self.clone();
-        ask.pairs.retain(|(own, _)| own != name);
-        ask.pairs.push((name.to_owned(), value.to_string()));
-        ask
+        let mut request = self.clone();
+        request.pairs.retain(|(own, _)| own != name);
+        request.pairs.push((name.to_owned(), value.to_string()));
+        request
     }
 
-    pub(crate) fn call(&self) -> Call {
-        Call {
-            endpoint: self.endpoint,
+    fn target(&self) -> RequestTarget {
+        RequestTarget {
             stream: self.stream.clone(),
             key: self.key.clone(),
             pairs: self.pairs.clone(),
-            address: Address { path: self.path(), query: self.query() },
+            path: self.path(),
+            query: self.query(),
         }
+    }
+
+    /// The call of an operation that removes.
+    pub(crate) fn remove_call(&self) -> OperationCall<RemoveHandler> {
+        let OperationHandler::Remove(handler) = self.operation.handler else { panic!("{self:?}") };
+        OperationCall { operation: self.operation, handler, target: self.target() }
     }
 
     pub(crate) fn send(
@@ -124,12 +134,18 @@ impl Ask {
         caller: &Principal,
         now: Instant,
     ) -> Result<String, Problem> {
-        let call = self.call();
-        if self.is_blob() {
-            return blobs::send(services, caller, now, &call);
+        let (operation, target) = (self.operation, self.target());
+        match operation.handler {
+            OperationHandler::Read(handler) => {
+                let mut body = String::new();
+                let call = OperationCall { operation, handler, target };
+                services.answer(caller, now, &call, &mut body).map(|()| body)
+            }
+            OperationHandler::Blob(handler) => {
+                blobs::send(services, caller, now, &OperationCall { operation, handler, target })
+            }
+            OperationHandler::Remove(_) | OperationHandler::Store(_) => panic!("{self:?}"),
         }
-        let mut body = String::new();
-        services.answer(caller, now, &call, &mut body).map(|()| body)
     }
 }
 
@@ -200,8 +216,8 @@ pub(crate) fn draw(
     chance: &mut Chance,
     world: &World,
     grant: Option<&Grant>,
-    endpoint: &'static Endpoint,
-) -> Ask {
+    operation: &'static OperationDeclaration,
+) -> OperationRequest {
     // Mostly about what may be seen.
     let mut sources: Vec<&Source> = world.sources.iter().collect();
     if let Some(grant) = grant.filter(|_| chance.happens(85)) {
@@ -226,7 +242,7 @@ pub(crate) fn draw(
     } else {
         some(chance, &KEYS)
     };
-    let key = if endpoint.path.contains("{blob_id}") { blobs::draw(chance) } else { key };
+    let key = if operation.path.contains("{blob_id}") { blobs::draw(chance) } else { key };
     let name = |chance: &mut Chance| -> String {
         match share {
             Some(share) if chance.happens(92) => some(chance, &share.fields),
@@ -236,8 +252,8 @@ pub(crate) fn draw(
     };
     let stored = source.records.get(&key).or_else(|| source.records.values().next());
     let mut pairs: Vec<(String, String)> = Vec::new();
-    let has = |name: &str| endpoint.parameters.iter().any(|parameter| parameter.name == name);
-    let rare = if endpoint.path.contains("{blob_id}") { 20 } else { 8 };
+    let has = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
+    let rare = if operation.path.contains("{blob_id}") { 20 } else { 8 };
     for (parameter, percent) in [("connection_id", 45), ("connector_instance_id", rare)] {
         if has(parameter) && chance.happens(percent) {
             let connection = match chance.below(10) {
@@ -248,7 +264,7 @@ pub(crate) fn draw(
             pairs.push((parameter.to_owned(), connection));
         }
     }
-    if endpoint.id == "getSchema" && chance.happens(40) {
+    if operation.id == "getSchema" && chance.happens(40) {
         pairs.push(("view".into(), "compact".into()));
     }
     if has("stream") && chance.happens(50) {
@@ -301,7 +317,7 @@ pub(crate) fn draw(
             })),
         }
     }
-    let filters = if endpoint.id == "search" { 25 } else { 40 };
+    let filters = if operation.id == "search" { 25 } else { 40 };
     if has("filter") && chance.happens(filters) {
         for _ in 0..1 + chance.below(2) {
             let field = name(chance);
@@ -334,7 +350,7 @@ pub(crate) fn draw(
         let key = if chance.happens(50) { "streams" } else { "streams[]" };
         pairs.extend(names.into_iter().map(|name| (key.to_owned(), name)));
     }
-    if endpoint.id == "search" && chance.happens(97) {
+    if operation.id == "search" && chance.happens(97) {
         let searched = |name: &str| {
             let granted = share.is_none_or(|share| share.fields.iter().any(|field| field == name));
             granted && source.decl.field(name).is_some_and(|field| field.lexical)
@@ -454,7 +470,7 @@ pub(crate) fn draw(
         let again = some(chance, &pairs);
         pairs.push(again);
     }
-    Ask { endpoint, stream, key, pairs }
+    OperationRequest { operation, stream, key, pairs }
 }
 
 /// Draws what is asked of a field whose value has so many characters.

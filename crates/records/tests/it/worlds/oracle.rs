@@ -15,7 +15,7 @@ use ring::digest;
 use serde_json::{Map, Value as Json, json};
 use stile_domain::records::value::FieldValue;
 
-use super::Ask;
+use super::OperationRequest;
 use super::json::J;
 pub(crate) use bytes::ByteWindow;
 pub(crate) use fields::shown;
@@ -81,7 +81,7 @@ pub(crate) enum Takes {
     Conditions,
 }
 
-pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
+pub(crate) fn takes(operation: &str) -> Option<Vec<(&'static str, Takes)>> {
     use Takes::{Conditions, Limits, Names, Text, Whole, Word};
     let mut all = vec![("connection_id", Text(64)), ("connector_instance_id", Text(64))];
     let preview = || {
@@ -90,7 +90,7 @@ pub(crate) fn takes(endpoint: &str) -> Option<Vec<(&'static str, Takes)>> {
             ("preview_bytes", Whole(256, 65_536, false, INVALID)),
         ]
     };
-    match endpoint {
+    match operation {
         "listStreams" | "getStream" | "getBlob" | "headBlob" | "deleteRecord" | "deleteRecords" => {
         }
         "getSchema" => all.extend([
@@ -158,11 +158,11 @@ pub(crate) struct Params {
 }
 
 impl Params {
-    fn parse(ask: &Ask) -> Result<Self, Refusal> {
-        let declared = takes(ask.endpoint.id).unwrap();
+    fn parse(request: &OperationRequest) -> Result<Self, Refusal> {
+        let declared = takes(request.operation.id).unwrap();
         let mut this = Self::default();
         let mut seen = BTreeSet::new();
-        for (key, value) in &ask.pairs {
+        for (key, value) in &request.pairs {
             let base = key.split('[').next().unwrap();
             let Some((_, takes)) = declared.iter().find(|(name, _)| *name == base) else {
                 return Err(INVALID);
@@ -365,34 +365,34 @@ impl<'a> Oracle<'a> {
     }
 
     /// The answer, if the cursor is left out of consideration.
-    pub(crate) fn answer(&self, ask: &Ask) -> Result<Answer, Refusal> {
-        let params = Params::parse(ask)?;
-        match ask.endpoint.id {
+    pub(crate) fn answer(&self, request: &OperationRequest) -> Result<Answer, Refusal> {
+        let params = Params::parse(request)?;
+        match request.operation.id {
             "listStreams" => self.streams(&params).map(Answer::Whole),
-            "getStream" => self.metadata(ask, &params).map(Answer::Whole),
+            "getStream" => self.metadata(request, &params).map(Answer::Whole),
             "getSchema" => self.schema(&params).map(Answer::Whole),
-            "listRecords" => self.list(ask, &params).map(Answer::List),
+            "listRecords" => self.list(request, &params).map(Answer::List),
             "search" => self.search(&params).map(Answer::List),
-            "aggregateRecords" => self.aggregate(ask, &params).map(Answer::Whole),
-            "getRecord" => self.record(ask, &params, 0).map(Answer::Whole),
-            "getFieldWindow" => self.any_window(ask, &params),
-            "getBlob" | "headBlob" => self.blob(ask, &params).map(Answer::Whole),
+            "aggregateRecords" => self.aggregate(request, &params).map(Answer::Whole),
+            "getRecord" => self.record(request, &params, 0).map(Answer::Whole),
+            "getFieldWindow" => self.any_window(request, &params),
+            "getBlob" | "headBlob" => self.blob(request, &params).map(Answer::Whole),
             other => panic!("the oracle does not know {other}"),
         }
     }
 
     /// The connections that make a request ambiguous.
-    pub(crate) fn having(&self, ask: &Ask) -> Vec<String> {
-        let params = Params::parse(ask).unwrap();
-        let stream = params.text("stream").unwrap_or(&ask.stream);
+    pub(crate) fn having(&self, request: &OperationRequest) -> Vec<String> {
+        let params = Params::parse(request).unwrap();
+        let stream = params.text("stream").unwrap_or(&request.stream);
         let mut sources = self.of(stream, params.connection().unwrap()).unwrap();
-        if ask.endpoint.path.contains("{id}") {
-            sources.retain(|seen| seen.records().any(|(key, _)| key == ask.key));
+        if request.operation.path.contains("{id}") {
+            sources.retain(|seen| seen.records().any(|(key, _)| key == request.key));
         }
         sources.into_iter().map(|seen| seen.source.connection.clone()).collect()
     }
 
-    fn blob(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
+    fn blob(&self, request: &OperationRequest, params: &Params) -> Result<J, Refusal> {
         let wanted = params.connection()?;
         let mut sources = self.sources();
         sources.retain(|seen| wanted.is_none_or(|name| seen.source.connection == name));
@@ -402,23 +402,26 @@ impl<'a> Oracle<'a> {
         let records = records.flat_map(|(seen, sight)| {
             seen.records().map(move |(_, record)| (record, sight as &dyn Fn(&str) -> bool))
         });
-        super::blobs::answer(&ask.key, records)
+        super::blobs::answer(&request.key, records)
     }
 
     /// What a request removes: the connections and keys.
-    pub(crate) fn removed(&self, ask: &Ask) -> Result<Vec<(String, String)>, Refusal> {
+    pub(crate) fn removed(
+        &self,
+        request: &OperationRequest,
+    ) -> Result<Vec<(String, String)>, Refusal> {
         if matches!(self.who, Who::Client(_)) {
             return Err(("insufficient_scope", 403));
         }
-        let params = Params::parse(ask)?;
-        let sources = self.of(&ask.stream, params.connection()?)?;
+        let params = Params::parse(request)?;
+        let sources = self.of(&request.stream, params.connection()?)?;
         let of = |seen: &Seen<'_>, key: &str| (seen.source.connection.clone(), key.to_owned());
-        if ask.endpoint.id == "deleteRecords" {
+        if request.operation.id == "deleteRecords" {
             let [seen] = sources.as_slice() else { return Err(("ambiguous_connection", 409)) };
             return Ok(seen.records().map(|(key, _)| of(seen, key)).collect());
         }
-        match self.one(&sources, &ask.key) {
-            Ok((seen, _)) => Ok(vec![of(&seen, &ask.key)]),
+        match self.one(&sources, &request.key) {
+            Ok((seen, _)) => Ok(vec![of(&seen, &request.key)]),
             Err(NOT_FOUND) => Ok(Vec::new()),
             Err(refusal) => Err(refusal),
         }
@@ -447,8 +450,8 @@ impl<'a> Oracle<'a> {
         Ok(list)
     }
 
-    fn metadata(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
-        match self.of(&ask.stream, params.connection()?)?.as_slice() {
+    fn metadata(&self, request: &OperationRequest, params: &Params) -> Result<J, Refusal> {
+        match self.of(&request.stream, params.connection()?)?.as_slice() {
             [seen] => {
                 let mut described = self.described(*seen);
                 described.insert("object".into(), "stream_metadata".into());
@@ -651,8 +654,8 @@ impl<'a> Oracle<'a> {
         Ok(())
     }
 
-    fn list(&self, ask: &Ask, params: &Params) -> Result<List, Refusal> {
-        let sources = self.of(&ask.stream, params.connection()?)?;
+    fn list(&self, request: &OperationRequest, params: &Params) -> Result<List, Refusal> {
+        let sources = self.of(&request.stream, params.connection()?)?;
         self.owner_only(params)?;
         params.bounded()?;
         let changes = params.text("changes_since");
@@ -706,23 +709,32 @@ impl<'a> Oracle<'a> {
     }
 
     /// A record from so many of its fields on.
-    pub(crate) fn record_after(&self, ask: &Ask, before: usize) -> Result<J, Refusal> {
-        self.record(ask, &Params::parse(ask)?, before)
+    pub(crate) fn record_after(
+        &self,
+        request: &OperationRequest,
+        before: usize,
+    ) -> Result<J, Refusal> {
+        self.record(request, &Params::parse(request)?, before)
     }
 
-    fn record(&self, ask: &Ask, params: &Params, before: usize) -> Result<J, Refusal> {
-        let sources = self.of(&ask.stream, params.connection()?)?;
+    fn record(
+        &self,
+        request: &OperationRequest,
+        params: &Params,
+        before: usize,
+    ) -> Result<J, Refusal> {
+        let sources = self.of(&request.stream, params.connection()?)?;
         self.owner_only(params)?;
         params.bounded()?;
         let wanted = self.wanted(&sources, params)?;
         let related = self.related(&sources, params)?;
-        let (seen, own) = self.one(&sources, &ask.key)?;
+        let (seen, own) = self.one(&sources, &request.key)?;
         // No cursor is so short.
         if params.text("fields_cursor").is_some_and(|cursor| cursor.len() < 40) {
             return Err(CURSOR);
         }
-        let mut record = shown(&seen, &ask.key, own, wanted.as_ref(), params.cut(before));
-        self.expand(&seen, &ask.key, own, &related, params, &mut record);
+        let mut record = shown(&seen, &request.key, own, wanted.as_ref(), params.cut(before));
+        self.expand(&seen, &request.key, own, &related, params, &mut record);
         put(&mut record, "meta", params.meta());
         Ok(record)
     }
@@ -730,18 +742,18 @@ impl<'a> Oracle<'a> {
     /// The field that a window is of.
     fn windowed<'p>(
         &self,
-        ask: &Ask,
+        request: &OperationRequest,
         params: &'p Params,
     ) -> Result<(Seen<'a>, &'p str, &'a FieldValue), Refusal> {
         let name = params.text("field").unwrap_or_default();
         if name.is_empty() || name.len() > 512 || name.contains('\0') {
             return Err(("invalid_field_path", 400));
         }
-        let sources = self.of(&ask.stream, params.connection()?)?;
+        let sources = self.of(&request.stream, params.connection()?)?;
         if !sources.iter().any(|seen| seen.field(name)) {
             return Err(NOT_GRANTED);
         }
-        let (seen, record) = self.one(&sources, &ask.key)?;
+        let (seen, record) = self.one(&sources, &request.key)?;
         let Some(value) = record.field(name).filter(|_| seen.field(name)) else {
             return Err(("field_not_found", 404));
         };
@@ -750,7 +762,7 @@ impl<'a> Oracle<'a> {
 
     fn window(
         &self,
-        ask: &Ask,
+        request: &OperationRequest,
         params: &Params,
         seen: &Seen<'_>,
         name: &str,
@@ -802,7 +814,7 @@ impl<'a> Oracle<'a> {
             FieldValue::Json(json) if json.starts_with('[') => "array",
             FieldValue::Json(_) => "object",
         };
-        let mut around = around(ask, params, seen);
+        let mut around = around(request, params, seen);
         let field = json!({
             "path": name, "type": kind, "text_like": is_text,
             "mime_type": if is_text { "text/plain" } else { "application/json" },
@@ -816,9 +828,9 @@ impl<'a> Oracle<'a> {
 }
 
 /// What an answer with a window says beside its field and the window.
-fn around(ask: &Ask, params: &Params, seen: &Seen<'_>) -> J {
+fn around(request: &OperationRequest, params: &Params, seen: &Seen<'_>) -> J {
     let mut around = J::of(&json!({
-        "object": "field_window", "url": ask.path(), "stream": ask.stream, "record_id": ask.key,
+        "object": "field_window", "url": request.path(), "stream": request.stream, "record_id": request.key,
         "connection_id": seen.source.connection, "links": {},
     }));
     put(&mut around, "meta", params.meta());

@@ -7,7 +7,7 @@ use serde_json::json;
 use stile_domain::records::value::FieldValue;
 use stile_testkit::chance::Chance;
 
-use super::Ask;
+use super::OperationRequest;
 use super::json::J;
 use super::model::{FIELDS, FieldDecl, Share, Source, pick, some, time_of_text};
 use super::oracle::{
@@ -115,8 +115,12 @@ enum Counted {
 }
 
 impl Oracle<'_> {
-    pub(crate) fn aggregate(&self, ask: &Ask, params: &Params) -> Result<J, Refusal> {
-        let sources = self.of(&ask.stream, params.connection()?)?;
+    pub(crate) fn aggregate(
+        &self,
+        request: &OperationRequest,
+        params: &Params,
+    ) -> Result<J, Refusal> {
+        let sources = self.of(&request.stream, params.connection()?)?;
         let metric = params.text("metric").ok_or(INVALID)?;
         let [field, by, by_time] =
             ["field", "group_by", "group_by_time"].map(|name| params.text(name));
@@ -156,7 +160,7 @@ impl Oracle<'_> {
             }
         }
         let mut told = J::of(&json!({
-            "object": "aggregation", "stream": ask.stream, "metric": metric, "field": field,
+            "object": "aggregation", "stream": request.stream, "metric": metric, "field": field,
             "filtered_record_count": values.len(), "approximate": false, "group_by": by, "group_by_time": by_time,
             "granularity": span, "time_zone": zone.as_ref().map(|zone| zone.name),
         }));

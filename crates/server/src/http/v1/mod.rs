@@ -1,14 +1,13 @@
-//! `/v1`: a person's records over plain HTTP, as far as the token's grant goes.
+//! `/v1`: a person's records over plain HTTP, within the grant of the token.
 //!
-//! Here a request becomes a call: the token is verified, the path and the query are taken apart
-//! byte by byte and decoded once (`target`), and the operation runs on a thread that may block,
-//! writing its answer as it reads (`spool`). What is refused is told in one shape, with the
-//! request's id, and names no address of this server.
+//! The token is verified first. `stile_records::routing` finds the operation, which runs on a
+//! thread that may block: `spool` sends what an operation writes, `request_body` passes it what a
+//! client sends, and `blobs` sends bytes in parts. Every error has the same shape and the
+//! identifier of its request, and names no address of this server.
 
 mod blobs;
-mod ingest;
+mod request_body;
 mod spool;
-mod target;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,245 +17,260 @@ use axum::extract::State;
 use http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use stile_domain::permit::Principal;
 use stile_domain::records::problem::Problem;
-use stile_records::RecordService;
-use stile_records::calls::Call;
-use stile_records::openapi;
+use stile_records::operation_declaration::{
+    OperationCall, OperationDeclaration, OperationHandler, RemoveHandler, StoreHandler,
+};
+use stile_records::operations::OPERATIONS;
+use stile_records::routing::{RouteError, route as find_operation};
+use stile_records::{RecordService, openapi};
 
 use super::bearer::{self, Unauthorized};
 use super::rate_limit::RateLimit;
 use super::{Timeouts, metadata};
 use crate::auth::TokenVerifier;
-use crate::clock::now;
+use crate::clock;
 use crate::mcp::server_info;
 
-/// Everything below it is about records.
+/// The route of all operations on records.
 pub const RECORDS_PATH: &str = "/v1/{*rest}";
-/// Where the interface is described, for anybody.
+/// The route of the OpenAPI document, which needs no token.
 pub const OPENAPI_PATH: &str = "/v1/openapi.json";
 
-/// The version of the protocol that is spoken.
+/// The version of the protocol that this server implements.
 const VERSION: &str = "2026-04-06";
 const PDPP_VERSION: HeaderName = HeaderName::from_static("pdpp-version");
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
-/// Some clients read this name.
+/// The name under which some clients look for the request's identifier.
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NOSNIFF: (HeaderName, &str) = (http::header::X_CONTENT_TYPE_OPTIONS, "nosniff");
 
-/// The routes and what they decide with.
+/// The routes of `/v1` and what they depend on.
 pub struct V1 {
-    services: RecordService,
+    service: RecordService,
     verifier: Arc<dyn TokenVerifier>,
     rate: Arc<RateLimit>,
     public_url: Option<String>,
     timeouts: Timeouts,
 }
 
-/// Why a request is not answered.
-enum Refused {
-    /// There is no caller.
+/// Why a request gets an error.
+enum RequestError {
+    /// The request has no valid token.
     Unauthorized(Unauthorized),
-    /// The caller asks too often.
-    TooMany(Duration),
-    /// Nothing has that path.
-    NoPath,
-    /// The path is that of an endpoint with other methods.
-    Method(&'static str),
-    /// The operation says so.
+    /// The caller sends too many requests; the wait until the next one.
+    RateLimited(Duration),
+    /// No operation answers the request.
+    Route(RouteError),
+    /// The operation refuses the request.
     Problem(Problem),
 }
 
-impl From<Problem> for Refused {
+impl From<Problem> for RequestError {
     fn from(problem: Problem) -> Self {
         Self::Problem(problem)
     }
 }
 
 impl V1 {
-    /// The records of `services`, for callers that `verifier` knows.
+    /// Serves the records of `service` to the callers that `verifier` accepts.
     pub fn new(
-        services: RecordService,
+        service: RecordService,
         verifier: Arc<dyn TokenVerifier>,
         rate: Arc<RateLimit>,
         public_url: Option<String>,
         timeouts: Timeouts,
     ) -> Self {
-        Self { services, verifier, rate, public_url, timeouts }
+        Self { service, verifier, rate, public_url, timeouts }
     }
 
     /// Answers a request.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let id = uuid::Uuid::new_v4().to_string();
         let origin = metadata::origin(self.public_url.as_deref(), request.headers());
-        let response = match self.answer_or_refuse(request).await {
+        let response = match self.try_answer(request).await {
             Ok(response) => response,
-            Err(refused) => refusal(refused, &id, &metadata::metadata_url(&origin)),
+            Err(error) => error_response(error, &id, &metadata::metadata_url(&origin)),
         };
-        marked(response, &id)
+        with_common_headers(response, &id)
     }
 
-    async fn answer_or_refuse(&self, request: Request<Body>) -> Result<Response<Body>, Refused> {
+    async fn try_answer(&self, request: Request<Body>) -> Result<Response<Body>, RequestError> {
         let (mut parts, body) = request.into_parts();
         let authenticated = bearer::authenticate(&parts.headers, self.verifier.as_ref()).await;
-        let (verified, _) = authenticated.map_err(Refused::Unauthorized)?;
+        let (verified, _) = authenticated.map_err(RequestError::Unauthorized)?;
         let caller = verified.principal;
-        self.rate.take(caller.subject(), std::time::Instant::now()).map_err(Refused::TooMany)?;
-        // The token ends here: what follows knows the caller, and could at worst log it.
+        let now = std::time::Instant::now();
+        self.rate.take(caller.subject(), now).map_err(RequestError::RateLimited)?;
+        // Nothing after this point needs the token, and a log could leak it.
         parts.headers.remove(AUTHORIZATION);
         check_version(&parts.headers)?;
-        let found = target::find(&parts.method, &parts.uri);
-        let call = found.map_err(|wrong| match wrong {
-            target::Wrong::NoPath => Refused::NoPath,
-            target::Wrong::Method(allowed) => Refused::Method(allowed),
-            target::Wrong::Problem(problem) => Refused::Problem(problem),
-        })?;
-        match call.endpoint.id {
-            "deleteRecord" | "deleteRecords" => self.delete(caller, call).await,
-            "getBlob" | "headBlob" => {
-                let answer = blobs::answer(self, caller, call, &parts.method, &parts.headers);
-                answer.await.map_err(Refused::Problem)
+        let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
+        let (operation, target) = find_operation(OPERATIONS, parts.method.as_str(), path, query)
+            .map_err(RequestError::Route)?;
+        let response = match operation.handler {
+            OperationHandler::Read(handler) => {
+                let call = OperationCall { operation, handler, target };
+                let stall = self.timeouts.stall;
+                spool::answer(self.service.clone(), caller, call, clock::now(), stall).await
             }
-            "putBlob" => blobs::take(self, caller, call, body).await.map_err(Refused::Problem),
-            "ingestRecords" => {
-                ingest::answer(self, caller, call, body).await.map_err(Refused::Problem)
+            OperationHandler::Remove(handler) => {
+                self.remove(caller, OperationCall { operation, handler, target }).await
             }
-            _ => {
-                let answer =
-                    spool::answer(self.services.clone(), caller, call, now(), self.timeouts.stall);
-                answer.await.map_err(Refused::Problem)
+            OperationHandler::Store(handler) => {
+                self.store(caller, OperationCall { operation, handler, target }, body).await
             }
-        }
+            OperationHandler::Blob(handler) => {
+                let call = OperationCall { operation, handler, target };
+                blobs::answer(self, caller, call, &parts.headers).await
+            }
+        };
+        Ok(response?)
     }
 
-    async fn delete(&self, caller: Principal, call: Call) -> Result<Response<Body>, Refused> {
-        let services = self.services.clone();
-        blocking(move || services.delete(&caller, now(), &call)).await?;
+    async fn remove(
+        &self,
+        caller: Principal,
+        call: OperationCall<RemoveHandler>,
+    ) -> Result<Response<Body>, Problem> {
+        let (service, status) = (self.service.clone(), success_status(call.operation));
+        blocking(move || service.remove(&caller, clock::now(), &call)).await?;
         let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NO_CONTENT;
+        *response.status_mut() = status;
         Ok(response)
+    }
+
+    async fn store(
+        &self,
+        caller: Principal,
+        call: OperationCall<StoreHandler>,
+        body: Body,
+    ) -> Result<Response<Body>, Problem> {
+        let (service, status) = (self.service.clone(), success_status(call.operation));
+        let stored = request_body::with_reader(body, self.timeouts.stall, move |body| {
+            service.store(&caller, clock::now(), &call, body)
+        });
+        Ok(json_response(status, stored.await?.to_string()))
     }
 }
 
-/// The route of all of `/v1`.
+/// Returns the status that the operation declares for success.
+fn success_status(operation: &OperationDeclaration) -> StatusCode {
+    StatusCode::from_u16(operation.response.status).unwrap_or(StatusCode::OK)
+}
+
+/// Handles [`RECORDS_PATH`].
 pub async fn route(State(v1): State<Arc<V1>>, request: Request<Body>) -> Response<Body> {
     v1.answer(request).await
 }
 
-/// The route that describes the others.
+/// Handles [`OPENAPI_PATH`].
 pub async fn description() -> Response<Body> {
-    let document = openapi::document(server_info::VERSION).to_string();
-    marked(json_answer(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
+    let document = openapi::document(server_info::VERSION, OPERATIONS).to_string();
+    with_common_headers(json_response(StatusCode::OK, document), &uuid::Uuid::new_v4().to_string())
 }
 
-/// Runs what may block. A panic is an incident.
+/// Runs a function on a thread that may block. Turns a panic into an incident.
 async fn blocking<T: Send + 'static>(
     run: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(run).await.unwrap_or_else(|_| Err(panicked()))
+    tokio::task::spawn_blocking(run).await.unwrap_or_else(|_| Err(panic_problem()))
 }
 
-fn panicked() -> Problem {
+fn panic_problem() -> Problem {
     let incident = stile_store::new_incident();
     tracing::error!(target: "stile::http", incident, "an operation on records panicked");
     Problem::Internal { incident }
 }
 
-/// A client that asks for another version of the protocol is told so instead of being
-/// misunderstood.
+/// Refuses a request for another version of the protocol, which this server would misunderstand.
 fn check_version(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(PDPP_VERSION) {
-        Some(wanted) if wanted != VERSION => {
+        Some(requested) if requested != VERSION => {
             Err(Problem::UnsupportedVersion { supported: VERSION })
         }
         _ => Ok(()),
     }
 }
 
-fn refusal(refused: Refused, id: &str, metadata_url: &str) -> Response<Body> {
-    match refused {
-        Refused::Problem(problem) => {
+fn error_response(error: RequestError, id: &str, metadata_url: &str) -> Response<Body> {
+    match error {
+        RequestError::Problem(problem) | RequestError::Route(RouteError::Undecodable(problem)) => {
             let (_, status) = problem.code();
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            let response = error(status, problem.to_json(), id);
+            let response = error_object(status, problem.to_json(), id);
             if let Problem::RangeNotSatisfiable { bytes } = problem {
-                return with(response, CONTENT_RANGE, &format!("bytes */{bytes}"));
+                return with_header(response, CONTENT_RANGE, &format!("bytes */{bytes}"));
             }
             if status == StatusCode::SERVICE_UNAVAILABLE {
-                with(response, RETRY_AFTER, "1")
+                with_header(response, RETRY_AFTER, "1")
             } else {
                 response
             }
         }
-        Refused::Unauthorized(why) => {
+        RequestError::Unauthorized(why) => {
             let message = "send a valid token as `Authorization: Bearer …`; the owner makes one with `stile token`";
             let sent = if why == Unauthorized::Invalid { "error=\"invalid_token\", " } else { "" };
             let challenge = format!("Bearer {sent}resource_metadata=\"{metadata_url}\"");
-            let told = told("authentication_error", "authentication_error", message);
-            with(error(StatusCode::UNAUTHORIZED, told, id), WWW_AUTHENTICATE, &challenge)
+            let error = error_members("authentication_error", "authentication_error", message);
+            let response = error_object(StatusCode::UNAUTHORIZED, error, id);
+            with_header(response, WWW_AUTHENTICATE, &challenge)
         }
-        Refused::TooMany(wait) => {
-            let told = told(
+        RequestError::RateLimited(wait) => {
+            let error = error_members(
                 "rate_limit_error",
                 "rate_limit_exceeded",
                 "wait a moment, then send it again",
             );
             let seconds = wait.as_millis().div_ceil(1000).max(1).to_string();
-            with(error(StatusCode::TOO_MANY_REQUESTS, told, id), RETRY_AFTER, &seconds)
+            let response = error_object(StatusCode::TOO_MANY_REQUESTS, error, id);
+            with_header(response, RETRY_AFTER, &seconds)
         }
-        Refused::NoPath => {
+        RequestError::Route(RouteError::UnknownPath) => {
             let message = "nothing has this path; `/v1/openapi.json` lists what there is";
-            error(StatusCode::NOT_FOUND, told("not_found_error", "not_found", message), id)
+            let error = error_members("not_found_error", "not_found", message);
+            error_object(StatusCode::NOT_FOUND, error, id)
         }
-        Refused::Method(allowed) => {
+        RequestError::Route(RouteError::MethodNotAllowed { allowed }) => {
             let message = format!("this path takes {allowed}");
-            let told = told("invalid_request_error", "method_not_allowed", &message);
-            with(error(StatusCode::METHOD_NOT_ALLOWED, told, id), ALLOW, allowed)
+            let error = error_members("invalid_request_error", "method_not_allowed", &message);
+            let response = error_object(StatusCode::METHOD_NOT_ALLOWED, error, id);
+            with_header(response, ALLOW, &allowed)
         }
     }
 }
 
-fn told(kind: &str, code: &str, message: &str) -> Map<String, Value> {
+fn error_members(kind: &str, code: &str, message: &str) -> Map<String, Value> {
     let pairs = [("type", kind), ("code", code), ("message", message)];
     pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
 }
 
-fn error(status: StatusCode, mut error: Map<String, Value>, id: &str) -> Response<Body> {
+fn error_object(status: StatusCode, mut error: Map<String, Value>, id: &str) -> Response<Body> {
     error.insert("request_id".to_owned(), id.into());
-    json_answer(status, json!({ "error": error }).to_string())
+    json_response(status, json!({ "error": error }).to_string())
 }
 
-fn json_answer(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
+fn json_response(status: StatusCode, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// What every answer says beside its body.
-fn marked(response: Response<Body>, id: &str) -> Response<Body> {
-    let response = with(with(response, REQUEST_ID, id), X_REQUEST_ID, id);
-    let response = with(response, CACHE_CONTROL, "private, no-store");
-    with(with(response, PDPP_VERSION, VERSION), NOSNIFF.0, NOSNIFF.1)
+/// Adds the headers that every answer has.
+fn with_common_headers(response: Response<Body>, id: &str) -> Response<Body> {
+    let response = with_header(with_header(response, REQUEST_ID, id), X_REQUEST_ID, id);
+    let response = with_header(response, CACHE_CONTROL, "private, no-store");
+    with_header(with_header(response, PDPP_VERSION, VERSION), NOSNIFF.0, NOSNIFF.1)
 }
 
-/// A value that is no header value is left out; all that is put here is ASCII.
-fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
+/// Adds a header. Leaves the header out if its value is not valid; all values here are ASCII.
+fn with_header(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
     response
-}
-
-/// The methods of HTTP that endpoints are declared with.
-fn method_name(method: &Method) -> Option<&'static str> {
-    match *method {
-        Method::GET => Some("get"),
-        Method::HEAD => Some("head"),
-        Method::POST => Some("post"),
-        Method::DELETE => Some("delete"),
-        _ => None,
-    }
 }

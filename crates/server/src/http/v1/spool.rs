@@ -1,65 +1,66 @@
-//! An answer on its way from a thread that reads the store to the connection.
+//! Sends an answer from the thread that reads the store to the connection.
 //!
-//! Until [`HOLD`] bytes are there the answer is held, so that most answers have a length and an
-//! error that comes late is still told as one. A longer answer is streamed: a slow reader makes the
-//! thread wait, and one that goes away makes it stop. While it waits, a connection to the database
-//! waits with it, and of those there are few; so whoever takes less than [`SLOWEST`] in the long
-//! run is given up. Only what ends with an empty part was whole: an error, a panic or a reader who
-//! was given up breaks the connection off, which no client takes for the end.
+//! An answer is held until it has [`HOLD`] bytes. So most answers have a length, and a late error
+//! is still an error response. A longer answer is streamed: the thread waits for a slow reader and
+//! stops when the reader goes away. While the thread waits, it occupies one of the few connections
+//! to the database, so the thread gives up a reader that takes less than [`SLOWEST`] on average.
+//! Only an answer that ends with an empty part is complete. An error, a panic or a slow reader
+//! breaks the connection off, which no client mistakes for the end.
 
 use std::io;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use futures::stream;
-use http::{Response, StatusCode};
+use http::Response;
 use stile_domain::permit::Principal;
 use stile_domain::records::instant::Instant;
 use stile_domain::records::problem::Problem;
 use stile_records::RecordService;
-use stile_records::calls::Call;
-use stile_records::sink::ResponseSink;
+use stile_records::operation_declaration::{OperationCall, ReadHandler};
+use stile_records::response_sink::ResponseSink;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::{json_answer, panicked};
+use super::{json_response, panic_problem, success_status};
 
-/// What is held before an answer is streamed, and the size of the parts that it is streamed in.
+/// The bytes that are held before an answer is streamed, and the size of its parts.
 const HOLD: usize = 64 * 1024;
-/// Parts that wait for the connection.
+/// The number of parts that may wait for the connection.
 const WAITING: usize = 4;
 
-/// Bytes a second that a reader must take, after the time that any may stall. Eight who read on
-/// purpose as slowly as that keep all connections to the database from others for as long as a
-/// record of theirs is long.
+/// The bytes a second that a reader must take, after the time that any reader may stall. Eight
+/// readers that deliberately read at this rate occupy all connections to the database for as long
+/// as their records are long.
 const SLOWEST: u64 = 16 * 1024;
 
-/// Answers a call that reads. A reader may stall for `stall`.
+/// Answers a call. A reader may stall for `stall`.
 pub(super) async fn answer(
-    services: RecordService,
+    service: RecordService,
     caller: Principal,
-    call: Call,
+    call: OperationCall<ReadHandler>,
     now: Instant,
     stall: Duration,
 ) -> Result<Response<Body>, Problem> {
+    let status = success_status(call.operation);
     let (mut spool, begins, body) = Spool::new(stall);
     let work = tokio::task::spawn_blocking(move || {
-        let outcome = services.answer(&caller, now, &call, &mut spool);
+        let outcome = service.answer(&caller, now, &call, &mut spool);
         spool.finish(outcome)
     });
     tokio::select! {
         biased;
         Ok(()) = begins => {}
         done = work => {
-            let held = done.unwrap_or_else(|_| Err(panicked()))?;
-            return Ok(json_answer(StatusCode::OK, held));
+            let held = done.unwrap_or_else(|_| Err(panic_problem()))?;
+            return Ok(json_response(status, held));
         }
     }
-    Ok(json_answer(StatusCode::OK, body))
+    Ok(json_response(status, body))
 }
 
-/// What comes, up to the empty part that says that all of it came.
+/// Returns a body of the received parts, which ends well only with an empty part.
 fn body_of(received: mpsc::Receiver<Bytes>) -> Body {
     Body::from_stream(stream::unfold(Some(received), |received| async move {
         let mut received = received?;
@@ -71,23 +72,24 @@ fn body_of(received: mpsc::Receiver<Bytes>) -> Body {
     }))
 }
 
+/// The part of an answer that was not sent yet, and the channel to the connection.
 struct Spool {
     held: String,
-    /// Told once that the answer is longer than is held; none afterwards.
+    /// Notified once that the answer is streamed; `None` afterwards.
     begun: Option<oneshot::Sender<()>>,
     parts: mpsc::Sender<Bytes>,
-    gone: bool,
+    closed: bool,
     stall: Duration,
-    /// [`SLOWEST`], but for tests.
+    /// [`SLOWEST`], except in tests.
     slowest: u64,
     sent: u64,
-    /// How long the reader was waited for.
+    /// The time that this thread has waited for the reader.
     waited: Duration,
 }
 
 impl ResponseSink for Spool {
     fn write(&mut self, part: &str) {
-        if self.gone {
+        if self.closed {
             return;
         }
         self.held.push_str(part);
@@ -97,7 +99,7 @@ impl ResponseSink for Spool {
     }
 
     fn is_closed(&self) -> bool {
-        self.gone
+        self.closed
     }
 }
 
@@ -109,7 +111,7 @@ impl Spool {
             held: String::new(),
             begun: Some(begun),
             parts,
-            gone: false,
+            closed: false,
             stall,
             slowest: SLOWEST,
             sent: 0,
@@ -120,14 +122,14 @@ impl Spool {
 
     fn send(&mut self) {
         if let Some(begun) = self.begun.take() {
-            self.gone = begun.send(()).is_err();
+            self.closed = begun.send(()).is_err();
         }
         let part = Bytes::from(std::mem::take(&mut self.held));
-        self.gone = self.gone || !self.is_taken(part);
+        self.closed = self.closed || !self.try_send(part);
     }
 
-    /// Waits until the reader has room for a part, if that is soon enough.
-    fn is_taken(&mut self, part: Bytes) -> bool {
+    /// Sends a part. Returns false if the reader has gone or is too slow.
+    fn try_send(&mut self, part: Bytes) -> bool {
         let length = part.len() as u64;
         let patience = self.stall + Duration::from_secs(self.sent / self.slowest);
         let since = std::time::Instant::now();
@@ -139,18 +141,18 @@ impl Spool {
         taken
     }
 
-    /// What was held, if nothing was sent; otherwise sends the rest.
+    /// Returns the whole answer if nothing was sent yet, else sends the rest and returns nothing.
     fn finish(mut self, outcome: Result<(), Problem>) -> Result<String, Problem> {
         if self.begun.is_some() {
             return outcome.map(|()| self.held);
         }
         match outcome {
-            Ok(()) if self.gone => {}
+            Ok(()) if self.closed => {}
             Ok(()) => {
                 if !self.held.is_empty() {
                     self.send();
                 }
-                // The end.
+                // An empty part, which marks the end.
                 self.send();
             }
             Err(problem) => {
@@ -169,14 +171,14 @@ mod tests {
 
     async fn spooled(stall: Duration, write: impl FnOnce(Spool) + Send + 'static) -> Body {
         let (spool, begins, body) = Spool::new(stall);
-        // A panic of it is what one of the tests is about.
+        // One of the tests makes the task panic.
         drop(tokio::task::spawn_blocking(move || write(spool)).await);
         begins.await.unwrap();
         body
     }
 
     #[tokio::test]
-    async fn what_ends_well_is_whole() {
+    async fn a_finished_answer_is_complete() {
         let (mut spool, _begins, body) = Spool::new(Duration::from_secs(60));
         let text = "x".repeat(HOLD / 3);
         let work = tokio::task::spawn_blocking(move || {
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_takes_nothing_is_given_up_and_sees_no_end() {
+    async fn a_reader_that_takes_nothing_gets_a_broken_answer() {
         let body = spooled(Duration::from_millis(50), |mut spool| {
             spool.slowest = u64::MAX;
             let part = "x".repeat(HOLD);
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_and_an_error_in_the_middle_are_no_end() {
+    async fn a_panic_or_an_error_in_the_middle_breaks_the_answer_off() {
         let failed = spooled(Duration::from_secs(60), |mut spool| {
             spool.write(&"x".repeat(HOLD));
             spool.finish(Err(Problem::Corrupt)).unwrap();

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use stile_domain::records::value::FieldValue;
 
-use super::super::Ask;
+use super::super::OperationRequest;
 use super::super::blobs::BLOBS;
 use super::{J, Params, Refusal, WINDOW, Window, is_binary, put};
 
@@ -120,8 +120,8 @@ impl ByteWindow {
 
 impl super::Oracle<'_> {
     /// The bytes of a field from their beginning, whatever is sent of a cursor.
-    pub(crate) fn bytes(&self, ask: &Ask) -> ByteWindow {
-        let mut plain = ask.with("offset_bytes", 0);
+    pub(crate) fn bytes(&self, request: &OperationRequest) -> ByteWindow {
+        let mut plain = request.with("offset_bytes", 0);
         plain.pairs.retain(|(name, _)| name != "cursor");
         match self.answer(&plain) {
             Ok(super::Answer::Bytes(window)) => *window,
@@ -129,19 +129,23 @@ impl super::Oracle<'_> {
         }
     }
 
-    pub(super) fn any_window(&self, ask: &Ask, params: &Params) -> Result<super::Answer, Refusal> {
+    pub(super) fn any_window(
+        &self,
+        request: &OperationRequest,
+        params: &Params,
+    ) -> Result<super::Answer, Refusal> {
         let of_bytes = is_of_bytes(params)?;
         Window::check(params)?;
-        let (seen, name, value) = self.windowed(ask, params)?;
+        let (seen, name, value) = self.windowed(request, params)?;
         if !of_bytes {
             return self
-                .window(ask, params, &seen, name, value)
+                .window(request, params, &seen, name, value)
                 .map(|window| super::Answer::Window(Box::new(window)));
         }
         if !super::has_bytes(value) {
             return Err(("field_not_binary", 422));
         }
-        let around = super::around(ask, params, &seen);
+        let around = super::around(request, params, &seen);
         window(params, value, around, name).map(|window| super::Answer::Bytes(Box::new(window)))
     }
 }

@@ -1,0 +1,69 @@
+//! What the function of an operation works with: the store as its caller may use it.
+//!
+//! [`super::service`] makes a context only after the permits were granted.
+
+use stile_domain::records::authority::{OwnerPermit, RecordsPermit};
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+use stile_store::records::{RecordRow, RecordSource, Records, RecordsView};
+
+use crate::connections::connection_names;
+use crate::declarations::DeclarationCache;
+
+/// One moment of the store, limited to what the caller may see.
+#[derive(Clone, Copy)]
+pub struct ReadContext<'a> {
+    /// The records that the caller may see.
+    pub view: &'a RecordsView<'a>,
+    /// The declarations of their streams.
+    pub declarations: &'a DeclarationCache,
+}
+
+impl ReadContext<'_> {
+    /// Finds the record with this key.
+    ///
+    /// # Errors
+    /// [`Problem::NotFound`]; [`Problem::AmbiguousConnection`] if several sources have the key.
+    pub(crate) fn find_record(
+        &self,
+        sources: &[RecordSource],
+        key: &str,
+    ) -> Result<RecordRow, Problem> {
+        let mut rows = self.view.find_by_key(sources, key)?;
+        if rows.len() > 1 {
+            let having = rows.iter().filter_map(|row| sources.get(row.source));
+            return Err(Problem::AmbiguousConnection { connections: connection_names(having) });
+        }
+        rows.pop().ok_or(Problem::NotFound)
+    }
+}
+
+/// The whole store, for an operation of the owner.
+#[derive(Clone, Copy)]
+pub struct OwnerContext<'a> {
+    /// The database.
+    pub records: &'a Records,
+    /// The declarations of its streams.
+    pub declarations: &'a DeclarationCache,
+    /// The permit to write.
+    pub owner: &'a OwnerPermit,
+    /// The permit to read.
+    pub reader: &'a RecordsPermit,
+    /// When the request was received. Grants and change logs are judged by this time.
+    pub now: Instant,
+}
+
+impl OwnerContext<'_> {
+    /// Runs a function on one moment of the store.
+    ///
+    /// # Errors
+    /// What the function or the database reports.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(ReadContext<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        self.records.read(self.reader, self.now, |view| {
+            read(ReadContext { view, declarations: self.declarations })
+        })
+    }
+}

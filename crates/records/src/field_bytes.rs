@@ -1,0 +1,109 @@
+//! The bytes of a binary field: those that a base64 text encodes, or those of the blob that the
+//! field refers to.
+//!
+//! Four characters of base64 are three bytes. The position of a byte is found by division, and only
+//! the characters that encode the requested bytes are read.
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use stile_domain::hash::ContentHash;
+use stile_domain::records::blob::{self, BlobId};
+use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{BodyField, StoredValue};
+use stile_store::records::{Blob, LoadedRecord, RecordSource, RecordsView};
+
+use crate::field_text::FieldText;
+use crate::media_types;
+
+/// Decodes whatever [`stile_domain::records::stored_body::is_base64`] accepts, once the letters of
+/// the URL-safe alphabet are replaced.
+const LENIENT_BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The bytes of a field, wherever they are.
+pub(crate) enum FieldBytes<'a> {
+    /// In a base64 text.
+    Base64(FieldText<'a>),
+    /// In a blob.
+    Blob { id: BlobId, blob: Blob, media_type: String },
+}
+
+impl<'a> FieldBytes<'a> {
+    /// Finds the bytes of a binary field.
+    ///
+    /// # Errors
+    /// [`Problem::BlobNotFound`]; what the database reports.
+    pub(crate) fn load(
+        view: &RecordsView<'_>,
+        source: &RecordSource,
+        loaded: &LoadedRecord,
+        entry: &BodyField<'a>,
+    ) -> Result<Self, Problem> {
+        let StoredValue::Json(json) = entry.value else {
+            return Ok(Self::Base64(FieldText::load(loaded, entry)?));
+        };
+        let reference = blob::blob_references(json).pop().ok_or(Problem::BlobNotFound)?;
+        // The caller may see the blob if a record exposes it, and this record does.
+        let blob =
+            view.blob(std::slice::from_ref(source), &reference.id)?.ok_or(Problem::BlobNotFound)?;
+        let media_type = reference.media_type;
+        let media_type = media_type.unwrap_or_else(|| media_types::OCTET_STREAM.to_owned());
+        Ok(Self::Blob { id: reference.id, blob, media_type })
+    }
+
+    /// Returns the number of bytes. For base64 the padding at the end of the text decides it.
+    pub(crate) fn len(&self, view: &RecordsView<'_>) -> Result<u64, Problem> {
+        match self {
+            Self::Blob { blob, .. } => Ok(blob.bytes),
+            Self::Base64(text) => {
+                let chars = text.chars();
+                let end = text.slice(view, chars.saturating_sub(2), chars)?;
+                let padding = end.bytes().filter(|byte| *byte == b'=').count() as u64;
+                Ok((chars / 4 * 3).saturating_sub(padding))
+            }
+        }
+    }
+
+    /// Returns a digest that differs whenever the bytes differ, to bind a cursor to: that of the
+    /// base64 text, or that of the blob's identifier, which is never base64.
+    pub(crate) fn version_digest(&self) -> [u8; 32] {
+        match self {
+            Self::Blob { id, .. } => *ContentHash::digest(id.to_string().as_bytes()).as_bytes(),
+            Self::Base64(text) => text.digest(),
+        }
+    }
+
+    /// Reads the bytes from `start` up to but not including `end`.
+    pub(crate) fn slice(
+        &self,
+        view: &RecordsView<'_>,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<u8>, Problem> {
+        let length = end.saturating_sub(start);
+        match self {
+            Self::Blob { blob, .. } => view.blob_bytes(blob, start, length),
+            Self::Base64(text) => {
+                let groups = text.slice(view, start / 3 * 4, end.div_ceil(3) * 4)?;
+                let groups: String = groups
+                    .chars()
+                    .map(|letter| match letter {
+                        '-' => '+',
+                        '_' => '/',
+                        other => other,
+                    })
+                    .collect();
+                let bytes = LENIENT_BASE64.decode(groups).map_err(|_| Problem::Corrupt)?;
+                let before = usize::try_from(start % 3).unwrap_or_default();
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                Ok(bytes.into_iter().skip(before).take(length).collect())
+            }
+        }
+    }
+}

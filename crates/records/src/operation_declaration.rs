@@ -1,0 +1,207 @@
+//! What an operation of `/v1` declares about itself.
+//!
+//! Routing, parameter checks, the `Allow` header and the OpenAPI document are derived from these
+//! declarations. The list of all operations is in [`super::operations`].
+
+use std::io::BufRead;
+
+use serde_json::Value as Json;
+use stile_domain::records::problem::Problem;
+use stile_store::records::Blob;
+
+use crate::context::{OwnerContext, ReadContext};
+use crate::parameters::{Parameter, Parameters};
+use crate::request_target::RequestTarget;
+use crate::response_sink::ResponseSink;
+
+/// One operation: its place in HTTP, its description, and the function that answers it.
+#[derive(Clone, Copy, Debug)]
+pub struct OperationDeclaration {
+    /// The identifier in the OpenAPI document and, after `v1.`, in the journal.
+    pub id: &'static str,
+    /// The HTTP method.
+    pub method: OperationMethod,
+    /// The path, with a [`PathVariable`] in braces for each variable segment.
+    pub path: &'static str,
+    /// The summary in the OpenAPI document.
+    pub about: &'static str,
+    /// The query parameters. The operation refuses any other.
+    pub parameters: &'static [Parameter],
+    /// The body of the request; `None` if the operation ignores it.
+    pub body: Option<BodyDeclaration>,
+    /// The answer of a request that succeeds.
+    pub response: ResponseDeclaration,
+    /// Further answers that only this operation gives.
+    pub other_responses: &'static [ResponseDeclaration],
+    /// Who may call the operation.
+    pub access: OperationAccess,
+    /// The function that answers.
+    pub handler: OperationHandler,
+}
+
+/// An HTTP method that operations use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationMethod {
+    /// Reads.
+    Get,
+    /// Reads, without a body in the answer.
+    Head,
+    /// Stores the body of the request.
+    Post,
+    /// Removes.
+    Delete,
+}
+
+impl OperationMethod {
+    /// Returns the method as a request line spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A variable segment of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathVariable {
+    /// `{stream}`.
+    Stream,
+    /// `{id}`, a record key.
+    RecordId,
+    /// `{blob_id}`.
+    BlobId,
+}
+
+impl PathVariable {
+    const ALL: [Self; 3] = [Self::Stream, Self::RecordId, Self::BlobId];
+
+    /// Returns the name between the braces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::RecordId => "id",
+            Self::BlobId => "blob_id",
+        }
+    }
+
+    /// Returns the description in the OpenAPI document.
+    pub(crate) const fn about(self) -> &'static str {
+        match self {
+            Self::Stream => "The stream's name.",
+            Self::RecordId => "The record's canonical key, percent-encoded.",
+            Self::BlobId => "The blob's name, as records have it.",
+        }
+    }
+
+    /// Returns the variable that a segment of a declared path is; `None` for a literal segment.
+    pub(crate) fn parse(segment: &str) -> Option<Self> {
+        let name = segment.strip_prefix('{')?.strip_suffix('}')?;
+        Self::ALL.into_iter().find(|variable| variable.name() == name)
+    }
+}
+
+/// The body that an operation takes.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyDeclaration {
+    /// The media type.
+    pub media_type: &'static str,
+    /// The description in the OpenAPI document.
+    pub about: &'static str,
+}
+
+/// One answer of an operation, by its status.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseDeclaration {
+    /// The HTTP status.
+    pub status: u16,
+    /// The description in the OpenAPI document.
+    pub about: &'static str,
+    /// What the body holds.
+    pub content: ResponseContent,
+}
+
+impl ResponseDeclaration {
+    /// Declares an answer that is an error object.
+    pub const fn error(status: u16, about: &'static str) -> Self {
+        Self { status, about, content: ResponseContent::Error }
+    }
+}
+
+/// The body of an answer.
+#[derive(Clone, Copy, Debug)]
+pub enum ResponseContent {
+    /// No body.
+    Empty,
+    /// A JSON object with these members and possibly more.
+    Json {
+        /// The value of the member `object`; `None` if the answer has no such member.
+        object: Option<&'static str>,
+        /// The members that are always there.
+        required: &'static [&'static str],
+    },
+    /// Bytes of any media type.
+    Bytes,
+    /// An error object.
+    Error,
+}
+
+/// Who may call an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationAccess {
+    /// The owner, and each client within its grant.
+    Granted,
+    /// The owner.
+    OwnerOnly,
+}
+
+/// The function that answers an operation, by what it does with the request and the answer.
+#[derive(Clone, Copy, Debug)]
+pub enum OperationHandler {
+    /// Writes a JSON answer while it reads the store.
+    Read(ReadHandler),
+    /// Removes records; the answer is empty.
+    Remove(RemoveHandler),
+    /// Stores the body of the request; the answer is JSON.
+    Store(StoreHandler),
+    /// Finds a blob, whose bytes are the answer.
+    Blob(BlobHandler),
+}
+
+/// Writes an answer while it reads the store.
+pub type ReadHandler =
+    fn(ReadContext<'_>, &RequestTarget, &Parameters, &mut dyn ResponseSink) -> Result<(), Problem>;
+/// Removes what the target names.
+pub type RemoveHandler = fn(OwnerContext<'_>, &RequestTarget, &Parameters) -> Result<(), Problem>;
+/// Stores a body, which may arrive as slowly as its sender likes.
+pub type StoreHandler =
+    fn(OwnerContext<'_>, &RequestTarget, &Parameters, &mut dyn BufRead) -> Result<Json, Problem>;
+/// Finds the blob that the target names.
+pub type BlobHandler = fn(ReadContext<'_>, &RequestTarget, &Parameters) -> Result<Blob, Problem>;
+
+/// A request to one operation, with the operation's handler.
+#[derive(Clone, Debug)]
+pub struct OperationCall<H> {
+    /// The operation.
+    pub operation: &'static OperationDeclaration,
+    /// Its handler.
+    pub handler: H,
+    /// What the request names.
+    pub target: RequestTarget,
+}
+
+impl OperationDeclaration {
+    /// Returns a call of this operation; `None` if the operation does not read.
+    pub fn read_call(&'static self, target: RequestTarget) -> Option<OperationCall<ReadHandler>> {
+        match self.handler {
+            OperationHandler::Read(handler) => {
+                Some(OperationCall { operation: self, handler, target })
+            }
+            OperationHandler::Remove(_)
+            | OperationHandler::Store(_)
+            | OperationHandler::Blob(_) => None,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The list of all operations of `/v1`.
+//!
+//! A new operation is a file in `operations/` with a constant `OPERATION`, its `mod` line here, and
+//! one line in the list. Routing, the OpenAPI document and the transports follow the list.
+
+mod aggregate_records;
+mod delete_record;
+mod delete_records;
+mod get_blob;
+mod get_field_window;
+mod get_record;
+mod get_schema;
+mod get_stream;
+mod head_blob;
+mod ingest_records;
+mod list_records;
+mod list_streams;
+mod put_blob;
+mod search_records;
+
+use stile_domain::records::request::ReadOperation;
+
+use crate::operation_declaration::{
+    OperationCall, OperationDeclaration, OperationHandler, ReadHandler,
+};
+use crate::request_target::RequestTarget;
+
+/// Makes the enum, the list and the lookup from one line for each operation.
+macro_rules! operations {
+    ($($operation:ident => $module:ident,)+) => {
+        /// An operation of `/v1`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Operation {
+            $(
+                #[doc = concat!("Declared in `operations/", stringify!($module), ".rs`.")]
+                $operation,
+            )+
+        }
+
+        /// The declarations of all operations, in the order of the OpenAPI document.
+        pub static OPERATIONS: &[&OperationDeclaration] = &[$(&$module::OPERATION,)+];
+
+        impl Operation {
+            /// Returns what the operation declares about itself.
+            pub const fn declaration(self) -> &'static OperationDeclaration {
+                match self {
+                    $(Self::$operation => &$module::OPERATION,)+
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    GetSchema => get_schema,
+    ListStreams => list_streams,
+    GetStream => get_stream,
+    ListRecords => list_records,
+    AggregateRecords => aggregate_records,
+    GetRecord => get_record,
+    DeleteRecord => delete_record,
+    DeleteRecords => delete_records,
+    GetFieldWindow => get_field_window,
+    Search => search_records,
+    IngestRecords => ingest_records,
+    GetBlob => get_blob,
+    HeadBlob => head_blob,
+    PutBlob => put_blob,
+}
+
+impl OperationCall<ReadHandler> {
+    /// Returns a call of an operation that the content ladder sends.
+    pub fn from_read_operation(operation: ReadOperation, target: RequestTarget) -> Self {
+        let (operation, handler) = match operation {
+            ReadOperation::Schema => const { reading(Operation::GetSchema) },
+            ReadOperation::Search => const { reading(Operation::Search) },
+            ReadOperation::Records => const { reading(Operation::ListRecords) },
+            ReadOperation::Aggregate => const { reading(Operation::AggregateRecords) },
+            ReadOperation::Record => const { reading(Operation::GetRecord) },
+            ReadOperation::FieldWindow => const { reading(Operation::GetFieldWindow) },
+        };
+        Self { operation, handler, target }
+    }
+}
+
+/// Returns the declaration and the handler of an operation that reads. Another operation is an
+/// error at compile time.
+const fn reading(operation: Operation) -> (&'static OperationDeclaration, ReadHandler) {
+    let declaration = operation.declaration();
+    match declaration.handler {
+        OperationHandler::Read(handler) => (declaration, handler),
+        _ => panic!("the operation does not read"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operations_of_the_ladder_are_declared_with_its_identifiers_and_paths() {
+        for operation in [
+            ReadOperation::Schema,
+            ReadOperation::Search,
+            ReadOperation::Records,
+            ReadOperation::Aggregate,
+            ReadOperation::Record,
+            ReadOperation::FieldWindow,
+        ] {
+            let call = OperationCall::from_read_operation(operation, RequestTarget::default());
+            assert_eq!(
+                (call.operation.id, call.operation.path),
+                (operation.id(), operation.path())
+            );
+        }
+    }
+}

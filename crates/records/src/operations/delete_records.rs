@@ -1,0 +1,55 @@
+//! `DELETE /v1/streams/{stream}/records`: removes all records of one connection's stream.
+//!
+//! The operation removes the records that the stream has when the request begins. They go in
+//! several transactions. If one of them fails, the earlier ones stay, and the same request
+//! continues where the first one stopped.
+
+use stile_domain::records::problem::Problem;
+use stile_domain::records::request::ReadOperation;
+
+use super::delete_record;
+use crate::connections::{connection_names, requested_connection};
+use crate::context::OwnerContext;
+use crate::operation_declaration::{OperationDeclaration, OperationHandler};
+use crate::parameters::Parameters;
+use crate::request_target::RequestTarget;
+
+pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
+    id: "deleteRecords",
+    path: ReadOperation::Records.path(),
+    about: "Removes all records that one connection's stream has. The stream stays declared. For the owner alone.",
+    handler: OperationHandler::Remove(delete_records),
+    ..delete_record::OPERATION
+};
+
+fn delete_records(
+    context: OwnerContext<'_>,
+    target: &RequestTarget,
+    parameters: &Parameters,
+) -> Result<(), Problem> {
+    let (connection, stream) = context.read(|read| {
+        let sources = read.view.sources_of(&target.stream, requested_connection(parameters)?)?;
+        match sources.as_slice() {
+            [source] => Ok((source.connection().clone(), source.stream().clone())),
+            several => Err(Problem::AmbiguousConnection { connections: connection_names(several) }),
+        }
+    })?;
+    let last = context.records.write_at(context.owner, context.now, |batch| {
+        match batch.target(&connection, &stream)? {
+            Some(target) => batch.last_record(&target),
+            None => Ok(None),
+        }
+    })?;
+    let Some(last) = last else { return Ok(()) };
+    loop {
+        let more = context.records.write_at(context.owner, context.now, |batch| {
+            match batch.target(&connection, &stream)? {
+                Some(target) => batch.remove_up_to(&target, last),
+                None => Ok(false),
+            }
+        })?;
+        if !more {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `GET /v1/streams/{stream}/records/{id}/field-window`: a part of one field, at the cost of that
+//! part.
+
+use serde_json::json;
+use stile_domain::records::identifiers::is_field_name;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::request::ReadOperation;
+use stile_domain::records::sealed_cursor::Binding;
+use stile_domain::records::selector::{MAX_BYTES, MAX_CHARS, MAX_CONTEXT, MAX_QUERY_CHARS};
+
+use crate::connections::requested_connection;
+use crate::context::ReadContext;
+use crate::field_selection::may_see;
+use crate::field_window::{FieldWindow, WindowSelector, WindowedField};
+use crate::operation_declaration::{
+    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
+    ResponseDeclaration,
+};
+use crate::parameters::{AboveMax, NumberError, Parameter, ParameterType, Parameters};
+use crate::request_target::RequestTarget;
+use crate::response_meta::response_meta;
+use crate::response_sink::ResponseSink;
+use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR};
+
+pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
+    id: ReadOperation::FieldWindow.id(),
+    method: OperationMethod::Get,
+    path: ReadOperation::FieldWindow.path(),
+    about: "A part of one field, at the cost of that part however long the field is.",
+    parameters: &[
+        Parameter::required(
+            "field",
+            ParameterType::Text { max_bytes: 4096 },
+            "Which top-level field.",
+        ),
+        CURSOR,
+        window_number(
+            "offset_chars",
+            (0, i64::MAX as u64),
+            AboveMax::Refused,
+            "From this character on (Unicode scalar values from 0).",
+        ),
+        window_number(
+            "limit_chars",
+            (1, MAX_CHARS),
+            AboveMax::Clamped,
+            "At most so many characters; 4096 where it is not sent.",
+        ),
+        Parameter::optional(
+            "q",
+            ParameterType::Text { max_bytes: 4 * MAX_QUERY_CHARS },
+            "Around the first place where this text occurs, by simple case folding. Excludes `offset_chars`.",
+        ),
+        window_number(
+            "before_chars",
+            (0, MAX_CONTEXT),
+            AboveMax::Refused,
+            "So many characters before it; 2048 where it is not sent.",
+        ),
+        window_number(
+            "after_chars",
+            (0, MAX_CONTEXT),
+            AboveMax::Refused,
+            "So many characters after it; 2048 where it is not sent.",
+        ),
+        window_number(
+            "offset_bytes",
+            (0, i64::MAX as u64),
+            AboveMax::Refused,
+            "Of a binary field: from this byte on. Excludes `q` and all that counts characters.",
+        ),
+        window_number(
+            "limit_bytes",
+            (1, MAX_BYTES),
+            AboveMax::Clamped,
+            "Of a binary field: at most so many bytes; 65536 where it is not sent.",
+        ),
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    body: None,
+    response: ResponseDeclaration {
+        status: 200,
+        about: "The answer.",
+        content: ResponseContent::Json {
+            object: Some("field_window"),
+            required: &["object", "stream", "record_id", "connection_id", "field", "window"],
+        },
+    },
+    other_responses: &[],
+    access: OperationAccess::Granted,
+    handler: OperationHandler::Read(get_field_window),
+};
+
+const fn window_number(
+    name: &'static str,
+    (min, max): (u64, u64),
+    above_max: AboveMax,
+    about: &'static str,
+) -> Parameter {
+    let error = NumberError::InvalidWindow;
+    Parameter::optional(name, ParameterType::Integer { min, max, above_max, error }, about)
+}
+
+fn get_field_window(
+    context: ReadContext<'_>,
+    target: &RequestTarget,
+    parameters: &Parameters,
+    out: &mut dyn ResponseSink,
+) -> Result<(), Problem> {
+    let view = context.view;
+    let selector = WindowSelector::parse(parameters)?;
+    let name = parameters.text("field").unwrap_or_default();
+    if !is_field_name(name) {
+        return Err(Problem::InvalidFieldPath);
+    }
+    let sources = view.sources_of(&target.stream, requested_connection(parameters)?)?;
+    if !sources.iter().any(|source| may_see(source, name)) {
+        return Err(Problem::FieldNotGranted { field: name.to_owned(), param: "field".to_owned() });
+    }
+    let row = context.find_record(&sources, &target.key)?;
+    let loaded = view.load_fields(&sources, &row)?;
+    let entry = loaded.body().field(name).map_err(|_| Problem::Corrupt)?;
+    let entry = entry.ok_or_else(|| Problem::FieldNotFound { field: name.to_owned() })?;
+    let source = sources.get(row.source).ok_or(Problem::NotFound)?;
+    let connection = source.connection().as_str();
+    let cursor_binding =
+        Binding::new(["window", view.caller(), &target.stream, connection, &target.key, name]);
+    let field = WindowedField { source, loaded: &loaded, entry: &entry, cursor_binding };
+    let window = FieldWindow::read(view, &field, &selector)?;
+    let answer = json!({
+        "object": "field_window",
+        "url": target.path,
+        "stream": target.stream,
+        "record_id": target.key,
+        "connection_id": connection,
+        "field": window.field_json(),
+        "window": window.window_json(),
+        "links": {},
+        "meta": response_meta(parameters),
+    });
+    out.write(&answer.to_string());
+    Ok(())
+}

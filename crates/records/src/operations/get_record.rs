@@ -1,0 +1,72 @@
+//! `GET /v1/streams/{stream}/records/{id}`: one record.
+
+use stile_domain::records::problem::Problem;
+use stile_domain::records::request::ReadOperation;
+
+use crate::connections::requested_connection;
+use crate::context::ReadContext;
+use crate::field_page::PreviewLimits;
+use crate::operation_declaration::{
+    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
+    ResponseDeclaration,
+};
+use crate::parameters::{Parameter, ParameterType, Parameters};
+use crate::related::{self, RecordSelection};
+use crate::request_target::RequestTarget;
+use crate::response_meta::response_meta;
+use crate::response_sink::ResponseSink;
+use crate::shared_parameters::{
+    CONNECTION, CONNECTION_ALIAS, EXPAND, EXPAND_LIMIT, FIELDS, MAX_CURSOR_BYTES, PREVIEW,
+    PREVIEW_BYTES, VIEW,
+};
+
+pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
+    id: ReadOperation::Record.id(),
+    method: OperationMethod::Get,
+    path: ReadOperation::Record.path(),
+    about: "One record, whole unless `preview_chars` is sent.",
+    parameters: &[
+        FIELDS,
+        VIEW,
+        EXPAND,
+        EXPAND_LIMIT,
+        PREVIEW,
+        PREVIEW_BYTES,
+        Parameter::optional(
+            "fields_cursor",
+            ParameterType::Text { max_bytes: MAX_CURSOR_BYTES },
+            "Go on with the fields of a record where `more_fields` had this as its `next_cursor`. Needs `preview_bytes`.",
+        ),
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    body: None,
+    response: ResponseDeclaration {
+        status: 200,
+        about: "The answer.",
+        content: ResponseContent::Json {
+            object: Some("record"),
+            required: &["object", "id", "stream", "connection_id", "data", "emitted_at"],
+        },
+    },
+    other_responses: &[],
+    access: OperationAccess::Granted,
+    handler: OperationHandler::Read(get_record),
+};
+
+fn get_record(
+    context: ReadContext<'_>,
+    target: &RequestTarget,
+    parameters: &Parameters,
+    out: &mut dyn ResponseSink,
+) -> Result<(), Problem> {
+    let sources = context.view.sources_of(&target.stream, requested_connection(parameters)?)?;
+    related::refuse_owner_parameters(context, parameters)?;
+    let limits = PreviewLimits::parse(parameters)?;
+    let selection = RecordSelection::parse(context, &sources, parameters)?;
+    let row = context.find_record(&sources, &target.key)?;
+    let mut related_sources = related::RelatedSources::new();
+    selection.write_record(context, &sources, &row, &limits, (&mut related_sources, out))?;
+    out.write(&format!(",\"meta\":{}}}", response_meta(parameters)));
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! `GET /v1/streams`: the streams that the caller may see.
+
+use serde_json::json;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+
+use crate::connections::requested_connection;
+use crate::context::ReadContext;
+use crate::operation_declaration::{
+    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
+    ResponseDeclaration,
+};
+use crate::parameters::Parameters;
+use crate::request_target::RequestTarget;
+use crate::response_meta::response_meta;
+use crate::response_sink::ResponseSink;
+use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS};
+
+const PATH: &str = "/v1/streams";
+
+pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
+    id: "listStreams",
+    method: OperationMethod::Get,
+    path: PATH,
+    about: "The streams that the caller may see, one row for each connection that has one.",
+    parameters: &[CONNECTION, CONNECTION_ALIAS],
+    body: None,
+    response: ResponseDeclaration {
+        status: 200,
+        about: "The answer.",
+        content: ResponseContent::Json {
+            object: Some("list"),
+            required: &["object", "url", "has_more", "data", "links", "meta"],
+        },
+    },
+    other_responses: &[],
+    access: OperationAccess::Granted,
+    handler: OperationHandler::Read(list_streams),
+};
+
+fn list_streams(
+    context: ReadContext<'_>,
+    _target: &RequestTarget,
+    parameters: &Parameters,
+    out: &mut dyn ResponseSink,
+) -> Result<(), Problem> {
+    let requested = requested_connection(parameters)?;
+    let mut rows = Vec::new();
+    for source in context.view.sources()? {
+        if requested.is_some_and(|requested| source.connection().as_str() != requested) {
+            continue;
+        }
+        let (count, latest) = context.view.count(&source)?;
+        rows.push(json!({
+            "object": "stream",
+            "name": source.stream(),
+            "connection_id": source.connection(),
+            "connector_instance_id": source.connection(),
+            "record_count": count,
+            "last_updated": latest.map(Instant::to_rfc3339),
+        }));
+    }
+    let answer = json!({
+        "object": "list", "url": PATH, "has_more": false, "data": rows,
+        "links": { "self": PATH, "next": null }, "meta": response_meta(parameters),
+    });
+    out.write(&answer.to_string());
+    Ok(())
+}

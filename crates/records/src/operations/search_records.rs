@@ -1,0 +1,305 @@
+//! `GET /v1/search`: the records in which words occur, and where in them.
+//!
+//! A hit names the fields that have a term. For the first of these fields it has an excerpt: the
+//! text around the term with its range, from which a field window reads on. Excerpts have no
+//! markup, and hits have no score.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+use stile_domain::percent::encode_component;
+use stile_domain::records::pieces;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::request::ReadOperation;
+use stile_domain::records::sealed_cursor::{Binding, SearchCursor};
+use stile_domain::records::tokenizer::{MAX_QUERY_SCALARS, MAX_TERMS, ParsedQuery};
+use stile_store::records::{FieldMatch, RecordHit, RecordSearchQuery, RecordSource};
+
+use crate::connections::requested_connection;
+use crate::context::ReadContext;
+use crate::field_selection;
+use crate::field_text::{FieldText, format_digest};
+use crate::list_response::{has_record_cursors, page_limit, write_list_end, write_list_start};
+use crate::operation_declaration::{
+    OperationAccess, OperationDeclaration, OperationHandler, OperationMethod, ResponseContent,
+    ResponseDeclaration,
+};
+use crate::parameters::{Parameter, ParameterType, Parameters};
+use crate::request_target::RequestTarget;
+use crate::response_meta::response_meta;
+use crate::response_sink::ResponseSink;
+use crate::shared_parameters::{CONNECTION, CONNECTION_ALIAS, CURSOR, CURSORS, FILTER, LIMIT};
+
+pub(super) const OPERATION: OperationDeclaration = OperationDeclaration {
+    id: ReadOperation::Search.id(),
+    method: OperationMethod::Get,
+    path: ReadOperation::Search.path(),
+    about: "The records in which all words of `q` occur, the newest first, and where in them.",
+    parameters: &[
+        Parameter::required(
+            "q",
+            ParameterType::Text { max_bytes: 4 * MAX_QUERY_SCALARS },
+            "Words, `\"phrases\"` and `prefix*`. All must occur, in any of the searchable fields.",
+        ),
+        LIMIT,
+        CURSOR,
+        CURSORS,
+        Parameter::optional(
+            "streams",
+            ParameterType::Names,
+            "Only in these streams; all where it is not sent.",
+        ),
+        FILTER,
+        CONNECTION,
+        CONNECTION_ALIAS,
+    ],
+    body: None,
+    response: ResponseDeclaration {
+        status: 200,
+        about: "The answer.",
+        content: ResponseContent::Json {
+            object: Some("list"),
+            required: &["object", "url", "has_more", "data", "links", "meta"],
+        },
+    },
+    other_responses: &[],
+    access: OperationAccess::Granted,
+    handler: OperationHandler::Read(search_records),
+};
+
+/// The greatest length of an excerpt, in characters.
+const EXCERPT_CHARS: u64 = 320;
+/// The greatest number of characters before the term, if the excerpt is not the whole text.
+const EXCERPT_BEFORE: u64 = 80;
+/// The longest time that a search may take.
+const MAX_DURATION: Duration = Duration::from_secs(20);
+/// The greatest number of excerpts of a hit, each of another field.
+const MAX_EXCERPTS: usize = 3;
+
+/// Fields that may hold a record's title, in order of preference.
+const TITLE_FIELDS: [&str; 4] = ["title", "name", "subject", "summary"];
+/// The greatest length of a title, in characters.
+const TITLE_CHARS: u64 = 120;
+
+fn search_records(
+    context: ReadContext<'_>,
+    target: &RequestTarget,
+    parameters: &Parameters,
+    out: &mut dyn ResponseSink,
+) -> Result<(), Problem> {
+    let view = context.view;
+    let text = parameters.text("q").unwrap_or_default();
+    if text.is_empty() {
+        return Err(Problem::invalid(
+            "q",
+            "`q` must be sent: the words to look for, such as `ferns \"water the\" mo*`",
+        ));
+    }
+    if text.chars().nth(MAX_QUERY_SCALARS).is_some() {
+        return Err(Problem::invalid(
+            "q",
+            format!("`q` has at most {MAX_QUERY_SCALARS} characters"),
+        ));
+    }
+    let sources = requested_sources(context, parameters)?;
+    let find_stream = parameters.names("streams").is_some_and(|names| names.len() == 1);
+    if !parameters.conditions().is_empty() && !find_stream {
+        let message = "`filter` needs `streams` with exactly one stream, whose declaration says what can be filtered by";
+        return Err(Problem::invalid("filter", message));
+    }
+    let conditions = field_selection::conditions(context, &sources, parameters.conditions())?;
+    let binding = cursor_binding(context, parameters);
+    let before = match parameters.text("cursor") {
+        None => None,
+        Some(cursor) => Some(
+            SearchCursor::decode(&view.unseal(cursor)?, binding)
+                .map_err(Problem::InvalidCursor)?
+                .record,
+        ),
+    };
+    let query = ParsedQuery::parse(text);
+    let limit = page_limit(parameters);
+    let search = RecordSearchQuery { query: &query, conditions: &conditions, before, limit };
+    let start = Instant::now();
+    let check_limits = || match () {
+        // The reader is gone, so nobody reads this error.
+        () if out.is_closed() => Err(Problem::Busy),
+        () if start.elapsed() > MAX_DURATION => Err(Problem::SearchTooBroad),
+        () => Ok(()),
+    };
+    let page = view.find_text(&sources, search, &check_limits)?;
+    let cursor_after =
+        |hit: &RecordHit| view.seal(&SearchCursor { record: hit.row.number() }.encode(binding));
+    let next_cursor = page.hits.last().filter(|_| page.has_more).map(cursor_after).transpose()?;
+    let mut meta = response_meta(parameters);
+    add_search_meta(&mut meta, &query, sources.len());
+    write_list_start(target, next_cursor.as_deref(), out);
+    out.write("\"data\":[");
+    for (index, hit) in page.hits.iter().enumerate() {
+        out.write(if index > 0 { "," } else { "" });
+        let mut json = hit_json(context, &sources, hit)?;
+        if let Some(json) = json.as_object_mut().filter(|_| has_record_cursors(parameters)) {
+            json.insert("cursor".to_owned(), cursor_after(hit)?.into());
+        }
+        out.write(&json.to_string());
+    }
+    write_list_end(target, next_cursor.as_deref(), &meta, out);
+    Ok(())
+}
+
+/// Returns the sources of the requested streams, or all that the caller may see.
+fn requested_sources(
+    context: ReadContext<'_>,
+    parameters: &Parameters,
+) -> Result<Vec<RecordSource>, Problem> {
+    let view = context.view;
+    let requested = requested_connection(parameters)?;
+    let Some(streams) = parameters.names("streams") else {
+        let mut sources = view.sources()?;
+        sources.retain(|source| requested.is_none_or(|name| source.connection().as_str() == name));
+        return Ok(sources);
+    };
+    let mut sources = Vec::new();
+    for stream in streams {
+        match view.sources_of(stream, requested) {
+            Ok(own) => sources.extend(own),
+            // The owner may name a stream that does not exist, unless a condition needs it.
+            Err(Problem::StreamNotFound { .. }) if parameters.conditions().is_empty() => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(sources)
+}
+
+/// Adds to `meta` how complete the search is. The same on all pages of a search.
+fn add_search_meta(meta: &mut Json, query: &ParsedQuery, sources: usize) {
+    let Some(meta) = meta.as_object_mut() else { return };
+    meta.insert("count".to_owned(), Json::Null);
+    meta.insert("count_accuracy".to_owned(), "not_counted".into());
+    let recall = json!({
+        "complete": true, "ranking_scope": "all_matches", "truncated": false, "sources_searched_count": sources,
+    });
+    meta.insert("recall".to_owned(), recall);
+    let Some(warnings) = meta.get_mut("warnings").and_then(Json::as_array_mut) else { return };
+    if query.terms.is_empty() {
+        warnings.push(json!({
+            "code": "query_without_words", "param": "q",
+            "message": "`q` holds nothing that can be searched for, such as a word, a number or an emoji",
+        }));
+    }
+    if query.left_out > 0 {
+        warnings.push(json!({
+            "code": "query_shortened", "param": "q",
+            "message": format!("only the first {MAX_TERMS} terms of `q` were looked for"),
+            "detail": { "left_out": query.left_out },
+        }));
+    }
+}
+
+fn hit_json(
+    context: ReadContext<'_>,
+    sources: &[RecordSource],
+    hit: &RecordHit,
+) -> Result<Json, Problem> {
+    let source = sources.get(hit.row.source).ok_or(Problem::NotFound)?;
+    let (stream, connection, key) =
+        (source.stream().as_str(), source.connection().as_str(), &hit.row.key);
+    let record_url = format!("/v1/streams/{stream}/records/{}", encode_component(key));
+    let mut excerpts = Vec::new();
+    for found in hit.matches.iter().take(MAX_EXCERPTS) {
+        excerpts.push(excerpt(context, hit, found, source, &record_url)?);
+    }
+    let snippet = excerpts
+        .first()
+        .map(|one| json!({ "field": one["field_path"], "text": one["preview_text"] }));
+    let fields: Vec<&str> = hit.matches.iter().map(|found| found.field.as_str()).collect();
+    Ok(json!({
+        "object": "search_result",
+        "stream": stream,
+        "record_key": key,
+        "connection_id": connection,
+        "connector_instance_id": connection,
+        "connector_id": connection,
+        "emitted_at": hit.row.emitted.to_rfc3339(),
+        "title": title(context, hit)?,
+        "record_url": format!("{record_url}?connection_id={connection}"),
+        "matched_fields": fields,
+        "snippet": snippet,
+        "evidence_excerpts": excerpts,
+    }))
+}
+
+/// Returns the title of a record and the field that holds it: the beginning of the first title
+/// field that is a text, not empty and not base64. Null if the caller may see no such field.
+fn title(context: ReadContext<'_>, hit: &RecordHit) -> Result<Json, Problem> {
+    for name in TITLE_FIELDS {
+        let entry = hit.fields.body().field(name).map_err(|_| Problem::Corrupt)?;
+        let Some(entry) = entry.filter(|entry| !entry.binary) else { continue };
+        let Ok(field @ FieldText { is_text: true, .. }) = FieldText::load(&hit.fields, &entry)
+        else {
+            continue;
+        };
+        let text = field.slice(context.view, 0, TITLE_CHARS)?;
+        if !text.is_empty() {
+            return Ok(json!({ "field": name, "text": text }));
+        }
+    }
+    Ok(Json::Null)
+}
+
+/// Returns the text around a term, and the window that reads on from there.
+fn excerpt(
+    context: ReadContext<'_>,
+    hit: &RecordHit,
+    found: &FieldMatch,
+    source: &RecordSource,
+    record_url: &str,
+) -> Result<Json, Problem> {
+    let name = &found.field;
+    let entry = hit.fields.body().field(name).ok().flatten().ok_or(Problem::Corrupt)?;
+    let field = FieldText::load(&hit.fields, &entry)?;
+    let total = field.chars();
+    let at = found.position.map_or(0, |position| position.start);
+    let start = if total <= EXCERPT_CHARS { 0 } else { at.saturating_sub(EXCERPT_BEFORE) };
+    let text = field.slice(context.view, start, start + EXCERPT_CHARS)?;
+    let end = start + pieces::count(&text);
+    // An excerpt that is the whole text needs no digest.
+    let digest = (end - start < total).then(|| format_digest(&field.digest()));
+    let (stream, connection) = (source.stream().as_str(), source.connection().as_str());
+    let route = format!(
+        "{record_url}/field-window?field={}&connection_id={connection}&offset_chars={at}",
+        encode_component(name)
+    );
+    Ok(json!({
+        "object": "evidence_excerpt",
+        "field_path": name,
+        "preview_text": text,
+        "start_chars": start,
+        "end_chars": end,
+        "size_chars": total,
+        "digest": digest,
+        "match": found.position.map(|range| json!({ "start_chars": range.start, "end_chars": range.end })),
+        "provenance": "lexical_match",
+        "truncated": end - start < total,
+        "read": {
+            "object": "field_window_read", "method": "GET", "route": route, "stream": stream,
+            "record_id": hit.row.key, "field": name, "connection_id": connection, "offset_chars": at,
+        },
+    }))
+}
+
+/// Binds a cursor to everything that the search depends on except the size of its pages.
+fn cursor_binding(context: ReadContext<'_>, parameters: &Parameters) -> Binding {
+    let streams =
+        parameters.names("streams").map_or_else(String::new, |names| format!("{names:?}"));
+    let connection = parameters.text("connection_id").or(parameters.text("connector_instance_id"));
+    // As `Debug` output no connection can be mistaken for the absence of one.
+    let connection = format!("{connection:?}");
+    let text = parameters.text("q").unwrap_or_default();
+    let conditions = parameters.condition_texts();
+    Binding::new(
+        ["search", context.view.caller(), text, &connection, &streams]
+            .into_iter()
+            .chain(conditions.iter().map(String::as_str)),
+    )
+}

@@ -1,0 +1,35 @@
+//! What a request names in its path and its query.
+
+/// The decoded variables and parameters of a request, and the address it was sent to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestTarget {
+    /// The stream in the path; empty if the path has none.
+    pub stream: String,
+    /// The record key or the blob identifier in the path; empty if the path has neither.
+    pub key: String,
+    /// The query parameters, decoded, in the order in which they were sent.
+    pub pairs: Vec<(String, String)>,
+    /// The path as it was sent.
+    pub path: String,
+    /// The query as it was sent.
+    pub query: String,
+}
+
+impl RequestTarget {
+    /// Returns the address of this request.
+    pub(crate) fn address(&self) -> String {
+        let separator = if self.query.is_empty() { "" } else { "?" };
+        format!("{}{separator}{}", self.path, self.query)
+    }
+
+    /// Returns the address of the same request with another cursor.
+    pub(crate) fn address_with_cursor(&self, cursor: &str) -> String {
+        let others: String = self
+            .query
+            .split('&')
+            .filter(|part| !part.is_empty() && !part.starts_with("cursor="))
+            .map(|part| format!("{part}&"))
+            .collect();
+        format!("{}?{others}cursor={cursor}", self.path)
+    }
+}

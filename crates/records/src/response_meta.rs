@@ -1,0 +1,25 @@
+//! The member `meta` of an answer: warnings about the request.
+
+use serde_json::{Value as Json, json};
+
+use crate::parameters::{ClampedNumber, Parameters};
+
+/// Returns `meta` with a warning for each number that was lowered to its maximum and for each
+/// parameter that was sent by an old name.
+pub(crate) fn response_meta(parameters: &Parameters) -> Json {
+    let mut warnings: Vec<Json> = Vec::new();
+    for ClampedNumber { name, requested, max } in &parameters.clamped {
+        warnings.push(json!({
+            "code": "limit_clamped", "param": name,
+            "message": format!("`{name}` is at most {max}, which was taken instead"),
+            "detail": { "requested_limit": requested, "max_limit": max },
+        }));
+    }
+    if parameters.text("connector_instance_id").is_some() {
+        warnings.push(json!({
+            "code": "deprecated_alias_used", "param": "connector_instance_id",
+            "message": "`connector_instance_id` is an old name of `connection_id`",
+        }));
+    }
+    json!({ "warnings": warnings })
+}

@@ -1,0 +1,289 @@
+//! The records service: runs an operation for a caller, whatever the transport is.
+//!
+//! For each request the service asks the caller's gate for permits, checks the parameters, runs the
+//! operation's handler, and writes one line to the journal. No line names a stream, a record or a
+//! parameter.
+
+use std::io::{self, BufRead};
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json};
+use stile_domain::error::Refusal;
+use stile_domain::journal::JournalLine;
+use stile_domain::permit::Principal;
+use stile_domain::records::blob;
+use stile_domain::records::instant::Instant;
+use stile_domain::records::problem::Problem;
+use stile_store::journal::Journal;
+use stile_store::records::{Blob, Records, RecordsView};
+
+use crate::context::{OwnerContext, ReadContext};
+use crate::declarations::DeclarationCache;
+use crate::media_types;
+use crate::operation_declaration::{
+    BlobHandler, OperationAccess, OperationCall, OperationDeclaration, ReadHandler, RemoveHandler,
+    StoreHandler,
+};
+use crate::parameters::Parameters;
+use crate::response_sink::ResponseSink;
+
+/// The operations on one database. A clone serves the same database.
+#[derive(Clone)]
+pub struct RecordService {
+    /// The database.
+    pub records: Records,
+    /// The declarations of its streams.
+    pub(crate) declarations: Arc<DeclarationCache>,
+    /// One line for each request, which the owner can read.
+    journal: Option<Arc<Journal>>,
+}
+
+/// The facts about a blob that precede its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlobHead {
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The media type on which the records agree, or `application/octet-stream`.
+    pub media_type: String,
+    /// Whether a browser may display the blob instead of saving it.
+    pub is_safe_inline: bool,
+}
+
+impl RecordService {
+    /// Serves this database without a journal.
+    pub fn new(records: Records) -> Self {
+        Self { records, declarations: Arc::default(), journal: None }
+    }
+
+    /// Adds a journal, which gets a line for each request.
+    #[must_use]
+    pub fn with_journal(self, journal: Arc<Journal>) -> Self {
+        Self { journal: Some(journal), ..self }
+    }
+
+    /// Answers a request that reads, and writes its line in the journal. Blocks.
+    ///
+    /// # Errors
+    /// What the token, the parameters, the grant or the database rule out. The parts that were
+    /// written to `out` before an error are not an answer.
+    pub fn answer(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<ReadHandler>,
+        out: &mut dyn ResponseSink,
+    ) -> Result<(), Problem> {
+        let outcome = self.answer_unjournalled(caller, now, call, out);
+        self.journal_request(caller, call.operation, outcome.as_ref().err());
+        outcome
+    }
+
+    /// Answers a request that is part of a tool call. The tool's line comes from
+    /// [`RecordService::journal_tool_call`]. Blocks.
+    ///
+    /// # Errors
+    /// As [`RecordService::answer`].
+    pub fn answer_unjournalled(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<ReadHandler>,
+        out: &mut dyn ResponseSink,
+    ) -> Result<(), Problem> {
+        self.read(caller, now, call, |context, parameters| {
+            (call.handler)(context, &call.target, parameters, out)
+        })
+    }
+
+    /// Removes what a request names. If it is gone already, nothing changes. Blocks.
+    ///
+    /// # Errors
+    /// If the caller is not the owner; what the parameters or the database rule out.
+    pub fn remove(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<RemoveHandler>,
+    ) -> Result<(), Problem> {
+        self.write(caller, now, call, |context, parameters| {
+            (call.handler)(context, &call.target, parameters)
+        })
+    }
+
+    /// Stores the body of a request and returns the answer. Blocks as long as the sender takes.
+    ///
+    /// # Errors
+    /// If the caller is not the owner; what the parameters, the body or the database rule out.
+    pub fn store(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<StoreHandler>,
+        body: &mut dyn BufRead,
+    ) -> Result<Json, Problem> {
+        self.write(caller, now, call, |context, parameters| {
+            (call.handler)(context, &call.target, parameters, body)
+        })
+    }
+
+    /// Returns the size and the type of a blob. Blocks.
+    ///
+    /// # Errors
+    /// What the token, the parameters, the grant or the database rule out;
+    /// [`Problem::BlobNotFound`].
+    pub fn blob_head(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<BlobHandler>,
+    ) -> Result<BlobHead, Problem> {
+        let outcome = self.read_blob(caller, now, call, |_, blob| {
+            let media_type =
+                blob.media_type.unwrap_or_else(|| media_types::OCTET_STREAM.to_owned());
+            let is_safe_inline = blob::is_safe_inline(&media_type);
+            Ok(BlobHead { bytes: blob.bytes, media_type, is_safe_inline })
+        });
+        self.journal_request(caller, call.operation, outcome.as_ref().err());
+        outcome
+    }
+
+    /// Returns at most `max` bytes of a blob from the offset `start` on; empty only at its end.
+    /// Each part is authorised anew, so that a grant that ends meanwhile ends the reading. Blocks.
+    ///
+    /// # Errors
+    /// As [`RecordService::blob_head`].
+    pub fn blob_part(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<BlobHandler>,
+        start: u64,
+        max: u64,
+    ) -> Result<Vec<u8>, Problem> {
+        self.read_blob(caller, now, call, |view, blob| view.blob_bytes(&blob, start, max))
+    }
+
+    /// Writes the journal's line for a tool call, which may have made several requests.
+    pub fn journal_tool_call(
+        &self,
+        caller: &Principal,
+        tool: &str,
+        outcome: Result<(), &Map<String, Json>>,
+    ) {
+        let (code, incident) = match outcome {
+            Ok(()) => ("ok", None),
+            Err(error) => {
+                let code = error.get("code").and_then(Json::as_str).unwrap_or("error");
+                (code, error.get("incident").and_then(Json::as_u64))
+            }
+        };
+        self.write_journal_line(caller, tool.to_owned(), code, incident);
+    }
+
+    fn read<H, T>(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<H>,
+        read: impl FnOnce(ReadContext<'_>, &Parameters) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        if call.operation.access == OperationAccess::OwnerOnly {
+            let _owner = caller.gate().owner()?;
+        }
+        let permit = caller.gate().records()?;
+        let parameters = Parameters::parse(call.operation.parameters, &call.target.pairs);
+        self.records.read(&permit, now, |view| {
+            // The error for a grant that has ended comes before any other.
+            read(ReadContext { view, declarations: &self.declarations }, &parameters?)
+        })
+    }
+
+    fn read_blob<T>(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<BlobHandler>,
+        read: impl FnOnce(&RecordsView<'_>, Blob) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        self.read(caller, now, call, |context, parameters| {
+            let blob = (call.handler)(context, &call.target, parameters)?;
+            read(context.view, blob)
+        })
+    }
+
+    fn write<H, T>(
+        &self,
+        caller: &Principal,
+        now: Instant,
+        call: &OperationCall<H>,
+        write: impl FnOnce(OwnerContext<'_>, &Parameters) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let run = || {
+            self.check_journal()?;
+            let (owner, reader) = (caller.gate().owner()?, caller.gate().records()?);
+            let parameters = Parameters::parse(call.operation.parameters, &call.target.pairs)?;
+            let (records, declarations) = (&self.records, &*self.declarations);
+            let context =
+                OwnerContext { records, declarations, owner: &owner, reader: &reader, now };
+            write(context, &parameters)
+        };
+        let outcome = run();
+        self.journal_request(caller, call.operation, outcome.as_ref().err());
+        outcome
+    }
+
+    /// Refuses a change that could not be journalled, before the change begins.
+    fn check_journal(&self) -> Result<(), Problem> {
+        let writable = self.journal.as_ref().map_or(Ok(()), |journal| journal.check_writable());
+        writable.map_err(|error| incident("journal", &error))
+    }
+
+    fn journal_request(
+        &self,
+        caller: &Principal,
+        operation: &OperationDeclaration,
+        problem: Option<&Problem>,
+    ) {
+        let incident = match problem {
+            Some(Problem::Internal { incident }) => Some(*incident),
+            _ => None,
+        };
+        let code = problem.map_or("ok", |problem| problem.code().0);
+        self.write_journal_line(caller, format!("v1.{}", operation.id), code, incident);
+    }
+
+    fn write_journal_line(
+        &self,
+        caller: &Principal,
+        tool: String,
+        outcome: &str,
+        incident: Option<u64>,
+    ) {
+        let Some(journal) = &self.journal else { return };
+        let line = JournalLine {
+            at: String::new(),
+            subject: Some(caller.subject().to_owned()),
+            token: caller.token().map(str::to_owned),
+            client: caller.client().map(str::to_owned),
+            tool,
+            path: None,
+            before: None,
+            after: None,
+            sections: None,
+            truncated: None,
+            outcome: outcome.to_owned(),
+            incident,
+        };
+        if let Err(error) = journal.append(line) {
+            let _ = stile_store::incident("journal", &error);
+        }
+    }
+}
+
+/// Logs a failure of the system as an incident and returns the error that names the incident.
+pub(crate) fn incident(doing: &'static str, error: &io::Error) -> Problem {
+    match stile_store::incident(doing, error) {
+        Refusal::Internal { incident } => Problem::Internal { incident },
+        _ => Problem::Busy,
+    }
+}

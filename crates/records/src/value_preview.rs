@@ -1,0 +1,186 @@
+//! One value of a record, whole or truncated, and the entry in `previews` that says what is
+//! missing.
+
+use stile_domain::json_string::escaped_len;
+use stile_domain::records::blob::is_blob_reference;
+use stile_domain::records::problem::Problem;
+use stile_domain::records::stored_body::{BodyField, StoredValue};
+use stile_store::records::LoadedRecord;
+
+use crate::context::ReadContext;
+use crate::field_text::{FieldText, format_digest};
+use crate::response_sink::{ResponseSink, write_json_string};
+
+/// A value as an answer with `preview_chars` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ValuePreview {
+    /// A whole text.
+    Text(String),
+    /// The whole JSON of another value.
+    Json(String),
+    /// The beginning of a text, or of the JSON of another value.
+    Truncated {
+        /// The beginning.
+        text: String,
+        /// The length of `text` in scalar values.
+        shown_chars: u64,
+        /// The length of the whole in scalar values.
+        size_chars: u64,
+        /// The digest of the whole.
+        digest: String,
+        /// Whether the value is a text.
+        is_text: bool,
+    },
+    /// Bytes in base64, of which no part is shown.
+    Base64 {
+        /// The length of the base64 in scalar values.
+        size_chars: u64,
+    },
+}
+
+/// How the entries in `previews` end.
+const TEXT_END: &str = "\",\"text_like\":true,\"mime_type\":\"text/plain\"}";
+const JSON_END: &str = "\",\"text_like\":false,\"mime_type\":\"application/json\"}";
+const BYTES_END: &str =
+    ",\"text_like\":false,\"mime_type\":\"application/octet-stream\",\"encoding\":\"base64\"}";
+/// What precedes their numbers and their digest.
+const SHOWN: &str = "{\"shown_chars\":";
+const SIZE: &str = ",\"size_chars\":";
+const DIGEST: &str = ",\"digest\":\"";
+
+impl ValuePreview {
+    /// Reads a value, truncated to `max_chars` Unicode scalar values.
+    pub(crate) fn load(
+        context: ReadContext<'_>,
+        loaded: &LoadedRecord,
+        entry: &BodyField<'_>,
+        max_chars: u64,
+    ) -> Result<Self, Problem> {
+        let field = FieldText::load(loaded, entry)?;
+        let (size_chars, is_text) = (field.chars(), field.is_text);
+        let can_be_truncated = match entry.value {
+            // No window continues a truncated reference.
+            StoredValue::Json(json) => !is_blob_reference(json),
+            _ => is_text || matches!(entry.value, StoredValue::LongJson(_)),
+        };
+        if can_be_truncated && entry.binary {
+            return Ok(Self::Base64 { size_chars });
+        }
+        if can_be_truncated && size_chars > max_chars {
+            return Ok(Self::Truncated {
+                text: field.slice(context.view, 0, max_chars)?,
+                shown_chars: max_chars,
+                size_chars,
+                digest: format_digest(&field.digest()),
+                is_text,
+            });
+        }
+        let text = field.slice(context.view, 0, size_chars)?;
+        Ok(if is_text { Self::Text(text) } else { Self::Json(text) })
+    }
+
+    /// Writes the member of `data`.
+    pub(crate) fn write_value(&self, out: &mut dyn ResponseSink) {
+        match self {
+            Self::Text(text) | Self::Truncated { text, .. } => write_json_string(out, text),
+            Self::Json(json) => out.write(json),
+            Self::Base64 { .. } => out.write("null"),
+        }
+    }
+
+    /// Returns how many bytes [`ValuePreview::write_value`] writes.
+    pub(crate) fn value_len(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Truncated { text, .. } => escaped_len(text) + 2,
+            Self::Json(json) => json.len(),
+            Self::Base64 { .. } => "null".len(),
+        }
+    }
+
+    /// Returns the entry in `previews`; `None` for a whole value.
+    pub(crate) fn preview_json(&self) -> Option<String> {
+        match self {
+            Self::Text(_) | Self::Json(_) => None,
+            Self::Truncated { shown_chars, size_chars, digest, is_text, .. } => {
+                let end = if *is_text { TEXT_END } else { JSON_END };
+                Some(format!("{SHOWN}{shown_chars}{SIZE}{size_chars}{DIGEST}{digest}{end}"))
+            }
+            // Without a digest: that of the bytes is unknown, and that of the base64 would be
+            // mistaken for it.
+            Self::Base64 { size_chars } => Some(format!("{SHOWN}0{SIZE}{size_chars}{BYTES_END}")),
+        }
+    }
+
+    /// Returns the length of that entry in bytes.
+    pub(crate) fn preview_len(&self) -> Option<usize> {
+        let digits = |number: &u64| number.checked_ilog10().map_or(1, |log| log as usize + 1);
+        match self {
+            Self::Text(_) | Self::Json(_) => None,
+            Self::Truncated { shown_chars, size_chars, digest, is_text, .. } => {
+                let end = if *is_text { TEXT_END } else { JSON_END };
+                let fixed = SHOWN.len() + SIZE.len() + DIGEST.len() + end.len();
+                Some(fixed + digits(shown_chars) + digits(size_chars) + digest.len())
+            }
+            Self::Base64 { size_chars } => {
+                Some(SHOWN.len() + 1 + SIZE.len() + digits(size_chars) + BYTES_END.len())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value as Json, json};
+
+    proptest! {
+        #[test]
+        fn reported_length_equals_bytes_written(
+            text in "(?s).{0,40}", shown_chars: u64, size_chars: u64, is_text: bool, variant in 0..4,
+        ) {
+            let digest = format_digest(&[7; 32]);
+            let value = match variant {
+                0 => ValuePreview::Text(text),
+                1 => ValuePreview::Json(Json::from(text).to_string()),
+                2 => ValuePreview::Truncated { text, shown_chars, size_chars, digest, is_text },
+                _ => ValuePreview::Base64 { size_chars },
+            };
+            let mut written = String::new();
+            value.write_value(&mut written);
+            prop_assert_eq!(value.value_len(), written.len());
+            prop_assert_eq!(value.preview_len(), value.preview_json().map(|preview| preview.len()));
+        }
+    }
+
+    #[test]
+    fn a_preview_names_size_digest_and_type() {
+        let digest = format_digest(&[7; 32]);
+        let text = String::new();
+        let preview = |value: ValuePreview| {
+            value.preview_json().map(|preview| serde_json::from_str::<Json>(&preview).unwrap())
+        };
+        let truncated = |is_text| {
+            let (text, digest) = (text.clone(), digest.clone());
+            preview(ValuePreview::Truncated {
+                text,
+                shown_chars: 3,
+                size_chars: 10,
+                digest,
+                is_text,
+            })
+        };
+        let expected = |text_like: bool, mime_type: &str| {
+            Some(
+                json!({ "shown_chars": 3, "size_chars": 10, "digest": digest, "text_like": text_like, "mime_type": mime_type }),
+            )
+        };
+        assert_eq!(truncated(true), expected(true, "text/plain"));
+        assert_eq!(truncated(false), expected(false, "application/json"));
+        let bytes = json!({
+            "shown_chars": 0, "size_chars": 400, "text_like": false, "mime_type": "application/octet-stream", "encoding": "base64"
+        });
+        assert_eq!(preview(ValuePreview::Base64 { size_chars: 400 }), Some(bytes));
+        assert_eq!(preview(ValuePreview::Json("1".to_owned())), None);
+    }
+}
