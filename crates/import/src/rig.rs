@@ -1,18 +1,25 @@
-//! A database of records for the tests of what is done with one.
+//! A database of records for the tests, with short ways to import into it and to read from it.
+
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::RecordsClaim;
+use stile_domain::records::identifiers::SourceName;
 use stile_domain::records::instant::Instant;
-use stile_domain::records::problem::Problem;
 use stile_domain::scope::Scopes;
-use stile_store::records::Records;
-use stile_store::state::StateDir;
-
 use stile_records::RecordServices;
 use stile_records::calls::Call;
 use stile_records::endpoints::{BLOB, Endpoint, PUT_BLOB, RECORD, RECORDS, STREAMS};
 use stile_records::list::Address;
+use stile_store::records::Records;
+use stile_store::state::StateDir;
+
+use crate::importer::{ImportTarget, Importer};
+use crate::importers::{self, IMPORTERS};
+use crate::input::ImportInput;
+use crate::report::{BadRowPolicy, ImportProgress, ImportReport, StoppedImport};
+use crate::run::Import;
 
 pub(crate) struct Rig {
     pub(crate) folder: tempfile::TempDir,
@@ -27,12 +34,27 @@ pub(crate) fn rig() -> Rig {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test is its own owner")]
-pub(crate) fn principal(claim: RecordsClaim) -> Principal {
-    Principal::assert_verified("ann", Some("token"), None, Scopes::none(), claim)
+pub(crate) fn owner() -> Principal {
+    Principal::assert_verified("ann", Some("token"), None, Scopes::none(), RecordsClaim::Owner)
 }
 
-pub(crate) fn owner() -> Principal {
-    principal(RecordsClaim::Owner)
+/// The connection `c` and the stream `s`, into which the tests import.
+pub(crate) fn target() -> ImportTarget {
+    ImportTarget {
+        connection: SourceName::parse("c").unwrap(),
+        stream: SourceName::parse("s").unwrap(),
+    }
+}
+
+/// A file or folder with the importer that recognises it.
+pub(crate) fn recognised(path: &Path) -> ImportInput {
+    let importer: &'static Importer = importers::recognise(IMPORTERS, path).unwrap().unwrap();
+    ImportInput { path: path.to_owned(), importer }
+}
+
+/// How many rows were added, changed, unchanged and bad.
+pub(crate) fn counts(report: &ImportReport) -> (u64, u64, u64, u64) {
+    (report.added, report.changed, report.unchanged, report.bad_rows)
 }
 
 fn call(endpoint: &'static Endpoint, stream: &str, key: &str, pairs: &[(&str, &str)]) -> Call {
@@ -42,49 +64,57 @@ fn call(endpoint: &'static Endpoint, stream: &str, key: &str, pairs: &[(&str, &s
 }
 
 impl Rig {
-    pub(crate) fn ask(
+    /// Writes a file below the rig's folder.
+    #[expect(clippy::disallowed_methods, reason = "a test makes its own files")]
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Imports into the connection `c` and the stream `s`.
+    pub(crate) fn import(
+        &self,
+        inputs: &[ImportInput],
+        key: &[&str],
+        bad_rows: BadRowPolicy,
+        mut on_progress: impl FnMut(ImportProgress),
+    ) -> Result<ImportReport, Box<StoppedImport>> {
+        let key: Vec<String> = key.iter().map(|&name| name.to_owned()).collect();
+        let import = Import {
+            services: &self.services,
+            caller: &owner(),
+            target: &target(),
+            key: &key,
+            bad_rows,
+            now: Instant(7),
+        };
+        import.run(inputs, &mut on_progress)
+    }
+
+    /// Calls an endpoint of the records API as the owner.
+    pub(crate) fn get(
         &self,
         endpoint: &'static Endpoint,
         stream: &str,
         key: &str,
         pairs: &[(&str, &str)],
     ) -> Json {
-        self.try_ask(endpoint, stream, key, pairs).unwrap()
-    }
-
-    pub(crate) fn try_ask(
-        &self,
-        endpoint: &'static Endpoint,
-        stream: &str,
-        key: &str,
-        pairs: &[(&str, &str)],
-    ) -> Result<Json, Problem> {
-        let call = call(endpoint, stream, key, pairs);
         let mut out = String::new();
-        self.services.answer(&owner(), Instant(1), &call, &mut out)?;
-        Ok(serde_json::from_str(&out).unwrap())
+        let call = call(endpoint, stream, key, pairs);
+        self.services.answer(&owner(), Instant(1), &call, &mut out).unwrap();
+        serde_json::from_str(&out).unwrap()
     }
 
-    pub(crate) fn record(&self, stream: &str, key: &str) -> Json {
-        self.ask(&RECORD, stream, key, &[])
+    /// The fields of a record of the stream `s`.
+    pub(crate) fn record(&self, key: &str) -> Json {
+        self.get(&RECORD, "s", key, &[])["data"].clone()
     }
 
-    /// Stores a blob and names it.
-    pub(crate) fn blob(&self, bytes: &[u8]) -> String {
-        let answer = self
-            .services
-            .take_blob(&owner(), &call(&PUT_BLOB, "", "", &[]), &mut &bytes[..])
-            .unwrap();
-        answer["blob_id"].as_str().unwrap().to_owned()
-    }
-
-    /// All bytes of a blob, where a record exposes it.
-    pub(crate) fn blob_bytes(&self, id: &str) -> Option<Vec<u8>> {
-        self.services.blob_part(&owner(), Instant(1), &call(&BLOB, "", id, &[]), 0, u64::MAX).ok()
-    }
-
-    pub(crate) fn keys(&self, stream: &str) -> Vec<String> {
-        let list = self.ask(&RECORDS, stream, "", &[("limit", "100"), ("order", "asc")]);
+    /// The keys of the stream `s`.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let list = self.get(&RECORDS, "s", "", &[("limit", "100"), ("order", "asc")]);
         list["data"]
             .as_array()
             .unwrap()
@@ -94,15 +124,20 @@ impl Rig {
     }
 
     pub(crate) fn streams(&self) -> Vec<Json> {
-        self.ask(&STREAMS, "", "", &[])["data"].as_array().unwrap().clone()
+        self.get(&STREAMS, "", "", &[])["data"].as_array().unwrap().clone()
     }
 
-    pub(crate) fn count(&self, stream: &str) -> u64 {
-        let streams = self.streams();
-        let counts = streams
-            .iter()
-            .filter(|row| row["name"] == stream)
-            .map(|row| row["record_count"].as_u64().unwrap());
-        counts.sum()
+    /// Stores a blob and returns its name.
+    pub(crate) fn put_blob(&self, bytes: &[u8]) -> String {
+        let answer = self
+            .services
+            .take_blob(&owner(), &call(&PUT_BLOB, "", "", &[]), &mut &bytes[..])
+            .unwrap();
+        answer["blob_id"].as_str().unwrap().to_owned()
+    }
+
+    /// All bytes of a blob; `None` if no record refers to it.
+    pub(crate) fn blob_bytes(&self, id: &str) -> Option<Vec<u8>> {
+        self.services.blob_part(&owner(), Instant(1), &call(&BLOB, "", id, &[]), 0, u64::MAX).ok()
     }
 }

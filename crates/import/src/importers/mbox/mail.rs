@@ -1,0 +1,96 @@
+//! Reads a message of mail: its header, its text and its attachments.
+//!
+//! *Shape*: `message_id` (the key), `date`, `from`, `to`, `cc`, `subject`, `in_reply_to`,
+//! `in_reply_to_ref`, `thread`, `thread_ref`, `labels`, `body`, `attachments`. A field is absent if
+//! the message does not have it. A message without an identifier, or with one that is too long for
+//! a key, gets `sha256:` and the digest of its bytes. `thread` is the first identifier in
+//! `References`, or else the one in `In-Reply-To`, or else the message's own.
+
+use stile_domain::hash::ContentHash;
+use stile_domain::records::value::FieldValue;
+
+use crate::attachment::Attachment;
+use crate::importer::{ImportRow, ImportTarget};
+
+mod date;
+mod header;
+mod html;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use header::Header;
+use parts::MessageParts;
+
+/// The most bytes of a header. Mail servers allow a tenth of that.
+const MAX_HEADER_BYTES: usize = 1024 * 1024;
+/// The longest identifier that becomes a key, in bytes. The rest of a key's 512 bytes is for the
+/// suffix of a second version.
+const MAX_ID_BYTES: usize = 480;
+
+/// Why a message of mail is not imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MailError {
+    /// The message does not begin with a header field.
+    #[error("the message has no header")]
+    NoHeader,
+    /// The header of the message or of a part has more than 1 MiB.
+    #[error("a header of the message has more than 1 MiB")]
+    HeaderTooLarge,
+    /// The message has more than 1,000 parts.
+    #[error("the message has more than 1,000 parts")]
+    TooManyParts,
+}
+
+impl MailError {
+    /// Returns the stable code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NoHeader => "no_header",
+            Self::HeaderTooLarge => "header_too_large",
+            Self::TooManyParts => "too_many_parts",
+        }
+    }
+}
+
+/// Reads a message. References to other messages name the target.
+///
+/// # Errors
+/// [`MailError`].
+pub fn read(raw: &[u8], target: &ImportTarget) -> Result<ImportRow, MailError> {
+    let header = Header::parse(raw);
+    if header.length > MAX_HEADER_BYTES {
+        return Err(MailError::HeaderTooLarge);
+    }
+    if header.is_empty() {
+        return Err(MailError::NoHeader);
+    }
+    let mut parts = MessageParts::default();
+    let body = parts.read(raw, ("text", "plain"), 0)?.into_plain();
+    let fits = |id: &String| id.len() <= MAX_ID_BYTES;
+    let first = |name: &str| header.ids(name).into_iter().find(fits);
+    let id = first("message-id").unwrap_or_else(|| format!("sha256:{}", ContentHash::digest(raw)));
+    let answered = first("in-reply-to");
+    let thread = first("references").or_else(|| answered.clone()).unwrap_or_else(|| id.clone());
+    let answered_ref = answered.as_ref().map(|answered| target.reference(answered));
+    let thread_ref = (thread != id).then(|| target.reference(&thread));
+    let text = |text: Option<String>| text.map(FieldValue::Text);
+    let fields = [
+        ("message_id", Some(FieldValue::Text(id))),
+        ("date", text(header.raw_text("date").and_then(|date| date::to_rfc3339(&date)))),
+        ("from", text(header.addresses("from"))),
+        ("to", text(header.addresses("to"))),
+        ("cc", text(header.addresses("cc"))),
+        ("subject", text(header.text("subject"))),
+        ("in_reply_to", text(answered)),
+        ("in_reply_to_ref", answered_ref),
+        ("thread", Some(FieldValue::Text(thread))),
+        ("thread_ref", thread_ref),
+        ("labels", text(header.text("x-gmail-labels"))),
+        ("body", text(body)),
+        ("attachments", Attachment::references(&parts.attachments, &[])),
+    ];
+    let fields =
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    Ok(ImportRow { attachments: parts.attachments, ..ImportRow::new(fields) })
+}
