@@ -88,7 +88,12 @@ impl Attachment {
     fn reference(&self) -> serde_json::Value {
         let id = self.id.to_string();
         let sha256 = id.strip_prefix("sha256-").unwrap_or_default();
-        let mut reference = json!({ "blob_id": id, "mime_type": self.media_type, "size_bytes": self.size, "sha256": sha256 });
+        let mut reference = json!({
+            "blob_id": id,
+            "mime_type": self.media_type,
+            "size_bytes": self.size,
+            "sha256": sha256,
+        });
         if let (Some(name), Some(members)) = (&self.file_name, reference.as_object_mut()) {
             members.insert("filename".to_owned(), name.as_str().into());
         }
@@ -110,14 +115,22 @@ impl Attachment {
 /// # Errors
 /// The archive cannot be read.
 pub(crate) fn measure_entry(archive: &Archive, number: usize) -> io::Result<(BlobId, u64)> {
+    let (digest, size) = digest_all(&mut *entry(archive, number)?)?;
+    Ok((BlobId::from_digest(*digest.as_bytes()), size))
+}
+
+/// Reads to the end, and returns the digest and the number of the bytes.
+///
+/// # Errors
+/// The reader failed.
+pub(crate) fn digest_all(reader: &mut dyn Read) -> io::Result<(ContentHash, u64)> {
     let mut hasher = ContentHasher::default();
-    let mut reader = entry(archive, number)?;
     let mut buffer = vec![0; 64 * 1024];
     let mut size = 0;
     loop {
         let count = reader.read(&mut buffer)?;
         if count == 0 {
-            return Ok((BlobId::from_digest(*hasher.finish().as_bytes()), size));
+            return Ok((hasher.finish(), size));
         }
         hasher.update(buffer.get(..count).unwrap_or_default());
         size += count as u64;

@@ -58,7 +58,8 @@ pub enum ExportError {
     Problem(#[from] Problem),
     /// A file cannot be written.
     #[error(
-        "the export cannot be written: {0}; the files that were written are incomplete and can be deleted"
+        "the export cannot be written: {0}; \
+         the files that were written are incomplete and can be deleted"
     )]
     Io(#[from] io::Error),
 }
@@ -117,7 +118,8 @@ fn write_all(
             (source.connection(), source.stream(), source.declaration());
         writeln!(
             file,
-            "{{\"object\":\"stream\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\"declaration\":{declaration}}}"
+            "{{\"object\":\"stream\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\
+             \"declaration\":{declaration}}}"
         )?;
     }
     let mut records = 0;
@@ -151,7 +153,8 @@ fn write_record(
     let (key, emitted) = (escaped(&row.key), row.emitted.to_rfc3339());
     write!(
         file,
-        "{{\"object\":\"record\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\"key\":\"{key}\",\"emitted_at\":\"{emitted}\",\"data\":{{"
+        "{{\"object\":\"record\",\"connection\":\"{connection}\",\"stream\":\"{stream}\",\
+         \"key\":\"{key}\",\"emitted_at\":\"{emitted}\",\"data\":{{"
     )?;
     let mut texts = Vec::new();
     for (at, entry) in loaded.body().entries().enumerate() {
@@ -165,8 +168,8 @@ fn write_record(
             StoredValue::Text(text) => write!(file, "\"{}\"", escaped(text))?,
             StoredValue::Json(json) => file.write_all(json.as_bytes())?,
             StoredValue::LongJson(_) => write_long(view, long()?, file, |piece| piece.to_owned())?,
-            // A value that is base64 stays in its line: restoring detects base64 by reading all of a
-            // value, and a text in a file is not read for that.
+            // A value that is base64 stays in its line: restoring detects base64 by reading the
+            // whole value, and a text in a file is not read for that.
             StoredValue::LongText(text) if text.bytes > TEXT_BYTES && !entry.binary => {
                 file.write_all(b"null")?;
                 texts.push(format!(

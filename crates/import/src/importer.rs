@@ -159,6 +159,15 @@ impl ImportRow {
     pub fn new(fields: RecordFields) -> Self {
         Self { fields, replaced: 0, streamed_text: None, attachments: Vec::new() }
     }
+
+    /// Creates a row with attachments from the fields that are present.
+    pub(crate) fn from_message(
+        fields: impl IntoIterator<Item = (&'static str, Option<FieldValue>)>,
+        attachments: Vec<Attachment>,
+    ) -> Self {
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Self { attachments, ..Self::new(fields.collect()) }
+    }
 }
 
 /// Why a row cannot be used.

@@ -102,7 +102,8 @@ pub enum ImportError {
     },
     /// The stream has another key.
     #[error(
-        "the key of this stream is {declared} and cannot change while it has records; import without --key, or into another stream"
+        "the key of this stream is {declared} and cannot change while it has records; \
+         import without --key, or into another stream"
     )]
     OtherKey {
         /// The key of the stream, in words.
@@ -112,7 +113,10 @@ pub enum ImportError {
     #[error("{0}")]
     Key(BadDeclaration),
     /// A row cannot be stored, and the policy is [`BadRowPolicy::StoreNothing`].
-    #[error("{}:{}: {} ({}). Nothing was written, since the import is strict", .0.file, .0.line, .0.reason, .0.code)]
+    #[error(
+        "{}:{}: {} ({}). Nothing was written, since the import is strict",
+        .0.file, .0.line, .0.reason, .0.code
+    )]
     BadRow(BadRow),
     /// The stream was declared anew by another program while the import ran.
     #[error("the stream was declared anew while this ran; run it again")]

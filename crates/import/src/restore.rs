@@ -1,4 +1,4 @@
-//! Restores what [`crate::export`] wrote: declarations, records with their keys, and their times and
+//! Restores what [`crate::export`] wrote: declarations, and records with their keys, times and
 //! order of ingest.
 //!
 //! An export that is restored into an empty database and exported again yields the same bytes. A
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use stile_domain::hash::{ContentHash, ContentHasher};
+use stile_domain::hash::ContentHash;
 use stile_domain::permit::Principal;
 use stile_domain::records::authority::OwnerPermit;
 use stile_domain::records::blob::{self, BlobId};
@@ -27,6 +27,7 @@ use stile_store::records::{
     IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
 };
 
+use crate::attachment::digest_all;
 use crate::export::{BLOBS, RECORDS_FILE, TEXTS};
 use crate::importer::UnusableRow;
 use crate::input::BATCH_ROWS;
@@ -216,7 +217,8 @@ fn declare(
         Some(target) if target.declaration == declaration => Ok(None),
         Some(_) => {
             let reason = format!(
-                "the stream `{stream}` of `{connection}` exists and is declared differently; its declaration stays, and its records are restored by their keys"
+                "the stream `{stream}` of `{connection}` exists and is declared differently; \
+                 its declaration stays, and its records are restored by their keys"
             );
             Err(UnusableRow::new("declared_differently", reason))
         }
@@ -308,16 +310,7 @@ fn check_digests(texts: &[(String, TextFile)]) -> io::Result<()> {
 }
 
 fn digest_of(path: &Path) -> io::Result<ContentHash> {
-    let mut hasher = ContentHasher::default();
-    let mut reader = files::open(path)?.reader;
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        let count = reader.read(&mut buffer)?;
-        if count == 0 {
-            return Ok(hasher.finish());
-        }
-        hasher.update(buffer.get(..count).unwrap_or_default());
-    }
+    Ok(digest_all(&mut files::open(path)?.reader)?.0)
 }
 
 /// Parses a line of `records.jsonl`.
@@ -529,14 +522,21 @@ mod tests {
         std::fs::write(folder.join(format!("texts/{digest}.txt")), "other").unwrap();
         let record = |texts: &str| {
             format!(
-                "{{\"object\":\"record\",\"connection\":\"c\",\"stream\":\"s\",\"key\":\"k\",\"emitted_at\":\"2026-01-01\",\"data\":{{}},\"texts\":{texts}}}\n"
+                "{{\"object\":\"record\",\"connection\":\"c\",\"stream\":\"s\",\"key\":\"k\",\
+                 \"emitted_at\":\"2026-01-01\",\"data\":{{}},\"texts\":{texts}}}\n"
+            )
+        };
+        let stream = |declaration: &str| {
+            format!(
+                "{{\"object\":\"stream\",\"connection\":\"c\",\"stream\":\"s\",\
+                 \"declaration\":{declaration}}}\n"
             )
         };
         let lines = [
             "{}\n".to_owned(),
-            "{\"object\":\"stream\",\"connection\":\"c\",\"stream\":\"s\",\"declaration\":{}}\n".to_owned(),
+            stream("{}"),
             record("{}"),
-            "{\"object\":\"stream\",\"connection\":\"c\",\"stream\":\"s\",\"declaration\":{\"schema\":{\"properties\":{}}}}\n".to_owned(),
+            stream("{\"schema\":{\"properties\":{}}}"),
             record("{\"a\":\"../../etc/passwd\"}"),
             record(&format!("{{\"a\":\"texts/{digest}.txt\"}}")),
             record(&format!("{{\"a\":\"texts/{}.txt\"}}", "1".repeat(64))),
@@ -560,13 +560,20 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
-        fn any_records_are_restored(rows in proptest::collection::vec(("[a-c]", "\\PC{0,20}", any::<Option<f64>>(), 0usize..4000), 1..12)) {
+        fn any_records_are_restored(
+            rows in proptest::collection::vec(
+                ("[a-c]", "\\PC{0,20}", any::<Option<f64>>(), 0usize..4000),
+                1..12,
+            ),
+        ) {
             let rig = rig();
             let lines: String = rows
                 .iter()
                 .map(|(id, text, number, length)| {
                     let number = number.filter(|number| number.is_finite());
-                    serde_json::json!({ "k": id, "t": text, "n": number, "l": format!("{text}\0").repeat(*length / 10) }).to_string() + "\n"
+                    let long = format!("{text}\0").repeat(*length / 10);
+                    serde_json::json!({ "k": id, "t": text, "n": number, "l": long }).to_string()
+                        + "\n"
                 })
                 .collect();
             ingest(&rig, "c", "s", &lines);

@@ -23,30 +23,29 @@ pub(super) struct ArchiveArrays {
     path: String,
     /// The numbers of the entries that were not opened yet.
     remaining: std::vec::IntoIter<usize>,
-    current: Option<CurrentArray>,
+    /// The file that is read, with the location of its next element.
+    current: Option<(ElementLocation, JsonArray<ArchiveEntryReader>)>,
     /// Bytes of the files before the current one.
     before: u64,
-    /// The entry that was last named in a [`LocatedRow`], and its path.
-    named: Option<(usize, Arc<str>)>,
-}
-
-struct CurrentArray {
-    entry: usize,
-    array: JsonArray<ArchiveEntryReader>,
-    /// How many elements of it were read.
-    count: u64,
 }
 
 /// Where an element of an array is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct ElementLocation {
+    file: Arc<str>,
     /// The number of the archive's entry.
     pub(super) entry: usize,
-    /// The line where the element begins, 1-based.
-    pub(super) line: u64,
+    line: u64,
     /// The index of the element in its file, from 0 on. Two elements can share a line, and no two
     /// share an index.
     pub(super) index: u64,
+}
+
+impl ElementLocation {
+    /// Locates the row that the element became.
+    pub(super) fn locate(&self, row: Result<ImportRow, UnusableRow>) -> LocatedRow {
+        LocatedRow { file: Arc::clone(&self.file), line: self.line, row }
+    }
 }
 
 /// An element of an array, or why it cannot be used.
@@ -65,79 +64,52 @@ impl ArchiveArrays {
             remaining: entries.into_iter(),
             current: None,
             before: 0,
-            named: None,
         }
     }
 
     /// Returns the next element, or `None` after the last of the last file.
     pub(super) fn next(&mut self) -> Option<ArrayElement> {
         loop {
-            let CurrentArray { entry, array, count } = match &mut self.current {
+            let (mut location, mut array) = match self.current.take() {
                 Some(current) => current,
                 None => {
-                    let number = self.remaining.next()?;
-                    match self.archive.entries().get(number).map(|entry| self.archive.read(entry)) {
-                        Some(Ok(reader)) => self.current.insert(CurrentArray {
-                            entry: number,
-                            array: JsonArray::new(reader),
-                            count: 0,
-                        }),
-                        Some(Err(error)) => {
-                            let location = ElementLocation { entry: number, line: 1, index: 0 };
-                            return Some(unreadable(location, &error));
-                        }
-                        None => continue,
+                    let entry = self.remaining.next()?;
+                    let Some(found) = self.archive.entries().get(entry) else { continue };
+                    let file = format!("{}/{}", self.path, found.name).into();
+                    let location = ElementLocation { file, entry, line: 1, index: 0 };
+                    match self.archive.read(found) {
+                        Ok(reader) => (location, JsonArray::new(reader)),
+                        Err(error) => return Some(unreadable(location, &error)),
                     }
                 }
             };
-            let (entry, index) = (*entry, *count);
-            *count += 1;
-            let last = match array.next() {
+            match array.next() {
                 Ok(Some(Decoded { line, row })) => {
+                    location.line = line;
                     let row = row.map(|row| (row.fields, row.replaced)).map_err(UnusableRow::from);
-                    return Some(ArrayElement {
-                        location: ElementLocation { entry, line, index },
-                        row,
-                    });
+                    let element = ArrayElement { location: location.clone(), row };
+                    location.index += 1;
+                    self.current = Some((location, array));
+                    return Some(element);
                 }
-                Ok(None) => None,
+                Ok(None) => self.before += array.consumed(),
                 Err(error) => {
-                    let location = ElementLocation { entry, line: array.line(), index };
-                    Some(unreadable(location, &error))
+                    self.before += array.consumed();
+                    location.line = array.line();
+                    return Some(unreadable(location, &error));
                 }
-            };
-            self.before += array.consumed();
-            self.current = None;
-            if last.is_some() {
-                return last;
             }
         }
     }
 
     /// Returns how many bytes of the files were read.
     pub(super) fn consumed(&self) -> u64 {
-        self.before + self.current.as_ref().map_or(0, |current| current.array.consumed())
+        self.before + self.current.as_ref().map_or(0, |(_, array)| array.consumed())
     }
 
     /// Returns the name of an entry; empty if there is no such entry.
     pub(super) fn entry_name(&self, entry: usize) -> &str {
         self.archive.entries().get(entry).map_or("", |entry| entry.name.as_str())
-    }
-
-    /// Locates a row that an element became.
-    pub(super) fn locate(
-        &mut self,
-        location: ElementLocation,
-        row: Result<ImportRow, UnusableRow>,
-    ) -> LocatedRow {
-        let file = match &self.named {
-            Some((named, file)) if *named == location.entry => Arc::clone(file),
-            _ => {
-                let file = format!("{}/{}", self.path, self.entry_name(location.entry));
-                Arc::clone(&self.named.insert((location.entry, file.into())).1)
-            }
-        };
-        LocatedRow { file, line: location.line, row }
     }
 
     /// Returns a bad row for each entry of the archive that the store refuses.

@@ -73,7 +73,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it is a ChatGPT export, a record for each message: `id` is the key",
         "`created_at` orders the records and is what a grant's --since looks at",
         "`conversation_title` and `text` can be searched",
-        "`parent_id` is the message before; `on_current_branch` is false for what was edited away or regenerated",
+        "`parent_id` is the message before; \
+         `on_current_branch` is false for what was edited away or regenerated",
     ],
 };
 
@@ -125,22 +126,22 @@ impl ImportRows for ChatGptRows {
                     }
                     Err(bad) => Err(UnusableRow::new("too_many_files", bad)),
                 };
-                return Ok(Some(self.conversations.locate(current.location, row)));
+                return Ok(Some(current.location.locate(row)));
             }
             let Some(ArrayElement { location, row }) = self.conversations.next() else {
                 return Ok(None);
             };
-            let conversation = row.and_then(|(fields, replaced)| {
+            self.current = None;
+            let parsed = row.and_then(|(fields, replaced)| {
                 let conversation = Conversation::parse(fields)
                     .map_err(|bad| UnusableRow::new("no_conversation", bad))?;
-                Ok(CurrentConversation { conversation, location, replaced })
+                Ok((conversation, replaced))
             });
-            match conversation {
-                Ok(conversation) => self.current = Some(conversation),
-                Err(bad) => {
-                    self.current = None;
-                    return Ok(Some(self.conversations.locate(location, Err(bad))));
+            match parsed {
+                Ok((conversation, replaced)) => {
+                    self.current = Some(CurrentConversation { conversation, location, replaced });
                 }
+                Err(bad) => return Ok(Some(location.locate(Err(bad)))),
             }
         }
     }

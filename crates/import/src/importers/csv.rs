@@ -151,7 +151,8 @@ impl<R: BufRead> CsvDecoder<R> {
         Ok(Some(header.map_err(|why| Decoded::bad(line, why))))
     }
 
-    /// Reads a row into `cells`, and returns the line where it begins; `None` at the end of the file.
+    /// Reads a row into `cells`, and returns the line where it begins. `None` at the end of the
+    /// file.
     fn read_row(&mut self) -> io::Result<Option<(u64, RowEnd)>> {
         if !self.skip_blank_lines()? {
             return Ok(None);
@@ -403,7 +404,10 @@ mod tests {
 
     #[test]
     fn a_bad_row_is_reported_and_the_others_are_read() {
-        let text = b"\xef\xbb\xbf\nid;name;note\r\n1;Ada;\"one\ntwo \"\"2\"\"\"\r\n\r\n2;Bo\n3;Cy;a;b;c\n4;\xff;x\r5;\"a\";\xc3\r6;\"long, longer, longest\";\n;;\n007;\"Di\"x;;\n8;x;\"end";
+        let text = b"\xef\xbb\xbf\nid;name;note\r\n1;Ada;\"one\ntwo \"\"2\"\"\"\r\n\r\n\
+            2;Bo\n3;Cy;a;b;c\n4;\xff;x\r5;\"a\";\xc3\r\
+            6;\"long, longer, longest\";\n;;\n007;\"Di\"x;;\n\
+            8;x;\"end";
         for size in [1, 3, 4096] {
             let rows = decode_all(CsvDecoder::with_max_row_bytes(
                 BufReader::with_capacity(size, text.as_slice()),
@@ -477,34 +481,57 @@ mod tests {
         #[test]
         fn written_rows_are_read_back(
             names in prop::collection::btree_set("[a-z\",;\n\té]{1,4}", 1..5),
-            rows in prop::collection::vec(prop::collection::vec(prop_oneof!["[a-c\"',;\t\r\n 0-9.é-]{0,6}", "-?[0-9]{1,20}", "true|false"], 5), 0..6),
+            rows in prop::collection::vec(
+                prop::collection::vec(
+                    prop_oneof![
+                        "[a-c\"',;\t\r\n 0-9.é-]{0,6}",
+                        "-?[0-9]{1,20}",
+                        "true|false",
+                    ],
+                    5,
+                ),
+                0..6,
+            ),
             delimiter in prop::sample::select(Delimiter::ALL.to_vec()),
-            size in 1..40_usize, quoted in any::<bool>(), crlf in any::<bool>(), mark in any::<bool>(),
+            size in 1..40_usize,
+            quoted in any::<bool>(),
+            crlf in any::<bool>(),
+            mark in any::<bool>(),
         ) {
             let between = char::from(delimiter.byte());
             let line = |cells: &mut dyn Iterator<Item = &String>| {
-                cells.map(|cell| written(cell, between, quoted)).collect::<Vec<_>>().join(&between.to_string())
+                let cells: Vec<_> = cells.map(|cell| written(cell, between, quoted)).collect();
+                cells.join(&between.to_string())
             };
             let mut lines = vec![line(&mut names.iter())];
             lines.extend(rows.iter().map(|row| line(&mut row.iter().take(names.len()))));
-            let text = (if mark { "\u{feff}" } else { "" }).to_owned() + &lines.join(if crlf { "\r\n" } else { "\n" });
-            let decoded = decode_all(CsvDecoder::new(BufReader::with_capacity(size, text.as_bytes()), Some(delimiter)));
+            let lines = lines.join(if crlf { "\r\n" } else { "\n" });
+            let text = (if mark { "\u{feff}" } else { "" }).to_owned() + &lines;
+            let reader = BufReader::with_capacity(size, text.as_bytes());
+            let decoded = decode_all(CsvDecoder::new(reader, Some(delimiter)));
             let expected: Vec<RecordFields> = rows.iter().map(|row| {
                 let cells = names.iter().zip(row).filter(|(_, text)| !text.is_empty());
                 cells.map(|(name, text)| (name.clone(), cell(text))).collect()
             }).collect();
-            let found: Vec<RecordFields> = decoded.into_iter().map(|decoded| decoded.row.unwrap().fields).collect();
+            let found: Vec<RecordFields> =
+                decoded.into_iter().map(|decoded| decoded.row.unwrap().fields).collect();
             prop_assert_eq!(found, expected);
         }
 
         #[test]
         fn the_size_of_the_buffer_does_not_change_the_rows(
-            pieces in prop::collection::vec(prop::sample::select(vec![&b"a"[..], b"b", b"\"", b",", b";", b"\r", b"\n", b"\r\n", b"\xff", b"\xef", b"1", b"\xef\xbb\xbf"]), 0..40),
+            pieces in prop::collection::vec(prop::sample::select(vec![
+                &b"a"[..], b"b", b"\"", b",", b";", b"\r", b"\n", b"\r\n", b"\xff", b"\xef", b"1",
+                b"\xef\xbb\xbf",
+            ]), 0..40),
             size in 1..20_usize, max_bytes in 1..40_usize,
         ) {
             let bytes = pieces.concat();
-            let whole = decode_all(CsvDecoder::with_max_row_bytes(bytes.as_slice(), None, max_bytes));
-            prop_assert_eq!(whole, decode_all(CsvDecoder::with_max_row_bytes(BufReader::with_capacity(size, bytes.as_slice()), None, max_bytes)));
+            let decode = |reader: BufReader<&[u8]>| {
+                decode_all(CsvDecoder::with_max_row_bytes(reader, None, max_bytes))
+            };
+            let whole = decode(BufReader::new(bytes.as_slice()));
+            prop_assert_eq!(whole, decode(BufReader::with_capacity(size, bytes.as_slice())));
         }
 
         #[test]

@@ -142,8 +142,8 @@ impl Scanner {
         (at, None)
     }
 
-    /// Handles a byte that is outside of elements, or the first of one, which is not used yet. Returns
-    /// a fault.
+    /// Handles a byte that is outside of elements, or the first of one, which is not used yet.
+    /// Returns a fault.
     fn between(&mut self, byte: u8) -> Option<Decoded> {
         let wrong = match (self.position, byte) {
             (Position::BeforeArray, b'[') => return self.go(Position::AfterBracket),

@@ -204,8 +204,22 @@ mod tests {
     #[test]
     fn a_note_becomes_its_path_its_front_matter_and_its_text() {
         insta::assert_snapshot!(
-            json_of("\u{feff}---\ntitle: Ferns\ntags: [moss, 007]\nrating: 4.5\ndone: true\nnone: ~\nmeta: {a: 1}\n---\n# Text\n"),
-            @r##"{"path":"a/b.md","modified":"1970-01-01T00:00:00Z","title":"Ferns","tags":["moss","007"],"rating":4.5,"done":true,"none":null,"meta":{"a":1},"text":"# Text\n"}"##
+            json_of(
+                "\u{feff}---\ntitle: Ferns\ntags: [moss, 007]\nrating: 4.5\ndone: true\nnone: ~\n\
+                 meta: {a: 1}\n---\n# Text\n"
+            ).replace(",\"", ",\n\""),
+            @r##"
+        {"path":"a/b.md",
+        "modified":"1970-01-01T00:00:00Z",
+        "title":"Ferns",
+        "tags":["moss",
+        "007"],
+        "rating":4.5,
+        "done":true,
+        "none":null,
+        "meta":{"a":1},
+        "text":"# Text\n"}
+        "##
         );
         assert_eq!(
             row::to_json(&note_fields("x.md", None, "plain")),
@@ -238,7 +252,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_becomes_a_record(file in "(---\n([a-z]{1,4}: [a-z0-9\\[\\]]{0,4}\n){0,3}---\n)?\\PC{0,40}") {
+        fn any_text_becomes_a_record(
+            file in "(---\n([a-z]{1,4}: [a-z0-9\\[\\]]{0,4}\n){0,3}---\n)?\\PC{0,40}",
+        ) {
             let fields = note_fields("x.md", None, &file);
             let names: HashSet<&String> = fields.iter().map(|(name, _)| name).collect();
             prop_assert_eq!(names.len(), fields.len());

@@ -24,7 +24,9 @@ pub static IMPORTER: Importer = Importer {
     description: "a mailbox (mbox)",
     recognition: Recognition {
         file_name: |name| name.to_ascii_lowercase().ends_with(".mbox"),
-        contents: |contents| matches!(contents, Contents::Beginning(bytes) if bytes.starts_with(b"From ")),
+        contents: |contents| {
+            matches!(contents, Contents::Beginning([b'F', b'r', b'o', b'm', b' ', ..]))
+        },
         ..Recognition::NEVER
     },
     byte_count: file_bytes,
@@ -61,7 +63,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
     owner_fields: &["labels"],
     because: &[
         "it is mail: `message_id` is the key",
-        "`date` orders the records and is what a grant's --since looks at; a message without a date has none",
+        "`date` orders the records and is what a grant's --since looks at; \
+         a message without a date has none",
         "`from`, `to`, `cc`, `subject`, `labels`, `body` can be searched",
         "`thread` is the message that began the conversation; `attachments` refers to blobs",
     ],

@@ -80,7 +80,8 @@ static DECLARATION: PresetDeclaration = PresetDeclaration {
         "it is a Slack export: `id` is the key, the channel and the time stamp of a message",
         "`at` orders the records and is what a grant's --since looks at",
         "`user_name` and `text` can be searched",
-        "`thread_id` is the message that began the thread; `attachments` refers to blobs, where the export has the files",
+        "`thread_id` is the message that began the thread; \
+         `attachments` refers to blobs, where the export has the files",
     ],
 };
 
@@ -142,7 +143,7 @@ impl SlackRows {
             let mut elements = ArchiveArrays::new(archive, path, entries);
             while let Some(ArrayElement { location, row }) = elements.next() {
                 match row {
-                    Err(bad) => self.refused.push_back(elements.locate(location, Err(bad))),
+                    Err(bad) => self.refused.push_back(location.locate(Err(bad))),
                     Ok((fields, _)) if list == USERS => self.workspace.add_user(fields),
                     Ok((fields, _)) => {
                         if let Some(channel) = self.workspace.add_channel(fields) {
@@ -185,7 +186,7 @@ impl SlackRows {
         &self,
         channel: &Channel,
         fields: &RecordFields,
-        location: ElementLocation,
+        location: &ElementLocation,
     ) -> bool {
         if self.last_events.is_empty() {
             return false;
@@ -211,16 +212,16 @@ impl ImportRows for SlackRows {
             };
             let (fields, replaced) = match row {
                 Ok(row) => row,
-                Err(bad) => return Ok(Some(self.messages.locate(location, Err(bad)))),
+                Err(bad) => return Ok(Some(location.locate(Err(bad)))),
             };
             let channel = self.channel_of(location.entry);
-            if self.is_outdated(&channel, &fields, location) {
+            if self.is_outdated(&channel, &fields, &location) {
                 continue;
             }
             let row = message::read(fields, &channel, &self.workspace, &self.files, &self.target)?
                 .map(|row| ImportRow { replaced, ..row })
                 .map_err(|bad| UnusableRow::new(bad.code(), bad));
-            return Ok(Some(self.messages.locate(location, row)));
+            return Ok(Some(location.locate(row)));
         }
     }
 

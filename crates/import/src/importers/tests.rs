@@ -13,6 +13,9 @@ use crate::input::ImportInput;
 use crate::report::{BadRowPolicy, ImportReport};
 use crate::rig::{Rig, counts, recognised, rig};
 
+/// The line before a message of a mailbox.
+const FROM: &str = "From a Thu Jan  1 00:00:00 2026\n";
+
 fn sample(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/records").join(name)
 }
@@ -107,7 +110,8 @@ fn a_mailbox_becomes_messages_with_threads_and_attachments() {
     let third = &rig.record("list-77@seeds.example");
     assert_eq!(
         third["body"],
-        "Your swap list\nBroad beans 40 seeds\nCafé au lait dahlia 2 tubers\nSee you at the market hall & bring labels."
+        "Your swap list\nBroad beans 40 seeds\nCafé au lait dahlia 2 tubers\n\
+         See you at the market hall & bring labels."
     );
     let records = all(&rig);
     let old = records.iter().find(|record| record["subject"] == "An old one").unwrap();
@@ -126,9 +130,14 @@ fn a_chatgpt_export_becomes_messages_from_a_file_a_folder_or_a_zip() {
     assert_eq!(
         record("2"),
         json!({
-            "id": id("2"), "conversation_id": "69ac0000-0000-4000-8000-0000000000aa", "conversation_title": "Quince and frost",
-            "role": "user", "created_at": "2026-03-07T09:00:00.123456Z", "content_type": "text",
-            "text": "How cold may it get before quince blossom is lost?", "on_current_branch": true,
+            "id": id("2"),
+            "conversation_id": "69ac0000-0000-4000-8000-0000000000aa",
+            "conversation_title": "Quince and frost",
+            "role": "user",
+            "created_at": "2026-03-07T09:00:00.123456Z",
+            "content_type": "text",
+            "text": "How cold may it get before quince blossom is lost?",
+            "on_current_branch": true,
         })
     );
     assert_eq!(
@@ -176,17 +185,26 @@ fn a_slack_export_becomes_messages_from_a_folder_or_a_zip() {
     assert_eq!(
         record("C0GARDEN1/1772877600.123456"),
         json!({
-            "id": "C0GARDEN1/1772877600.123456", "channel": "garden", "channel_id": "C0GARDEN1", "user": "U0BOLA001",
-            "user_name": "Bola Okafor", "at": "2026-03-07T10:00:00.123456Z", "text": "I do, @Ann, if it is > 3 °C on Sunday.",
-            "thread_ts": "1772874000.000200", "thread_id": "C0GARDEN1/1772874000.000200",
-            "thread_ref": { "source_id": "c", "stream": "s", "record_id": "C0GARDEN1/1772874000.000200" },
+            "id": "C0GARDEN1/1772877600.123456",
+            "channel": "garden",
+            "channel_id": "C0GARDEN1",
+            "user": "U0BOLA001",
+            "user_name": "Bola Okafor",
+            "at": "2026-03-07T10:00:00.123456Z",
+            "text": "I do, @Ann, if it is > 3 °C on Sunday.",
+            "thread_ts": "1772874000.000200",
+            "thread_id": "C0GARDEN1/1772874000.000200",
+            "thread_ref": {
+                "source_id": "c", "stream": "s", "record_id": "C0GARDEN1/1772874000.000200",
+            },
             "is_reply": true, "edited_at": "2026-03-07T10:01:00Z",
         })
     );
     let began = record("C0GARDEN1/1772874000.000200");
     assert_eq!(
         began["text"],
-        "Who takes the fleece down? @channel see the forecast (https://example.org/frost?station=3&day=7)"
+        "Who takes the fleece down? @channel see the forecast \
+         (https://example.org/frost?station=3&day=7)"
     );
     assert_eq!((&began["is_reply"], &began["reactions"][0]["count"]), (&json!(false), &json!(2)));
     assert_eq!(record("C0GARDEN1/1772870400.000100")["subtype"], "channel_join");
@@ -225,12 +243,14 @@ fn the_last_state_of_a_message_is_imported() {
         (
             "g/2026-01-01.json",
             r#"[{"ts":"1.1","text":"old"},{"ts":"2.2","text":"secret"},{"ts":"3.3","text":"kept"},
-            {"subtype":"message_changed","ts":"4.4","message":{"ts":"1.1","text":"older","user":"U1"}}]"#,
+            {"subtype":"message_changed","ts":"4.4",
+             "message":{"ts":"1.1","text":"older","user":"U1"}}]"#,
         ),
         (
             "g/2026-01-02.json",
             r#"[{"subtype":"message_changed","ts":"5.5","message":{"ts":"1.1","text":"new"}},
-            {"subtype":"message_deleted","ts":"6.6","deleted_ts":"2.2","previous_message":{"text":"secret"}}]"#,
+            {"subtype":"message_deleted","ts":"6.6","deleted_ts":"2.2",
+             "previous_message":{"text":"secret"}}]"#,
         ),
     ];
     let members: Vec<Member> =
@@ -247,11 +267,23 @@ fn the_last_state_of_a_message_is_imported() {
 #[test]
 fn the_last_state_of_a_message_is_imported_whatever_the_order_of_a_day() {
     let rig = rig();
-    let day = r#"[{"ts":"1.1","text":"SECRET one"},{"ts":"2.2","text":"SECRET two"},{"ts":"3.3","text":"kept"},{"subtype":"message_deleted","ts":"4.4","deleted_ts":"1.1"},{"subtype":"message_changed","ts":"5.5","message":{"ts":"2.2","text":"SECRET three"}},{"subtype":"message_changed","ts":"6.6","message":{"ts":"2.2","text":"new"}}]"#;
+    // All in one line, so that only the index in the file tells the elements apart.
+    let changed = |ts: &str, text: &str| {
+        let message = json!({ "ts": "2.2", "text": text });
+        json!({ "subtype": "message_changed", "ts": ts, "message": message })
+    };
+    let day = json!([
+        { "ts": "1.1", "text": "SECRET one" },
+        { "ts": "2.2", "text": "SECRET two" },
+        { "ts": "3.3", "text": "kept" },
+        { "subtype": "message_deleted", "ts": "4.4", "deleted_ts": "1.1" },
+        changed("5.5", "SECRET three"),
+        changed("6.6", "new"),
+    ]);
     let files = [
         ("users.json", "[]"),
         ("channels.json", r#"[{"id":"C1","name":"g"}]"#),
-        ("g/2026-01-01.json", day),
+        ("g/2026-01-01.json", &day.to_string()),
     ];
     let members: Vec<Member> =
         files.iter().map(|(name, text)| Member::stored(name, text.as_bytes())).collect();
@@ -317,9 +349,8 @@ fn a_name_that_is_not_an_identifier_attaches_no_file() {
 #[test]
 fn copies_that_differ_are_kept_under_keys_of_their_own() {
     let rig = rig();
-    let one = "From a Thu Jan  1 00:00:00 2026\nMessage-ID: <1@x>\n\none\n\n";
-    let mailbox =
-        [one, one, &one.replace("one", "two"), one, &one.replace("one", "three")].concat();
+    let mail = |text: &str| format!("{FROM}Message-ID: <1@x>\n\n{text}\n\n");
+    let mailbox = ["one", "one", "two", "one", "three"].map(mail).concat();
     let path = rig.write("a.mbox", mailbox.as_bytes());
     assert_eq!(counts(&import(&rig, path.clone())), (3, 0, 2, 0));
     let keys = rig.keys();
@@ -336,9 +367,7 @@ fn copies_that_differ_are_kept_under_keys_of_their_own() {
 fn a_forged_identifier_does_not_replace_a_stored_mail() {
     let rig = rig();
     let mail = |id: &str, label: &str, text: &str| {
-        format!(
-            "From a Thu Jan  1 00:00:00 2026\nMessage-ID: <{id}>\nX-Gmail-Labels: {label}\n\n{text}\n\n"
-        )
+        format!("{FROM}Message-ID: <{id}>\nX-Gmail-Labels: {label}\n\n{text}\n\n")
     };
     let import =
         |mails: &[String]| counts(&import(&rig, rig.write("a.mbox", mails.concat().as_bytes())));
@@ -370,10 +399,8 @@ fn a_forged_identifier_does_not_replace_a_stored_mail() {
 #[test]
 fn bad_rows_are_reported_by_file_and_line() {
     let rig = rig();
-    let mailbox = format!(
-        "From a Thu Jan  1 00:00:00 2026\nA: b\n\nx\n\nFrom a Thu Jan  1 00:00:00 2026\n\nno header\n\nFrom a Thu Jan  1 00:00:00 2026\nSubject: {}\n",
-        "y".repeat(2 << 20)
-    );
+    let mailbox =
+        format!("{FROM}A: b\n\nx\n\n{FROM}\nno header\n\n{FROM}Subject: {}\n", "y".repeat(2 << 20));
     let path = rig.write("export.mbox", mailbox.as_bytes());
     let report = import(&rig, path.clone());
     assert_eq!(
@@ -507,7 +534,7 @@ static TOY: Importer = Importer {
     name: "toy",
     description: "a toy",
     recognition: Recognition {
-        contents: |contents| matches!(contents, Contents::Beginning(bytes) if bytes.starts_with(b"!toy")),
+        contents: |contents| matches!(contents, Contents::Beginning([b'!', b't', b'o', b'y', ..])),
         ..Recognition::NEVER
     },
     byte_count: file_bytes,

@@ -126,7 +126,8 @@ fn batches_are_whole_and_progress_is_reported() {
         stored.push(rig.streams().first().map_or(0, |s| s["record_count"].as_u64().unwrap()));
     })
     .unwrap();
-    assert!(seen.iter().all(|progress| progress.bytes <= progress.total && progress.total == good.len() as u64));
+    let total = good.len() as u64;
+    assert!(seen.iter().all(|progress| progress.bytes <= total && progress.total == total));
     assert!(stored.iter().all(|count| [0, 10_000, 20_000, 25_000].contains(count)), "{stored:?}");
     assert!(stored.contains(&10_000) && !seen[0].storing && seen.last().unwrap().storing);
 }

@@ -1,6 +1,6 @@
 //! `stile import`: stores the rows of files as records, and restores exports.
 //!
-//! The formats come from the list of importers. `--format stile` is not an importer: an export names
+//! The formats come from the list of importers. `--format stile` has no importer: an export names
 //! its own connections and streams, so it is restored.
 
 use std::io::{self, IsTerminal as _, Write};
@@ -69,7 +69,8 @@ pub(super) fn run_with(
         report.declared_because.iter().try_for_each(|line| owner::aside(&format!("  {line}")))?;
         let command = format!("stile declare --connection {connection} --stream {stream}");
         owner::aside(&format!(
-            "It stays so until you change it: `{command} --show > FILE`, edit FILE, `{command} --from FILE`."
+            "It stays so until you change it: `{command} --show > FILE`, edit FILE, \
+             `{command} --from FILE`."
         ))?;
     }
     Ok(())
@@ -101,7 +102,8 @@ fn restore(
     for flag in ["connection", "stream", "key"] {
         if !owner::texts(matches, flag).is_empty() {
             return Err(Failure::Usage(format!(
-                "--{flag} cannot be used with --format {EXPORT_FORMAT}: an export names the connection, stream and key of each record"
+                "--{flag} cannot be used with --format {EXPORT_FORMAT}: \
+                 an export names the connection, stream and key of each record"
             )));
         }
     }

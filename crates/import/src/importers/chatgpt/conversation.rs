@@ -149,11 +149,7 @@ impl Conversation {
             ("on_current_branch", Some(FieldValue::Bool(self.current_branch.contains(node)))),
             ("attachments", Attachment::references(&attachments, &missing)),
         ];
-        let fields = fields
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect();
-        Ok(ImportRow { attachments, ..ImportRow::new(fields) })
+        Ok(ImportRow::from_message(fields, attachments))
     }
 }
 

@@ -90,7 +90,5 @@ pub fn read(raw: &[u8], target: &ImportTarget) -> Result<ImportRow, MailError> {
         ("body", text(body)),
         ("attachments", Attachment::references(&parts.attachments, &[])),
     ];
-    let fields =
-        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-    Ok(ImportRow { attachments: parts.attachments, ..ImportRow::new(fields) })
+    Ok(ImportRow::from_message(fields, parts.attachments))
 }

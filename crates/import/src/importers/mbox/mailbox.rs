@@ -48,7 +48,8 @@ pub enum RawMessageError {
     TooLarge,
     /// The file does not begin with a From-line. No message follows.
     #[error(
-        "the file is not a mailbox: it does not begin with a line like `From ann@example.org Thu Jan  1 00:00:00 2026`"
+        "the file is not a mailbox: it does not begin with a line like \
+         `From ann@example.org Thu Jan  1 00:00:00 2026`"
     )]
     NotAMailbox,
 }

@@ -218,9 +218,7 @@ pub fn read(
         ),
         ("attachments", Attachment::references(&attachments, &[])),
     ];
-    let fields =
-        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
-    Ok(Ok(ImportRow { attachments, ..ImportRow::new(fields) }))
+    Ok(Ok(ImportRow::from_message(fields, attachments)))
 }
 
 /// Returns the author's name in the workspace, or else the one that the message has.

@@ -279,47 +279,22 @@ fn json() -> Arg {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-
-    use stile_domain::records::value::FieldValue;
-    use stile_import::importer::{
-        Contents, ImportRow, ImportRows, LocatedRow, Recognition, StreamDeclaration,
-    };
-    use stile_store::files;
+    use stile_import::importer::{Contents, Recognition, StreamDeclaration};
 
     use super::*;
     use crate::cli::import;
 
-    /// An importer for files such as `!toy one`, with a single row.
     static TOY: Importer = Importer {
         name: "toy",
         description: "a toy",
         recognition: Recognition {
-            contents: |contents| matches!(contents, Contents::Beginning(bytes) if bytes.starts_with(b"!toy")),
+            contents: |contents| matches!(contents, Contents::Beginning(b"!toy")),
             ..Recognition::NEVER
         },
-        byte_count: |path| Ok(files::open(path)?.bytes),
-        open: |path, _| {
-            let mut text = String::new();
-            files::open(path)?.reader.read_to_string(&mut text)?;
-            let fields = vec![("text".to_owned(), FieldValue::Text(text))];
-            Ok(Box::new(ToyRows(Some(ImportRow::new(fields)))))
-        },
+        byte_count: |_| Ok(4),
+        open: |_, _| Err(std::io::Error::other("it is a toy")),
         declaration: StreamDeclaration::Inferred,
     };
-
-    struct ToyRows(Option<ImportRow>);
-
-    impl ImportRows for ToyRows {
-        fn next(&mut self) -> std::io::Result<Option<LocatedRow>> {
-            let row = self.0.take();
-            Ok(row.map(|row| LocatedRow { file: "toy".into(), line: 1, row: Ok(row) }))
-        }
-
-        fn consumed(&self) -> u64 {
-            0
-        }
-    }
 
     #[test]
     fn the_command_line_knows_each_importer_of_the_list() {
@@ -330,22 +305,22 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        std::fs::write(path("toy"), "!toy one").unwrap();
-        std::fs::write(path("unknown"), "?").unwrap();
-        let run = |file: &str, more: &[&str]| {
+        let error = |file: &str, content: &str, more: &[&str]| {
+            std::fs::write(path(file), content).unwrap();
             let (file, state) = (path(file), path("state"));
             let line = ["import", &file, "--connection", "c", "--stream", "s", "--state", &state];
             let matches = import(&importers).try_get_matches_from(line.iter().chain(more)).unwrap();
-            let mut output = Vec::new();
             let home = |name: &str| (name == "HOME").then(|| "/home/ann".to_owned());
-            import::run_with(&importers, &matches, &home, &mut output)
-                .map(|()| String::from_utf8(output).unwrap())
-                .map_err(|failure| failure.report().0)
+            let ran = import::run_with(&importers, &matches, &home, &mut Vec::new());
+            ran.unwrap_err().report().0
         };
-        assert_eq!(run("toy", &[]).unwrap(), "added 1, changed 0, unchanged 0, bad 0\n");
-        let again = run("toy", &["--format", "toy"]).unwrap();
-        assert_eq!(again, "added 0, changed 0, unchanged 1, bad 0\nnothing has changed\n");
-        let error = run("unknown", &[]).unwrap_err();
+        for (file, content, format) in
+            [("recognised", "!toy", &[][..]), ("named", "", &["--format", "toy"])]
+        {
+            let error = error(file, content, format);
+            assert!(error.ends_with(&format!("{file}: it is a toy\n")), "{error}");
+        }
+        let error = error("unknown", "?", &[]);
         assert!(error.ends_with("chatgpt, slack or toy\n"), "{error}");
     }
 }

@@ -40,7 +40,10 @@ fn a_parent_is_the_nearest_message_above() {
     let mapping = json!({
         "root": node(None, None),
         "a": node(Some("root"), Some("one")),
-        "hidden": { "parent": "a", "message": { "content": { "parts": ["x"] }, "metadata": { "is_visually_hidden_from_conversation": true } } },
+        "hidden": { "parent": "a", "message": {
+            "content": { "parts": ["x"] },
+            "metadata": { "is_visually_hidden_from_conversation": true },
+        } },
         "empty": node(Some("hidden"), Some(" \n")),
         "b": node(Some("empty"), Some("two")),
         "c": node(Some("b"), Some("three")),
@@ -62,7 +65,10 @@ fn a_parent_is_the_nearest_message_above() {
 #[test]
 fn cycles_and_deep_trees_are_read_in_linear_time() {
     let circle = json!({
-        "a": node(Some("b"), None), "b": node(Some("a"), None), "c": node(Some("a"), Some("x")), "d": node(Some("d"), Some("y")),
+        "a": node(Some("b"), None),
+        "b": node(Some("a"), None),
+        "c": node(Some("a"), Some("x")),
+        "d": node(Some("d"), Some("y")),
     });
     let rows = tree(&json!({ "mapping": circle, "current_node": "a" }));
     assert_eq!(rows.iter().map(|(id, ..)| id.as_str()).collect::<Vec<_>>(), ["c", "d"]);
@@ -124,8 +130,8 @@ fn repeated_files_count_once_and_1001_files_are_refused() {
         .iter()
         .find(|(name, _)| name == "attachments")
         .map(|(_, value)| value.to_json());
-    let names = json!([{ "filename": "f7" }, { "filename": "2.png" }, { "filename": "0.png" }, { "filename": "1.png" }]);
-    assert_eq!(serde_json::from_str::<Json>(&attachments.unwrap()).unwrap(), names);
+    let names = ["f7", "2.png", "0.png", "1.png"].map(|name| json!({ "filename": name }));
+    assert_eq!(serde_json::from_str::<Json>(&attachments.unwrap()).unwrap(), json!(names));
     assert!(of(&[5; 3000], MAX_FILES).is_ok());
     assert_eq!(of(&[], MAX_FILES + 1).unwrap_err(), TooManyFiles);
     assert_eq!(of(&[], 100_000).unwrap_err(), TooManyFiles);
@@ -174,7 +180,8 @@ fn each_type_of_content_becomes_text() {
 fn times_are_exact_and_invalid_times_are_absent() {
     let created = |time: &str| {
         let text = format!(
-            r#"{{"mapping":{{"n":{{"message":{{"create_time":{time},"content":{{"parts":["x"]}}}}}}}}}}"#
+            r#"{{"mapping":{{"n":{{"message":
+                {{"create_time":{time},"content":{{"parts":["x"]}}}}}}}}}}"#
         );
         let fields = row::parse(text.as_bytes()).unwrap().fields;
         let rows = read(fields).unwrap();
@@ -244,9 +251,9 @@ proptest! {
         let json = json!({ "mapping": mapping, "current_node": current });
         let fields = row::parse(json.to_string().as_bytes()).unwrap().fields;
         if let Ok(rows) = read(fields) {
-            let ids: HashSet<String> = rows.iter().filter_map(|row| JsonObject(row.fields.clone()).text("id").map(str::to_owned)).collect();
+            let rows: Vec<_> = rows.into_iter().map(|row| JsonObject(row.fields)).collect();
+            let ids: HashSet<&str> = rows.iter().filter_map(|row| row.text("id")).collect();
             for row in &rows {
-                let row = JsonObject(row.fields.clone());
                 prop_assert!(row.text("parent_id").is_none_or(|parent| ids.contains(parent)));
             }
         }

@@ -1,8 +1,9 @@
 //! Parses the `Date` of a message.
 //!
 //! A year of two digits lies between 1950 and 2049, and three digits count from 1900. Of the zones
-//! in letters only those of North America and Greenwich have an offset; any other is UTC, as the RFC
-//! demands. Second 60 is second 0 of the next minute. Comments and the day of the week are skipped.
+//! in letters only those of North America and Greenwich have an offset; any other is UTC, as the
+//! RFC demands. Second 60 is second 0 of the next minute. Comments and the day of the week are
+//! skipped.
 //!
 //! *Source*: RFC 5322, sections 3.3 and 4.3.
 

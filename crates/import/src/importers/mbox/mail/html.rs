@@ -232,7 +232,9 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn the_text_is_never_longer_than_the_page(page in "(<|>|&|;|/|!--|-->|p|br|script|style|'|\"| |\n|é|#1|amp){0,40}") {
+        fn the_text_is_never_longer_than_the_page(
+            page in "(<|>|&|;|/|!--|-->|p|br|script|style|'|\"| |\n|é|#1|amp){0,40}",
+        ) {
             let text = to_text(&page);
             proptest::prop_assert!(text.chars().count() <= page.chars().count());
         }

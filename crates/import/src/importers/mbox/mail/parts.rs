@@ -1,9 +1,9 @@
 //! Reads the parts of a message: its text and its attachments.
 //!
 //! This module walks the parts itself, because `mail-parser` takes time quadratic in the number of
-//! parts and recurses as deep as they are nested, and a hostile sender chooses both. Here each level
-//! is scanned once. Parts deeper than [`MAX_DEPTH`] are attached whole, and a message with more than
-//! [`MAX_PARTS`] parts is refused. A message in a message is attached whole.
+//! parts and recurses as deep as they are nested, and a hostile sender chooses both. Here each
+//! level is scanned once. Parts deeper than [`MAX_DEPTH`] are attached whole, and a message with
+//! more than [`MAX_PARTS`] parts is refused. A message in a message is attached whole.
 //!
 //! *Source*: RFC 2046, section 5; RFC 2183.
 
@@ -154,7 +154,8 @@ impl MessageParts {
             .collect::<Result<Vec<_>, _>>()?;
         let mut texts = texts.into_iter().filter(|text| !text.is_none());
         if subtype == "alternative" {
-            // One text in several forms: plain text is preferred, then the last, which is the richest.
+            // One text in several forms. Plain text is preferred, then the last form, which is the
+            // richest.
             return Ok(texts
                 .reduce(|one, next| if matches!(one, PartText::Plain(_)) { one } else { next })
                 .unwrap_or(PartText::None));
@@ -212,8 +213,8 @@ fn split<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<&'b [u8]> {
     parts
 }
 
-/// Undoes the transfer encoding of a part. A body that is not encoded as its header says is returned
-/// unchanged.
+/// Undoes the transfer encoding of a part. A body that is not encoded as its header says is
+/// returned unchanged.
 fn transfer_decoded<'b>(body: &'b [u8], encoding: &str) -> Cow<'b, [u8]> {
     if encoding.eq_ignore_ascii_case("base64") {
         // A decoder must ignore other characters (RFC 2045, section 6.8).

@@ -51,10 +51,15 @@ fn attached(raw: impl AsRef<[u8]>) -> Vec<(Json, Json, String)> {
 
 #[test]
 fn the_header_and_the_body_become_fields() {
-    let raw = "Date: Fri, 1 Mar 2024 09:05:00 -0800\r\nFrom: =?utf-8?q?J=C3=BCrgen?= <j@example.org>\r\n\
-        To: a@example.org, \"Doe, Jane\" <jane@example.org>,\r\n Team: b@example.org, c@example.org;\r\nCC:\r\n\
-        Subject: =?iso-8859-1?q?caf=E9?= and\r\n more\r\nMessage-Id: <2@x>\r\nIn-Reply-To: <1@x>\r\n\
-        References: <0@x>\r\n\t<1@x>\r\nX-Gmail-Labels: Inbox,=?UTF-8?Q?Gr=C3=BCn?=\r\n\r\nline one\r\nline two\r\n";
+    let raw = "Date: Fri, 1 Mar 2024 09:05:00 -0800\r\n\
+        From: =?utf-8?q?J=C3=BCrgen?= <j@example.org>\r\n\
+        To: a@example.org, \"Doe, Jane\" <jane@example.org>,\r\n \
+        Team: b@example.org, c@example.org;\r\nCC:\r\n\
+        Subject: =?iso-8859-1?q?caf=E9?= and\r\n more\r\n\
+        Message-Id: <2@x>\r\nIn-Reply-To: <1@x>\r\nReferences: <0@x>\r\n\t<1@x>\r\n\
+        X-Gmail-Labels: Inbox,=?UTF-8?Q?Gr=C3=BCn?=\r\n\r\nline one\r\nline two\r\n";
+    let reference =
+        |key: &str| json!({ "source_id": "mail", "stream": "messages", "record_id": key });
     let mut message = fields(raw);
     // A group becomes its members.
     assert!(message["to"].as_str().unwrap().contains("Doe, Jane <jane@example.org>"), "{message}");
@@ -62,10 +67,11 @@ fn the_header_and_the_body_become_fields() {
     assert_eq!(
         message,
         json!({
-            "message_id": "2@x", "date": "2024-03-01T09:05:00-08:00", "from": "Jürgen <j@example.org>",
+            "message_id": "2@x",
+            "date": "2024-03-01T09:05:00-08:00",
+            "from": "Jürgen <j@example.org>",
             "subject": "café and more", "in_reply_to": "1@x",
-            "in_reply_to_ref": { "source_id": "mail", "stream": "messages", "record_id": "1@x" },
-            "thread": "0@x", "thread_ref": { "source_id": "mail", "stream": "messages", "record_id": "0@x" },
+            "in_reply_to_ref": reference("1@x"), "thread": "0@x", "thread_ref": reference("0@x"),
             "labels": "Inbox, Grün", "body": "line one\nline two\n",
         })
     );
@@ -123,11 +129,14 @@ fn a_text_is_decoded_whatever_its_charset_and_encoding() {
 #[test]
 fn the_plain_text_is_preferred_and_the_rest_is_attached() {
     let raw = "Content-Type: multipart/mixed; boundary=\"a b\"\n\npreamble\n--a b\n\
-        Content-Type: multipart/alternative; boundary=c\n\n--c\nContent-Type: text/html\n\n<p>rich</p>\n\
+        Content-Type: multipart/alternative; boundary=c\n\n\
+        --c\nContent-Type: text/html\n\n<p>rich</p>\n\
         --c\nContent-Type: text/plain\n\nplain\n--c--\n--a b\n\
-        Content-Type: image/png; name*=utf-8''%e2%82%ac.png\nContent-Transfer-Encoding: base64\n\nUE5H\n\
+        Content-Type: image/png; name*=utf-8''%e2%82%ac.png\n\
+        Content-Transfer-Encoding: base64\n\nUE5H\n\
         --a b\nContent-Disposition: attachment; filename=notes.txt\n\nkeep\r\nthis\n--a b\n\
-        Content-Type: message/rfc822\n\nSubject: inner\n\nx\n--a b\n\nlast words\n--a b--\nepilogue";
+        Content-Type: message/rfc822\n\nSubject: inner\n\nx\n\
+        --a b\n\nlast words\n--a b--\nepilogue";
     assert_eq!(body(raw), "plain\n\nlast words");
     assert_eq!(
         attached(raw),
@@ -137,7 +146,8 @@ fn the_plain_text_is_preferred_and_the_rest_is_attached() {
             (json!(null), json!("message/rfc822"), "Subject: inner\n\nx".to_owned()),
         ]
     );
-    let html = "Content-Type: multipart/related; boundary=c\n\n--c\nContent-Type: text/html\n\n<b>rich</b><br>text\n\
+    let html = "Content-Type: multipart/related; boundary=c\n\n\
+        --c\nContent-Type: text/html\n\n<b>rich</b><br>text\n\
         --c\nContent-Type: not a type\n\nx\n--c--\n";
     assert_eq!(body(html), "rich\ntext");
     assert_eq!(attached(html), [(json!(null), json!("application/octet-stream"), "x".to_owned())]);
@@ -210,10 +220,13 @@ proptest! {
     #[test]
     fn any_mail_is_read_without_a_panic_and_fields_are_not_much_longer_than_the_mail(
         pieces in prop::collection::vec(prop::sample::select(vec![
-            "Content-Type: ", "multipart/mixed", "multipart/alternative", "text/html", "message/rfc822", "; boundary=x", "\n", "\r\n", "\n\n",
-            "--x", "--x\n", "--x--\n", "--", "base64", "Content-Transfer-Encoding: ", "quoted-printable", "=?utf-8?q?", "=41?=", "=", "<", ">", "(", ")",
-            "\"", "\\", ",", ":", ";", "Date: ", "1 Mar 2024 00:00", " Z\n", "From: ", "a@b", "References: ", "Message-ID: ", "&amp;", "<p>",
-            "Content-Disposition: attachment; filename*=", "utf-8''%41", "\0", "é", "\u{202e}", "QUFB", "; charset=utf-7", "; charset=utf-16",
+            "Content-Type: ", "multipart/mixed", "multipart/alternative", "text/html",
+            "message/rfc822", "; boundary=x", "\n", "\r\n", "\n\n", "--x", "--x\n", "--x--\n", "--",
+            "base64", "Content-Transfer-Encoding: ", "quoted-printable", "=?utf-8?q?", "=41?=",
+            "=", "<", ">", "(", ")", "\"", "\\", ",", ":", ";", "Date: ", "1 Mar 2024 00:00",
+            " Z\n", "From: ", "a@b", "References: ", "Message-ID: ", "&amp;", "<p>",
+            "Content-Disposition: attachment; filename*=", "utf-8''%41", "\0", "é", "\u{202e}",
+            "QUFB", "; charset=utf-7", "; charset=utf-16",
         ]), 0..40),
     ) {
         let raw = pieces.concat();

@@ -9,8 +9,14 @@ fn read_message(message: &Json) -> Option<Json> {
     let fields = row::parse(message.to_string().as_bytes()).unwrap().fields;
     let mut workspace = Workspace::default();
     for user in [
-        json!({ "id": "U1", "name": "ann", "real_name": "Ann Moss", "profile": { "display_name": "Annie" } }),
-        json!({ "id": "U2", "name": "bola", "real_name": "Bola", "profile": { "display_name": "", "real_name": "Bola O." } }),
+        json!({
+            "id": "U1", "name": "ann", "real_name": "Ann Moss",
+            "profile": { "display_name": "Annie" },
+        }),
+        json!({
+            "id": "U2", "name": "bola", "real_name": "Bola",
+            "profile": { "display_name": "", "real_name": "Bola O." },
+        }),
         json!({ "id": "U3", "name": "wei" }),
         json!({ "id": "U4" }),
         json!({ "name": "nobody" }),
@@ -85,8 +91,9 @@ fn times_and_keys_are_exact_to_the_microsecond() {
     assert_eq!(
         message,
         json!({
-            "id": "C1/1700000000.000200", "channel": "garden", "channel_id": "C1", "at": "2023-11-14T22:13:20.000200Z",
-            "thread_ts": "1700000000.000200", "thread_id": "C1/1700000000.000200", "is_reply": false,
+            "id": "C1/1700000000.000200", "channel": "garden", "channel_id": "C1",
+            "at": "2023-11-14T22:13:20.000200Z", "is_reply": false,
+            "thread_ts": "1700000000.000200", "thread_id": "C1/1700000000.000200",
         })
     );
     for bad in [
@@ -105,12 +112,21 @@ proptest! {
     fn any_message_is_read_without_a_panic(
         text in "(<|>|@|#|!|\\||U1|C1|date|\\^|&|amp;|lt;|é|x| ){0,20}",
         subtype in prop::sample::select(vec!["message_changed", "message_deleted", "tombstone"]),
-        inner in prop::sample::select(vec![json!(null), json!({}), json!({ "ts": "1.5" }), json!([1]), json!([{ "id": "F1", "size": -1, "url_private": "?" }])]),
+        inner in prop::sample::select(vec![
+            json!(null),
+            json!({}),
+            json!({ "ts": "1.5" }),
+            json!([1]),
+            json!([{ "id": "F1", "size": -1, "url_private": "?" }]),
+        ]),
     ) {
         for json in [
             json!({ "ts": "1.000001", "text": text }),
             json!({ "ts": "1.000001", "subtype": subtype, "message": inner, "deleted_ts": "2.5" }),
-            json!({ "ts": "1.000001", "files": inner, "reactions": inner, "edited": inner, "user_profile": inner }),
+            json!({
+                "ts": "1.000001",
+                "files": inner, "reactions": inner, "edited": inner, "user_profile": inner,
+            }),
         ] {
             let _ = read_message(&json);
         }
