@@ -14,7 +14,8 @@ use stile_domain::records::value::{RecordFields, FieldValue};
 use stile_import::exported_files::ExportedFiles;
 use stile_import::importer::ImportTarget;
 use stile_import::importers::chatgpt::conversation::Conversation;
-use stile_import::importers::slack::message::{self, Channel, Workspace};
+use stile_import::importers::slack::message;
+use stile_import::importers::slack::workspace::{Channel, Workspace};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(read) = row::parse(input) else { return };

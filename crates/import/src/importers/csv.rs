@@ -67,8 +67,8 @@ impl Delimiter {
             }
         }
         // `max_by_key` returns the last of equals, so the order is reversed.
-        let most = counts.into_iter().zip(Self::ALL).rev().max_by_key(|(count, _)| *count);
-        most.map_or(Self::Comma, |(_, delimiter)| delimiter)
+        let most_frequent = counts.into_iter().zip(Self::ALL).rev().max_by_key(|(count, _)| *count);
+        most_frequent.map_or(Self::Comma, |(_, delimiter)| delimiter)
     }
 }
 

@@ -26,8 +26,9 @@ use crate::preset::{PresetDeclaration, PresetField};
 
 pub mod message;
 mod mrkdwn;
+pub mod workspace;
 
-use message::{Channel, Workspace};
+use workspace::{Channel, Workspace};
 
 /// Imports a Slack export.
 pub static IMPORTER: Importer = Importer {

@@ -154,10 +154,10 @@ fn a_chatgpt_export_becomes_messages_from_a_file_a_folder_or_a_zip() {
         json!({ "source_id": "c", "stream": "s", "record_id": id("2") })
     );
     assert!(answer["text"].as_str().unwrap().contains("about -2 °C.\n\nA fleece"), "{answer}");
-    let shown = record("5");
-    assert_eq!(shown["text"], "Here is the wall. Where would the fleece hang?");
+    let question = record("5");
+    assert_eq!(question["text"], "Here is the wall. Where would the fleece hang?");
     assert_eq!(
-        (&shown["attachments"][0]["filename"], &shown["attachments"][0]["size_bytes"]),
+        (&question["attachments"][0]["filename"], &question["attachments"][0]["size_bytes"]),
         (&json!("north wall.png"), &json!(194))
     );
     let code = rig.record("0b77d1e0-0000-4000-8000-000000000003");

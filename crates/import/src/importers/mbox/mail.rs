@@ -20,38 +20,12 @@ mod parts;
 mod tests;
 
 use header::Header;
-use parts::MessageParts;
+pub use parts::MailError;
+use parts::{MAX_HEADER_BYTES, MessageParts};
 
-/// The most bytes of a header. Mail servers allow a tenth of that.
-const MAX_HEADER_BYTES: usize = 1024 * 1024;
 /// The longest identifier that becomes a key, in bytes. The rest of a key's 512 bytes is for the
 /// suffix of a second version.
 const MAX_ID_BYTES: usize = 480;
-
-/// Why a message of mail is not imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MailError {
-    /// The message does not begin with a header field.
-    #[error("the message has no header")]
-    NoHeader,
-    /// The header of the message or of a part has more than 1 MiB.
-    #[error("a header of the message has more than 1 MiB")]
-    HeaderTooLarge,
-    /// The message has more than 1,000 parts.
-    #[error("the message has more than 1,000 parts")]
-    TooManyParts,
-}
-
-impl MailError {
-    /// Returns the stable code.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::NoHeader => "no_header",
-            Self::HeaderTooLarge => "header_too_large",
-            Self::TooManyParts => "too_many_parts",
-        }
-    }
-}
 
 /// Reads a message. References to other messages name the target.
 ///

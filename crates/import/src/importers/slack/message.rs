@@ -4,17 +4,18 @@
 //!
 //! *Source*: Slack's help page "How to read Slack data exports" and its reference of messages.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 
 use serde_json::json;
 use stile_domain::records::value::{FieldValue, RecordFields};
 
 use super::mrkdwn;
+use super::workspace::{Channel, Workspace, name_of};
 use crate::attachment::Attachment;
 use crate::exported_files::{ExportedFiles, MAX_FILES};
 use crate::importer::{ImportRow, ImportTarget};
-use crate::json_object::{JsonObject, MAX_NAME_CHARS, truncate_name};
+use crate::json_object::JsonObject;
 
 /// Why a Slack message is not imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,69 +36,6 @@ impl SlackMessageError {
             Self::TooManyFiles => "too_many_files",
         }
     }
-}
-
-/// The people and channels of a workspace.
-#[derive(Debug, Default)]
-pub struct Workspace {
-    /// The names of people by their identifiers.
-    pub(super) users: HashMap<String, String>,
-    /// The names of channels by their identifiers.
-    pub(super) channels: HashMap<String, String>,
-}
-
-/// A channel, a private channel, or direct messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Channel {
-    /// The identifier, for example `C0GARDEN1`.
-    pub id: String,
-    /// The name without `#`; for direct messages the names of the members.
-    pub name: String,
-}
-
-impl Workspace {
-    /// Adds a person from an element of `users.json`.
-    pub(super) fn add_user(&mut self, user: RecordFields) {
-        let user = JsonObject(user);
-        if let (Some(id), Some(name)) = (user.text("id"), name_of(&user)) {
-            self.users.insert(id.to_owned(), name);
-        }
-    }
-
-    /// Adds a channel from an element of `channels.json` or of a list of direct messages.
-    pub(super) fn add_channel(&mut self, channel: RecordFields) -> Option<Channel> {
-        let channel = JsonObject(channel);
-        let id = channel.text("id")?.to_owned();
-        let name = channel
-            .text("name")
-            .map_or_else(|| self.member_names(&channel), |name| truncate_name(name).to_owned());
-        self.channels.insert(id.clone(), name.clone());
-        Some(Channel { id, name })
-    }
-
-    /// Returns the names of the members, for direct messages, which have no name.
-    fn member_names(&self, channel: &JsonObject) -> String {
-        let members = channel.items("members");
-        let names = members.iter().filter_map(|member| match member {
-            FieldValue::Text(id) => Some(self.users.get(id).unwrap_or(id).as_str()),
-            _ => None,
-        });
-        // Each name takes one character at least, so later names would be cut off anyway.
-        let max_names = usize::try_from(MAX_NAME_CHARS).unwrap_or(usize::MAX);
-        truncate_name(&names.take(max_names).collect::<Vec<_>>().join(", ")).to_owned()
-    }
-}
-
-/// Returns the name that a person chose, or else the real one, or else the account's.
-fn name_of(user: &JsonObject) -> Option<String> {
-    let profile = user.object("profile").unwrap_or_default();
-    let names = [
-        profile.text("display_name"),
-        profile.text("real_name"),
-        user.text("real_name"),
-        user.text("name"),
-    ];
-    names.into_iter().flatten().next().map(|name| truncate_name(name).to_owned())
 }
 
 /// An element that reports that a message was changed or deleted.

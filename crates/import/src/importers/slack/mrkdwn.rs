@@ -4,7 +4,7 @@
 //! *Source*: Slack's reference "Formatting text for app surfaces": `<@U…>`, `<#C…>`, `<!…>` and
 //! `<url|label>`; only `&`, `<` and `>` are escaped.
 
-use super::message::Workspace;
+use super::workspace::Workspace;
 
 /// By how many bytes names may make a text longer. Slack's own messages have at most 40,000
 /// characters.

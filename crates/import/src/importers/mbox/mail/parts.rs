@@ -14,14 +14,41 @@ use mail_parser::decoders::quoted_printable::quoted_printable_decode;
 use stile_domain::records::blob;
 
 use super::header::{Header, ParameterizedValue, decoded};
-use super::{MAX_HEADER_BYTES, MailError, html};
+use super::html;
 use crate::attachment::Attachment;
 
+/// The most bytes of a header. Mail servers allow a tenth of that.
+pub(super) const MAX_HEADER_BYTES: usize = 1024 * 1024;
 /// How deep parts are walked.
 const MAX_DEPTH: usize = 32;
 /// How many parts a message may have.
-pub(super) const MAX_PARTS: usize = 1000;
+const MAX_PARTS: usize = 1000;
 const ANY_TYPE: &str = "application/octet-stream";
+
+/// Why a message of mail is not imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MailError {
+    /// The message does not begin with a header field.
+    #[error("the message has no header")]
+    NoHeader,
+    /// The header of the message or of a part has more than 1 MiB.
+    #[error("a header of the message has more than 1 MiB")]
+    HeaderTooLarge,
+    /// The message has more than 1,000 parts.
+    #[error("the message has more than 1,000 parts")]
+    TooManyParts,
+}
+
+impl MailError {
+    /// Returns the stable code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NoHeader => "no_header",
+            Self::HeaderTooLarge => "header_too_large",
+            Self::TooManyParts => "too_many_parts",
+        }
+    }
+}
 
 /// The parts of a message that were read.
 #[derive(Debug, Default)]

@@ -63,27 +63,6 @@ fn repeated_files_count_once_and_1001_files_are_refused() {
 }
 
 #[test]
-fn long_names_are_truncated_when_they_are_read() {
-    let mut workspace = Workspace::default();
-    let long = "ä".repeat(5000);
-    let fields = |json: Json| row::parse(json.to_string().as_bytes()).unwrap().fields;
-    workspace.add_user(fields(json!({ "id": "U1", "name": long })));
-    let cut = "ä".repeat(1024);
-    assert_eq!(workspace.users["U1"], cut);
-    assert_eq!(
-        workspace.add_channel(fields(json!({ "id": "C1", "name": long }))).unwrap().name,
-        cut
-    );
-    assert_eq!(
-        workspace
-            .add_channel(fields(json!({ "id": "D1", "members": ["U1", "U1", "U2"] })))
-            .unwrap()
-            .name,
-        cut
-    );
-}
-
-#[test]
 fn times_and_keys_are_exact_to_the_microsecond() {
     let message =
         read_message(&json!({ "ts": "1700000000.000200", "thread_ts": "1700000000.000200" }))
