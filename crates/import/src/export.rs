@@ -44,9 +44,9 @@ pub struct ExportSelection<'a> {
 /// What an export has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportSummary {
-    /// How many streams.
+    /// How many streams were written.
     pub streams: usize,
-    /// How many records.
+    /// How many records were written.
     pub records: u64,
 }
 

@@ -60,9 +60,9 @@ impl Recognition {
 /// What is known of the contents of a path that is to be recognised.
 #[derive(Clone, Copy, Debug)]
 pub enum Contents<'a> {
-    /// A folder.
+    /// A folder with this path.
     Folder(&'a Path),
-    /// A zip file.
+    /// A zip file, opened without unpacking it.
     Zip(&'a Archive),
     /// Any other file: its first bytes, at most [`Contents::BEGINNING_BYTES`].
     Beginning(&'a [u8]),
@@ -173,7 +173,7 @@ impl ImportRow {
 /// Why a row cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusableRow {
-    /// The stable code.
+    /// The stable code, for example `invalid_json`.
     pub code: &'static str,
     /// The reason, in words.
     pub reason: String,

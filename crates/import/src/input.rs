@@ -15,7 +15,7 @@ pub const BATCH_ROWS: usize = 10_000;
 /// A file or folder to import. Each pass reads it from its beginning.
 #[derive(Clone, Debug)]
 pub struct ImportInput {
-    /// The file or folder.
+    /// The file or folder to read.
     pub path: PathBuf,
     /// The importer that reads it.
     pub importer: &'static Importer,

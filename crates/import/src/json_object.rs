@@ -15,7 +15,7 @@ pub(super) fn truncate_name(name: &str) -> &str {
     name.split_at(pieces::byte_offset(name, MAX_NAME_CHARS)).0
 }
 
-/// A JSON object.
+/// The members of a JSON object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JsonObject(pub(super) RecordFields);
 

@@ -37,11 +37,11 @@ pub enum PresetField {
     Name,
     /// A date and time of RFC 3339, which can be compared by range.
     Time,
-    /// A boolean.
+    /// A boolean, which can be compared.
     Flag,
-    /// A JSON object.
+    /// A JSON object, for example a reference to a record.
     Object,
-    /// A JSON array.
+    /// A JSON array, for example of attachments.
     List,
 }
 

@@ -55,7 +55,7 @@ pub struct BadRow {
     pub file: String,
     /// The line where the row begins, 1-based.
     pub line: u64,
-    /// The stable code.
+    /// The stable code, for example `invalid_json`.
     pub code: &'static str,
     /// The reason, in words.
     pub reason: String,

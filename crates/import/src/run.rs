@@ -30,7 +30,7 @@ use crate::versions::VersionKeys;
 
 /// An import into one stream.
 pub struct Import<'a> {
-    /// The database.
+    /// The database that the records go into.
     pub services: &'a RecordServices,
     /// Who imports. Must be the owner.
     pub caller: &'a Principal,

@@ -27,7 +27,7 @@ pub mod conversation;
 
 use conversation::Conversation;
 
-/// Imports a ChatGPT export.
+/// Imports each message of a ChatGPT export.
 pub static IMPORTER: Importer = Importer {
     name: "chatgpt",
     description: "a ChatGPT export",

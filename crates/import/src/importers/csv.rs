@@ -23,7 +23,7 @@ use stile_store::files;
 
 use crate::importer::{Importer, Recognition, StreamDeclaration, decoded_rows, file_bytes};
 
-/// Imports CSV.
+/// Imports each row of a CSV file.
 pub static IMPORTER: Importer = Importer {
     name: "csv",
     description: "CSV",
@@ -36,11 +36,11 @@ pub static IMPORTER: Importer = Importer {
 /// The character between two cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delimiter {
-    /// `,`
+    /// `,`, also for a header without a delimiter.
     Comma,
     /// `;`, which spreadsheets write in countries with a decimal comma.
     Semicolon,
-    /// U+0009.
+    /// A tab, U+0009.
     Tab,
 }
 
@@ -132,9 +132,9 @@ impl<R: BufRead> CsvDecoder<R> {
             None => Delimiter::of_header(self.source.first_line(HEADER_BYTES)?),
         };
         self.reader = ReaderBuilder::new().delimiter(delimiter.byte()).build();
-        // The library removes a byte order mark from the first bytes that it gets. The source has
-        // removed the mark of the file, and a second one belongs to the header, so the library gets
-        // a blank line first.
+        // The library removes a byte order mark if its first input holds all of the mark, so the
+        // result would depend on the size of the buffer. The source has removed the mark already,
+        // so the library gets a blank line first.
         let _ = self.reader.read_record(b"\n", &mut [0], &mut [0]);
         let Some((line, end)) = self.read_row()? else { return Ok(None) };
         let header = match end {

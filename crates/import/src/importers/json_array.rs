@@ -13,7 +13,7 @@ use stile_store::files;
 
 use crate::importer::{Importer, Recognition, StreamDeclaration, decoded_rows, file_bytes};
 
-/// Imports a JSON array.
+/// Imports each element of a JSON array.
 pub static IMPORTER: Importer = Importer {
     name: "json",
     description: "a JSON array",
@@ -119,7 +119,7 @@ impl Scanner {
         while let Some(&byte) = buffer.get(at) {
             if self.position == Position::InElement {
                 let rest = buffer.get(at..).unwrap_or_default();
-                let (length, ended) = self.element(rest);
+                let (length, ended) = self.scan_element(rest);
                 let part = rest.get(..length).unwrap_or_default();
                 self.line += memchr::memchr_iter(b'\n', part).count() as u64;
                 if !ended {
@@ -130,7 +130,7 @@ impl Scanner {
                 return (at + length, Some(self.held.finish(self.began, part)));
             }
             if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-                && let Some(bad) = self.between(byte)
+                && let Some(bad) = self.scan_between(byte)
             {
                 return (at, Some(bad));
             }
@@ -144,14 +144,14 @@ impl Scanner {
 
     /// Handles a byte that is outside of elements, or the first of one, which is not used yet.
     /// Returns a fault.
-    fn between(&mut self, byte: u8) -> Option<Decoded> {
-        let wrong = match (self.position, byte) {
-            (Position::BeforeArray, b'[') => return self.go(Position::AfterBracket),
+    fn scan_between(&mut self, byte: u8) -> Option<Decoded> {
+        let fault = match (self.position, byte) {
+            (Position::BeforeArray, b'[') => return self.move_to(Position::AfterBracket),
             (Position::BeforeArray, _) => BadRowKind::NotAnArray,
             (Position::AfterBracket | Position::AfterElement, b']') => {
-                return self.go(Position::AfterArray);
+                return self.move_to(Position::AfterArray);
             }
-            (Position::AfterElement, b',') => return self.go(Position::AfterComma),
+            (Position::AfterElement, b',') => return self.move_to(Position::AfterComma),
             (Position::AfterElement, _) => {
                 BadRowKind::Between("a `,` or the `]` of the array is missing")
             }
@@ -160,22 +160,22 @@ impl Scanner {
             }
             (Position::AfterBracket | Position::AfterComma, _) => {
                 (self.began, self.depth, self.inside) = (self.line, 0, Inside::Plain);
-                return self.go(Position::InElement);
+                return self.move_to(Position::InElement);
             }
             (Position::AfterArray, _) => BadRowKind::Between("something follows the array"),
             (Position::InElement | Position::Ended, _) => return None,
         };
         self.position = Position::Ended;
-        Some(Decoded::bad(self.line, wrong))
+        Some(Decoded::bad(self.line, fault))
     }
 
-    fn go(&mut self, position: Position) -> Option<Decoded> {
+    fn move_to(&mut self, position: Position) -> Option<Decoded> {
         self.position = position;
         None
     }
 
     /// Returns how many of these bytes belong to the element, and whether it ends there.
-    fn element(&mut self, bytes: &[u8]) -> (usize, bool) {
+    fn scan_element(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             match self.inside {
@@ -207,22 +207,20 @@ impl Scanner {
         (at, false)
     }
 
+    /// Returns a fault if the file ends here too early.
     fn at_end(&mut self) -> Option<Decoded> {
-        let bad = match self.position {
-            Position::AfterArray | Position::Ended => None,
-            Position::BeforeArray => Some(Decoded::bad(self.line, BadRowKind::NotAnArray)),
+        let position = std::mem::replace(&mut self.position, Position::Ended);
+        let (line, bad) = match position {
+            Position::AfterArray | Position::Ended => return None,
+            Position::BeforeArray => (self.line, BadRowKind::NotAnArray),
             Position::InElement => {
-                let cut = BadRowKind::Between("the file ends within the element that begins here");
-                Some(Decoded::bad(self.began, cut))
+                let cut = "the file ends within the element that begins here";
+                (self.began, BadRowKind::Between(cut))
             }
             Position::AfterBracket | Position::AfterElement | Position::AfterComma => {
-                Some(Decoded::bad(
-                    self.line,
-                    BadRowKind::Between("the file ends before the `]` of the array"),
-                ))
+                (self.line, BadRowKind::Between("the file ends before the `]` of the array"))
             }
         };
-        self.position = Position::Ended;
-        bad
+        Some(Decoded::bad(line, bad))
     }
 }

@@ -5,7 +5,7 @@ use stile_store::files;
 
 use crate::importer::{Importer, Recognition, StreamDeclaration, decoded_rows, file_bytes};
 
-/// Imports JSON Lines.
+/// Imports each line of a file of JSON Lines.
 pub static IMPORTER: Importer = Importer {
     name: "jsonl",
     description: "JSON Lines",

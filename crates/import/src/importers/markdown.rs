@@ -20,7 +20,7 @@ use crate::importer::{
     UnusableRow,
 };
 
-/// Imports a folder of Markdown.
+/// Imports each note of a folder of Markdown.
 pub static IMPORTER: Importer = Importer {
     name: "markdown",
     description: "a folder of Markdown",

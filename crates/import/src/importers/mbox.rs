@@ -18,7 +18,7 @@ pub mod mailbox;
 
 use mailbox::{Mailbox, RawMessage};
 
-/// Imports a mailbox.
+/// Imports each message of a mailbox.
 pub static IMPORTER: Importer = Importer {
     name: "mbox",
     description: "a mailbox (mbox)",

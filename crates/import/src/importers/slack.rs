@@ -30,7 +30,7 @@ pub mod workspace;
 
 use workspace::{Channel, Workspace};
 
-/// Imports a Slack export.
+/// Imports each message of a Slack export.
 pub static IMPORTER: Importer = Importer {
     name: "slack",
     description: "a Slack export",

@@ -56,7 +56,7 @@ impl<'m> Header<'m> {
             self.fields.iter().find(|(own, _)| own.eq_ignore_ascii_case(name.as_bytes()))?;
         let mut bytes = match std::str::from_utf8(value) {
             Ok(_) => value.to_vec(),
-            Err(_) => decoded(value, None).into_owned().into_bytes(),
+            Err(_) => decode_text(value, None).into_owned().into_bytes(),
         };
         bytes.push(b'\n');
         Some(bytes)
@@ -163,7 +163,7 @@ fn address(addr: &Addr<'_>) -> Option<String> {
 
 /// Decodes bytes as text. Without a known charset the text is UTF-8, or windows-1252 if the bytes
 /// are not UTF-8.
-pub(super) fn decoded<'b>(bytes: &'b [u8], charset: Option<&str>) -> Cow<'b, str> {
+pub(super) fn decode_text<'b>(bytes: &'b [u8], charset: Option<&str>) -> Cow<'b, str> {
     let is_utf8 = |name: &&str| {
         !["utf-8", "utf8", "us-ascii", "ascii"].iter().any(|own| name.eq_ignore_ascii_case(own))
     };

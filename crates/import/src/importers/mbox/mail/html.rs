@@ -46,46 +46,49 @@ const BLOCKS: &[&str] = &[
 ];
 /// Elements whose content is not text.
 const NOT_TEXT: &[&str] = &["noscript", "script", "style", "template", "title"];
-/// The longest name of a character reference.
-const MAX_REFERENCE: usize = 40;
+/// The longest character reference, in bytes.
+const MAX_REFERENCE_BYTES: usize = 40;
 /// How many tags with a quote that never ends are searched to the end of the page. After them
 /// quotes have no meaning.
 const MAX_UNCLOSED: usize = 8;
 
 /// Returns the text of a page.
 pub(super) fn to_text(page: &str) -> String {
-    let mut out = Out { text: String::new(), is_space: false, unclosed: 0 };
+    let mut out = TextBuilder { text: String::new(), is_space: false, unclosed: 0 };
     let mut rest = page;
     while let Some(at) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
         let (before, from) = rest.split_at(at);
-        out.words(before);
-        rest =
-            if from.starts_with('&') { reference(from, &mut out) } else { markup(from, &mut out) };
+        out.push_text(before);
+        rest = if from.starts_with('&') {
+            push_reference(from, &mut out)
+        } else {
+            skip_markup(from, &mut out)
+        };
     }
-    out.words(rest);
+    out.push_text(rest);
     out.text.truncate(out.text.trim_end().len());
     out.text
 }
 
 /// The text so far. White space is written before the next word, if there is one.
-struct Out {
+struct TextBuilder {
     text: String,
     is_space: bool,
     /// How many tags had a quote that never ends.
     unclosed: usize,
 }
 
-impl Out {
-    fn words(&mut self, text: &str) {
+impl TextBuilder {
+    fn push_text(&mut self, text: &str) {
         for character in text.chars() {
             match character {
                 ' ' | '\t' | '\r' | '\n' | '\x0c' => self.is_space = true,
-                _ => self.character(character),
+                _ => self.push_char(character),
             }
         }
     }
 
-    fn character(&mut self, character: char) {
+    fn push_char(&mut self, character: char) {
         if std::mem::take(&mut self.is_space) && !self.text.is_empty() && !self.text.ends_with('\n')
         {
             self.text.push(' ');
@@ -93,24 +96,24 @@ impl Out {
         self.text.push(character);
     }
 
-    fn line(&mut self) {
+    fn break_line(&mut self) {
         self.is_space = false;
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push('\n');
         }
     }
 
-    fn block(&mut self) {
+    fn begin_block(&mut self) {
         if !self.text.ends_with('\n') {
-            self.line();
+            self.break_line();
         }
         self.is_space = false;
     }
 }
 
 /// Writes a character reference, or an `&` that begins none, and returns what follows.
-fn reference<'p>(from: &'p str, out: &mut Out) -> &'p str {
-    let end = from.bytes().take(MAX_REFERENCE).position(|byte| byte == b';');
+fn push_reference<'p>(from: &'p str, out: &mut TextBuilder) -> &'p str {
+    let end = from.bytes().take(MAX_REFERENCE_BYTES).position(|byte| byte == b';');
     let inner = end.and_then(|end| from.get(1..end)).unwrap_or_default();
     let is_one =
         !inner.is_empty() && inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'#');
@@ -119,14 +122,14 @@ fn reference<'p>(from: &'p str, out: &mut Out) -> &'p str {
     add_html_token(&mut decoded, taken.as_bytes(), false);
     match decoded.as_str() {
         "\u{a0}" => out.is_space = true,
-        decoded => out.words(decoded),
+        decoded => out.push_text(decoded),
     }
     rest
 }
 
 /// Skips a tag or a comment, and the content of an element that is not text, or writes a `<` that
 /// begins neither. Returns what follows.
-fn markup<'p>(from: &'p str, out: &mut Out) -> &'p str {
+fn skip_markup<'p>(from: &'p str, out: &mut TextBuilder) -> &'p str {
     if let Some(comment) = from.strip_prefix("<!--") {
         return after(comment, "-->");
     }
@@ -136,7 +139,7 @@ fn markup<'p>(from: &'p str, out: &mut Out) -> &'p str {
         if inner.starts_with(['!', '?', '/']) {
             return after(inner, ">");
         }
-        out.words("<");
+        out.push_text("<");
         return inner;
     }
     let length = named.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(named.len());
@@ -147,8 +150,8 @@ fn markup<'p>(from: &'p str, out: &mut Out) -> &'p str {
         return after_element(rest, name);
     }
     match name {
-        _ if name.eq_ignore_ascii_case("br") => out.line(),
-        _ if is(BLOCKS) => out.block(),
+        _ if name.eq_ignore_ascii_case("br") => out.break_line(),
+        _ if is(BLOCKS) => out.begin_block(),
         _ if name.eq_ignore_ascii_case("td") || name.eq_ignore_ascii_case("th") => {
             out.is_space = true
         }

@@ -13,7 +13,7 @@ use mail_parser::decoders::base64::base64_decode;
 use mail_parser::decoders::quoted_printable::quoted_printable_decode;
 use stile_domain::records::blob;
 
-use super::header::{Header, ParameterizedValue, decoded};
+use super::header::{Header, ParameterizedValue, decode_text};
 use super::html;
 use crate::attachment::Attachment;
 
@@ -145,17 +145,17 @@ impl MessageParts {
             if let Some(parts) = parts.filter(|parts| !parts.is_empty()) {
                 return self.multipart(&part.subtype, &parts, depth + 1);
             }
-            return Ok(PartText::Plain(with_lf(decoded(body, None))));
+            return Ok(PartText::Plain(with_lf(decode_text(body, None))));
         }
         let encoding = header.raw_text("content-transfer-encoding").unwrap_or_default();
-        let bytes = transfer_decoded(body, &encoding);
+        let bytes = undo_transfer_encoding(body, &encoding);
         let charset = part.parameter("charset");
         match (part.kind.as_str(), part.subtype.as_str()) {
             ("text", "plain" | "markdown") if !part.is_attached => {
-                Ok(PartText::Plain(with_lf(decoded(&bytes, charset))))
+                Ok(PartText::Plain(with_lf(decode_text(&bytes, charset))))
             }
             ("text", "html") if !part.is_attached => {
-                Ok(PartText::Html(decoded(&bytes, charset).into_owned()))
+                Ok(PartText::Html(decode_text(&bytes, charset).into_owned()))
             }
             _ => {
                 self.attachments.push(Attachment::in_memory(
@@ -242,7 +242,7 @@ fn split<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<&'b [u8]> {
 
 /// Undoes the transfer encoding of a part. A body that is not encoded as its header says is
 /// returned unchanged.
-fn transfer_decoded<'b>(body: &'b [u8], encoding: &str) -> Cow<'b, [u8]> {
+fn undo_transfer_encoding<'b>(body: &'b [u8], encoding: &str) -> Cow<'b, [u8]> {
     if encoding.eq_ignore_ascii_case("base64") {
         // A decoder must ignore other characters (RFC 2045, section 6.8).
         let lenient = || {
