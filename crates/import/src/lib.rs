@@ -16,6 +16,7 @@ mod json_object;
 pub mod input;
 pub mod report;
 pub mod run;
+mod transaction;
 mod versions;
 
 pub mod export;

@@ -4,6 +4,7 @@ use std::io;
 
 use stile_domain::records::declaration::BadDeclaration;
 use stile_domain::records::problem::Problem;
+use stile_store::records::UpsertOutcome;
 
 use crate::importer::UnusableRow;
 
@@ -39,6 +40,22 @@ pub struct ImportReport {
 }
 
 impl ImportReport {
+    /// Counts a row that was stored.
+    ///
+    /// # Errors
+    /// [`UnusableRow`] if the store refused the row.
+    pub(crate) fn count(&mut self, outcome: UpsertOutcome) -> Result<(), UnusableRow> {
+        match outcome {
+            UpsertOutcome::Added => self.added += 1,
+            UpsertOutcome::Changed => self.changed += 1,
+            UpsertOutcome::Unchanged => self.unchanged += 1,
+            UpsertOutcome::Refused(refused) => {
+                return Err(UnusableRow::new("not_stored", refused));
+            }
+        }
+        Ok(())
+    }
+
     /// Counts a bad row, and lists it if there is room.
     pub(crate) fn add_bad_row(&mut self, bad: BadRow) {
         self.bad_rows += 1;

@@ -34,6 +34,7 @@ use crate::input::BATCH_ROWS;
 use crate::report::{
     BadRow, BadRowPolicy, ImportError, ImportProgress, ImportReport, OnProgress, StoppedImport,
 };
+use crate::transaction;
 
 /// The most bytes of a line. Escapes make a record longer here than it was when it was ingested.
 const MAX_LINE_BYTES: usize = 512 << 20;
@@ -133,27 +134,20 @@ impl Restore<'_> {
         lines: &mut JsonLines<impl io::BufRead>,
         folder: &Path,
     ) -> Result<(), ImportError> {
-        let mut failure = None;
         let services = self.services;
-        let stored = services.records.write(owner, |batch| {
+        transaction::write(&services.records, owner, |batch| {
             let mut targets = HashMap::new();
             loop {
                 match lines.next() {
-                    Ok(None) => return Ok(()),
+                    Ok(None) => return Ok(Ok(())),
                     Ok(Some(line)) => self.store(batch, &mut targets, line, folder)?,
-                    Err(error) => failure = Some(self.unreadable(error)),
+                    Err(error) => return Ok(Err(self.unreadable(error))),
                 }
-                failure = failure.take().or_else(|| self.report.bad.pop().map(ImportError::BadRow));
-                if failure.is_some() {
-                    // Any problem rolls the transaction back; the caller gets the failure instead.
-                    return Err(Problem::NotFound);
+                if let Some(bad) = self.report.bad.pop() {
+                    return Ok(Err(ImportError::BadRow(bad)));
                 }
             }
-        });
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(stored?),
-        }
+        })
     }
 
     fn store(
@@ -180,7 +174,8 @@ impl Restore<'_> {
                 }
                 match targets.get(&source) {
                     Some(target) => match put_blobs(batch, &record.data, folder)? {
-                        Ok(()) => upsert(batch, target, *record)?.map(Some),
+                        Ok(()) => upsert(batch, target, *record)?
+                            .and_then(|outcome| self.report.count(outcome)),
                         Err(bad) => Err(bad),
                     },
                     None => Err(UnusableRow::new(
@@ -190,12 +185,8 @@ impl Restore<'_> {
                 }
             }
         };
-        match stored {
-            Ok(None | Some(UpsertOutcome::Refused(_))) => {}
-            Ok(Some(UpsertOutcome::Added)) => self.report.added += 1,
-            Ok(Some(UpsertOutcome::Changed)) => self.report.changed += 1,
-            Ok(Some(UpsertOutcome::Unchanged)) => self.report.unchanged += 1,
-            Err(bad) => self.report.add_bad_row(BadRow::new(&self.file, line, bad)),
+        if let Err(bad) = stored {
+            self.report.add_bad_row(BadRow::new(&self.file, line, bad));
         }
         Ok(())
     }
@@ -207,14 +198,14 @@ fn declare(
     connection: SourceName,
     stream: SourceName,
     declaration: &str,
-) -> Result<Result<Option<UpsertOutcome>, UnusableRow>, Problem> {
+) -> Result<Result<(), UnusableRow>, Problem> {
     let json = serde_json::from_str(declaration).unwrap_or_default();
     let parsed = match Declaration::parse_stored(&json) {
         Ok(parsed) => parsed,
         Err(bad) => return Ok(Err(UnusableRow::new("invalid_declaration", bad))),
     };
     Ok(match batch.target(&connection, &stream)? {
-        Some(target) if target.declaration == declaration => Ok(None),
+        Some(target) if target.declaration == declaration => Ok(()),
         Some(_) => {
             let reason = format!(
                 "the stream `{stream}` of `{connection}` exists and is declared differently; \
@@ -222,9 +213,9 @@ fn declare(
             );
             Err(UnusableRow::new("declared_differently", reason))
         }
-        None => batch
-            .declare(&connection, &stream, declaration, &terms_of(&parsed))
-            .map(|_| Ok(None))?,
+        None => {
+            batch.declare(&connection, &stream, declaration, &terms_of(&parsed)).map(|_| Ok(()))?
+        }
     })
 }
 
@@ -255,10 +246,7 @@ fn upsert(
         .iter_mut()
         .map(|(name, file)| StreamedField { name, text: file as &mut dyn TextSource });
     let incoming = IncomingRecord { key: &key, emitted, fields: &data, streamed: long.collect() };
-    Ok(match batch.upsert(target, incoming)? {
-        UpsertOutcome::Refused(refused) => Err(UnusableRow::new("not_stored", refused)),
-        stored => Ok(stored),
-    })
+    batch.upsert(target, incoming).map(Ok)
 }
 
 /// Stores the blobs that a record refers to, if they were exported.

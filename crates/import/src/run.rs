@@ -17,15 +17,14 @@ use stile_domain::records::value::FieldValue;
 use stile_records::rows::keys::Keys;
 use stile_records::storing::{key_in_words, put, read_declaration};
 use stile_records::{RecordServices, terms_of};
-use stile_store::records::{
-    IncomingRecord, StreamedField, TargetStream, TextSource, UpsertOutcome, WriteBatch,
-};
+use stile_store::records::{IncomingRecord, StreamedField, TargetStream, TextSource, WriteBatch};
 
 use crate::importer::{
     ImportRow, ImportTarget, Importer, LocatedRow, StreamDeclaration, UnusableRow,
 };
 use crate::input::{ImportInput, InputRow, InputRows};
 use crate::report::{BadRow, BadRowPolicy, ImportError, ImportReport, OnProgress, StoppedImport};
+use crate::transaction;
 use crate::versions::VersionKeys;
 
 /// An import into one stream.
@@ -293,23 +292,13 @@ impl StoringPass<'_> {
             &TargetStream,
         ) -> Result<Result<(), ImportError>, Problem>,
     ) -> Result<(), ImportError> {
-        let mut failure = None;
         let import = self.import;
-        let written = import.services.records.write(owner, |batch| {
-            let done = match import.open_stream(batch, stream)? {
-                Ok(target) => store(self, batch, &target)?,
-                Err(error) => Err(error),
-            };
-            done.map_err(|error| {
-                failure = Some(error);
-                // Any problem rolls the transaction back; the caller gets the failure instead.
-                Problem::NotFound
-            })
-        });
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(written?),
-        }
+        transaction::write(&import.services.records, owner, |batch| {
+            match import.open_stream(batch, stream)? {
+                Ok(target) => store(self, batch, &target),
+                Err(error) => Ok(Err(error)),
+            }
+        })
     }
 
     /// Stores a row, and counts it or reports why it cannot be stored.
@@ -361,16 +350,11 @@ impl StoringPass<'_> {
             .collect();
         let (emitted, fields) = (self.import.now, &row.fields);
         let incoming = IncomingRecord { key: &key, emitted, fields, streamed };
-        match put(batch, target, self.semantics, incoming)? {
-            UpsertOutcome::Added => self.report.added += 1,
-            UpsertOutcome::Changed => self.report.changed += 1,
-            UpsertOutcome::Unchanged => self.report.unchanged += 1,
-            UpsertOutcome::Refused(refused) => {
-                return Ok(Err(UnusableRow::new("not_stored", refused)));
-            }
+        let stored = self.report.count(put(batch, target, self.semantics, incoming)?);
+        if stored.is_ok() {
+            self.report.replaced += row.replaced;
         }
-        self.report.replaced += row.replaced;
-        Ok(Ok(()))
+        Ok(stored)
     }
 }
 
