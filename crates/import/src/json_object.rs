@@ -122,18 +122,8 @@ mod tests {
         ] {
             assert_eq!(rfc3339(text).as_deref(), Some(expected), "{text}");
         }
-        for text in [
-            "",
-            ".",
-            "1.",
-            "x",
-            "1e9",
-            "1.5e9",
-            "+1",
-            "1.-5",
-            "99999999999999999999",
-            "999999999999999",
-        ] {
+        let invalid = "|.|1.|x|1e9|1.5e9|+1|1.-5|99999999999999999999|999999999999999";
+        for text in invalid.split('|') {
             assert_eq!(rfc3339(text), None, "{text}");
         }
     }

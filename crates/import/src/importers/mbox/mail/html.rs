@@ -9,43 +9,12 @@
 
 use mail_parser::decoders::html::add_html_token;
 
-/// Elements that begin and end a line.
-const BLOCKS: &[&str] = &[
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "br",
-    "center",
-    "dd",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figure",
-    "footer",
-    "form",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hr",
-    "li",
-    "main",
-    "nav",
-    "ol",
-    "p",
-    "pre",
-    "section",
-    "table",
-    "tr",
-    "ul",
-];
-/// Elements whose content is not text.
-const NOT_TEXT: &[&str] = &["noscript", "script", "style", "template", "title"];
+/// Elements that begin and end a line, separated by spaces.
+const BLOCKS: &str = "\
+    address article aside blockquote br center dd div dl dt fieldset figure footer form h1 h2 h3 \
+    h4 h5 h6 header hr li main nav ol p pre section table tr ul";
+/// Elements whose content is not text, separated by spaces.
+const NOT_TEXT: &str = "noscript script style template title";
 /// The longest character reference, in bytes.
 const MAX_REFERENCE_BYTES: usize = 40;
 /// How many tags with a quote that never ends are searched to the end of the page. After them
@@ -145,7 +114,7 @@ fn skip_markup<'p>(from: &'p str, out: &mut TextBuilder) -> &'p str {
     let length = named.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(named.len());
     let (name, attributes) = named.split_at(length);
     let rest = after_tag(attributes, &mut out.unclosed);
-    let is = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
+    let is = |names: &str| names.split(' ').any(|known| name.eq_ignore_ascii_case(known));
     if !is_end && is(NOT_TEXT) {
         return after_element(rest, name);
     }
